@@ -1,0 +1,206 @@
+"""Element types: what Tile IR can hold (`Element`) and what a kernel author writes (`f32`, `i32`).
+
+`Element` has one row for each element of Tile IR, which knows no signedness. A dtype is a class
+derived from `DType`, so that `Ref[f32, N]` is an ordinary generic annotation; an *instance* of a
+dtype is a scalar inside a kernel, which exists for type checkers only. A class derived from
+`AnyDType` is a placeholder bound at launch.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, overload
+
+import ml_dtypes
+import numpy as np
+
+__all__ = [
+    "DTYPES",
+    "AnyDType",
+    "DType",
+    "Element",
+    "T",
+    "bf16",
+    "bool_",
+    "dtype_of_numpy",
+    "f4e2m1fn",
+    "f8e4m3fn",
+    "f8e5m2",
+    "f8e8m0fnu",
+    "f16",
+    "f32",
+    "f64",
+    "i4",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "numpy_dtype",
+    "tf32",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+]
+
+
+class ElementRow(NamedTuple):
+    """One element type of Tile IR."""
+
+    spelling: str
+    bits: int
+    tag: int  # in the bytecode's type section
+    since: tuple[int, int]  # the bytecode version that has it
+    numpy: np.dtype[Any]  # how the CPU backend holds it
+    first_target: int = 80  # the oldest sm_ that has it
+
+
+# fmt: off
+class Element(Enum):
+    """What a tile can hold, as Tile IR names it."""
+
+    I1        = ElementRow("i1",        1,  0,  (13, 1), np.dtype(np.bool_))
+    I4        = ElementRow("i4",        4,  22, (13, 3), np.dtype(ml_dtypes.int4))
+    I8        = ElementRow("i8",        8,  1,  (13, 1), np.dtype(np.int8))
+    I16       = ElementRow("i16",       16, 2,  (13, 1), np.dtype(np.int16))
+    I32       = ElementRow("i32",       32, 3,  (13, 1), np.dtype(np.int32))
+    I64       = ElementRow("i64",       64, 4,  (13, 1), np.dtype(np.int64))
+    F16       = ElementRow("f16",       16, 5,  (13, 1), np.dtype(np.float16))
+    BF16      = ElementRow("bf16",      16, 6,  (13, 1), np.dtype(ml_dtypes.bfloat16))
+    F32       = ElementRow("f32",       32, 7,  (13, 1), np.dtype(np.float32))
+    TF32      = ElementRow("tf32",      32, 8,  (13, 1), np.dtype(np.float32))
+    F64       = ElementRow("f64",       64, 9,  (13, 1), np.dtype(np.float64))
+    F8E4M3FN  = ElementRow("f8E4M3FN",  8,  10, (13, 1), np.dtype(ml_dtypes.float8_e4m3fn), 90)
+    F8E5M2    = ElementRow("f8E5M2",    8,  11, (13, 1), np.dtype(ml_dtypes.float8_e5m2), 90)
+    F8E8M0FNU = ElementRow("f8E8M0FNU", 8,  18, (13, 2), np.dtype(ml_dtypes.float8_e8m0fnu), 100)
+    F4E2M1FN  = ElementRow("f4E2M1FN",  4,  19, (13, 3), np.dtype(ml_dtypes.float4_e2m1fn), 100)
+# fmt: on
+
+    # Identity hashing is exact for enum members and much cheaper than hashing the row.
+    __hash__ = object.__hash__
+
+    @property
+    def spelling(self) -> str:
+        """The name in Tile IR text."""
+        return self.value.spelling
+
+    @property
+    def bits(self) -> int:
+        """Width of one element."""
+        return self.value.bits
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy type the CPU backend computes and stores it in."""
+        return self.value.numpy
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds floating-point numbers."""
+        return not self.is_integer
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it holds integers (i1 included)."""
+        return self.spelling.startswith("i")
+
+    def __repr__(self) -> str:
+        return self.spelling
+
+
+_Other = TypeVar("_Other")
+
+
+class DType:
+    """Base of the dtypes. A class is a dtype; an instance stands for a scalar in a kernel."""
+
+    element: ClassVar[Element]
+    signed: ClassVar[bool] = True
+    label: ClassVar[str] = "?"
+
+    def __init_subclass__(cls, *, element: Element | None = None, signed: bool = True) -> None:
+        if element is not None:
+            cls.element, cls.signed, cls.label = element, signed, cls.__name__.rstrip("_")
+
+    def __init__(self, value: Any = 0, /) -> None:
+        raise TypeError(f"{type(self).__name__} is a dtype; it has no instances outside a kernel")
+
+    # What a scalar can do in a kernel, for type checkers: a tile on the other side wins.
+    @overload
+    def __add__(self, other: Self | float) -> Self: ...
+    @overload
+    def __add__(self, other: _Other) -> _Other: ...
+    def __add__(self, other: Any) -> Any:
+        raise NotImplementedError
+
+    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __add__
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __add__
+    __mod__ = __rmod__ = __pow__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __add__
+    __rxor__ = __lshift__ = __rshift__ = __add__
+
+    def __neg__(self) -> Self:
+        raise NotImplementedError
+
+    def __lt__(self, other: Any) -> Any:
+        raise NotImplementedError
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __int__(self) -> int:
+        raise NotImplementedError
+
+    def __index__(self) -> int:
+        raise NotImplementedError
+
+    def __float__(self) -> float:
+        raise NotImplementedError
+
+
+class AnyDType(DType):
+    """Base of dtype placeholders: `class T(tw.AnyDType): ...` is bound at each launch."""
+
+
+class T(AnyDType):
+    """A ready-made placeholder: one dtype wherever it occurs in a signature."""
+
+
+# fmt: off
+class bool_(DType, element=Element.I1, signed=False): """Truth values."""  # noqa: N801, E701
+class i4(DType, element=Element.I4): """4-bit signed integers, in tiles only."""  # noqa: N801, E701
+class i8(DType, element=Element.I8): """8-bit signed integers."""  # noqa: N801, E701
+class i16(DType, element=Element.I16): """16-bit signed integers."""  # noqa: N801, E701
+class i32(DType, element=Element.I32): """32-bit signed integers; the type of indices."""  # noqa: N801, E701
+class i64(DType, element=Element.I64): """64-bit signed integers."""  # noqa: N801, E701
+class u8(DType, element=Element.I8, signed=False): """8-bit unsigned integers."""  # noqa: N801, E701
+class u16(DType, element=Element.I16, signed=False): """16-bit unsigned integers."""  # noqa: N801, E701
+class u32(DType, element=Element.I32, signed=False): """32-bit unsigned integers."""  # noqa: N801, E701
+class u64(DType, element=Element.I64, signed=False): """64-bit unsigned integers."""  # noqa: N801, E701
+class f16(DType, element=Element.F16): """IEEE half precision."""  # noqa: N801, E701
+class bf16(DType, element=Element.BF16): """Half precision with the exponent of f32."""  # noqa: N801, E701
+class f32(DType, element=Element.F32): """IEEE single precision."""  # noqa: N801, E701
+class tf32(DType, element=Element.TF32): """f32 with 10 bits of mantissa, for `mma`."""  # noqa: N801, E701
+class f64(DType, element=Element.F64): """IEEE double precision."""  # noqa: N801, E701
+class f8e4m3fn(DType, element=Element.F8E4M3FN): """8-bit float, 4 bits of exponent."""  # noqa: N801, E701
+class f8e5m2(DType, element=Element.F8E5M2): """8-bit float, 5 bits of exponent."""  # noqa: N801, E701
+class f8e8m0fnu(DType, element=Element.F8E8M0FNU): """A power of two, for scales."""  # noqa: N801, E701
+class f4e2m1fn(DType, element=Element.F4E2M1FN): """4-bit float, in tiles only."""  # noqa: N801, E701
+# fmt: on
+
+DTYPES: tuple[type[DType], ...] = (
+    bool_, i4, i8, i16, i32, i64, u8, u16, u32, u64,
+    f16, bf16, f32, tf32, f64, f8e4m3fn, f8e5m2, f8e8m0fnu, f4e2m1fn,
+)  # fmt: skip
+
+def numpy_dtype(dtype: type[DType]) -> np.dtype[Any]:
+    """The NumPy dtype of host copies: signedness included, which `Element.numpy` lacks."""
+    if dtype.element.is_integer and not dtype.signed and dtype.element is not Element.I1:
+        return np.dtype(f"u{dtype.element.numpy.name}")
+    return dtype.element.numpy
+
+
+def dtype_of_numpy(dtype: np.dtype[Any]) -> type[DType] | None:
+    """The dtype that a NumPy array of this kind has, or None if there is none."""
+    return _BY_NUMPY.get(np.dtype(dtype))
+
+
+_BY_NUMPY = {numpy_dtype(dtype): dtype for dtype in DTYPES if dtype is not tf32}

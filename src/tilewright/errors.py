@@ -1,0 +1,90 @@
+"""The exception tree. Everything a user can catch is here; nothing here formats source excerpts.
+
+TilewrightError
+├── CompileError            a kernel is refused; carries all its diagnostics
+├── LaunchError             a launch is refused: rank, shape, dtype, device, grid, precondition
+├── BorrowError             two operations want the same memory and nobody said which comes first
+├── MovedError              a tensor was handed over with `tw.move` and used again
+├── KernelFailure           a kernel reported a failure while it ran
+│   ├── OutOfBoundsError    an index left its axis
+│   ├── KernelAssertionError
+│   └── UndefinedBehaviourError   the CPU backend met what Tile IR leaves undefined
+├── OutOfMemoryError
+├── ToolchainError          tileiras, ptxas or libnvvm is missing, mismatched or failed
+├── DriverError             a CUDA driver call failed
+└── InternalError           our own mistake: please report it
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BorrowError",
+    "CompileError",
+    "DriverError",
+    "InternalError",
+    "KernelAssertionError",
+    "KernelFailure",
+    "LaunchError",
+    "MovedError",
+    "OutOfBoundsError",
+    "OutOfMemoryError",
+    "TilewrightError",
+    "ToolchainError",
+    "UndefinedBehaviourError",
+]
+
+
+class TilewrightError(Exception):
+    """Base of every exception that tilewright raises on purpose."""
+
+
+class CompileError(TilewrightError):
+    """A kernel was refused. The text shows every independent problem with its source line."""
+
+    def __init__(self, text: str, problems: tuple[object, ...] = ()) -> None:
+        super().__init__(text)
+        self.problems = problems
+
+
+class LaunchError(TilewrightError):
+    """A launch was refused before any work was started."""
+
+
+class BorrowError(TilewrightError):
+    """An operation wants memory that another, not yet submitted, operation holds."""
+
+
+class MovedError(TilewrightError):
+    """A tensor was used after it had been handed over."""
+
+
+class KernelFailure(TilewrightError):
+    """A kernel ran and reported a failure; the process, the stream and the context go on."""
+
+
+class OutOfBoundsError(KernelFailure):
+    """An index left its axis. The kernel used the nearest valid index (or skipped the store)."""
+
+
+class KernelAssertionError(KernelFailure):
+    """An `assert` in a kernel was false."""
+
+
+class UndefinedBehaviourError(KernelFailure):
+    """The CPU backend was asked to do what Tile IR leaves undefined, and did not do it."""
+
+
+class OutOfMemoryError(TilewrightError):
+    """The device has no room for a tensor."""
+
+
+class ToolchainError(TilewrightError):
+    """tileiras, ptxas or libnvvm is missing, of mixed releases, or failed."""
+
+
+class DriverError(TilewrightError):
+    """A CUDA driver call failed."""
+
+
+class InternalError(TilewrightError):
+    """A mistake of tilewright's own. Please report it with the kernel that caused it."""

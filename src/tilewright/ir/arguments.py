@@ -1,0 +1,26 @@
+"""The arguments of an entry: which launch-known value each one is, and what is promised about it.
+
+One list serves the pass that binds the kernel's parameters and the host code that packs them, so
+the two cannot disagree. A tensor travels as its address, its extents and its strides; a scalar as
+itself; the failure record, if the kernel has one, comes last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ir.launch_terms import LaunchTerm
+from tilewright.ir.types import TileType
+
+__all__ = ["Argument"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of an entry."""
+
+    term: LaunchTerm
+    type: TileType
+    divisor: int = 1  # the value is a multiple of this (bytes for an address); checked at launch
+    lower: int | None = None  # the value is never below; checked at launch
+    upper: int | None = None

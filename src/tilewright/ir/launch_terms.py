@@ -1,0 +1,78 @@
+"""What is known when a kernel is launched, by name: extents, strides, tile counts, scalars, grid.
+
+The front end refers to these through `LaunchValue`; launch checks are evaluated over the same
+terms on the host, so that a fact in the kernel and its check at launch cannot mean two things.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["BaseAddress", "Blocks", "Extent", "FailureRecord", "LaunchTerm", "ScalarArgument", "Stride", "TileCount"]
+
+
+@dataclass(frozen=True)
+class BaseAddress:
+    """Address of a tensor's first element."""
+
+    param: str
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Elements along one axis of a tensor."""
+
+    param: str
+    axis: int
+
+    def __str__(self) -> str:
+        return f"{self.param}.shape[{self.axis}]"
+
+
+@dataclass(frozen=True)
+class Stride:
+    """Elements between neighbours along one axis of a tensor."""
+
+    param: str
+    axis: int
+
+    def __str__(self) -> str:
+        return f"{self.param}.strides[{self.axis}]"
+
+
+@dataclass(frozen=True)
+class TileCount:
+    """Tiles of extent `tile` that an axis divides into, the last one possibly cut off."""
+
+    param: str
+    axis: int
+    tile: int
+
+    def __str__(self) -> str:
+        return f"ceil({self.param}.shape[{self.axis}] / {self.tile})"
+
+
+@dataclass(frozen=True)
+class ScalarArgument:
+    """A scalar argument of the launch."""
+
+    param: str
+
+    def __str__(self) -> str:
+        return self.param
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks that a launch runs, in all."""
+
+    def __str__(self) -> str:
+        return "the number of blocks"
+
+
+@dataclass(frozen=True)
+class FailureRecord:
+    """Address of the record that a failed check writes."""
+
+
+LaunchTerm = BaseAddress | Extent | Stride | TileCount | ScalarArgument | Blocks | FailureRecord

@@ -1,0 +1,311 @@
+"""The language in which ops are declared, and the values they connect.
+
+An op is one class. Its annotated fields, made by `operand()`, `attr()`, `flag()`, `region()` and
+`defined()`, are the single declaration that the builder, verifier, printer, encoder and CPU backend
+read through `Op.fields`; nothing else lists the parts of an op. Fields stand in the order in which
+Tile IR's bytecode writes attributes, and operands in the order in which it writes operands.
+
+    class AddF(Op, mnemonic="addf", opcode=0x02):
+        '''Sum of two float tiles.'''
+
+        lhs: Value = operand()
+        rhs: Value = operand()
+        rounding_mode: Rounding = attr(EnumCodec(Rounding), default=Rounding.NEAREST_EVEN)
+        flush_to_zero: bool = flag()
+        result: Value = defined()
+
+Ops are immutable by convention once built: a pass that changes one makes a new one (`rebuilt`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, ClassVar, Literal, dataclass_transform
+
+from tilewright.dtypes import DType
+from tilewright.ir.attributes import AttributeCodec
+from tilewright.ir.types import Type
+from tilewright.source import Location
+
+__all__ = [
+    "Block",
+    "Effect",
+    "Field",
+    "FieldKind",
+    "Op",
+    "Value",
+    "attr",
+    "defined",
+    "defined_many",
+    "flag",
+    "operand",
+    "operands",
+    "optional_operand",
+    "region",
+]
+
+Version = tuple[int, int]
+
+
+class Value:
+    """One SSA value. Compared by identity; `dtype` keeps the signedness that Tile IR drops."""
+
+    __slots__ = ("dtype", "hint", "type")
+
+    def __init__(self, type: Type, dtype: type[DType] | None = None, hint: str = "") -> None:
+        self.type = type
+        self.dtype = dtype
+        self.hint = hint  # the name the author used, for people who read the IR
+
+    def __repr__(self) -> str:
+        return f"<{self.hint or 'value'}: {self.type}>"
+
+
+class Block:
+    """Ops in order, with the values that enter at the top. Its last op is a terminator."""
+
+    __slots__ = ("args", "ops")
+
+    def __init__(self, args: tuple[Value, ...] = (), ops: list[Op] | None = None) -> None:
+        self.args = args
+        self.ops: list[Op] = [] if ops is None else ops
+
+
+class Effect(Enum):
+    """What an op does to memory. Passes ask this, never for a list of ops."""
+
+    NONE = auto()
+    READ = auto()
+    WRITE = auto()
+    OBSERVE = auto()  # visible to a person: print, assert
+    CONTROL = auto()  # a terminator
+
+
+class FieldKind(Enum):
+    """The part of an op that a field is."""
+
+    OPERAND = auto()
+    OPERANDS = auto()
+    OPTIONAL_OPERAND = auto()
+    ATTR = auto()
+    FLAG = auto()
+    REGION = auto()
+    RESULT = auto()
+    RESULTS = auto()
+    NOTE = auto()  # kept for people and the front end; no part of the op's meaning
+
+    @property
+    def is_operand(self) -> bool:
+        """Whether it holds values that flow in."""
+        return self in (FieldKind.OPERAND, FieldKind.OPERANDS, FieldKind.OPTIONAL_OPERAND)
+
+
+_REQUIRED: Any = object()
+
+
+@dataclass(eq=False)
+class Field:
+    """One declared part of an op."""
+
+    kind: FieldKind
+    default: Any = _REQUIRED
+    codec: AttributeCodec | None = None  # how an attribute is written and printed
+    since: Version = (13, 1)
+    optional: bool = False  # an attribute that may be None (a bit in the flags says so)
+    name: str = ""
+
+
+def operand() -> Any:
+    """One value that flows in."""
+    return Field(FieldKind.OPERAND)
+
+
+def operands() -> Any:
+    """Any number of values that flow in."""
+    return Field(FieldKind.OPERANDS, default=())
+
+
+def optional_operand(*, default: None = None, since: Version = (13, 1)) -> Any:
+    """A value that may be absent."""
+    return Field(FieldKind.OPTIONAL_OPERAND, default=default, since=since)
+
+
+def attr(
+    codec: AttributeCodec | None = None,
+    *,
+    default: Any = _REQUIRED,
+    since: Version = (13, 1),
+    optional: bool = False,
+) -> Any:
+    """A compile-time property. Without a codec it is not written: the results' types carry it."""
+    return Field(FieldKind.ATTR, default, codec, since, optional)
+
+
+def flag(*, default: bool = False, since: Version = (13, 1)) -> Any:
+    """A property that is there or not; one bit in the op's flags."""
+    return Field(FieldKind.FLAG, default, since=since)
+
+
+def region() -> Any:
+    """A nested block."""
+    return Field(FieldKind.REGION)
+
+
+def defined(*, since: Version = (13, 1), init: Literal[False] = False) -> Any:
+    """One value that the op defines; made by the constructor from `result_types`."""
+    return Field(FieldKind.RESULT, init, since=since)
+
+
+def defined_many(*, init: Literal[False] = False) -> Any:
+    """Any number of values that the op defines."""
+    return Field(FieldKind.RESULTS, init)
+
+
+def note(*, default: None) -> Any:
+    """Something remembered beside the op."""
+    return Field(FieldKind.NOTE, default)
+
+
+@dataclass_transform(
+    kw_only_default=True,
+    field_specifiers=(
+        operand, operands, optional_operand, attr, flag, region, defined, defined_many, note,
+    ),
+)  # fmt: skip
+class Declared:
+    """Marks classes whose annotated fields are keyword arguments, for type checkers."""
+
+
+class Op(Declared):
+    """Base of all ops: fields by keyword, results made from the type rule."""
+
+    mnemonic: ClassVar[str] = ""
+    opcode: ClassVar[int | None] = None  # None: internal, must be gone before encoding
+    since: ClassVar[Version] = (13, 1)
+    effect: ClassVar[Effect] = Effect.NONE
+    segmented: ClassVar[bool] = False  # operands are written group by group
+    assembly: ClassVar[str] = ""  # text form, read by the printer
+    meaning: ClassVar[Callable[..., Any] | None] = None  # NumPy, where one function says it all
+    fields: ClassVar[tuple[Field, ...]] = ()
+
+    loc: Location | None = note(default=None)  # where in the user's source it comes from
+    dtype: type[DType] | None = note(default=None)  # of the results, with signedness
+
+    def __init_subclass__(
+        cls,
+        *,
+        mnemonic: str = "",
+        opcode: int | None = None,
+        since: Version = (13, 1),
+        effect: Effect | None = None,
+        segmented: bool = False,
+        assembly: str = "",
+        meaning: Callable[..., Any] | None = None,
+    ) -> None:
+        declared = {field.name: field for field in cls.fields}
+        declared.update(_take_fields(cls))
+        cls.fields = tuple(declared.values())
+        if mnemonic:
+            cls.mnemonic, cls.opcode, cls.since = mnemonic, opcode, since
+        cls.segmented = segmented or cls.segmented
+        cls.assembly = assembly or cls.assembly
+        if effect is not None:
+            cls.effect = effect
+        if meaning is not None:
+            cls.meaning = staticmethod(meaning)
+
+    def __init__(self, **given: Any) -> None:
+        for field in self.fields:
+            if field.kind in (FieldKind.RESULT, FieldKind.RESULTS):
+                continue
+            value = given.pop(field.name, field.default)
+            if value is _REQUIRED:
+                raise TypeError(f"{type(self).__name__} needs {field.name}")
+            setattr(self, field.name, value)
+        if given:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
+        self._define_results()
+
+    def _define_results(self) -> None:
+        self.results: tuple[Value, ...] = tuple(Value(type_, self.dtype) for type_ in self.result_types())
+        remaining = iter(self.results)
+        for field in self.fields:
+            if field.kind is FieldKind.RESULT:
+                setattr(self, field.name, next(remaining))
+            elif field.kind is FieldKind.RESULTS:
+                setattr(self, field.name, tuple(remaining))
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The type rule: what the op defines, from its operands and attributes."""
+        return ()
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """Every value that flows in, in declared order."""
+        found: list[Value] = []
+        for field in self.fields:
+            if field.kind is FieldKind.OPERAND:
+                found.append(getattr(self, field.name))
+            elif field.kind is FieldKind.OPERANDS:
+                found.extend(getattr(self, field.name))
+            elif field.kind is FieldKind.OPTIONAL_OPERAND:
+                value = getattr(self, field.name)
+                if value is not None:
+                    found.append(value)
+        return tuple(found)
+
+    @property
+    def regions(self) -> tuple[Block, ...]:
+        """Nested blocks, in declared order."""
+        return tuple(getattr(self, f.name) for f in self.fields if f.kind is FieldKind.REGION)
+
+    def rebuilt(self, values: Mapping[Value, Value], regions: tuple[Block, ...] = ()) -> Op:
+        """The same op over other operands (and, if given, other regions), with new results.
+
+        Names and dtypes of the results are kept; `values` maps old operands to new ones.
+        """
+        given: dict[str, Any] = {}
+        blocks = iter(regions or self.regions)
+        for field in self.fields:
+            old = getattr(self, field.name)
+            if field.kind is FieldKind.OPERAND:
+                given[field.name] = values.get(old, old)
+            elif field.kind is FieldKind.OPERANDS:
+                given[field.name] = tuple(values.get(value, value) for value in old)
+            elif field.kind is FieldKind.OPTIONAL_OPERAND:
+                given[field.name] = None if old is None else values.get(old, old)
+            elif field.kind is FieldKind.REGION:
+                given[field.name] = next(blocks)
+            elif field.kind not in (FieldKind.RESULT, FieldKind.RESULTS):
+                given[field.name] = old
+        new = type(self)(**given)
+        for before, after in zip(self.results, new.results, strict=True):
+            after.dtype, after.hint = before.dtype, before.hint
+        return new
+
+    def walk(self) -> Iterator[Op]:
+        """This op and every op nested in it, outermost first."""
+        yield self
+        for block in self.regions:
+            for op in block.ops:
+                yield from op.walk()
+
+    def __repr__(self) -> str:
+        return f"<{self.mnemonic}>"
+
+
+def _take_fields(cls: type) -> dict[str, Field]:
+    """Remove the declarations from a class body, so that instances can hold the parts."""
+    taken: dict[str, Field] = {}
+    for name in cls.__dict__.get("__annotations__", {}):
+        field = cls.__dict__.get(name)
+        if isinstance(field, Field):
+            field.name = name
+            taken[name] = field
+            delattr(cls, name)
+    return taken
+
+
+Op.fields = tuple(_take_fields(Op).values())

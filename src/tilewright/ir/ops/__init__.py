@@ -1,0 +1,19 @@
+"""Every op, and the tables over them."""
+
+from __future__ import annotations
+
+from tilewright.ir.op import Op
+from tilewright.ir.ops import control, elementwise, internal, memory, reduction, shape
+
+__all__ = ["INTERNAL_OPS", "TILE_IR_OPS"]
+
+
+def _ops_of(module: object) -> tuple[type[Op], ...]:
+    found = (getattr(module, name) for name in getattr(module, "__all__", ()))
+    return tuple(op for op in found if isinstance(op, type) and issubclass(op, Op))
+
+
+TILE_IR_OPS: tuple[type[Op], ...] = tuple(
+    op for module in (elementwise, shape, memory, reduction, control) for op in _ops_of(module)
+)
+INTERNAL_OPS: tuple[type[Op], ...] = _ops_of(internal)

@@ -1,0 +1,116 @@
+"""Control flow, and what a block can ask about itself.
+
+A region's block ends in `Continue` under `For` and `Loop`, in `Yield` under `If`, `Reduce` and
+`Scan`, in `Return` in a function. `Break` leaves a `Loop`.
+"""
+
+from __future__ import annotations
+
+from tilewright.dtypes import Element
+from tilewright.ir.attributes import PredicateCodec, StringCodec, Bounded, DivBy
+from tilewright.ir.op import Block, Effect, Op, Value, attr, flag, operand, operands, region, defined, defined_many
+from tilewright.ir.types import Type, scalar
+
+__all__ = [
+    "Assert", "Assume", "Break", "Continue", "For", "GetNumTileBlocks", "GetTileBlockId", "If",
+    "Loop", "Return", "Yield",
+]  # fmt: skip
+
+
+class For(Op, mnemonic="for", opcode=0x29):
+    """Counted loop. The body's arguments are the counter and the carried values."""
+
+    lower_bound: Value = operand()
+    upper_bound: Value = operand()
+    step: Value = operand()
+    init_values: tuple[Value, ...] = operands()
+    unsigned_cmp: bool = flag(since=(13, 2))
+    body: Block = region()
+    result_values: tuple[Value, ...] = defined_many()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return tuple(value.type for value in self.init_values)
+
+
+class Loop(Op, mnemonic="loop", opcode=0x41):
+    """Endless loop left by `Break`, whose operands are the results."""
+
+    init_values: tuple[Value, ...] = operands()
+    body: Block = region()
+    types: tuple[Type, ...] = attr(default=())
+    result_values: tuple[Value, ...] = defined_many()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return self.types
+
+
+class If(Op, mnemonic="if", opcode=0x32):
+    """One of two blocks, by a scalar condition."""
+
+    condition: Value = operand()
+    then_body: Block = region()
+    else_body: Block = region()
+    types: tuple[Type, ...] = attr(default=())
+    result_values: tuple[Value, ...] = defined_many()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return self.types
+
+
+class Terminator(Op, effect=Effect.CONTROL):
+    """Ends a block and hands values on."""
+
+    values: tuple[Value, ...] = operands()
+
+
+class Break(Terminator, mnemonic="break", opcode=0x0A):
+    """Leave the loop."""
+
+
+class Continue(Terminator, mnemonic="continue", opcode=0x11):
+    """Start the next iteration."""
+
+
+class Return(Terminator, mnemonic="return", opcode=0x5C):
+    """End the block's work."""
+
+
+class Yield(Terminator, mnemonic="yield", opcode=0x6D):
+    """Give the values of a region."""
+
+
+class ThreeAxes(Op):
+    """Three numbers, one for each axis of the grid."""
+
+    x: Value = defined()
+    y: Value = defined()
+    z: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (scalar(Element.I32),) * 3
+
+
+class GetTileBlockId(ThreeAxes, mnemonic="get_tile_block_id", opcode=0x30):
+    """Which block of the grid this is."""
+
+
+class GetNumTileBlocks(ThreeAxes, mnemonic="get_num_tile_blocks", opcode=0x2E):
+    """How many blocks the grid has."""
+
+
+class Assume(Op, mnemonic="assume", opcode=0x06):
+    """The same value with a promise. A false promise is undefined."""
+
+    value: Value = operand()
+    predicate: DivBy | Bounded = attr(PredicateCodec())
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.value.type,)
+
+
+class Assert(Op, mnemonic="assert", opcode=0x05, effect=Effect.OBSERVE):
+    """Stop the kernel with a message when a condition is false."""
+
+    condition: Value = operand()
+    message: str = attr(StringCodec())

@@ -1,0 +1,390 @@
+"""Ops that work on each element alone: arithmetic, mathematics, comparison, conversion.
+
+`meaning` is the NumPy function of the declared operands where one says all; the CPU backend has a
+rule for the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.dtypes import Element
+from tilewright.ir.attributes import (
+    EnumCodec,
+    Ordering,
+    Overflow,
+    Predicate,
+    Rounding,
+    Signedness,
+)
+from tilewright.ir.op import Op, Value, attr, flag, operand, defined
+from tilewright.ir.types import TileType, Type
+
+__all__ = [
+    "AbsF", "AbsI", "AddF", "AddI", "AndI", "Atan2", "Bitcast", "Ceil", "CmpF", "CmpI", "Cos", "Cosh", "DivF", "DivI",
+    "Exp", "Exp2", "ExtI", "Floor", "Fma", "FToF", "FToI", "IToF", "Log", "Log2", "MaxF",
+    "MaxI", "MinF", "MinI", "MulF", "MulHiI", "MulI", "NegF", "NegI", "OrI", "Pow", "RemF",
+    "RemI", "Rsqrt", "Select", "ShLI", "ShRI", "Sin", "Sinh", "Sqrt", "SubF", "SubI", "Tan",
+    "Tanh", "TruncI", "XOrI",
+]  # fmt: skip
+
+_ROUNDING = EnumCodec(Rounding)
+_OVERFLOW = EnumCodec(Overflow)
+_SIGNEDNESS = EnumCodec(Signedness)
+
+
+class Unary(Op):
+    """One tile in, one of the same type out."""
+
+    source: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.source.type,)
+
+
+class Binary(Op):
+    """Two tiles of one type in, one of the same type out."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.lhs.type,)
+
+
+class RoundedBinary(Binary):
+    """Float arithmetic with a rounding mode."""
+
+    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
+    flush_to_zero: bool = flag()
+
+
+class WrappingBinary(Binary):
+    """Integer arithmetic modulo the width, unless the overflow attribute promises otherwise."""
+
+    overflow: Overflow = attr(_OVERFLOW, default=Overflow.NONE)
+
+
+class SignedBinary(Binary):
+    """Integer arithmetic that reads its bits as signed or unsigned."""
+
+    signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
+
+
+class ExtremumF(Binary):
+    """Least or greatest of two floats."""
+
+    propagate_nan: bool = flag()
+    flush_to_zero: bool = flag()
+
+
+class Conversion(Op):
+    """A tile of another element type."""
+
+    source: Value = operand()
+    to: TileType = attr()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.to,)
+
+
+# --- floats, one operand -------------------------------------------------------------------------
+
+
+class AbsF(Unary, mnemonic="absf", opcode=0x00, meaning=np.abs):
+    """Magnitude of floats."""
+
+
+class Ceil(Unary, mnemonic="ceil", opcode=0x0D, meaning=np.ceil):
+    """Least whole number not below."""
+
+
+class Cos(Unary, mnemonic="cos", opcode=0x12, meaning=np.cos):
+    """Cosine of radians."""
+
+
+class Cosh(Unary, mnemonic="cosh", opcode=0x13, meaning=np.cosh):
+    """Hyperbolic cosine."""
+
+
+class Exp(Unary, mnemonic="exp", opcode=0x17, meaning=np.exp):
+    """Natural exponential."""
+
+    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.FULL, since=(13, 3))
+
+
+class Exp2(Unary, mnemonic="exp2", opcode=0x18, meaning=np.exp2):
+    """Power of two."""
+
+    flush_to_zero: bool = flag()
+
+
+class Floor(Unary, mnemonic="floor", opcode=0x27, meaning=np.floor):
+    """Greatest whole number not above."""
+
+
+class Log(Unary, mnemonic="log", opcode=0x3F, meaning=np.log):
+    """Natural logarithm."""
+
+
+class Log2(Unary, mnemonic="log2", opcode=0x40, meaning=np.log2):
+    """Logarithm to base two."""
+
+
+class NegF(Unary, mnemonic="negf", opcode=0x4F, meaning=np.negative):
+    """Floats with the sign turned."""
+
+
+class Rsqrt(Unary, mnemonic="rsqrt", opcode=0x5D):
+    """One over the square root."""
+
+    flush_to_zero: bool = flag()
+
+
+class Sin(Unary, mnemonic="sin", opcode=0x62, meaning=np.sin):
+    """Sine of radians."""
+
+
+class Sinh(Unary, mnemonic="sinh", opcode=0x63, meaning=np.sinh):
+    """Hyperbolic sine."""
+
+
+class Sqrt(Unary, mnemonic="sqrt", opcode=0x64, meaning=np.sqrt):
+    """Square root."""
+
+    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
+    flush_to_zero: bool = flag()
+
+
+class Tan(Unary, mnemonic="tan", opcode=0x69, meaning=np.tan):
+    """Tangent of radians."""
+
+
+class Tanh(Unary, mnemonic="tanh", opcode=0x6A, meaning=np.tanh):
+    """Hyperbolic tangent."""
+
+    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.FULL, since=(13, 2))
+
+
+# --- floats, more operands -----------------------------------------------------------------------
+
+
+class AddF(RoundedBinary, mnemonic="addf", opcode=0x02, meaning=np.add):
+    """Sum of floats."""
+
+
+class SubF(RoundedBinary, mnemonic="subf", opcode=0x67, meaning=np.subtract):
+    """Difference of floats."""
+
+
+class MulF(RoundedBinary, mnemonic="mulf", opcode=0x4C, meaning=np.multiply):
+    """Product of floats."""
+
+
+class DivF(RoundedBinary, mnemonic="divf", opcode=0x14, meaning=np.divide):
+    """Quotient of floats."""
+
+
+class Fma(Op, mnemonic="fma", opcode=0x28):
+    """`lhs * rhs + acc`, rounded once."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    acc: Value = operand()
+    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
+    flush_to_zero: bool = flag()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.lhs.type,)
+
+
+class MaxF(ExtremumF, mnemonic="maxf", opcode=0x45):
+    """Greater of two floats; a NaN loses unless `propagate_nan`."""
+
+
+class MinF(ExtremumF, mnemonic="minf", opcode=0x47):
+    """Lesser of two floats; a NaN loses unless `propagate_nan`."""
+
+
+class Pow(Op, mnemonic="pow", opcode=0x54, meaning=np.power):
+    """`source` to the power of `exponent`."""
+
+    source: Value = operand()
+    exponent: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.source.type,)
+
+
+class RemF(Binary, mnemonic="remf", opcode=0x59, meaning=np.fmod):
+    """Remainder with the sign of the dividend."""
+
+
+class Atan2(Op, mnemonic="atan2", opcode=0x6E, since=(13, 2), meaning=np.arctan2):
+    """Angle of the point whose quotient is `x / y`, in the right quadrant."""
+
+    x: Value = operand()
+    y: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.x.type,)
+
+
+# --- integers ------------------------------------------------------------------------------------
+
+
+class AbsI(Unary, mnemonic="absi", opcode=0x01, meaning=np.abs):
+    """Magnitude of signed integers; the least integer is its own."""
+
+
+class NegI(Unary, mnemonic="negi", opcode=0x50, meaning=np.negative):
+    """Integers with the sign turned, modulo the width."""
+
+    overflow: Overflow = attr(_OVERFLOW, default=Overflow.NONE, since=(13, 2))
+
+
+class AddI(WrappingBinary, mnemonic="addi", opcode=0x03, meaning=np.add):
+    """Sum of integers."""
+
+
+class SubI(WrappingBinary, mnemonic="subi", opcode=0x68, meaning=np.subtract):
+    """Difference of integers."""
+
+
+class MulI(WrappingBinary, mnemonic="muli", opcode=0x4E, meaning=np.multiply):
+    """Product of integers."""
+
+
+class ShLI(WrappingBinary, mnemonic="shli", opcode=0x60):
+    """Bits moved up. A shift by the width or more is undefined."""
+
+
+class ShRI(SignedBinary, mnemonic="shri", opcode=0x61):
+    """Bits moved down. A shift by the width or more is undefined."""
+
+
+class MaxI(SignedBinary, mnemonic="maxi", opcode=0x46):
+    """Greater of two integers."""
+
+
+class MinI(SignedBinary, mnemonic="mini", opcode=0x48):
+    """Lesser of two integers."""
+
+
+class RemI(SignedBinary, mnemonic="remi", opcode=0x5A):
+    """Remainder with the sign of the dividend. A zero divisor is undefined."""
+
+
+class DivI(SignedBinary, mnemonic="divi", opcode=0x15):
+    """Quotient, rounded to zero, down or up. A zero divisor is undefined."""
+
+    rounding: Rounding = attr(_ROUNDING, default=Rounding.ZERO)
+
+
+class AndI(Binary, mnemonic="andi", opcode=0x04, meaning=np.bitwise_and):
+    """Bits set in both."""
+
+
+class OrI(Binary, mnemonic="ori", opcode=0x52, meaning=np.bitwise_or):
+    """Bits set in either."""
+
+
+class XOrI(Binary, mnemonic="xori", opcode=0x6C, meaning=np.bitwise_xor):
+    """Bits set in one of the two."""
+
+
+class MulHiI(Op, mnemonic="mulhii", opcode=0x4D):
+    """High half of the unsigned product."""
+
+    x: Value = operand()
+    y: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.x.type,)
+
+
+# --- comparison and choice -----------------------------------------------------------------------
+
+
+class Comparison(Op):
+    """Two tiles in, truth values out."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    comparison_predicate: Predicate = attr(EnumCodec(Predicate))
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        assert isinstance(self.lhs.type, TileType)
+        return (self.lhs.type.with_element(Element.I1),)
+
+
+class CmpF(Comparison, mnemonic="cmpf", opcode=0x0E):
+    """Comparison of floats."""
+
+    comparison_ordering: Ordering = attr(EnumCodec(Ordering), default=Ordering.ORDERED)
+
+
+class CmpI(Comparison, mnemonic="cmpi", opcode=0x0F):
+    """Comparison of integers."""
+
+    signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
+
+
+class Select(Op, mnemonic="select", opcode=0x5F, meaning=np.where):
+    """An element of one tile or of the other."""
+
+    cond: Value = operand()
+    val_if_true: Value = operand()
+    val_if_false: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.val_if_true.type,)
+
+
+# --- conversion ----------------------------------------------------------------------------------
+
+
+class Bitcast(Conversion, mnemonic="bitcast", opcode=0x09):
+    """The same bits read as another element of the same width."""
+
+
+class ExtI(Conversion, mnemonic="exti", opcode=0x25):
+    """A wider integer of the same value."""
+
+    signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
+
+
+class TruncI(Conversion, mnemonic="trunci", opcode=0x6B):
+    """The low bits as a narrower integer."""
+
+    overflow: Overflow = attr(_OVERFLOW, default=Overflow.NONE)
+
+
+class FToF(Conversion, mnemonic="ftof", opcode=0x2A):
+    """A float of another precision."""
+
+    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
+
+
+class IToF(Conversion, mnemonic="itof", opcode=0x3B):
+    """The nearest float to an integer."""
+
+    signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
+    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
+
+
+class FToI(Conversion, mnemonic="ftoi", opcode=0x2B):
+    """A float cut to an integer. Out of range is undefined unless `saturating`."""
+
+    saturating: bool = flag(since=(13, 4))
+    signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
+    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_INT_TO_ZERO)

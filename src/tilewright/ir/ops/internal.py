@@ -1,0 +1,128 @@
+"""Ops that Tile IR does not have: facts the front end states and passes use up before encoding.
+
+None of them has an opcode, so one that is left over is refused by the verifier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.dtypes import Element
+from tilewright.ir.launch_terms import LaunchTerm
+from tilewright.ir.op import Block, Effect, Op, Value, attr, operand, operands, region, defined, defined_many
+from tilewright.ir.types import TileType, Type, scalar
+
+__all__ = ["BlockIndex", "BoundsCheck", "CheckSite", "DivisorCheck", "FloorDiv", "FloorMod", "LaunchValue", "Record", "Require", "Walk"]
+
+
+@dataclass(frozen=True)
+class CheckSite:
+    """What a check is about, in the author's words."""
+
+    subject: str  # the parameter or value that is indexed: `x`
+    axis: int
+    tile: int
+    is_store: bool = False
+
+
+class LaunchValue(Op, mnemonic="launch_value"):
+    """Something known at launch, by name. `bind_arguments` turns it into an argument."""
+
+    term: LaunchTerm = attr()
+    to: TileType = attr()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.to,)
+
+
+class BlockIndex(Op, mnemonic="block_index"):
+    """This block's place in the logical grid, one number for each axis.
+
+    `counts` are the grid's extents; blocks are laid out linearly, the last axis fastest.
+    """
+
+    counts: tuple[Value, ...] = operands()
+    indices: tuple[Value, ...] = defined_many()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (scalar(Element.I32),) * len(self.counts)
+
+
+class Walk(Op, mnemonic="walk"):
+    """This block's share of the tiles of an output, visited one by one.
+
+    `counts` are the tiles along each axis. The body's arguments are the tile's coordinates, then
+    the carried values. Blocks visit disjoint tiles and together all of them; neighbours in time
+    are close in space when `group` is above one (rows of `group` tiles are walked column by column).
+    """
+
+    counts: tuple[Value, ...] = operands()
+    init_values: tuple[Value, ...] = operands()
+    group: int = attr(default=1)
+    output: str = attr()
+    body: Block = region()
+    result_values: tuple[Value, ...] = defined_many()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return tuple(value.type for value in self.init_values)
+
+
+class BoundsCheck(Op, mnemonic="bounds_check"):
+    """The index, which must lie in `[0, count)`. What `check` cannot prove stays in the kernel."""
+
+    index: Value = operand()
+    count: Value = operand()
+    site: CheckSite = attr()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.index.type,)
+
+
+class DivisorCheck(Op, mnemonic="divisor_check"):
+    """The divisor, none of whose elements may be zero."""
+
+    divisor: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.divisor.type,)
+
+
+class FloorDiv(Op, mnemonic="floor_div"):
+    """Python's `//` on integers; the divisor is not zero."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.lhs.type,)
+
+
+class FloorMod(Op, mnemonic="floor_mod"):
+    """Python's `%` on integers: the sign of the divisor, which is not zero."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.lhs.type,)
+
+
+class Require(Op, mnemonic="require", effect=Effect.OBSERVE):
+    """A condition on launch-known values that every launch checks, and a fact in the kernel."""
+
+    condition: Value = operand()
+    text: str = attr()
+
+
+class Record(Op, mnemonic="record", effect=Effect.OBSERVE):
+    """Report that a check failed: `failed` says whether, the rest says what."""
+
+    failed: Value = operand()
+    index: Value = operand()
+    count: Value = operand()
+    site_number: int = attr()

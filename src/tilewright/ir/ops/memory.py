@@ -1,0 +1,209 @@
+"""Views of global memory, loads and stores, pointers, atomics, and the tokens that order them."""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import (
+    AtomicMode,
+    BoolArrayCodec,
+    EnumCodec,
+    HintsCodec,
+    LoadHints,
+    MemoryOrder,
+    MemoryScope,
+)
+from tilewright.dtypes import Element
+from tilewright.ir.op import Effect, Op, Value, attr, operand, operands, optional_operand, defined, defined_many
+from tilewright.ir.types import TOKEN, PartitionViewType, PtrType, TensorViewType, TileType, Type, scalar
+
+__all__ = [
+    "AtomicCas", "AtomicRmw", "GetIndexSpaceShape", "GetTensorShape", "JoinTokens", "LoadPtr",
+    "LoadView", "MakePartitionView", "MakeTensorView", "MakeToken", "Offset", "StorePtr",
+    "StoreView",
+]  # fmt: skip
+
+_ORDER = EnumCodec(MemoryOrder)
+_SCOPE = EnumCodec(MemoryScope)
+
+
+class MakeToken(Op, mnemonic="make_token", opcode=0x44):
+    """A token that waits for nothing."""
+
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (TOKEN,)
+
+
+class JoinTokens(Op, mnemonic="join_tokens", opcode=0x3C):
+    """A token that waits for all of several."""
+
+    tokens: tuple[Value, ...] = operands()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (TOKEN,)
+
+
+class MakeTensorView(Op, mnemonic="make_tensor_view", opcode=0x43, segmented=True):
+    """A tensor in memory: base, and one operand for each dynamic extent and stride."""
+
+    base: Value = operand()
+    dynamic_shape: tuple[Value, ...] = operands()
+    dynamic_strides: tuple[Value, ...] = operands()
+    to: TensorViewType = attr()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.to,)
+
+
+class MakePartitionView(Op, mnemonic="make_partition_view", opcode=0x42):
+    """A tensor view cut into tiles."""
+
+    tensor_view: Value = operand()
+    to: PartitionViewType = attr()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.to,)
+
+
+class GetIndexSpaceShape(Op, mnemonic="get_index_space_shape", opcode=0x2D):
+    """How many tiles a view has along each axis."""
+
+    src: Value = operand()
+    extents: tuple[Value, ...] = defined_many()
+
+    def result_types(self) -> tuple[Type, ...]:
+        assert isinstance(self.src.type, PartitionViewType)
+        return (scalar(Element.I32),) * len(self.src.type.tile)
+
+
+class GetTensorShape(Op, mnemonic="get_tensor_shape", opcode=0x2F):
+    """The extents of a tensor view."""
+
+    src: Value = operand()
+    extents: tuple[Value, ...] = defined_many()
+
+    def result_types(self) -> tuple[Type, ...]:
+        assert isinstance(self.src.type, TensorViewType)
+        return (scalar(Element.I32),) * self.src.type.rank
+
+
+class LoadView(Op, mnemonic="load_view_tko", opcode=0x3E, effect=Effect.READ, segmented=True):
+    """One tile of a view. An index outside the view's index space is undefined."""
+
+    view: Value = operand()
+    index: tuple[Value, ...] = operands()
+    token: Value | None = optional_operand()
+    memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
+    memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
+    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    inbounds: tuple[bool, ...] = attr(BoolArrayCodec(), default=(), since=(13, 4))
+    tile: Value = defined()
+    result_token: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        assert isinstance(self.view.type, PartitionViewType)
+        return self.view.type.tile_type, TOKEN
+
+
+class StoreView(Op, mnemonic="store_view_tko", opcode=0x66, effect=Effect.WRITE, segmented=True):
+    """Write one tile of a view; what overhangs the tensor is dropped."""
+
+    tile: Value = operand()
+    view: Value = operand()
+    index: tuple[Value, ...] = operands()
+    token: Value | None = optional_operand()
+    memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
+    memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
+    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    inbounds: tuple[bool, ...] = attr(BoolArrayCodec(), default=(), since=(13, 4))
+    result_token: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (TOKEN,)
+
+
+class Offset(Op, mnemonic="offset", opcode=0x51):
+    """Pointers moved by a number of elements."""
+
+    ptr: Value = operand()
+    offset: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.ptr.type,)
+
+
+class LoadPtr(Op, mnemonic="load_ptr_tko", opcode=0x3D, effect=Effect.READ, segmented=True):
+    """The elements that pointers point to."""
+
+    source: Value = operand()
+    mask: Value | None = optional_operand()
+    padding_value: Value | None = optional_operand()
+    token: Value | None = optional_operand()
+    memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
+    memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
+    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    result: Value = defined()
+    result_token: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return _pointed(self.source), TOKEN
+
+
+class StorePtr(Op, mnemonic="store_ptr_tko", opcode=0x65, effect=Effect.WRITE, segmented=True):
+    """Write the elements that pointers point to."""
+
+    destination: Value = operand()
+    value: Value = operand()
+    mask: Value | None = optional_operand()
+    token: Value | None = optional_operand()
+    memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
+    memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
+    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    result_token: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (TOKEN,)
+
+
+class AtomicRmw(Op, mnemonic="atomic_rmw_tko", opcode=0x08, effect=Effect.WRITE, segmented=True):
+    """Read, combine and write back, one element at a time; gives what was there before."""
+
+    pointers: Value = operand()
+    arg: Value = operand()
+    mask: Value | None = optional_operand()
+    token: Value | None = optional_operand()
+    memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.RELAXED)
+    memory_scope: MemoryScope = attr(_SCOPE, default=MemoryScope.DEVICE)
+    mode: AtomicMode = attr(EnumCodec(AtomicMode))
+    result: Value = defined()
+    result_token: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return self.arg.type, TOKEN
+
+
+class AtomicCas(Op, mnemonic="atomic_cas_tko", opcode=0x07, effect=Effect.WRITE, segmented=True):
+    """Write `val` where memory holds `cmp`; gives what was there before."""
+
+    pointers: Value = operand()
+    cmp: Value = operand()
+    val: Value = operand()
+    mask: Value | None = optional_operand()
+    token: Value | None = optional_operand()
+    memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.RELAXED)
+    memory_scope: MemoryScope = attr(_SCOPE, default=MemoryScope.DEVICE)
+    result: Value = defined()
+    result_token: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return self.val.type, TOKEN
+
+
+def _pointed(pointers: Value) -> TileType:
+    assert isinstance(pointers.type, TileType)
+    assert isinstance(pointers.type.element, PtrType)
+    return TileType(pointers.type.element.pointee, pointers.type.shape)

@@ -1,0 +1,75 @@
+"""Ops that combine elements along an axis, and matrix products."""
+
+from __future__ import annotations
+
+from tilewright.ir.attributes import ArrayCodec, BoolCodec, EnumCodec, FloatIdentity, IntCodec, IntIdentity, Signedness
+from tilewright.ir.op import Block, Op, Value, attr, flag, operand, operands, region, defined, defined_many
+from tilewright.ir.types import TileType, Type
+
+__all__ = ["MmaF", "MmaI", "Reduce", "Scan"]
+
+Identity = FloatIdentity | IntIdentity
+
+
+class Reduce(Op, mnemonic="reduce", opcode=0x58):
+    """Combine all elements along `dim`.
+
+    The body takes scalars in pairs, element and accumulator for each operand, and yields the new
+    accumulators. Order of combination is free.
+    """
+
+    sources: tuple[Value, ...] = operands()
+    dim: int = attr(IntCodec())
+    identities: tuple[Identity, ...] = attr(ArrayCodec())
+    body: Block = region()
+    totals: tuple[Value, ...] = defined_many()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return tuple(_without_axis(value, self.dim) for value in self.sources)
+
+
+class Scan(Op, mnemonic="scan", opcode=0x5E):
+    """Running combination along `dim`, each element included."""
+
+    sources: tuple[Value, ...] = operands()
+    dim: int = attr(IntCodec())
+    reverse: bool = attr(BoolCodec(), default=False)
+    identities: tuple[Identity, ...] = attr(ArrayCodec())
+    body: Block = region()
+    totals: tuple[Value, ...] = defined_many()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return tuple(value.type for value in self.sources)
+
+
+class MmaF(Op, mnemonic="mmaf", opcode=0x49):
+    """Matrix product of floats added to an accumulator; rank 2, or 3 for a batch."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    acc: Value = operand()
+    fast_acc: bool = flag(since=(13, 3))
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.acc.type,)
+
+
+class MmaI(Op, mnemonic="mmai", opcode=0x4A):
+    """Matrix product of 8-bit integers added to a 32-bit accumulator."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    acc: Value = operand()
+    signedness_lhs: Signedness = attr(EnumCodec(Signedness), default=Signedness.SIGNED)
+    signedness_rhs: Signedness = attr(EnumCodec(Signedness), default=Signedness.SIGNED)
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.acc.type,)
+
+
+def _without_axis(value: Value, axis: int) -> TileType:
+    assert isinstance(value.type, TileType)
+    shape = value.type.shape
+    return value.type.with_shape(shape[:axis] + shape[axis + 1 :])

@@ -1,0 +1,79 @@
+"""Ops that make tiles and change their shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.attributes import ConstantCodec, Int32ArrayCodec, IntCodec
+from tilewright.ir.op import Op, Value, attr, operand, operands, defined
+from tilewright.ir.types import TileType, Type
+
+__all__ = ["Broadcast", "Cat", "Constant", "Extract", "Iota", "Permute", "Reshape"]
+
+
+class Typed(Op):
+    """An op whose result type is chosen by who builds it."""
+
+    to: TileType = attr()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.to,)
+
+
+class Constant(Typed, mnemonic="constant", opcode=0x10):
+    """Known elements: a Python number for all of them, or a NumPy array."""
+
+    value: Any = attr(ConstantCodec())
+
+
+class Iota(Typed, mnemonic="iota", opcode=0x3A):
+    """0, 1, 2, … along one axis."""
+
+
+class Broadcast(Typed, mnemonic="broadcast", opcode=0x0B):
+    """Axes of extent one repeated; the rank stays."""
+
+    source: Value = operand()
+
+
+class Reshape(Typed, mnemonic="reshape", opcode=0x5B):
+    """The same elements, row by row, in another shape."""
+
+    source: Value = operand()
+
+
+class Permute(Op, mnemonic="permute", opcode=0x53):
+    """Axes in another order: axis `a` of the result is axis `permutation[a]` of the source."""
+
+    source: Value = operand()
+    permutation: tuple[int, ...] = attr(Int32ArrayCodec())
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        assert isinstance(self.source.type, TileType)
+        shape = self.source.type.shape
+        return (self.source.type.with_shape(tuple(shape[a] for a in self.permutation)),)
+
+
+class Cat(Op, mnemonic="cat", opcode=0x0C):
+    """Two tiles one after the other along `dim`."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    dim: int = attr(IntCodec())
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        assert isinstance(self.lhs.type, TileType)
+        assert isinstance(self.rhs.type, TileType)
+        shape = list(self.lhs.type.shape)
+        shape[self.dim] += self.rhs.type.shape[self.dim]
+        return (self.lhs.type.with_shape(tuple(shape)),)
+
+
+class Extract(Typed, mnemonic="extract", opcode=0x26):
+    """One of the equal parts a tile divides into, by its number along each axis."""
+
+    source: Value = operand()
+    indices: tuple[Value, ...] = operands()
