@@ -164,27 +164,81 @@ class T(AnyDType):
     """A ready-made placeholder: one dtype wherever it occurs in a signature."""
 
 
-# fmt: off
-class bool_(DType, element=Element.I1, signed=False): """Truth values."""  # noqa: N801, E701
-class i4(DType, element=Element.I4): """4-bit signed integers, in tiles only."""  # noqa: N801, E701
-class i8(DType, element=Element.I8): """8-bit signed integers."""  # noqa: N801, E701
-class i16(DType, element=Element.I16): """16-bit signed integers."""  # noqa: N801, E701
-class i32(DType, element=Element.I32): """32-bit signed integers; the type of indices."""  # noqa: N801, E701
-class i64(DType, element=Element.I64): """64-bit signed integers."""  # noqa: N801, E701
-class u8(DType, element=Element.I8, signed=False): """8-bit unsigned integers."""  # noqa: N801, E701
-class u16(DType, element=Element.I16, signed=False): """16-bit unsigned integers."""  # noqa: N801, E701
-class u32(DType, element=Element.I32, signed=False): """32-bit unsigned integers."""  # noqa: N801, E701
-class u64(DType, element=Element.I64, signed=False): """64-bit unsigned integers."""  # noqa: N801, E701
-class f16(DType, element=Element.F16): """IEEE half precision."""  # noqa: N801, E701
-class bf16(DType, element=Element.BF16): """Half precision with the exponent of f32."""  # noqa: N801, E701
-class f32(DType, element=Element.F32): """IEEE single precision."""  # noqa: N801, E701
-class tf32(DType, element=Element.TF32): """f32 with 10 bits of mantissa, for `mma`."""  # noqa: N801, E701
-class f64(DType, element=Element.F64): """IEEE double precision."""  # noqa: N801, E701
-class f8e4m3fn(DType, element=Element.F8E4M3FN): """8-bit float, 4 bits of exponent."""  # noqa: N801, E701
-class f8e5m2(DType, element=Element.F8E5M2): """8-bit float, 5 bits of exponent."""  # noqa: N801, E701
-class f8e8m0fnu(DType, element=Element.F8E8M0FNU): """A power of two, for scales."""  # noqa: N801, E701
-class f4e2m1fn(DType, element=Element.F4E2M1FN): """4-bit float, in tiles only."""  # noqa: N801, E701
-# fmt: on
+class bool_(DType, element=Element.I1, signed=False):
+    """Truth values."""
+
+
+class i4(DType, element=Element.I4):
+    """4-bit signed integers, in tiles only."""
+
+
+class i8(DType, element=Element.I8):
+    """8-bit signed integers."""
+
+
+class i16(DType, element=Element.I16):
+    """16-bit signed integers."""
+
+
+class i32(DType, element=Element.I32):
+    """32-bit signed integers; the type of indices."""
+
+
+class i64(DType, element=Element.I64):
+    """64-bit signed integers."""
+
+
+class u8(DType, element=Element.I8, signed=False):
+    """8-bit unsigned integers."""
+
+
+class u16(DType, element=Element.I16, signed=False):
+    """16-bit unsigned integers."""
+
+
+class u32(DType, element=Element.I32, signed=False):
+    """32-bit unsigned integers."""
+
+
+class u64(DType, element=Element.I64, signed=False):
+    """64-bit unsigned integers."""
+
+
+class f16(DType, element=Element.F16):
+    """IEEE half precision."""
+
+
+class bf16(DType, element=Element.BF16):
+    """Half precision with the exponent of f32."""
+
+
+class f32(DType, element=Element.F32):
+    """IEEE single precision."""
+
+
+class tf32(DType, element=Element.TF32):
+    """f32 with 10 bits of mantissa, for `mma`."""
+
+
+class f64(DType, element=Element.F64):
+    """IEEE double precision."""
+
+
+class f8e4m3fn(DType, element=Element.F8E4M3FN):
+    """8-bit float, 4 bits of exponent."""
+
+
+class f8e5m2(DType, element=Element.F8E5M2):
+    """8-bit float, 5 bits of exponent."""
+
+
+class f8e8m0fnu(DType, element=Element.F8E8M0FNU):
+    """A power of two, for scales."""
+
+
+class f4e2m1fn(DType, element=Element.F4E2M1FN):
+    """4-bit float, in tiles only."""
+
 
 DTYPES: tuple[type[DType], ...] = (
     bool_, i4, i8, i16, i32, i64, u8, u16, u32, u64,

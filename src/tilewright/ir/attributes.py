@@ -16,6 +16,7 @@ __all__ = [
     "ArrayCodec",
     "AtomicMode",
     "AttributeCodec",
+    "BoolArrayCodec",
     "BoolCodec",
     "Bounded",
     "ConstantCodec",
@@ -26,7 +27,6 @@ __all__ = [
     "Int32ArrayCodec",
     "IntCodec",
     "IntIdentity",
-    "BoolArrayCodec",
     "LoadHints",
     "MemoryOrder",
     "MemoryScope",
@@ -190,7 +190,7 @@ class BoolArrayCodec(AttributeCodec):
 
 
 class ConstantCodec(AttributeCodec):
-    """A NumPy array or a Python number (every element alike), by its place in the constant table."""
+    """A NumPy array, or a number for every element, by its place in the constant table."""
 
 
 class ArrayCodec(AttributeCodec):

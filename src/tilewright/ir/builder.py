@@ -41,7 +41,11 @@ class Builder:
             self.block = outer
 
     def constant(
-        self, value: float, element: Element, shape: tuple[int, ...] = (), dtype: type[DType] | None = None
+        self,
+        value: float,
+        element: Element,
+        shape: tuple[int, ...] = (),
+        dtype: type[DType] | None = None,
     ) -> Value:
         """A tile with one number in every element."""
         return self.add(Constant(value=value, to=TileType(element, shape), dtype=dtype)).result

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BaseAddress", "Blocks", "Extent", "FailureRecord", "LaunchTerm", "ScalarArgument", "Stride", "TileCount"]
+__all__ = [
+    "BaseAddress",
+    "Blocks",
+    "Extent",
+    "FailureRecord",
+    "LaunchTerm",
+    "ScalarArgument",
+    "Stride",
+    "TileCount",
+]
 
 
 @dataclass(frozen=True)

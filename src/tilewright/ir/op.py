@@ -19,6 +19,7 @@ Ops are immutable by convention once built: a pass that changes one makes a new 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -229,7 +230,9 @@ class Op(Declared):
         self._define_results()
 
     def _define_results(self) -> None:
-        self.results: tuple[Value, ...] = tuple(Value(type_, self.dtype) for type_ in self.result_types())
+        self.results: tuple[Value, ...] = tuple(
+            Value(type_, self.dtype) for type_ in self.result_types()
+        )
         remaining = iter(self.results)
         for field in self.fields:
             if field.kind is FieldKind.RESULT:
@@ -299,7 +302,7 @@ class Op(Declared):
 def _take_fields(cls: type) -> dict[str, Field]:
     """Remove the declarations from a class body, so that instances can hold the parts."""
     taken: dict[str, Field] = {}
-    for name in cls.__dict__.get("__annotations__", {}):
+    for name in inspect.get_annotations(cls):
         field = cls.__dict__.get(name)
         if isinstance(field, Field):
             field.name = name

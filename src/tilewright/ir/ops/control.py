@@ -7,8 +7,20 @@ A region's block ends in `Continue` under `For` and `Loop`, in `Yield` under `If
 from __future__ import annotations
 
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import PredicateCodec, StringCodec, Bounded, DivBy
-from tilewright.ir.op import Block, Effect, Op, Value, attr, flag, operand, operands, region, defined, defined_many
+from tilewright.ir.attributes import Bounded, DivBy, PredicateCodec, StringCodec
+from tilewright.ir.op import (
+    Block,
+    Effect,
+    Op,
+    Value,
+    attr,
+    defined,
+    defined_many,
+    flag,
+    operand,
+    operands,
+    region,
+)
 from tilewright.ir.types import Type, scalar
 
 __all__ = [

@@ -17,15 +17,15 @@ from tilewright.ir.attributes import (
     Rounding,
     Signedness,
 )
-from tilewright.ir.op import Op, Value, attr, flag, operand, defined
+from tilewright.ir.op import Op, Value, attr, defined, flag, operand
 from tilewright.ir.types import TileType, Type
 
 __all__ = [
-    "AbsF", "AbsI", "AddF", "AddI", "AndI", "Atan2", "Bitcast", "Ceil", "CmpF", "CmpI", "Cos", "Cosh", "DivF", "DivI",
-    "Exp", "Exp2", "ExtI", "Floor", "Fma", "FToF", "FToI", "IToF", "Log", "Log2", "MaxF",
-    "MaxI", "MinF", "MinI", "MulF", "MulHiI", "MulI", "NegF", "NegI", "OrI", "Pow", "RemF",
-    "RemI", "Rsqrt", "Select", "ShLI", "ShRI", "Sin", "Sinh", "Sqrt", "SubF", "SubI", "Tan",
-    "Tanh", "TruncI", "XOrI",
+    "AbsF", "AbsI", "AddF", "AddI", "AndI", "Atan2", "Bitcast", "Ceil", "CmpF", "CmpI", "Cos",
+    "Cosh", "DivF", "DivI", "Exp", "Exp2", "ExtI", "FToF", "FToI", "Floor", "Fma", "IToF", "Log",
+    "Log2", "MaxF", "MaxI", "MinF", "MinI", "MulF", "MulHiI", "MulI", "NegF", "NegI", "OrI",
+    "Pow", "RemF", "RemI", "Rsqrt", "Select", "ShLI", "ShRI", "Sin", "Sinh", "Sqrt", "SubF",
+    "SubI", "Tan", "Tanh", "TruncI", "XOrI",
 ]  # fmt: skip
 
 _ROUNDING = EnumCodec(Rounding)

@@ -9,10 +9,32 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import Element
 from tilewright.ir.launch_terms import LaunchTerm
-from tilewright.ir.op import Block, Effect, Op, Value, attr, operand, operands, region, defined, defined_many
+from tilewright.ir.op import (
+    Block,
+    Effect,
+    Op,
+    Value,
+    attr,
+    defined,
+    defined_many,
+    operand,
+    operands,
+    region,
+)
 from tilewright.ir.types import TileType, Type, scalar
 
-__all__ = ["BlockIndex", "BoundsCheck", "CheckSite", "DivisorCheck", "FloorDiv", "FloorMod", "LaunchValue", "Record", "Require", "Walk"]
+__all__ = [
+    "BlockIndex",
+    "BoundsCheck",
+    "CheckSite",
+    "DivisorCheck",
+    "FloorDiv",
+    "FloorMod",
+    "LaunchValue",
+    "Record",
+    "Require",
+    "Walk",
+]
 
 
 @dataclass(frozen=True)
@@ -54,7 +76,8 @@ class Walk(Op, mnemonic="walk"):
 
     `counts` are the tiles along each axis. The body's arguments are the tile's coordinates, then
     the carried values. Blocks visit disjoint tiles and together all of them; neighbours in time
-    are close in space when `group` is above one (rows of `group` tiles are walked column by column).
+    are close in space when `group` is above one (rows of `group` tiles are walked column by
+    column).
     """
 
     counts: tuple[Value, ...] = operands()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.dtypes import Element
 from tilewright.ir.attributes import (
     AtomicMode,
     BoolArrayCodec,
@@ -11,9 +12,26 @@ from tilewright.ir.attributes import (
     MemoryOrder,
     MemoryScope,
 )
-from tilewright.dtypes import Element
-from tilewright.ir.op import Effect, Op, Value, attr, operand, operands, optional_operand, defined, defined_many
-from tilewright.ir.types import TOKEN, PartitionViewType, PtrType, TensorViewType, TileType, Type, scalar
+from tilewright.ir.op import (
+    Effect,
+    Op,
+    Value,
+    attr,
+    defined,
+    defined_many,
+    operand,
+    operands,
+    optional_operand,
+)
+from tilewright.ir.types import (
+    TOKEN,
+    PartitionViewType,
+    PtrType,
+    TensorViewType,
+    TileType,
+    Type,
+    scalar,
+)
 
 __all__ = [
     "AtomicCas", "AtomicRmw", "GetIndexSpaceShape", "GetTensorShape", "JoinTokens", "LoadPtr",

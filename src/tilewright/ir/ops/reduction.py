@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
-from tilewright.ir.attributes import ArrayCodec, BoolCodec, EnumCodec, FloatIdentity, IntCodec, IntIdentity, Signedness
-from tilewright.ir.op import Block, Op, Value, attr, flag, operand, operands, region, defined, defined_many
+from tilewright.ir.attributes import (
+    ArrayCodec,
+    BoolCodec,
+    EnumCodec,
+    FloatIdentity,
+    IntCodec,
+    IntIdentity,
+    Signedness,
+)
+from tilewright.ir.op import (
+    Block,
+    Op,
+    Value,
+    attr,
+    defined,
+    defined_many,
+    flag,
+    operand,
+    operands,
+    region,
+)
 from tilewright.ir.types import TileType, Type
 
 __all__ = ["MmaF", "MmaI", "Reduce", "Scan"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir.attributes import ConstantCodec, Int32ArrayCodec, IntCodec
-from tilewright.ir.op import Op, Value, attr, operand, operands, defined
+from tilewright.ir.op import Op, Value, attr, defined, operand, operands
 from tilewright.ir.types import TileType, Type
 
 __all__ = ["Broadcast", "Cat", "Constant", "Extract", "Iota", "Permute", "Reshape"]
