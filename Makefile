@@ -1,0 +1,57 @@
+# Two commands on a machine with Python 3.11 or newer: `make demo` and `make test`.
+# A stamp in the environment remembers what is installed, so a second run starts at once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The demo needs the NVIDIA packages only where there is a GPU to run on.
+DRIVER := $(shell command -v nvidia-smi 2>/dev/null) $(wildcard /dev/nvidia0)
+DEMO_EXTRAS := $(if $(strip $(DRIVER)),[cuda])
+
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format check-types pytest clean
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo ## The tour: kernels that run, mistakes that are refused
+	@$(BIN)/tilewright demo
+
+test: lint check-types pytest ## All that must pass before a change goes in
+
+lint: $(VENV)/.dev ## Style: ruff check and ruff format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+check-types: $(VENV)/.dev ## Types: mypy --strict and pyright
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+pytest: $(VENV)/.dev ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
+	$(BIN)/pytest -n auto --maxprocesses=4 --dist=worksteal --durations=20 $(PYTEST_ARGS)
+
+format: $(VENV)/.dev ## Put the code into house style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean: ## Remove the environment and everything that tools left behind
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "tilewright needs Python 3.11 or newer; choose one: make PYTHON=python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# A development install can do all that the demo's can, so it leaves both stamps.
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.$(DEMO_EXTRAS)'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[cuda,dev]'
+	@touch $(VENV)/.demo $@

@@ -1,0 +1,56 @@
+"""What every test can rely on: the `gpu` marker, hypothesis profiles, golden files."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# How fast a shared machine draws examples says nothing about the code under test.
+_STEADY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("ci", derandomize=True, max_examples=40, **_STEADY)
+settings.register_profile("thorough", max_examples=2000, **_STEADY)
+settings.load_profile("ci")  # another one: `pytest --hypothesis-profile=thorough`
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the golden files instead of comparing"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("gpu") and (reason := _why_no_gpu()):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@functools.cache
+def _why_no_gpu() -> str | None:
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        return "needs a GPU: the `cuda` extra is not installed"
+    try:
+        (status,) = driver.cuInit(0)
+    except RuntimeError:
+        return "needs a GPU: no NVIDIA driver"
+    if status != driver.CUresult.CUDA_SUCCESS:
+        return f"needs a GPU: {status.name}"
+    _, count = driver.cuDeviceGetCount()
+    return None if count else "needs a GPU: the driver sees none"
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compare a text with a golden file, or write the file under `--update-golden`."""
+
+    def compare(path: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} is missing: `pytest --update-golden` writes it"
+        assert text == path.read_text(encoding="utf-8"), f"differs from {path}"
+
+    return compare
