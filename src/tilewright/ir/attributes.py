@@ -185,8 +185,11 @@ class Int32ArrayCodec(AttributeCodec):
     """A tuple of 32-bit integers."""
 
 
+@dataclass(frozen=True)
 class BoolArrayCodec(AttributeCodec):
-    """A tuple of truth values."""
+    """A tuple of truth values, one for each value of an operand group; empty means all false."""
+
+    along: str
 
 
 class ConstantCodec(AttributeCodec):

@@ -117,7 +117,7 @@ class LoadView(Op, mnemonic="load_view_tko", opcode=0x3E, effect=Effect.READ, se
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
     hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
-    inbounds: tuple[bool, ...] = attr(BoolArrayCodec(), default=(), since=(13, 4))
+    inbounds: tuple[bool, ...] = attr(BoolArrayCodec("index"), default=(), since=(13, 4))
     tile: Value = defined()
     result_token: Value = defined()
 
@@ -136,7 +136,7 @@ class StoreView(Op, mnemonic="store_view_tko", opcode=0x66, effect=Effect.WRITE,
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
     hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
-    inbounds: tuple[bool, ...] = attr(BoolArrayCodec(), default=(), since=(13, 4))
+    inbounds: tuple[bool, ...] = attr(BoolArrayCodec("index"), default=(), since=(13, 4))
     result_token: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:

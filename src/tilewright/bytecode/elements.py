@@ -1,0 +1,58 @@
+"""Bit patterns of elements: what stands in the constant table and in float attributes.
+
+Numbers are rounded to the element as NumPy (ml_dtypes) rounds them; integers are taken modulo their
+width, so that the signed and the unsigned reading of the same bits are written alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import Element
+from tilewright.ir.types import TileType
+
+__all__ = ["constant_bytes", "element_bits"]
+
+_TF32_DROPPED = 13  # mantissa bits of f32 that tf32 lacks
+
+
+def constant_bytes(value: Any, type_: TileType) -> bytes:
+    """A constant's raw data: one element if `value` is a number, else all of them, row by row."""
+    element = type_.element
+    assert isinstance(element, Element), "a constant holds numbers"
+    bits = element_bits(np.asarray(value).reshape(-1), element)
+    if element is Element.I1:
+        return _truth_bytes(bits)
+    return b"".join(int(item).to_bytes(_stored_bytes(element), "little") for item in bits)
+
+
+def element_bits(values: Any, element: Element) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """The bits of numbers held as `element`, in the low bits of 64."""
+    if element.is_integer:
+        mask = (1 << element.bits) - 1
+        whole = [int(item) & mask for item in np.asarray(values).reshape(-1).tolist()]
+        return np.array(whole, np.uint64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        held = np.asarray(values).astype(element.numpy)
+    bits = held.view(np.dtype(f"u{held.itemsize}")).astype(np.uint64)
+    return _round_to_tf32(bits) if element is Element.TF32 else bits
+
+
+def _round_to_tf32(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """f32 bits to the 19 bits of tf32, ties to even; infinities and NaNs are only cut."""
+    finite = (bits >> 23 & 0xFF) != 0xFF
+    half = (1 << (_TF32_DROPPED - 1)) - 1 + (bits >> _TF32_DROPPED & 1)
+    return np.asarray(np.where(finite, bits + half, bits) >> _TF32_DROPPED)
+
+
+def _truth_bytes(bits: np.ndarray[Any, Any]) -> bytes:
+    """Truth values: all bits of a byte for one of them, packed from the lowest bit for several."""
+    if len(bits) == 1:
+        return b"\xff" if bits[0] else b"\x00"
+    return np.packbits(bits.astype(np.uint8), bitorder="little").tobytes()
+
+
+def _stored_bytes(element: Element) -> int:
+    return 3 if element is Element.TF32 else max(element.bits // 8, 1)

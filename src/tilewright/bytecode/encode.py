@@ -1,0 +1,127 @@
+"""Modules as Tile IR bytecode: the container and its sections.
+
+`encode` takes a module that holds Tile IR ops only and was verified; it checks no types. The tables
+are written last because writing ops fills them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from importlib import metadata
+
+from tilewright.bytecode.attributes import Tables, put_entry_hints
+from tilewright.bytecode.debug_info import DebugWriter
+from tilewright.bytecode.op_writer import BodyWriter
+from tilewright.bytecode.stream import Stream
+from tilewright.bytecode.types import FunctionType
+from tilewright.bytecode.versions import check_version
+from tilewright.ir.function import EntryHints, Function, Module
+from tilewright.ir.op import Op, Version
+from tilewright.source import Location
+
+__all__ = ["Encoded", "encode"]
+
+_MAGIC = b"\x7fTileIR\x00"
+_STRINGS, _FUNCTIONS, _DEBUG, _CONSTANTS, _TYPES, _PRODUCER = 1, 2, 3, 4, 5, 7
+_ALIGNMENT = {_STRINGS: 4, _FUNCTIONS: 8, _DEBUG: 8, _CONSTANTS: 8, _TYPES: 4, _PRODUCER: 1}
+_HAS_ALIGNMENT = 0x80
+_END = 0
+_ENTRY, _HAS_HINTS = 0b010, 0b100
+_PRODUCER_SINCE = (13, 3)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A module in bytes, with the way back from a byte to the op that it belongs to."""
+
+    data: bytes
+    version: Version
+    places: tuple[tuple[int, Op], ...]  # where each op starts, ascending
+
+    def op_at(self, offset: int) -> Op | None:
+        """The op whose bytes hold the offset, or None outside every function."""
+        found = bisect_right(self.places, offset, key=lambda place: place[0])
+        return self.places[found - 1][1] if found else None
+
+
+def encode(module: Module, version: Version = (13, 3), *, locations: bool = True) -> Encoded:
+    """Write a module. Without `locations` the bytes do not depend on where the source lies."""
+    check_version(module, version)
+    tables = Tables.empty(version)
+    debug = DebugWriter(tables.strings)
+    functions, starts = _write_functions(module, tables, debug if locations else None)
+
+    stream = Stream(_MAGIC)
+    stream += bytes((*version, 0, 0))
+    base = _put_section(stream, _FUNCTIONS, functions)
+    if len(tables.constants):
+        _put_section(stream, _CONSTANTS, tables.constants.section())
+    if _has_locations(module) and locations:
+        _put_section(stream, _DEBUG, debug.section())
+    _put_section(stream, _TYPES, tables.types.section())
+    if version >= _PRODUCER_SINCE:
+        producer = Stream()
+        producer.put_varint(tables.strings.text(f"tilewright {metadata.version('tilewright')}"))
+        _put_section(stream, _PRODUCER, bytes(producer))
+    _put_section(stream, _STRINGS, tables.strings.section())
+    stream.append(_END)
+    return Encoded(bytes(stream), version, tuple((base + start, op) for start, op in starts))
+
+
+def _put_section(stream: Stream, section: int, payload: bytes) -> int:
+    """Append a section; gives the offset at which its payload starts."""
+    alignment = _ALIGNMENT[section]
+    stream.append(section | (_HAS_ALIGNMENT if alignment > 1 else 0))
+    stream.put_varint(len(payload))
+    if alignment > 1:
+        stream.put_varint(alignment)
+        stream.pad_to(alignment)
+    start = len(stream)
+    stream += payload
+    return start
+
+
+def _write_functions(
+    module: Module, tables: Tables, debug: DebugWriter | None
+) -> tuple[bytes, list[tuple[int, Op]]]:
+    """The function section, and where in it each op starts."""
+    stream = Stream()
+    starts: list[tuple[int, Op]] = []
+    stream.put_varint(len(module.functions))
+    for function in module.functions:
+        body = BodyWriter(tables)
+        body.write_body(function.body)
+        _put_header(stream, function, tables)
+        locations = [op.loc for _, op in body.places]
+        stream.put_varint(_debug_list(function, locations, debug))
+        if function.hints != EntryHints():
+            put_entry_hints(stream, function.hints, tables)
+        stream.put_varint(len(body.stream))
+        starts += [(len(stream) + start, op) for start, op in body.places]
+        stream += body.stream
+    return bytes(stream), starts
+
+
+def _put_header(stream: Stream, function: Function, tables: Tables) -> None:
+    signature = FunctionType(tuple(param.type for param in function.params))
+    hinted = _HAS_HINTS if function.hints != EntryHints() else 0
+    stream.put_varint(tables.strings.text(function.name))
+    stream.put_varint(tables.types.type(signature))
+    stream.append(_ENTRY | hinted)
+
+
+def _debug_list(
+    function: Function, locations: list[Location | None], debug: DebugWriter | None
+) -> int:
+    if debug is None or not _located(function):
+        return 0
+    return debug.add_function(function, locations)
+
+
+def _has_locations(module: Module) -> bool:
+    return any(_located(function) for function in module.functions)
+
+
+def _located(function: Function) -> bool:
+    return function.loc is not None or any(op.loc is not None for op in function.walk())
