@@ -84,4 +84,5 @@ class FailureRecord:
     """Address of the record that a failed check writes."""
 
 
+# A number that the host knows at each launch.
 LaunchTerm = BaseAddress | Extent | Stride | TileCount | ScalarArgument | Blocks | FailureRecord

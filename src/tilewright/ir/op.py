@@ -37,6 +37,7 @@ __all__ = [
     "FieldKind",
     "Op",
     "Value",
+    "Version",
     "attr",
     "defined",
     "defined_many",
@@ -47,6 +48,7 @@ __all__ = [
     "region",
 ]
 
+# A release of Tile IR, major and minor: what a field or an op needs, what a file is written for.
 Version = tuple[int, int]
 
 

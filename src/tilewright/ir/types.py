@@ -21,6 +21,7 @@ __all__ = [
     "scalar",
 ]
 
+# What Tile IR allows in one tile.
 MAX_TILE_ELEMENTS = 16_777_216
 
 
@@ -125,7 +126,10 @@ class TokenType:
         return "token"
 
 
+# The one token type.
 TOKEN = TokenType()
+
+# What a value can be.
 Type = TileType | TensorViewType | PartitionViewType | TokenType
 
 

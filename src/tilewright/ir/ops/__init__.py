@@ -13,7 +13,10 @@ def _ops_of(module: object) -> tuple[type[Op], ...]:
     return tuple(op for op in found if isinstance(op, type) and issubclass(op, Op))
 
 
+# Every op that has an encoding.
 TILE_IR_OPS: tuple[type[Op], ...] = tuple(
     op for module in (elementwise, shape, memory, reduction, control) for op in _ops_of(module)
 )
+
+# Every op that `passes` must have removed before encoding.
 INTERNAL_OPS: tuple[type[Op], ...] = _ops_of(internal)

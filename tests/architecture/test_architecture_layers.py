@@ -1,0 +1,159 @@
+"""Imports point down: which layer may know which, and what a plain import may load."""
+
+import ast
+import json
+import subprocess
+import sys
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+from source_tree import PACKAGE, exported, imports_of, modules, own_imports_of, report, unit_of
+
+# A unit may import units of its own row and of the rows above. "" is `tilewright/__init__.py`.
+LAYERS = (
+    ("errors", "source", "dtypes", "diagnostics", "settings"),
+    ("ir",),
+    ("analysis", "bytecode"),
+    ("check", "passes"),
+    ("lang", "frontend", "dims"),
+    ("runtime",),
+    ("backends",),
+    ("jit",),
+    ("kernel",),
+    ("",),
+    ("kernels",),
+    ("cli", "__main__"),
+)
+RANK = {unit: rank for rank, row in enumerate(LAYERS) for unit in row}
+FOUNDATION = LAYERS[0]
+
+# `backends.cuda` takes long to import and is not installed everywhere, so one place loads it by
+# name on first use.
+LOADERS_BY_NAME = {f"{PACKAGE}.jit.loader"}
+
+
+def test_every_unit_has_a_layer():
+    unknown = sorted({module.unit for module in modules().values()} - RANK.keys())
+    report("units with no place in LAYERS", unknown)
+
+
+def test_imports_point_down():
+    wrong = [
+        f"{module.at(imported.line)}: {module.unit} must not know {unit_of(imported.target)}"
+        for module in modules().values()
+        for imported in own_imports_of(module)
+        if RANK[unit_of(imported.target)] > RANK[module.unit]
+    ]
+    report("imports that point up", wrong)
+
+
+def test_the_runtime_knows_nothing_of_the_compiler():
+    wrong = [
+        f"{module.at(imported.line)}: imports {imported.target}"
+        for module in modules().values()
+        if module.unit == "runtime"
+        for imported in own_imports_of(module)
+        if unit_of(imported.target) not in ("runtime", *FOUNDATION)
+    ]
+    report("imports of the compiler in the runtime", wrong)
+
+
+def test_a_backend_never_imports_another():
+    wrong = [
+        f"{module.at(imported.line)}: imports {imported.target}"
+        for module in modules().values()
+        if module.unit == "backends" and module.name.count(".") > 1
+        for imported in own_imports_of(module)
+        if unit_of(imported.target) == "backends"
+        and imported.target.count(".") > 1
+        and imported.target.split(".")[2] in {"cpu", "cuda"} - {module.name.split(".")[2]}
+    ]
+    report("imports between backends", wrong)
+
+
+@pytest.mark.parametrize("grain", ["module", "unit"])
+def test_no_cycles(grain):
+    """Also between the units of one row: the order there is free, but there is one."""
+    graph: dict[str, set[str]] = {}
+    for module in modules().values():
+        source = module.name if grain == "module" else module.unit
+        for imported in own_imports_of(module):
+            target = imported.target if grain == "module" else unit_of(imported.target)
+            if target != source:
+                graph.setdefault(source, set()).add(target)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as cycle:
+        pytest.fail(" imports ".join(reversed(cycle.args[1])))
+
+
+def test_imports_stand_at_the_top():
+    wrong = [
+        f"{module.at(imported.line)}: {imported.target}"
+        for module in modules().values()
+        for imported in imports_of(module)
+        if imported.is_local
+    ]
+    report("imports inside functions", wrong)
+
+
+def test_only_the_backend_loader_imports_by_name():
+    by_name = {"import_module", "__import__"}
+    users = {
+        module.name
+        for module in modules().values()
+        for node in ast.walk(module.tree)
+        if getattr(node, "id", getattr(node, "attr", None)) in by_name
+    }
+    wrong = sorted(users - LOADERS_BY_NAME)
+    report("modules that import by name", wrong)
+
+
+def test_names_cross_modules_only_through_all():
+    wrong = [
+        f"{module.at(imported.line)}: {name} is not in the __all__ of {imported.target}"
+        for module in modules().values()
+        for imported in own_imports_of(module)
+        if imported.target in modules()
+        for name in imported.names
+        if name not in (exported(modules()[imported.target]) or ())
+    ]
+    report("private names imported from another module", wrong)
+
+
+def test_our_kernels_are_written_like_a_users():
+    """Only the public front, the ready-made dims, and each other."""
+    public = {PACKAGE, f"{PACKAGE}.dims"}
+    wrong = [
+        f"{module.at(imported.line)}: imports {imported.target}"
+        for module in modules().values()
+        if module.unit == "kernels"
+        for imported in own_imports_of(module)
+        if imported.target not in public and unit_of(imported.target) != "kernels"
+    ]
+    report("kernels that use more than public names", wrong)
+
+
+def test_a_plain_import_loads_only_numpy_and_ml_dtypes():
+    script = f"import json, sys; import {PACKAGE}; print(json.dumps(sorted(sys.modules)))"
+    answer = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
+    )
+    loaded = json.loads(answer.stdout)
+    bare = subprocess.run(
+        [sys.executable, "-I", "-c", "import json, sys; print(json.dumps(sorted(sys.modules)))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    new = {name.split(".")[0] for name in loaded} - {
+        name.split(".")[0] for name in json.loads(bare.stdout)
+    }
+    foreign = sorted(new - sys.stdlib_module_names - {PACKAGE, "numpy", "ml_dtypes"})
+    report("third parties loaded by a plain import", foreign)
+    late = [
+        name
+        for name in loaded
+        if name.startswith((f"{PACKAGE}.backends.cuda", f"{PACKAGE}.cli", f"{PACKAGE}.kernels"))
+    ]
+    report("modules that should load on first use", late)
