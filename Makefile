@@ -13,6 +13,7 @@ DEMO_EXTRAS := $(if $(strip $(DRIVER)),[cuda])
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
 .PHONY: help demo test lint format check-types pytest clean
 
 help: ## Show the targets
