@@ -7,6 +7,7 @@ are written last because writing ops fills them.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -38,6 +39,7 @@ class Encoded:
     data: bytes
     version: Version
     places: tuple[tuple[int, Op], ...]  # where each op starts, ascending
+    bodies: Mapping[str, int]  # where the body of each function starts
 
     def op_at(self, offset: int) -> Op | None:
         """The op whose bytes hold the offset, or None outside every function."""
@@ -50,7 +52,7 @@ def encode(module: Module, version: Version = (13, 3), *, locations: bool = True
     check_version(module, version)
     tables = Tables.empty(version)
     debug = DebugWriter(tables.strings)
-    functions, starts = _write_functions(module, tables, debug if locations else None)
+    functions, starts, bodies = _write_functions(module, tables, debug if locations else None)
 
     stream = Stream(_MAGIC)
     stream += bytes((*version, 0, 0))
@@ -66,7 +68,12 @@ def encode(module: Module, version: Version = (13, 3), *, locations: bool = True
         _put_section(stream, _PRODUCER, bytes(producer))
     _put_section(stream, _STRINGS, tables.strings.section())
     stream.append(_END)
-    return Encoded(bytes(stream), version, tuple((base + start, op) for start, op in starts))
+    return Encoded(
+        data=bytes(stream),
+        version=version,
+        places=tuple((base + start, op) for start, op in starts),
+        bodies={name: base + start for name, start in bodies.items()},
+    )
 
 
 def _put_section(stream: Stream, section: int, payload: bytes) -> int:
@@ -84,9 +91,10 @@ def _put_section(stream: Stream, section: int, payload: bytes) -> int:
 
 def _write_functions(
     module: Module, tables: Tables, debug: DebugWriter | None
-) -> tuple[bytes, list[tuple[int, Op]]]:
-    """The function section, and where in it each op starts."""
+) -> tuple[bytes, list[tuple[int, Op]], dict[str, int]]:
+    """The function section, and where in it each op and each body starts."""
     stream = Stream()
+    bodies: dict[str, int] = {}
     starts: list[tuple[int, Op]] = []
     stream.put_varint(len(module.functions))
     for function in module.functions:
@@ -98,9 +106,10 @@ def _write_functions(
         if function.hints != EntryHints():
             put_entry_hints(stream, function.hints, tables)
         stream.put_varint(len(body.stream))
+        bodies[function.name] = len(stream)
         starts += [(len(stream) + start, op) for start, op in body.places]
         stream += body.stream
-    return bytes(stream), starts
+    return bytes(stream), starts, bodies
 
 
 def _put_header(stream: Stream, function: Function, tables: Tables) -> None:

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: the Tile IR toolchain, and what needs the driver."""

@@ -1,0 +1,98 @@
+"""What a cubin says about its kernels: registers, shared memory, memory for spills.
+
+A cubin is an ELF file; this reads section sizes and the attributes that ptxas notes for the driver.
+It is not for loading or checking code.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.errors import ToolchainError
+
+__all__ = ["Resources", "cubin_resources"]
+
+_SHARED = ".nv.shared."
+_TEXT = ".text."
+_INFO = ".nv.info"
+_SYMBOLS = ".symtab"
+_FRAME_SIZE, _REGISTERS = 0x11, 0x2F  # numbers of the attributes in `.nv.info`
+_SIZED = 4  # the format of an attribute that carries its length
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel takes."""
+
+    kernel: str
+    registers: int  # a thread
+    shared_memory: int  # bytes a block, as allocated statically: the pipeline's stages
+    stack_bytes: int  # a thread: what is spilled, and local arrays
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of an ELF file."""
+
+    name: str
+    offset: int
+    size: int
+    link: int
+
+
+def cubin_resources(cubin: bytes) -> dict[str, Resources]:
+    """The resources of each kernel of a cubin, by its name."""
+    if cubin[:5] != b"\x7fELF\x02":
+        raise ToolchainError("this is no cubin: a 64-bit ELF file is expected")
+    sections = _sections(cubin)
+    by_name = {section.name: section for section in sections}
+    noted: dict[tuple[int, str], int] = {}
+    if _INFO in by_name and _SYMBOLS in by_name:
+        symbols = _symbol_names(cubin, by_name[_SYMBOLS], sections)
+        for attribute, symbol, value in _attributes(cubin, by_name[_INFO]):
+            noted[attribute, symbols[symbol]] = value
+    kernels = [name.removeprefix(_TEXT) for name in by_name if name.startswith(_TEXT)]
+    return {
+        name: Resources(
+            kernel=name,
+            registers=noted.get((_REGISTERS, name), 0),
+            shared_memory=by_name[_SHARED + name].size if _SHARED + name in by_name else 0,
+            stack_bytes=noted.get((_FRAME_SIZE, name), 0),
+        )
+        for name in kernels
+    }
+
+
+def _sections(cubin: bytes) -> list[Section]:
+    (start,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, start + i * size) for i in range(count)]
+    name_table = headers[names][4]
+    return [
+        Section(_text_at(cubin, name_table + header[0]), header[4], header[5], header[6])
+        for header in headers
+    ]
+
+
+def _symbol_names(cubin: bytes, table: Section, sections: list[Section]) -> list[str]:
+    names = sections[table.link].offset
+    starts = range(table.offset, table.offset + table.size, 24)
+    return [_text_at(cubin, names + struct.unpack_from("<I", cubin, at)[0]) for at in starts]
+
+
+def _attributes(cubin: bytes, info: Section) -> Iterator[tuple[int, int, int]]:
+    """Attribute, symbol and value of every note that has this form."""
+    at, end = info.offset, info.offset + info.size
+    while at < end:
+        form, attribute, length = struct.unpack_from("<BBH", cubin, at)
+        at += 4
+        if form == _SIZED:
+            if length == 8:
+                yield (attribute, *struct.unpack_from("<II", cubin, at))
+            at += length
+
+
+def _text_at(data: bytes, start: int) -> str:
+    return data[start : data.index(b"\0", start)].decode()

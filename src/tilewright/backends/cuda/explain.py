@@ -1,0 +1,92 @@
+"""Why a module was refused: the tools' messages, sorted and brought back to the user's lines.
+
+tileirdisasm verifies what it reads and names the op, with its location where the module has debug
+information; a module it cannot read at all is reported by the offset inside a function's body.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from signal import Signals
+
+from tilewright.bytecode import Encoded
+from tilewright.errors import ToolchainError
+
+__all__ = ["AssemblyError", "Explanation", "Reason", "explain"]
+
+_ERROR = re.compile(r"^(?P<where>.*?)error: (?P<text>.+)$", re.MULTILINE)
+_PLACE = re.compile(r'loc\("(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)')
+_OFFSET = re.compile(r"error at offset (?P<offset>\d+): (?P<text>.+)")
+_BODY = re.compile(r"function body for function '(?P<name>[^']+)'")
+_NO_NEWS = (
+    "verification failed for",
+    "failed to read provided",
+    "failed to parse function body",
+    "failed to create function",
+    "input does not correspond",
+)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One message, at the place in the user's source that it is about, where that is known."""
+
+    text: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.place else self.text
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything that was said about one module."""
+
+    reasons: tuple[Reason, ...]
+
+
+class AssemblyError(ToolchainError):
+    """tileiras or tileirdisasm refused a module."""
+
+    def __init__(self, explanation: Explanation, *, target: str = "", status: int = 0) -> None:
+        title = (
+            f"tileiras did not compile the module for {target}" if target else "unreadable module"
+        )
+        lines = [title + _ending(status), *(f"  {reason}" for reason in explanation.reasons)]
+        lines += [] if explanation.reasons else ["  it gave no reason"]
+        lines.append("  please report this with the kernel: tilewright should not have let it pass")
+        super().__init__("\n".join(lines))
+        self.reasons = explanation.reasons
+
+
+def explain(bytecode: Encoded | bytes, said: str) -> Explanation:
+    """Sort what a tool wrote about a module."""
+    encoded = bytecode if isinstance(bytecode, Encoded) else None
+    body = _BODY.search(said)
+    function = body["name"] if body else ""
+    found = [_reason(match, encoded, function) for match in _ERROR.finditer(said)]
+    told = [reason for reason in found if not reason.text.startswith(_NO_NEWS)]
+    return Explanation(tuple(dict.fromkeys(told or found)))
+
+
+def _reason(match: re.Match[str], encoded: Encoded | None, function: str) -> Reason:
+    place = _PLACE.search(match["where"])
+    if place is not None:
+        return Reason(match["text"], f"{place['file']}:{place['line']}:{place['column']}")
+    offset = _OFFSET.match(match["text"])
+    text = match["text"] if offset is None else offset["text"]
+    if offset is None or encoded is None or function not in encoded.bodies:
+        return Reason(text)
+    op = encoded.op_at(encoded.bodies[function] + int(offset["offset"]) - 1)
+    if op is None or text.startswith(_NO_NEWS):
+        return Reason(text)
+    return Reason(f"`{op.mnemonic}`: {text}", str(op.loc or ""))
+
+
+def _ending(status: int) -> str:
+    if status == 0:
+        return ""
+    if status < 0:
+        return f" (it ended with {Signals(-status).name})"
+    return f" (exit status {status})"

@@ -1,0 +1,165 @@
+"""Running tileiras: bytecode in, cubin out.
+
+Every run has its own temporary folder, the CUDA_HOME of the files that were found and nothing else
+of the caller's environment, and a time limit. A failure is explained with what tileirdisasm says
+about the same bytes, at the Python line the op comes from.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tilewright.backends.cuda.explain import AssemblyError, explain
+from tilewright.backends.cuda.remarks import Remark, parse_remarks
+from tilewright.backends.cuda.toolkits import Toolkit, find_toolkit
+from tilewright.bytecode import Encoded
+from tilewright.errors import ToolchainError
+from tilewright.settings import Settings, current_settings
+
+__all__ = ["Toolchain", "find_toolchain"]
+
+_REMARKS = ("--remarks=all", "--remark-format=yaml")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a tool ended."""
+
+    status: int
+    output: str
+    errors: str
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The tools of one toolkit."""
+
+    toolkit: Toolkit
+    timeout: float
+
+    @property
+    def version(self) -> str:
+        """Of tileiras, in full; part of every cache key."""
+        return self.toolkit.version
+
+    @property
+    def newest_bytecode(self) -> tuple[int, int]:
+        """The newest version of the bytecode that it reads."""
+        return self.toolkit.release
+
+    def assemble(
+        self,
+        bytecode: Encoded | bytes,
+        target: str,
+        *,
+        lineinfo: bool = False,
+        opt_level: int = 3,
+    ) -> bytes:
+        """The cubin of a module for a target such as `sm_90`."""
+        options = _options(target, lineinfo=lineinfo, opt_level=opt_level)
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            return self._assemble_in(Path(folder), bytecode, target, options)
+
+    def assemble_with_remarks(
+        self, bytecode: Encoded | bytes, target: str, *, opt_level: int = 3
+    ) -> tuple[bytes, tuple[Remark, ...]]:
+        """The cubin, and what tileiras chose for each line: TMA, tensor cores, or why not."""
+        options = _options(target, lineinfo=False, opt_level=opt_level)
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            report = Path(folder) / "remarks.yaml"
+            options = (*options, *_REMARKS, f"--remarks-output-file={report}")
+            cubin = self._assemble_in(Path(folder), bytecode, target, options)
+            text = report.read_text(errors="replace") if report.exists() else ""
+            return cubin, parse_remarks(text)
+
+    def disassemble(self, bytecode: Encoded | bytes, *, debug_info: bool = False) -> str:
+        """The text of a module, checked by NVIDIA's own reader and verifier on the way."""
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            finished = self._disassemble_in(Path(folder), _data(bytecode), debug_info=debug_info)
+        if finished.status != 0:
+            raise AssemblyError(explain(bytecode, finished.errors))
+        return finished.output
+
+    def _assemble_in(
+        self, folder: Path, bytecode: Encoded | bytes, target: str, options: tuple[str, ...]
+    ) -> bytes:
+        source, cubin = folder / "module.tileirbc", folder / "module.cubin"
+        source.write_bytes(_data(bytecode))
+        finished = self._run(
+            [self.toolkit.tileiras, *options, "-o", cubin, source], folder, f"tileiras for {target}"
+        )
+        if finished.status == 0 and cubin.exists():
+            return cubin.read_bytes()
+        said = finished.errors or finished.output
+        if self.toolkit.tileirdisasm is not None:
+            second = self._disassemble_in(folder, _data(bytecode), debug_info=False)
+            said = second.errors if second.status != 0 else said
+        raise AssemblyError(explain(bytecode, said), target=target, status=finished.status)
+
+    def _disassemble_in(self, folder: Path, data: bytes, *, debug_info: bool) -> Finished:
+        program = self.toolkit.tileirdisasm
+        if program is None:
+            raise ToolchainError(f"{self.toolkit.root / 'bin'} has no tileirdisasm")
+        source = folder / "disassembled.tileirbc"
+        source.write_bytes(data)
+        return self._run([program, *(["-g"] if debug_info else []), source], folder, program.name)
+
+    def _run(self, command: Sequence[str | Path], folder: Path, what: str) -> Finished:
+        environment = {
+            "CUDA_HOME": str(self.toolkit.root),
+            "PATH": str(self.toolkit.root / "bin"),
+            "TMPDIR": str(folder),
+        }
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # so that ptxas ends with it when the time is up
+        )
+        try:
+            output, errors = process.communicate(timeout=self.timeout)
+        except subprocess.TimeoutExpired:
+            raise ToolchainError(
+                f"{what} took longer than {self.timeout:g} s and was stopped; smaller tiles "
+                "compile faster, and TILEWRIGHT_TILEIRAS_TIMEOUT (seconds) allows more time"
+            ) from None
+        finally:
+            _end(process)
+        text, said = output.decode(errors="replace"), errors.decode(errors="replace")
+        return Finished(process.returncode, text, said)
+
+
+def find_toolchain(settings: Settings | None = None) -> Toolchain:
+    """The toolchain of this process, searched and checked once for each settings."""
+    return _find(current_settings() if settings is None else settings)
+
+
+@cache
+def _find(settings: Settings) -> Toolchain:
+    return Toolchain(find_toolkit(settings), settings.tileiras_timeout)
+
+
+def _data(bytecode: Encoded | bytes) -> bytes:
+    return bytecode.data if isinstance(bytecode, Encoded) else bytecode
+
+
+def _options(target: str, *, lineinfo: bool, opt_level: int) -> tuple[str, ...]:
+    options = (f"--gpu-name={target}", f"--opt-level={opt_level}")
+    return (*options, "--lineinfo") if lineinfo else options
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Stop a tool that is still running, with everything it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()

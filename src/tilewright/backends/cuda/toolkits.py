@@ -1,0 +1,153 @@
+"""Finding tileiras and the two files it needs, and saying what is wrong when they are not there.
+
+tileiras fails without a reason when ptxas or libnvvm is missing or of another release, so all three
+are checked before it is ever run. A toolkit is one folder with all of them; the places are, in
+order, TILEWRIGHT_TOOLKIT (alone, if set), the installed `nvidia` packages, CUDA_HOME, CUDA_PATH and
+the folder above the first tileiras on PATH.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from tilewright.errors import ToolchainError
+from tilewright.settings import Settings
+
+__all__ = ["Inspection", "Toolkit", "find_toolkit", "inspect_toolkits"]
+
+_EXECUTABLES = ("tileiras", "ptxas")
+_LIBNVVM = ("nvvm/lib64/libnvvm.so", "nvvm/lib64/libnvvm.so.4", "lib/libnvvm.so.4")
+_RELEASE = re.compile(rb"Cuda compilation tools, release (\d+)\.(\d+), V([\d.]+)")
+_OLDEST = (13, 3)
+_FIX = 'pip install "tilewright[cuda]"'
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """Three files of one release, and tileirdisasm where it is installed."""
+
+    root: Path
+    tileiras: Path
+    ptxas: Path
+    libnvvm: Path
+    tileirdisasm: Path | None
+    version: str  # of tileiras, in full: "13.4.92"
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """Major and minor release, which is also the newest bytecode it reads."""
+        major, minor, *_ = self.version.split(".")
+        return int(major), int(minor)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found at one place."""
+
+    place: str  # why it was looked at: "CUDA_HOME"
+    root: Path
+    problems: tuple[str, ...]
+    toolkit: Toolkit | None  # None if there are problems
+
+    def __str__(self) -> str:
+        return f"{self.place} ({self.root}): {'; '.join(self.problems) or 'complete'}"
+
+
+def find_toolkit(settings: Settings) -> Toolkit:
+    """The first complete toolkit, or a `ToolchainError` that says what each place lacks."""
+    looked = []
+    for inspection in inspect_toolkits(settings):
+        if inspection.toolkit is not None:
+            return inspection.toolkit
+        looked.append(f"  {inspection}")
+    if settings.toolkit is not None:
+        way_out = f"correct TILEWRIGHT_TOOLKIT, or unset it and run: {_FIX}"
+    else:
+        looked = looked or ["  no installed package, CUDA_HOME, CUDA_PATH or PATH has tileiras"]
+        way_out = f"run: {_FIX}"
+    raise ToolchainError("\n".join(["no usable Tile IR toolkit", *looked, f"  {way_out}"]))
+
+
+def inspect_toolkits(settings: Settings) -> Iterator[Inspection]:
+    """Look at every place in order; places that do not exist are left out."""
+    for place, root in _places(settings):
+        yield _inspect(place, root)
+
+
+def _places(settings: Settings) -> Iterator[tuple[str, Path]]:
+    if settings.toolkit is not None:
+        yield "TILEWRIGHT_TOOLKIT", settings.toolkit
+        return
+    spec = find_spec("nvidia")
+    for base in (spec.submodule_search_locations or ()) if spec else ():
+        if (root := Path(base) / "cu13").is_dir():
+            yield "the installed nvidia packages", root
+    for place, home in (("CUDA_HOME", settings.cuda_home), ("CUDA_PATH", settings.cuda_path)):
+        if home is not None:
+            yield place, home
+    for folder in settings.path:
+        if (folder / "tileiras").is_file():
+            yield "PATH", (folder / "tileiras").resolve().parent.parent
+            return
+
+
+def _inspect(place: str, root: Path) -> Inspection:
+    files = {name: root / "bin" / name for name in _EXECUTABLES}
+    libraries = [root / name for name in _LIBNVVM]
+    files["libnvvm"] = next((path for path in libraries if path.is_file()), libraries[-1])
+    missing = [path for path in files.values() if not path.is_file()]
+    problems = [f"{path.relative_to(root)} is missing" for path in missing]
+    versions = {
+        name: _library_version(path) if name == "libnvvm" else _program_version(path)
+        for name, path in files.items()
+        if path not in missing
+    }
+    problems += [
+        f"{name} does not run or tell its version" for name, v in versions.items() if not v
+    ]
+    problems += _release_problems({name: v for name, v in versions.items() if v})
+    if problems:
+        return Inspection(place, root, tuple(problems), None)
+    reader = root / "bin" / "tileirdisasm"
+    disassembler = reader if reader.is_file() else None
+    toolkit = Toolkit(root, **files, tileirdisasm=disassembler, version=versions["tileiras"])
+    return Inspection(place, root, (), toolkit)
+
+
+def _release_problems(versions: dict[str, str]) -> list[str]:
+    releases = {name: tuple(map(int, version.split(".")[:2])) for name, version in versions.items()}
+    old = [name for name, release in releases.items() if release < _OLDEST]
+    found = ", ".join(f"{name} {version}" for name, version in versions.items())
+    if old:
+        return [f"release 13.3 or newer is needed, but this is {found}"]
+    return [f"the releases are mixed: {found}"] if len(set(releases.values())) > 1 else []
+
+
+def _program_version(path: Path) -> str:
+    """What `--version` says, or nothing."""
+    try:
+        run = subprocess.run([path, "--version"], capture_output=True, timeout=60, env={})
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return _version_in(run.stdout)
+
+
+def _library_version(path: Path) -> str:
+    """The version a library carries as text; it stands near the end."""
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:
+            return ""
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            start = data.rfind(b"Cuda compilation tools, release ")
+            return _version_in(data[start : start + 100]) if start >= 0 else ""
+
+
+def _version_in(text: bytes) -> str:
+    found = _RELEASE.search(text)
+    return found[3].decode() if found else ""

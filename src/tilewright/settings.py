@@ -1,0 +1,95 @@
+"""Every environment variable tilewright reads, in one place and once.
+
+A field names its variable and how to read it, so that `doctor` and the documentation can list them.
+Not for options of a kernel or a launch: those are arguments.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import TilewrightError
+
+__all__ = ["Settings", "Variable", "current_settings"]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """An environment variable: its name, how its text is read, and what it is for."""
+
+    name: str
+    read: Callable[[str], Any]
+    doc: str
+
+
+def _by(name: str, read: Callable[[str], Any], doc: str) -> dict[str, Variable]:
+    return {"variable": Variable(name, read, doc)}
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if value <= 0:
+        raise ValueError("it must be above zero")
+    return value
+
+
+def _folders(text: str) -> tuple[Path, ...]:
+    return tuple(Path(part) for part in text.split(os.pathsep) if part)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment says. Built by `from_environment`; tests build their own."""
+
+    toolkit: Path | None = field(
+        default=None,
+        metadata=_by(
+            "TILEWRIGHT_TOOLKIT",
+            Path,
+            "Folder with bin/tileiras, bin/ptxas and libnvvm; nothing else is searched.",
+        ),
+    )
+    tileiras_timeout: float = field(
+        default=600.0,
+        metadata=_by(
+            "TILEWRIGHT_TILEIRAS_TIMEOUT",
+            _seconds,
+            "Seconds after which one run of tileiras is given up.",
+        ),
+    )
+    cuda_home: Path | None = field(
+        default=None,
+        metadata=_by("CUDA_HOME", Path, "A CUDA toolkit, used if the packages have none."),
+    )
+    cuda_path: Path | None = field(
+        default=None, metadata=_by("CUDA_PATH", Path, "The same, by its other name.")
+    )
+    path: tuple[Path, ...] = field(
+        default=(), metadata=_by("PATH", _folders, "Folders searched last for tileiras.")
+    )
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str]) -> Settings:
+        """Read the variables; one that cannot be read is an error that names it."""
+        given: dict[str, Any] = {}
+        for setting in fields(Settings):
+            variable: Variable = setting.metadata["variable"]
+            text = environment.get(variable.name)
+            if not text:  # an empty variable counts as absent
+                continue
+            try:
+                given[setting.name] = variable.read(text)
+            except ValueError as error:
+                raise TilewrightError(f"{variable.name}={text!r}: {error}") from error
+        return Settings(**given)
+
+
+@cache
+def current_settings() -> Settings:
+    """The settings of this process, read when first asked for."""
+    return Settings.from_environment(os.environ)
