@@ -11,7 +11,7 @@ Tile IR's bytecode writes attributes, and operands in the order in which it writ
         lhs: Value = operand()
         rhs: Value = operand()
         rounding_mode: Rounding = attr(EnumCodec(Rounding), default=Rounding.NEAREST_EVEN)
-        flush_to_zero: bool = flag()
+        flush_to_zero: bool = flag(default=False)
         result: Value = defined()
 
 Ops are immutable by convention once built: a pass that changes one makes a new one (`rebuilt`).
@@ -125,9 +125,9 @@ def operand() -> Any:
     return Field(FieldKind.OPERAND)
 
 
-def operands() -> Any:
-    """Any number of values that flow in."""
-    return Field(FieldKind.OPERANDS, default=())
+def operands(*, default: tuple[()]) -> Any:
+    """Any number of values that flow in. Checkers look for `default=` where a field is declared."""
+    return Field(FieldKind.OPERANDS, default=default)
 
 
 def optional_operand(*, default: None = None, since: Version = (13, 1)) -> Any:

@@ -35,8 +35,8 @@ class For(Op, mnemonic="for", opcode=0x29):
     lower_bound: Value = operand()
     upper_bound: Value = operand()
     step: Value = operand()
-    init_values: tuple[Value, ...] = operands()
-    unsigned_cmp: bool = flag(since=(13, 2))
+    init_values: tuple[Value, ...] = operands(default=())
+    unsigned_cmp: bool = flag(default=False, since=(13, 2))
     body: Block = region()
     result_values: tuple[Value, ...] = defined_many()
 
@@ -47,7 +47,7 @@ class For(Op, mnemonic="for", opcode=0x29):
 class Loop(Op, mnemonic="loop", opcode=0x41):
     """Endless loop left by `Break`, whose operands are the results."""
 
-    init_values: tuple[Value, ...] = operands()
+    init_values: tuple[Value, ...] = operands(default=())
     body: Block = region()
     types: tuple[Type, ...] = attr(default=())
     result_values: tuple[Value, ...] = defined_many()
@@ -72,7 +72,7 @@ class If(Op, mnemonic="if", opcode=0x32):
 class Terminator(Op, effect=Effect.CONTROL):
     """Ends a block and hands values on."""
 
-    values: tuple[Value, ...] = operands()
+    values: tuple[Value, ...] = operands(default=())
 
 
 class Break(Terminator, mnemonic="break", opcode=0x0A):

@@ -58,7 +58,7 @@ class RoundedBinary(Binary):
     """Float arithmetic with a rounding mode."""
 
     rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
-    flush_to_zero: bool = flag()
+    flush_to_zero: bool = flag(default=False)
 
 
 class WrappingBinary(Binary):
@@ -76,8 +76,8 @@ class SignedBinary(Binary):
 class ExtremumF(Binary):
     """Least or greatest of two floats."""
 
-    propagate_nan: bool = flag()
-    flush_to_zero: bool = flag()
+    propagate_nan: bool = flag(default=False)
+    flush_to_zero: bool = flag(default=False)
 
 
 class Conversion(Op):
@@ -119,7 +119,7 @@ class Exp(Unary, mnemonic="exp", opcode=0x17, meaning=np.exp):
 class Exp2(Unary, mnemonic="exp2", opcode=0x18, meaning=np.exp2):
     """Power of two."""
 
-    flush_to_zero: bool = flag()
+    flush_to_zero: bool = flag(default=False)
 
 
 class Floor(Unary, mnemonic="floor", opcode=0x27, meaning=np.floor):
@@ -141,7 +141,7 @@ class NegF(Unary, mnemonic="negf", opcode=0x4F, meaning=np.negative):
 class Rsqrt(Unary, mnemonic="rsqrt", opcode=0x5D):
     """One over the square root."""
 
-    flush_to_zero: bool = flag()
+    flush_to_zero: bool = flag(default=False)
 
 
 class Sin(Unary, mnemonic="sin", opcode=0x62, meaning=np.sin):
@@ -156,7 +156,7 @@ class Sqrt(Unary, mnemonic="sqrt", opcode=0x64, meaning=np.sqrt):
     """Square root."""
 
     rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
-    flush_to_zero: bool = flag()
+    flush_to_zero: bool = flag(default=False)
 
 
 class Tan(Unary, mnemonic="tan", opcode=0x69, meaning=np.tan):
@@ -195,7 +195,7 @@ class Fma(Op, mnemonic="fma", opcode=0x28):
     rhs: Value = operand()
     acc: Value = operand()
     rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
-    flush_to_zero: bool = flag()
+    flush_to_zero: bool = flag(default=False)
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
@@ -385,6 +385,6 @@ class IToF(Conversion, mnemonic="itof", opcode=0x3B):
 class FToI(Conversion, mnemonic="ftoi", opcode=0x2B):
     """A float cut to an integer. Out of range is undefined unless `saturating`."""
 
-    saturating: bool = flag(since=(13, 4))
+    saturating: bool = flag(default=False, since=(13, 4))
     signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
     rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_INT_TO_ZERO)

@@ -28,6 +28,7 @@ __all__ = [
     "BoundsCheck",
     "CheckSite",
     "DivisorCheck",
+    "DivisorSite",
     "FloorDiv",
     "FloorMod",
     "LaunchValue",
@@ -47,6 +48,11 @@ class CheckSite:
     is_store: bool = False
 
 
+@dataclass(frozen=True)
+class DivisorSite:
+    """A division whose divisor was not proved to be other than zero."""
+
+
 class LaunchValue(Op, mnemonic="launch_value"):
     """Something known at launch, by name. `bind_arguments` turns it into an argument."""
 
@@ -64,7 +70,7 @@ class BlockIndex(Op, mnemonic="block_index"):
     `counts` are the grid's extents; blocks are laid out linearly, the last axis fastest.
     """
 
-    counts: tuple[Value, ...] = operands()
+    counts: tuple[Value, ...] = operands(default=())
     indices: tuple[Value, ...] = defined_many()
 
     def result_types(self) -> tuple[Type, ...]:
@@ -80,8 +86,8 @@ class Walk(Op, mnemonic="walk"):
     column).
     """
 
-    counts: tuple[Value, ...] = operands()
-    init_values: tuple[Value, ...] = operands()
+    counts: tuple[Value, ...] = operands(default=())
+    init_values: tuple[Value, ...] = operands(default=())
     group: int = attr(default=1)
     output: str = attr()
     body: Block = region()
@@ -148,4 +154,4 @@ class Record(Op, mnemonic="record", effect=Effect.OBSERVE):
     failed: Value = operand()
     index: Value = operand()
     count: Value = operand()
-    site_number: int = attr()
+    site_number: Value = operand()  # an i32: a loop may carry the site that failed first

@@ -55,7 +55,7 @@ class MakeToken(Op, mnemonic="make_token", opcode=0x44):
 class JoinTokens(Op, mnemonic="join_tokens", opcode=0x3C):
     """A token that waits for all of several."""
 
-    tokens: tuple[Value, ...] = operands()
+    tokens: tuple[Value, ...] = operands(default=())
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
@@ -66,8 +66,8 @@ class MakeTensorView(Op, mnemonic="make_tensor_view", opcode=0x43, segmented=Tru
     """A tensor in memory: base, and one operand for each dynamic extent and stride."""
 
     base: Value = operand()
-    dynamic_shape: tuple[Value, ...] = operands()
-    dynamic_strides: tuple[Value, ...] = operands()
+    dynamic_shape: tuple[Value, ...] = operands(default=())
+    dynamic_strides: tuple[Value, ...] = operands(default=())
     to: TensorViewType = attr()
     result: Value = defined()
 
@@ -112,8 +112,8 @@ class LoadView(Op, mnemonic="load_view_tko", opcode=0x3E, effect=Effect.READ, se
     """One tile of a view. An index outside the view's index space is undefined."""
 
     view: Value = operand()
-    index: tuple[Value, ...] = operands()
-    token: Value | None = optional_operand()
+    index: tuple[Value, ...] = operands(default=())
+    token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
     hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
@@ -131,8 +131,8 @@ class StoreView(Op, mnemonic="store_view_tko", opcode=0x66, effect=Effect.WRITE,
 
     tile: Value = operand()
     view: Value = operand()
-    index: tuple[Value, ...] = operands()
-    token: Value | None = optional_operand()
+    index: tuple[Value, ...] = operands(default=())
+    token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
     hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
@@ -158,9 +158,9 @@ class LoadPtr(Op, mnemonic="load_ptr_tko", opcode=0x3D, effect=Effect.READ, segm
     """The elements that pointers point to."""
 
     source: Value = operand()
-    mask: Value | None = optional_operand()
-    padding_value: Value | None = optional_operand()
-    token: Value | None = optional_operand()
+    mask: Value | None = optional_operand(default=None)
+    padding_value: Value | None = optional_operand(default=None)
+    token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
     hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
@@ -176,8 +176,8 @@ class StorePtr(Op, mnemonic="store_ptr_tko", opcode=0x65, effect=Effect.WRITE, s
 
     destination: Value = operand()
     value: Value = operand()
-    mask: Value | None = optional_operand()
-    token: Value | None = optional_operand()
+    mask: Value | None = optional_operand(default=None)
+    token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
     hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
@@ -192,8 +192,8 @@ class AtomicRmw(Op, mnemonic="atomic_rmw_tko", opcode=0x08, effect=Effect.WRITE,
 
     pointers: Value = operand()
     arg: Value = operand()
-    mask: Value | None = optional_operand()
-    token: Value | None = optional_operand()
+    mask: Value | None = optional_operand(default=None)
+    token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.RELAXED)
     memory_scope: MemoryScope = attr(_SCOPE, default=MemoryScope.DEVICE)
     mode: AtomicMode = attr(EnumCodec(AtomicMode))
@@ -210,8 +210,8 @@ class AtomicCas(Op, mnemonic="atomic_cas_tko", opcode=0x07, effect=Effect.WRITE,
     pointers: Value = operand()
     cmp: Value = operand()
     val: Value = operand()
-    mask: Value | None = optional_operand()
-    token: Value | None = optional_operand()
+    mask: Value | None = optional_operand(default=None)
+    token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.RELAXED)
     memory_scope: MemoryScope = attr(_SCOPE, default=MemoryScope.DEVICE)
     result: Value = defined()

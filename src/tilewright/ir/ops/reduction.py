@@ -37,7 +37,7 @@ class Reduce(Op, mnemonic="reduce", opcode=0x58):
     accumulators. Order of combination is free.
     """
 
-    sources: tuple[Value, ...] = operands()
+    sources: tuple[Value, ...] = operands(default=())
     dim: int = attr(IntCodec())
     identities: tuple[Identity, ...] = attr(ArrayCodec())
     body: Block = region()
@@ -50,7 +50,7 @@ class Reduce(Op, mnemonic="reduce", opcode=0x58):
 class Scan(Op, mnemonic="scan", opcode=0x5E):
     """Running combination along `dim`, each element included."""
 
-    sources: tuple[Value, ...] = operands()
+    sources: tuple[Value, ...] = operands(default=())
     dim: int = attr(IntCodec())
     reverse: bool = attr(BoolCodec(), default=False)
     identities: tuple[Identity, ...] = attr(ArrayCodec())
@@ -67,7 +67,7 @@ class MmaF(Op, mnemonic="mmaf", opcode=0x49):
     lhs: Value = operand()
     rhs: Value = operand()
     acc: Value = operand()
-    fast_acc: bool = flag(since=(13, 3))
+    fast_acc: bool = flag(default=False, since=(13, 3))
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:

@@ -76,4 +76,4 @@ class Extract(Typed, mnemonic="extract", opcode=0x26):
     """One of the equal parts a tile divides into, by its number along each axis."""
 
     source: Value = operand()
-    indices: tuple[Value, ...] = operands()
+    indices: tuple[Value, ...] = operands(default=())

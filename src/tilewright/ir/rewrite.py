@@ -1,0 +1,171 @@
+"""Rebuilding functions: what every pass shares.
+
+A pass is a table of rules, one for each op class that it changes; `Rewriter` walks a function in
+program order, keeps every other op and substitutes values as it goes. Ops are immutable, so an op
+that no substitution reaches stands unchanged in the old and in the new function. Also here: who
+defines a value, how often it is used, and ops with some of their parts exchanged. Not for
+analyses that need a fixpoint.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.function import Function
+from tilewright.ir.op import Block, FieldKind, Op, Value
+from tilewright.ir.ops.control import If, Loop, Yield
+
+__all__ = [
+    "Definition",
+    "Rewriter",
+    "Rule",
+    "definitions",
+    "first_values",
+    "is_loop",
+    "nested_ops",
+    "use_counts",
+    "when",
+    "widened",
+    "with_parts",
+]
+
+_Op = TypeVar("_Op", bound=Op)
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """Where a value comes from: result `position` of `op`, or argument `position` of its region."""
+
+    op: Op
+    position: int
+    is_argument: bool = False
+
+
+def definitions(function: Function) -> dict[Value, Definition]:
+    """What defines each value; the function's own parameters are left out."""
+    found: dict[Value, Definition] = {}
+    for op in function.walk():
+        for position, value in enumerate(op.results):
+            found[value] = Definition(op, position)
+        for block in op.regions:
+            for position, value in enumerate(block.args):
+                found[value] = Definition(op, position, is_argument=True)
+    return found
+
+
+def use_counts(function: Function) -> Counter[Value]:
+    """How often each value is an operand."""
+    return Counter(value for op in function.walk() for value in op.operands)
+
+
+def nested_ops(op: Op) -> Iterator[Op]:
+    """The ops inside an op's regions, at any depth, in program order."""
+    for block in op.regions:
+        for inner in block.ops:
+            yield from inner.walk()
+
+
+def is_loop(op: Op) -> bool:
+    """Whether an op repeats its body, which then takes carried values."""
+    return hasattr(op, "init_values")
+
+
+def first_values(op: Op) -> tuple[Value, ...]:
+    """What a loop's carried values start as; nothing for other ops. They are its last operands."""
+    found: tuple[Value, ...] = getattr(op, "init_values", ())
+    return found
+
+
+def with_parts(op: _Op, **changes: Any) -> _Op:
+    """The same op with some parts exchanged; results at the same place keep name and dtype."""
+    parts = {
+        field.name: getattr(op, field.name)
+        for field in op.fields
+        if field.kind not in (FieldKind.RESULT, FieldKind.RESULTS)
+    }
+    new = type(op)(**(parts | changes))
+    for before, after in zip(op.results, new.results, strict=False):
+        after.dtype, after.hint = before.dtype, before.hint
+    return new
+
+
+def widened(op: _Op, extra: tuple[Value, ...]) -> _Op:
+    """A region op with more results, of the types of `extra`, which a loop takes as first values.
+
+    The regions must already take and hand on the additional values.
+    """
+    if not extra:
+        return op
+    changes: dict[str, Any] = {}
+    if is_loop(op):
+        changes["init_values"] = (*first_values(op), *extra)
+    if isinstance(op, If | Loop):
+        changes["types"] = (*op.types, *(value.type for value in extra))
+    return with_parts(op, **changes)
+
+
+@contextmanager
+def when(builder: Builder, condition: Value) -> Iterator[None]:
+    """What is built inside runs only if a scalar condition holds, and gives no values."""
+    with builder.inside(Block()) as then_body:
+        yield
+        builder.add(Yield())
+    builder.add(If(condition=condition, then_body=then_body, else_body=Block((), [Yield()])))
+
+
+class Rewriter:
+    """One walk over a function. Rules get the rewriter and the old op, and build what replaces it.
+
+    A rule maps each result of the old op that may be used later, by `replace` or by `keep`.
+    """
+
+    def __init__(self, rules: Mapping[type[Op], Rule] | None = None) -> None:
+        self.rules: Mapping[type[Op], Rule] = {} if rules is None else rules
+        self.values: dict[Value, Value] = {}
+        self.builder = Builder(Block())
+
+    def function(self, function: Function) -> Function:
+        """The whole function, rebuilt."""
+        return replace(function, body=self.block(function.body))
+
+    def block(self, block: Block) -> Block:
+        """One block, rebuilt; its arguments stay the same values."""
+        with self.builder.inside(Block(block.args)) as new:
+            for op in block.ops:
+                self.visit(op)
+        return new
+
+    def visit(self, op: Op) -> None:
+        """Rebuild one op: by its rule, or as it is."""
+        outer, self.builder.loc = self.builder.loc, op.loc
+        rule = self.rules.get(type(op))
+        if rule is None:
+            self.keep(op)
+        else:
+            rule(self, op)
+        self.builder.loc = outer
+
+    def new(self, value: Value) -> Value:
+        """What stands for an old value in the new function."""
+        return self.values.get(value, value)
+
+    def keep(self, op: Op) -> Op:
+        """Append the op itself, over the new operands and with its regions rebuilt."""
+        if not op.regions and not any(value in self.values for value in op.operands):
+            return self.builder.add(op)
+        regions = tuple(self.block(region) for region in op.regions)
+        new = self.builder.add(op.rebuilt(self.values, regions))
+        self.replace(op, *new.results)
+        return new
+
+    def replace(self, op: Op, *results: Value) -> None:
+        """Let values stand for the first results of an old op."""
+        self.values.update(zip(op.results, results, strict=False))
+
+
+Rule = Callable[[Any, Any], None]
