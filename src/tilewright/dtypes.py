@@ -9,7 +9,7 @@ dtype is a scalar inside a kernel, which exists for type checkers only. A class 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, overload
+from typing import Any, ClassVar, NamedTuple, Self
 
 import ml_dtypes
 import numpy as np
@@ -17,8 +17,10 @@ import numpy as np
 __all__ = [
     "DTYPES",
     "AnyDType",
+    "Bitwise",
     "DType",
     "Element",
+    "Integer",
     "T",
     "bf16",
     "bool_",
@@ -108,9 +110,6 @@ class Element(Enum):
         return self.spelling
 
 
-_Other = TypeVar("_Other")
-
-
 class DType:
     """Base of the dtypes. A class is a dtype; an instance stands for a scalar in a kernel."""
 
@@ -125,82 +124,106 @@ class DType:
     def __init__(self, value: Any = 0, /) -> None:
         raise TypeError(f"{type(self).__name__} is a dtype; it has no instances outside a kernel")
 
-    # What a scalar can do in a kernel, for type checkers: a tile on the other side wins.
-    @overload
-    def __add__(self, other: Self | float) -> Self: ...
-    @overload
-    def __add__(self, other: _Other) -> _Other: ...
-    def __add__(self, other: Any) -> Any:
+    # What a scalar can do in a kernel, for type checkers. Tiles and dims are not accepted here, so
+    # that their own reflected operators decide.
+    def __add__(self, other: Self | float) -> Self:
         raise NotImplementedError
 
-    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __add__
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __add__
-    __mod__ = __rmod__ = __pow__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __add__
-    __rxor__ = __lshift__ = __rshift__ = __add__
+    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __add__
 
     def __neg__(self) -> Self:
         raise NotImplementedError
 
-    def __lt__(self, other: Any) -> Any:
+    __pos__ = __abs__ = __neg__
+
+    def __lt__(self, other: Self | float) -> bool:
         raise NotImplementedError
 
     __le__ = __gt__ = __ge__ = __lt__
 
-    def __int__(self) -> int:
+    def __eq__(self, other: object) -> bool:
         raise NotImplementedError
 
-    def __index__(self) -> int:
+    def __int__(self) -> int:
         raise NotImplementedError
 
     def __float__(self) -> float:
         raise NotImplementedError
 
 
-class AnyDType(DType):
-    """Base of dtype placeholders: `class T(tw.AnyDType): ...` is bound at each launch."""
+class Bitwise(DType):
+    """What bit operators work on: truth values and integers."""
+
+    def __and__(self, other: Self | int) -> Self:
+        raise NotImplementedError
+
+    __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __and__
+
+    def __invert__(self) -> Self:
+        raise NotImplementedError
+
+
+class Integer(Bitwise):
+    """What can be an index. Floats and truth values cannot."""
+
+    def __lshift__(self, other: Self | int) -> Self:
+        raise NotImplementedError
+
+    __rlshift__ = __rshift__ = __rrshift__ = __lshift__
+
+    def __index__(self) -> int:
+        raise NotImplementedError
+
+
+class AnyDType(Integer):
+    """Base of dtype placeholders: `class T(tw.AnyDType): ...` is bound at each launch.
+
+    What it will stand for is not known yet, so type checkers let it do everything.
+    """
 
 
 class T(AnyDType):
     """A ready-made placeholder: one dtype wherever it occurs in a signature."""
 
 
-class bool_(DType, element=Element.I1, signed=False):
+class bool_(Bitwise, element=Element.I1, signed=False):
     """Truth values."""
 
 
-class i4(DType, element=Element.I4):
+class i4(Integer, element=Element.I4):
     """4-bit signed integers, in tiles only."""
 
 
-class i8(DType, element=Element.I8):
+class i8(Integer, element=Element.I8):
     """8-bit signed integers."""
 
 
-class i16(DType, element=Element.I16):
+class i16(Integer, element=Element.I16):
     """16-bit signed integers."""
 
 
-class i32(DType, element=Element.I32):
+class i32(Integer, element=Element.I32):
     """32-bit signed integers; the type of indices."""
 
 
-class i64(DType, element=Element.I64):
+class i64(Integer, element=Element.I64):
     """64-bit signed integers."""
 
 
-class u8(DType, element=Element.I8, signed=False):
+class u8(Integer, element=Element.I8, signed=False):
     """8-bit unsigned integers."""
 
 
-class u16(DType, element=Element.I16, signed=False):
+class u16(Integer, element=Element.I16, signed=False):
     """16-bit unsigned integers."""
 
 
-class u32(DType, element=Element.I32, signed=False):
+class u32(Integer, element=Element.I32, signed=False):
     """32-bit unsigned integers."""
 
 
-class u64(DType, element=Element.I64, signed=False):
+class u64(Integer, element=Element.I64, signed=False):
     """64-bit unsigned integers."""
 
 

@@ -1,0 +1,82 @@
+"""Dims: names for extents in a signature, which are numbers in the body of the kernel.
+
+A dim is a class, so that it can stand in an annotation; its metaclass lets type checkers take it
+for a number as well. Run as Python, those operators say that a dim has no value here. Equality and
+hash stay by identity, because `typing` keeps annotations in caches that compare their arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Never, TypeVar, overload
+
+from tilewright.dtypes import DType
+from tilewright.lang.outside import OutsideKernelError
+
+__all__ = ["Dim", "DimType"]
+
+_Scalar = TypeVar("_Scalar", bound=DType)
+
+
+class DimType(type):
+    """The type of dims: an integer to type checkers, nothing to compute with in Python."""
+
+    def _has_no_value(cls) -> Never:
+        raise OutsideKernelError(
+            f"`{cls.__name__}` is a dim: it has a value only inside a kernel whose signature "
+            "names it"
+        )
+
+    @overload
+    def __add__(cls, other: _Scalar) -> _Scalar: ...
+    @overload
+    def __add__(cls, other: int | DimType) -> int: ...
+    @overload
+    def __add__(cls, other: float) -> float: ...
+    def __add__(cls, other: Any) -> Any:
+        cls._has_no_value()
+
+    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __add__
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __add__
+
+    @overload
+    def __truediv__(cls, other: _Scalar) -> _Scalar: ...
+    @overload
+    def __truediv__(cls, other: float | DimType) -> float: ...
+    def __truediv__(cls, other: Any) -> Any:
+        cls._has_no_value()
+
+    __rtruediv__ = __truediv__
+
+    # No `|`: between classes it makes the type that is either.
+    def __and__(cls, other: int | DimType) -> int:
+        cls._has_no_value()
+
+    __rand__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __and__
+
+    def __neg__(cls) -> int:
+        cls._has_no_value()
+
+    __pos__ = __abs__ = __int__ = __index__ = __neg__
+
+    def __float__(cls) -> float:
+        cls._has_no_value()
+
+    def __lt__(cls, other: float | DType | DimType) -> bool:
+        cls._has_no_value()
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    if TYPE_CHECKING:
+        # Strict checkers refuse `BM == 64` between a class and a number, unless this says it works.
+        def __eq__(cls, other: object) -> bool: ...
+        def __hash__(cls) -> int: ...
+
+
+class Dim(metaclass=DimType):
+    """Base of dims: `class HEADS(tw.Dim): ...` names an extent in the signature of a kernel."""
+
+    def __init__(self) -> None:
+        raise OutsideKernelError(
+            f"`{type(self).__name__}` is a dim: write its name alone, in annotations and in the "
+            "body of a kernel"
+        )

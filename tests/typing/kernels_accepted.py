@@ -1,0 +1,160 @@
+"""Kernels that must pass mypy --strict and pyright (standard and strict) without a word.
+
+Never run: `test_typing_checkers.py` hands this file to the checkers.
+"""
+
+# pyright: strict
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+from tilewright.dims import BD, BH, BK, BM, BN, BS, B, D, H, K, M, N, S, T
+from tilewright.dtypes import AnyDType, DType, bool_, f16, f32, f64, i8, i32
+from tilewright.lang import functions as tw
+from tilewright.lang.annotations import Const, Index, Mapped, Mut, Partition, Ref
+from tilewright.lang.dimensions import Dim
+from tilewright.lang.tile import Tile
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+def kernel(function: F) -> F:
+    return function
+
+
+class HEADS(Dim): ...
+
+
+class WIDE(AnyDType): ...
+
+
+Elem = TypeVar("Elem", bound=DType)
+
+
+@kernel
+def add(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N]) -> None:
+    z.store(x.load_like(z) + y.load_like(z))
+
+
+@kernel
+def saxpy(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N], alpha: f32) -> None:
+    z.store(alpha * x.load_like(z) + y.load_like(z))
+
+
+@kernel
+def softmax(z: Mut[f32, B, D], x: Ref[f32, M, N]) -> None:
+    t = x.load_like(z)
+    e = tw.exp(t - tw.max(t, axis=1, keepdims=True))
+    z.store(e / tw.sum(e, axis=1, keepdims=True))
+
+
+@kernel
+def gemm(z: Mut[f32, BM, BN], x: Ref[f32, M, K], y: Ref[f32, K, N], *, BK: Const[int] = 64) -> None:
+    xs, ys = x.partition(BM, BK), y.partition(BK, BN)
+    i, j = z.index
+    acc = tw.zeros((BM, BN), f32)
+    for k in range(xs.num_tiles(1)):
+        acc = tw.mma(xs[i, k], ys[k, j], acc)
+    z.store(acc)
+
+
+@kernel
+def persistent_gemm(
+    z: Mapped[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
+) -> None:
+    xs, ys = x.partition(BM, BK), y.partition(BK, BN)
+    for at in z.indices():
+        i, j = at
+        acc = tw.zeros((BM, BN), f32)
+        for k in range(xs.num_tiles(1)):
+            acc = tw.mma(xs[i, k], ys[k, j], acc)
+        z.store(acc.astype(z.dtype), at)
+
+
+@kernel
+def permute_heads(z: Mut[T, BS, BH, BM, BD], x: Ref[T, B, HEADS, S, D]) -> None:
+    b, h, s, d = z.index
+    t = x.partition(BS, BM, BH, BD)[b, s, h, d]
+    z.store(t.permute(0, 2, 1, 3))
+
+
+@kernel
+def rms_norm(z: Mut[T, B, BD], x: Ref[T, M, N], w: Ref[T, N], eps: f32) -> None:
+    tw.require(N % BD == 0)
+    xs, ws = x.partition(B, BD), w.partition(BD)
+    row, _ = z.index
+    squares = tw.zeros((B,), f32)
+    for k in range(xs.num_tiles(1)):
+        part = xs[row, k].astype(f32)
+        squares += tw.sum(part * part, axis=1)
+    scale = tw.rsqrt(squares / N + eps)
+    weights = ws[z.index[1]].astype(f32)
+    z.store((x.load_like(z).astype(f32) * scale[:, None] * weights[None, :]).astype(z.dtype))
+
+
+@kernel
+def parts(z: Mut[f32, BM, Literal[2560]], x: Ref[f32, M, Literal[2560]]) -> None:
+    out, rows = z.partition(BM, 512), x.partition(BM, 512)
+    i = z.index[0]
+    for k in range(out.num_tiles(1)):
+        out.store(rows[i, k] + out[0, k], 0, k)
+
+
+@kernel
+def gathered(z: Mut[f32, B], x: Ref[f32, N], ids: Ref[i32, M], n: i32, flag: bool_) -> None:
+    i = ids.partition(1)[tw.block_id(0)].item()
+    t = x.partition(B)[tw.clamp(i, 0, n)]
+    if flag and n > 4 and BM == 64 and BM * 2 < N:
+        t = t + x.partition(B)[2 * tw.block_id() + 1]
+    for k in range(0, n, BK):
+        t = t + x.partition(B)[k // BK]
+    z.store(t + z.load())
+
+
+@kernel
+def scalars(z: Mut[f32, BM, BN], alpha: f32, beta: f32, n: i32) -> None:
+    gamma = -alpha * 2.0 + beta / (1 - alpha) ** 2
+    scale = 1.0 / math.sqrt(D) + 1 / BM + BM**2 + (BM << 1) - 2 * BN // 3
+    count = tw.cdiv(n, BM) + tw.num_blocks(0) + n * BM + BM * n % 4
+    tw.static_assert(BM >= BN, "tall tiles only")
+    t = z.load()
+    t = tw.fma(t, alpha, 1.0) + tw.fma(2.0, t, beta) + tw.fma(gamma, beta, t) + tw.exp(gamma)
+    t = tw.where(t > 0, t, 0.0) + tw.where(t == 0.0, 1, t) + tw.where(t < alpha, alpha, 1.0)
+    t = tw.where(gamma > 1, t, t) if alpha == 0.0 else tw.where((t != 1) & ~(t >= 2), t, beta)
+    t = tw.maximum(t, 0) + tw.minimum(0, t) + tw.maximum(alpha, t) + tw.maximum(alpha, beta)
+    t = tw.clamp(t, -1, alpha) + tw.clamp(gamma, 0, 1) + (2.0 - t) / N + scale
+    z.store(abs(t) ** 2 % 3 // 4 if count > 1 else t)
+
+
+@kernel
+def shapes(z: Mut[f32, BM, BN], x: Ref[f32, BN, BM], *, DEEP: Const[bool] = True) -> None:
+    t: Tile[f32] = x.partition(BN, BM)[0, 0]
+    columns = tw.arange(BN)[None, :].broadcast_to(BM, BN)
+    flat = t.T.reshape(BM * BN).reshape((BM, BN))
+    if DEEP:
+        flat = flat.permute(1, 0).T
+    z.store(doubled(flat, z.dtype) + columns.astype(f32) + tw.full((BM, BN), 0.5, f32))
+
+
+def doubled(x: Tile[Elem], dtype: type[f32]) -> Tile[f32]:
+    return (x + x).astype(dtype)
+
+
+@kernel
+def converted(z: Mut[WIDE, B], x: Ref[T, N]) -> None:
+    z.store(x.load_like(z).astype(z.dtype))
+
+
+def first(x: Partition[f32], at: Index) -> Tile[f32]:
+    return x[at[0], 0]
+
+
+@kernel
+def products(z: Mut[f32, BM, BN], a: Ref[f16, BM, BK], b: Ref[i8, BM, BK], c: Ref[f64, H]) -> None:
+    half: Tile[f32] = a.partition(BM, BK)[0, 0] @ a.partition(BK, BN)[0, 0]
+    whole: Tile[i32] = b.partition(BM, BK)[0, 0] @ b.partition(BK, BN)[0, 0]
+    double: Tile[f64] = c.partition(16)[0][:, None] @ c.partition(16)[0][None, :]
+    z.store(half + whole.astype(f32) + double.astype(f32))

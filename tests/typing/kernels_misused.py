@@ -1,0 +1,71 @@
+"""Mistakes that both checkers must report, on the marked lines and nowhere else. Never run."""
+
+from __future__ import annotations
+
+from tilewright.dims import BM, BN, B, K, M, N
+from tilewright.dtypes import f16, f32, i32
+from tilewright.lang import functions as tw
+from tilewright.lang.annotations import Const, Index, Mapped, Mut, Ref
+from tilewright.lang.tile import Tile
+
+
+def stores(z: Mut[f32, B], x: Ref[f32, N], h: Ref[f16, N], t: Tile[f32]) -> None:
+    x.store(t)  # flagged: shared read-only
+    x.partition(128).store(t, 0)  # flagged: shared read-only
+    z.store(h.load_like(z))  # flagged: f16 into f32
+    z.store(t, 0)  # flagged: a Mut has no place to name
+    z.store(0.0)  # flagged: not a tile
+    z.partition(16).store(h.load_like(z), 0)  # flagged: f16 into f32
+    z.dtype = f32  # flagged: cannot be assigned
+
+
+def walks(z: Mapped[f32, BM, BN], t: Tile[f32]) -> None:
+    z.store(t)  # flagged: no place
+    z.store(t, 0)  # flagged: a number is no place of the walk
+    z.store(t, (0, 1))  # flagged: neither are two
+    for at in z.indices():
+        z.store(t.astype(f16), at)  # flagged: f16 into f32
+        z.load(at + 1)  # flagged: places cannot be computed with
+    z.load(Index())  # flagged: nor made
+
+
+def indices(x: Ref[f32, M, K], alpha: f32, t: Tile[i32], at: Index) -> None:
+    xs = x.partition(BM, 64)
+    xs[0.5, 0]  # flagged: not whole
+    xs[alpha, 0]  # flagged: a float scalar
+    xs[t, 0]  # flagged: a tile is no index
+    xs[at, 0]  # flagged: unpack it
+    xs["a", 0]  # flagged: text
+    x.partition(0.5)  # flagged: not whole
+    xs.num_tiles(alpha)  # flagged: not an axis
+    x[0, 0]  # flagged: partition it first
+    range(alpha)  # flagged: not whole
+
+
+def mixtures(a: Tile[f32], b: Tile[f16], alpha: f16, n: i32) -> None:
+    a + b  # flagged: two dtypes
+    a * alpha  # flagged: two dtypes
+    alpha * a  # flagged: two dtypes
+    alpha + n  # flagged: two dtypes
+    a @ b  # flagged: two dtypes
+    _ = a < b  # flagged: two dtypes
+    _ = a == b  # flagged: two dtypes
+    tw.maximum(a, b)  # flagged: two dtypes
+    tw.fma(a, a, b)  # flagged: two dtypes
+    tw.where(a > 0, a, b)  # flagged: two dtypes
+    tw.where(a, a, a)  # flagged: not a condition
+    alpha & 1  # flagged: bits of a float
+
+
+def functions(a: Tile[f32], z: Mut[f32, B], *, BK: Const[int] = 64) -> None:
+    tw.exp("a")  # flagged: text
+    tw.sum(z)  # flagged: load it first
+    tw.sum(a, axis=0.5)  # flagged: not an axis
+    tw.zeros((BM, BN), float)  # flagged: not a dtype
+    a.astype(float)  # flagged: not a dtype
+    a.store(a)  # flagged: tiles are values
+    BK.bit_length("a")  # flagged: BK is an int
+    tw.exq(a)  # flagged: no such function
+    Tile()  # flagged: tiles come from loads and functions
+    if a > 0:  # flagged by pyright: a tile is no truth value
+        tw.require(not a)  # flagged by pyright: here neither
