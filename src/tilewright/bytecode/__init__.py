@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tilewright.bytecode.encode import Encoded, encode
-from tilewright.bytecode.versions import VERSIONS, required_version
+from tilewright.ir.versions import VERSIONS, required_version
 
 __all__ = ["VERSIONS", "Encoded", "encode", "required_version"]

@@ -7,7 +7,7 @@ draws on, which is what line tables and remarks need; it is no description of th
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from tilewright.bytecode.stream import Stream
@@ -29,10 +29,15 @@ class DebugWriter:
         self._attributes = Table(first=1)
         self._lists: list[list[int]] = []
 
-    def add_function(self, function: Function, locations: Iterable[Location | None]) -> int:
+    def add_function(self, function: Function, locations: Sequence[Location | None]) -> int:
         """Note the locations of a function's ops in the order written; gives its list's number."""
-        entries = [self._location(function.loc, function)]
-        entries += [self._location(loc, function) for loc in locations]
+        start = function.loc or next(loc for loc in locations if loc is not None)
+        # The reader wants the function's own place to be simple, and the outermost call of each
+        # op to lie in the function's own scope.
+        outermost = (start.span, *start.calls)[-1]
+        scope = self._subprogram(outermost, function)
+        entries = [self._place(outermost, scope)]
+        entries += [self._location(loc, function, scope) for loc in locations]
         self._lists.append(entries)
         return len(self._lists)
 
@@ -51,17 +56,17 @@ class DebugWriter:
             stream += struct.pack(f"<{len(entries)}Q", *entries)
         return bytes(stream + self._attributes.section())
 
-    def _location(self, loc: Location | None, function: Function) -> int:
+    def _location(self, loc: Location | None, function: Function, scope: int) -> int:
         if loc is None:
             return _UNKNOWN
-        number = _UNKNOWN
-        for span in reversed((loc.span, *loc.calls)):
-            place = self._place(span, function)
-            number = self._attribute(_CALL_SITE, place, number) if number else place
+        *inner, outermost = (loc.span, *loc.calls)
+        number = self._place(outermost, scope)
+        for span in reversed(inner):
+            place = self._place(span, self._subprogram(span, function))
+            number = self._attribute(_CALL_SITE, place, number)
         return number
 
-    def _place(self, span: Span, function: Function) -> int:
-        scope = self._subprogram(span, function)
+    def _place(self, span: Span, scope: int) -> int:
         column = span.file.characters(span.line, span.column) + 1
         path = self._strings.text(span.file.path)
         return self._attribute(_LOCATION, scope, path, span.line, column)
@@ -70,8 +75,7 @@ class DebugWriter:
         path = PurePath(span.file.path)
         name, folder = (self._strings.text(part) for part in (path.name, str(path.parent)))
         file = self._attribute(_FILE, name, folder)
-        own = function.loc is not None and function.loc.span.file is span.file
-        line = function.loc.span.line if function.loc is not None and own else 1
+        line = function.loc.span.line if function.loc and function.loc.span.file is span.file else 1
         title = self._strings.text(function.name)
         unit = self._attribute(_COMPILE_UNIT, file)
         return self._attribute(_SUBPROGRAM, file, line, title, title, unit, line)

@@ -16,9 +16,9 @@ from tilewright.bytecode.debug_info import DebugWriter
 from tilewright.bytecode.op_writer import BodyWriter
 from tilewright.bytecode.stream import Stream
 from tilewright.bytecode.types import FunctionType
-from tilewright.bytecode.versions import check_version
 from tilewright.ir.function import EntryHints, Function, Module
 from tilewright.ir.op import Op, Version
+from tilewright.ir.versions import check_version
 from tilewright.source import Location
 
 __all__ = ["Encoded", "encode"]

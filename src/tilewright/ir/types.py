@@ -18,6 +18,7 @@ __all__ = [
     "TileType",
     "TokenType",
     "Type",
+    "elements_of",
     "scalar",
 ]
 
@@ -91,7 +92,8 @@ class TensorViewType:
     def __str__(self) -> str:
         shape = "".join(f"{_dynamic(extent)}x" for extent in self.shape)
         strides = ",".join(_dynamic(stride) for stride in self.strides)
-        return f"tensor_view<{shape}{self.element.spelling}, strides=[{strides}]>"
+        tail = f", strides=[{strides}]" if self.shape else ""
+        return f"tensor_view<{shape}{self.element.spelling}{tail}>"
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,16 @@ Type = TileType | TensorViewType | PartitionViewType | TokenType
 def scalar(element: Element | PtrType) -> TileType:
     """The rank-0 tile of an element."""
     return TileType(element)
+
+
+def elements_of(type_: Type) -> tuple[Element, ...]:
+    """The elements that a type holds or points to: one, or none for a token."""
+    held: object = type_.view if isinstance(type_, PartitionViewType) else type_
+    if isinstance(held, TileType | TensorViewType):
+        held = held.element
+    if isinstance(held, PtrType):
+        held = held.pointee
+    return (held,) if isinstance(held, Element) else ()
 
 
 def _dynamic(extent: int | None) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilewright.bytecode.types import BytecodeType, components
-from tilewright.dtypes import Element
 from tilewright.errors import CompileError
 from tilewright.ir.attributes import LoadHints
 from tilewright.ir.function import EntryHints, Module
 from tilewright.ir.op import FieldKind, Op, Version
+from tilewright.ir.types import Type, elements_of
 
 __all__ = ["VERSIONS", "Need", "check_version", "required_version"]
 
@@ -68,11 +67,9 @@ def _op_needs(op: Op) -> Iterator[Need]:
         yield from _type_needs(value.type, op)
 
 
-def _type_needs(type_: BytecodeType, op: Op | None) -> Iterator[Need]:
-    if isinstance(type_, Element):
-        yield Need(type_.value.since, f"the element {type_.spelling}", op)
-    for part in components(type_):
-        yield from _type_needs(part, op)
+def _type_needs(type_: Type, op: Op | None) -> Iterator[Need]:
+    for element in elements_of(type_):
+        yield Need(element.value.since, f"the element {element.spelling}", op)
 
 
 def _dotted(version: Version) -> str:
