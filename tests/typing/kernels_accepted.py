@@ -153,6 +153,15 @@ def first(x: Partition[f32], at: Index) -> Tile[f32]:
 
 
 @kernel
+def row_max(z: Mut[T, B], x: Ref[T, M, N], *, ACC: Const[type[DType]] = f32) -> None:
+    rows = x.partition(B, 128, padding=-math.inf)
+    best = tw.full((B,), -math.inf, ACC)
+    for k in range(rows.num_tiles(1)):
+        best = tw.maximum(best, tw.max(rows[z.index[0], k].astype(ACC), axis=1))
+    z.store(best.astype(z.dtype))
+
+
+@kernel
 def products(z: Mut[f32, BM, BN], a: Ref[f16, BM, BK], b: Ref[i8, BM, BK], c: Ref[f64, H]) -> None:
     half: Tile[f32] = a.partition(BM, BK)[0, 0] @ a.partition(BK, BN)[0, 0]
     whole: Tile[i32] = b.partition(BM, BK)[0, 0] @ b.partition(BK, BN)[0, 0]

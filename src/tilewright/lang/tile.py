@@ -30,7 +30,7 @@ from tilewright.dtypes import (
 from tilewright.lang.dimensions import DimType
 from tilewright.lang.outside import InKernel
 
-__all__ = ["Extents", "Operand", "Tile"]
+__all__ = ["Operand", "Tile"]
 
 D = TypeVar("D", bound=DType)
 To = TypeVar("To", bound=DType)
