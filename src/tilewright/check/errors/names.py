@@ -1,0 +1,87 @@
+"""Problems of names: what is not defined, and what a kernel cannot capture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.diagnostics import Problem
+
+__all__ = ["NotCapturable", "UndefinedName", "UnknownAttribute", "UnsetName"]
+
+
+@dataclass(frozen=True)
+class NameProblem(Problem):
+    """Base of the family."""
+
+    code = "names"
+
+
+@dataclass(frozen=True)
+class UndefinedName(NameProblem):
+    """A name that means nothing here."""
+
+    name: str
+    similar: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"`{self.name}` is not defined"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return () if self.similar is None else (f"did you mean `{self.similar}`?",)
+
+
+@dataclass(frozen=True)
+class UnsetName(NameProblem):
+    """A name that has no single value at this point."""
+
+    name: str
+    reason: str
+
+    @property
+    def title(self) -> str:
+        return f"`{self.name}` has no value here: {self.reason}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (f"give `{self.name}` a value before",)
+
+
+@dataclass(frozen=True)
+class NotCapturable(NameProblem):
+    """A global that a kernel cannot use."""
+
+    name: str
+    what: str
+
+    @property
+    def title(self) -> str:
+        return f"a kernel cannot use `{self.name}`, {self.what}, from outside"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (
+            "it can capture numbers, strings, tuples of them, dtypes, modules and plain functions",
+        )
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("pass it as a parameter",)
+
+
+@dataclass(frozen=True)
+class UnknownAttribute(NameProblem):
+    """Something that a value does not have."""
+
+    owner: str
+    name: str
+    known: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.owner} has no `{self.name}`"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (f"it has: {', '.join(self.known)}",) if self.known else ()

@@ -1,0 +1,136 @@
+"""Problems of ownership: who may write where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.diagnostics import Label, Problem
+from tilewright.source import Span
+
+__all__ = [
+    "ForeignIndex",
+    "IndexOutlivesLoop",
+    "IndexedPieceStore",
+    "NotAMintedIndex",
+    "StoreToShared",
+]
+
+
+@dataclass(frozen=True)
+class OwnershipProblem(Problem):
+    """Base of the family."""
+
+    code = "ownership"
+
+
+@dataclass(frozen=True)
+class StoreToShared(OwnershipProblem):
+    """A store to something that all blocks read."""
+
+    name: str
+
+    @property
+    def title(self) -> str:
+        return f"`{self.name}` is shared read-only (Ref); only a Mut or a Mapped can be stored to"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (f"to write it, declare `{self.name}: Mut[…]` and launch with a partition of it",)
+
+
+@dataclass(frozen=True)
+class IndexedPieceStore(OwnershipProblem):
+    """A store to a `Mut` with a place: two blocks could name the same one."""
+
+    name: str
+    rank: int
+
+    @property
+    def title(self) -> str:
+        return f"a store to `{self.name}` takes no index: this block owns one piece of it"
+
+    @property
+    def label(self) -> str:
+        return "which piece is decided by the launch"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (
+            "with a place chosen in the kernel two blocks could write the same elements: a race",
+        )
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        names = ", ".join(f"i{axis}" for axis in range(self.rank)) + ("," if self.rank == 1 else "")
+        return (
+            f"turn it round: `{names} = {self.name}.index` says which piece this is; load the "
+            f"input at the place that belongs there, then `{self.name}.store(tile)`",
+        )
+
+
+@dataclass(frozen=True)
+class ForeignIndex(OwnershipProblem):
+    """An index of one output used to place a tile in another."""
+
+    index_of: str
+    stored_to: str
+    minted: Span
+
+    @property
+    def title(self) -> str:
+        return (
+            f"this index was minted by the walk of `{self.index_of}` and cannot place a tile in "
+            f"`{self.stored_to}`"
+        )
+
+    @property
+    def label(self) -> str:
+        return "used here"
+
+    @property
+    def others(self) -> tuple[Label, ...]:
+        return (Label(self.minted, "minted here"),)
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (f"walk the output you store to: `for at in {self.stored_to}.indices():`",)
+
+
+@dataclass(frozen=True)
+class IndexOutlivesLoop(OwnershipProblem):
+    """An index used after the loop that minted it."""
+
+    output: str
+    minted: Span
+
+    @property
+    def title(self) -> str:
+        return f"an index of `{self.output}` is valid only inside the loop that minted it"
+
+    @property
+    def others(self) -> tuple[Label, ...]:
+        return (Label(self.minted, "minted here"),)
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("store inside the loop",)
+
+
+@dataclass(frozen=True)
+class NotAMintedIndex(OwnershipProblem):
+    """A mapped store at a place that no walk minted."""
+
+    name: str
+    got: str
+
+    @property
+    def title(self) -> str:
+        return f"a tile of `{self.name}` is placed by an index of its own walk; this is {self.got}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ("indices cannot be made or computed with: two blocks could then name one tile",)
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (f"`for at in {self.name}.indices():` … `{self.name}.store(tile, at)`",)

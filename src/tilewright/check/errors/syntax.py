@@ -1,0 +1,60 @@
+"""Problems of syntax: Python that kernels do not have, with the nearest thing that works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.diagnostics import Problem
+
+__all__ = ["BadCall", "TooDeep", "Unsupported"]
+
+
+@dataclass(frozen=True)
+class SyntaxProblem(Problem):
+    """Base of the family."""
+
+    code = "syntax"
+
+
+@dataclass(frozen=True)
+class Unsupported(SyntaxProblem):
+    """A construct that is not in the language."""
+
+    construct: str
+    instead: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.construct} is not part of the kernel language"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (self.instead,) if self.instead else ()
+
+
+@dataclass(frozen=True)
+class BadCall(SyntaxProblem):
+    """A call whose arguments do not fit."""
+
+    callee: str
+    reason: str
+    way_out: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.callee}: {self.reason}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (self.way_out,) if self.way_out else ()
+
+
+@dataclass(frozen=True)
+class TooDeep(SyntaxProblem):
+    """Functions that call each other without end."""
+
+    name: str
+
+    @property
+    def title(self) -> str:
+        return f"`{self.name}` calls itself: functions are inlined, so recursion has no end"

@@ -1,0 +1,300 @@
+"""Problems of types: dtypes, shapes and kinds of operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.diagnostics import Label, Problem
+from tilewright.source import Span
+
+__all__ = [
+    "CarriedTypeChange",
+    "ConditionIsATile",
+    "IndexCount",
+    "LiteralDoesNotFit",
+    "MixedDTypes",
+    "MmaDTypes",
+    "MmaShapes",
+    "NotBroadcastable",
+    "NotPowerOfTwo",
+    "NotStatic",
+    "TileTooLarge",
+    "UnsupportedByTarget",
+    "WrongOperand",
+    "WrongStoreDType",
+    "WrongStoreShape",
+]
+
+
+@dataclass(frozen=True)
+class TypeProblem(Problem):
+    """Base of the family."""
+
+    code = "types"
+
+
+@dataclass(frozen=True)
+class WrongOperand(TypeProblem):
+    """An operand of a kind that the operation does not take."""
+
+    what: str
+    reason: str
+    way_out: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.what}: {self.reason}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (self.way_out,) if self.way_out else ()
+
+
+@dataclass(frozen=True)
+class MixedDTypes(TypeProblem):
+    """Two dtypes met in one operation."""
+
+    operation: str
+    left: str
+    right: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.operation} mixes {self.left} and {self.right}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (f"convert one of them: `.astype({self.left})` or `.astype({self.right})`",)
+
+
+@dataclass(frozen=True)
+class NotBroadcastable(TypeProblem):
+    """Two shapes that do not fit."""
+
+    operation: str
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.operation}: shapes {self.left} and {self.right} do not fit together"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("from the last axis on, extents must be equal or one; `t[:, None]` adds an axis",)
+
+
+@dataclass(frozen=True)
+class LiteralDoesNotFit(TypeProblem):
+    """A Python number that a dtype cannot hold."""
+
+    value: str
+    dtype: str
+    way_out: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.value} does not fit {self.dtype}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (self.way_out,) if self.way_out else ()
+
+
+@dataclass(frozen=True)
+class WrongStoreShape(TypeProblem):
+    """A tile of another shape than the place it is stored to."""
+
+    name: str
+    wanted: tuple[int, ...]
+    got: tuple[int, ...]
+
+    @property
+    def title(self) -> str:
+        return f"`{self.name}` takes tiles of shape {self.wanted}; this one has shape {self.got}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (f"`.reshape{self.wanted}` or `.broadcast_to{self.wanted}` if that is meant",)
+
+
+@dataclass(frozen=True)
+class WrongStoreDType(TypeProblem):
+    """A tile of another dtype than the place it is stored to."""
+
+    name: str
+    wanted: str
+    got: str
+
+    @property
+    def title(self) -> str:
+        return f"`{self.name}` holds {self.wanted}; this tile is {self.got}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (f"convert it: `.astype({self.name}.dtype)`",)
+
+
+@dataclass(frozen=True)
+class NotPowerOfTwo(TypeProblem):
+    """A tile extent that the hardware does not have."""
+
+    what: str
+    shape: tuple[int, ...]
+    way_out: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.what} has shape {self.shape}; every extent of a tile is a power of two"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (self.way_out,)
+
+
+@dataclass(frozen=True)
+class TileTooLarge(TypeProblem):
+    """More elements than a tile can have."""
+
+    shape: tuple[int, ...]
+    limit: int
+
+    @property
+    def title(self) -> str:
+        return f"a tile of shape {self.shape} has more than {self.limit:,} elements"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("work on it in smaller tiles, in a loop",)
+
+
+@dataclass(frozen=True)
+class NotStatic(TypeProblem):
+    """Something that must be known when the kernel is compiled."""
+
+    what: str
+    got: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.what} must be known when the kernel is compiled; this is {self.got}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("use a number, a `Const` parameter, or a dim of a Mut or Mapped",)
+
+
+@dataclass(frozen=True)
+class ConditionIsATile(TypeProblem):
+    """`if` on more than one truth value."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def title(self) -> str:
+        return f"a condition is one truth value; this tile has shape {self.shape}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("choose by element with `tw.where(condition, a, b)`",)
+
+
+@dataclass(frozen=True)
+class IndexCount(TypeProblem):
+    """Too few or too many indices."""
+
+    what: str
+    rank: int
+    got: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.what} takes {self.rank} {'index' if self.rank == 1 else 'indices'}, not {self.got}"
+
+
+@dataclass(frozen=True)
+class MmaShapes(TypeProblem):
+    """Matrices whose inner dimensions or accumulator do not fit."""
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    acc: tuple[int, ...]
+
+    @property
+    def title(self) -> str:
+        return f"mma of {self.left} and {self.right} into {self.acc}: {self._reason}"
+
+    @property
+    def _reason(self) -> str:
+        if {len(self.left), len(self.right), len(self.acc)} != {2}:
+            return "all three must be matrices"
+        if self.left[1] != self.right[0]:
+            return f"the inner extents {self.left[1]} and {self.right[0]} differ"
+        return f"the result has shape {(self.left[0], self.right[1])}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        if len(self.right) == 2 and self.left[-1:] == self.right[1:]:
+            return ("the right one seems to be transposed: use its `.T`",)
+        return ()
+
+
+@dataclass(frozen=True)
+class MmaDTypes(TypeProblem):
+    """Matrices of dtypes that the tensor cores do not multiply."""
+
+    left: str
+    right: str
+    acc: str
+    allowed: str
+
+    @property
+    def title(self) -> str:
+        return f"mma of {self.left} and {self.right} into {self.acc} does not exist"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (f"there are: {self.allowed}",)
+
+
+@dataclass(frozen=True)
+class CarriedTypeChange(TypeProblem):
+    """A value that a loop hands on changes its type."""
+
+    name: str
+    before: str
+    after: str
+    loop: Span
+
+    @property
+    def title(self) -> str:
+        return (
+            f"`{self.name}` is {self.before} before the loop and {self.after} after one turn of it"
+        )
+
+    @property
+    def others(self) -> tuple[Label, ...]:
+        return (Label(self.loop, "in this loop"),)
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("a value that a loop hands on keeps its dtype and shape: convert it, or rename it",)
+
+
+@dataclass(frozen=True)
+class UnsupportedByTarget(Problem):
+    """A dtype that this GPU does not have."""
+
+    code = "target"
+
+    dtype: str
+    target: str
+    first: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.dtype} does not exist on {self.target}; the first target that has it is {self.first}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (f"use another dtype, or compile for {self.first}",)

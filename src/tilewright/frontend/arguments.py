@@ -1,0 +1,79 @@
+"""Arguments of a call, matched to parameters by the callee's own Python signature.
+
+The signatures are those of the typed declarations in `lang`, so what a type checker accepts and
+what the front end accepts is written once.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tilewright.check.errors.syntax import BadCall
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import Operand, Static
+
+__all__ = ["Arguments", "bind", "method_signature"]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The operands of one call by parameter name, with the node each came from."""
+
+    node: ast.Call
+    bound: dict[str, Any]  # (node, operand) for each parameter that was given; variadics in tuples
+    signature: inspect.Signature
+
+    def given(self, name: str) -> bool:
+        """Whether the caller passed this parameter."""
+        return name in self.bound
+
+    def operand(self, name: str) -> Operand:
+        """The operand of a parameter, or its default."""
+        if name in self.bound:
+            operand: Operand = self.bound[name][1]
+            return operand
+        return Static(self.signature.parameters[name].default)
+
+    def where(self, name: str) -> ast.AST:
+        """The node of a parameter, for a caret; the whole call if it was not given."""
+        return self.bound[name][0] if name in self.bound else self.node
+
+    def operands(self, name: str) -> tuple[Operand, ...]:
+        """The operands of a variadic parameter."""
+        return tuple(operand for _, operand in self.bound.get(name, ()))
+
+
+def bind(lo: Lowering, node: ast.Call, callee: str, signature: inspect.Signature) -> Arguments:
+    """Lower the arguments of a call and match them to a signature."""
+    positional = [(item, lo.expression(item)) for item in node.args]
+    keywords: dict[str, Any] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            lo.reject(BadCall, keyword, callee, "`**` unpacking is not part of the kernel language")
+        keywords[keyword.arg] = (keyword.value, lo.expression(keyword.value))
+    try:
+        bound = signature.bind(*positional, **keywords)
+    except TypeError as error:
+        lo.reject(BadCall, node, callee, str(error), f"it is called as {callee}{_shown(signature)}")
+    return Arguments(node, dict(bound.arguments), signature)
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """The signature as a caller writes it: names and defaults, without types."""
+    shown = []
+    for parameter in signature.parameters.values():
+        star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else ""
+        default = "" if parameter.default is inspect.Parameter.empty else f"={parameter.default!r}"
+        shown.append(f"{star}{parameter.name}{default}")
+    return f"({', '.join(shown)})"
+
+
+@lru_cache(maxsize=256)
+def method_signature(declaration: type, name: str) -> inspect.Signature:
+    """The signature of a method of `lang`, without `self`."""
+    signature = inspect.signature(getattr(declaration, name))
+    return signature.replace(parameters=list(signature.parameters.values())[1:])

@@ -1,0 +1,181 @@
+"""Attributes and methods of operands, by the kind of operand.
+
+A method's parameters are those of its declaration in `lang`; here is only what it does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.check.errors.names import UnknownAttribute
+from tilewright.check.errors.types import WrongOperand
+from tilewright.dtypes import i32
+from tilewright.frontend import tensors, tile_methods
+from tilewright.frontend.arguments import Arguments, bind, method_signature
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import (
+    DTypeOperand,
+    MappedOperand,
+    Method,
+    Operand,
+    PartitionOperand,
+    PieceOperand,
+    PiecePartition,
+    RefOperand,
+    Static,
+    TileOperand,
+    TupleOperand,
+)
+from tilewright.frontend.tiles import static_int
+from tilewright.ir.op import Value
+from tilewright.lang.annotations import Mapped, Mut, MutPartition, Partition, Ref
+from tilewright.lang.tile import Tile
+
+__all__ = ["attribute_of"]
+
+Property = Callable[[Lowering, Any], Operand]
+MethodRule = Callable[[Lowering, Any, Arguments], Operand]
+
+
+def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -> Operand:
+    """`owner.name`."""
+    properties = _PROPERTIES.get(type(owner), {})
+    if name in properties:
+        return properties[name](lo, owner)
+    declaration, methods = _METHODS.get(type(owner), (object, {}))
+    if name in methods:
+        return _method(owner, declaration, name, methods[name])
+    if name == "store" and isinstance(owner, (RefOperand, PartitionOperand)):
+        tensor = owner if isinstance(owner, RefOperand) else owner.tensor
+        tensors.refuse_store(lo, node, tensor.name)
+    if name in ("partition", "load_like") and isinstance(owner, MappedOperand):
+        lo.reject(
+            WrongOperand, node, f"`{owner.name}.{name}`", "a walked output is used tile by tile",
+            f"`for at in {owner.name}.indices():` … `{owner.name}.store(tile, at)`",
+        )  # fmt: skip
+    lo.reject(UnknownAttribute, node, str(owner), name, (*properties, *methods))
+
+
+def _method(owner: Operand, declaration: type, name: str, rule: MethodRule) -> Method:
+    def lower(lo: Lowering, node: ast.Call) -> Operand:
+        if isinstance(owner, PieceOperand) and name == "store":
+            tensors.refuse_indexed_store(lo, node, owner)
+        arguments = bind(lo, node, f"`{_shown(owner)}.{name}`", method_signature(declaration, name))
+        return rule(lo, owner, arguments)
+
+    return Method(name, owner, lower)
+
+
+def _shown(owner: Operand) -> str:
+    return str(getattr(owner, "name", owner.kind))
+
+
+# --- properties -----------------------------------------------------------------------------------
+
+
+def _static_tuple(numbers: tuple[int, ...]) -> TupleOperand:
+    return TupleOperand(tuple(Static(number) for number in numbers))
+
+
+def _tensor_shape(lo: Lowering, owner: RefOperand) -> Operand:
+    return TupleOperand(tuple(tensors.extent_of(lo, owner, axis) for axis in range(owner.rank)))
+
+
+def _piece_index(_: Lowering, owner: PieceOperand) -> Operand:
+    return TupleOperand(tuple(TileOperand(index, i32) for index in owner.index))
+
+
+def _tile_of(_: Lowering, owner: Any) -> Operand:
+    return _static_tuple(owner.tile)
+
+
+def _dtype_of_tensor(_: Lowering, owner: Any) -> Operand:
+    return DTypeOperand(owner.spec.dtype)
+
+
+_PROPERTIES: dict[type, dict[str, Property]] = {
+    TileOperand: {
+        "shape": lambda _, tile: _static_tuple(tile.shape),
+        "dtype": lambda _, tile: DTypeOperand(tile.dtype),
+        "T": tile_methods.transposed,
+    },
+    RefOperand: {"shape": _tensor_shape, "dtype": _dtype_of_tensor},
+    PieceOperand: {
+        "shape": _tile_of,
+        "tile": _tile_of,
+        "index": _piece_index,
+        "dtype": _dtype_of_tensor,
+    },
+    MappedOperand: {"shape": _tile_of, "tile": _tile_of, "dtype": _dtype_of_tensor},
+    PartitionOperand: {},
+    PiecePartition: {},
+}
+
+
+# --- methods --------------------------------------------------------------------------------------
+
+
+def _counted(
+    count: Callable[[Lowering, Any, int], Value], rank: Callable[[Any], int]
+) -> MethodRule:
+    def rule(lo: Lowering, owner: Any, call: Arguments) -> Operand:
+        axis = static_int(lo, call.where("axis"), call.operand("axis"), "an axis")
+        if not 0 <= axis < rank(owner):
+            lo.reject(
+                WrongOperand,
+                call.where("axis"),
+                f"axis {axis}",
+                f"there are {rank(owner)}, counted from 0",
+            )
+        value = count(lo, owner, axis)
+        return TileOperand(value, i32)
+
+    return rule
+
+
+def _partition_count(lo: Lowering, owner: PartitionOperand, axis: int) -> Value:
+    return tensors.tile_count(lo, owner.tensor, axis, owner.tile[axis])
+
+
+_METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
+    TileOperand: (
+        Tile,
+        {
+            "astype": tile_methods.astype,
+            "reshape": tile_methods.reshape,
+            "permute": tile_methods.permute,
+            "broadcast_to": tile_methods.broadcast,
+            "item": tile_methods.item,
+        },
+    ),
+    RefOperand: (Ref, {"partition": tensors.partition, "load_like": tensors.load_like}),
+    PartitionOperand: (
+        Partition,
+        {"num_tiles": _counted(_partition_count, lambda owner: owner.tensor.rank)},
+    ),
+    PieceOperand: (
+        Mut,
+        {
+            "store": tensors.store_piece,
+            "load": tensors.load_piece,
+            "partition": tensors.partition_piece,
+        },
+    ),
+    PiecePartition: (
+        MutPartition,
+        {
+            "store": tensors.store_part,
+            "num_tiles": _counted(tensors.part_count, lambda owner: owner.piece.rank),
+        },
+    ),
+    MappedOperand: (
+        Mapped,
+        {
+            "indices": tensors.walk,
+            "store": tensors.store_mapped,
+            "load": tensors.load_mapped,
+        },
+    ),
+}

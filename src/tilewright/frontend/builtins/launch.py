@@ -1,0 +1,86 @@
+"""What a kernel can ask about its launch, and what it can demand of it."""
+
+from __future__ import annotations
+
+import ast
+
+from tilewright.check.errors.syntax import BadCall
+from tilewright.check.errors.types import NotStatic, WrongOperand
+from tilewright.dtypes import bool_, i32
+from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import Operand, PieceOperand, Static, TileOperand
+from tilewright.frontend.tensors import tile_count
+from tilewright.frontend.tiles import as_tile, static_int
+from tilewright.ir.launch_terms import Blocks
+from tilewright.ir.ops.control import GetTileBlockId
+from tilewright.ir.ops.internal import Require
+
+__all__ = ["lower_block_id", "lower_num_blocks", "lower_require", "lower_static_assert"]
+
+
+def _grid_axis(lo: Lowering, call: Arguments) -> tuple[PieceOperand | None, int]:
+    """The output that defines the grid, if one does, and the axis asked for."""
+    axis = static_int(lo, call.where("axis"), call.operand("axis"), "an axis of the grid")
+    owner = lo.grid_owner
+    rank = 1 if owner is None else owner.rank
+    if not 0 <= axis < rank:
+        lo.reject(
+            WrongOperand, call.where("axis"), f"axis {axis}", f"the grid has {rank}, counted from 0"
+        )
+    return owner, axis
+
+
+def lower_block_id(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.block_id(axis)`: the place in the logical grid."""
+    owner, axis = _grid_axis(lo, call)
+    if owner is None:
+        return TileOperand(lo.builder.add(GetTileBlockId(dtype=i32)).x, i32)
+    return TileOperand(owner.index[axis], i32)
+
+
+def lower_num_blocks(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.num_blocks(axis)`: the extent of the logical grid."""
+    owner, axis = _grid_axis(lo, call)
+    if owner is None:
+        return TileOperand(lo.launch_value(Blocks()), i32)
+    return TileOperand(tile_count(lo, owner, axis, owner.tile[axis]), i32)
+
+
+def lower_require(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.require(condition)`."""
+    where = call.where("condition")
+    operand = call.operand("condition")
+    if isinstance(operand, Static):
+        if not operand.value:
+            lo.reject(BadCall, where, "tw.require", "this condition is false for these constants")
+        return Static(None)
+    condition = as_tile(lo, where, operand)
+    if condition.dtype is not bool_ or condition.shape:
+        lo.reject(
+            WrongOperand, where, "tw.require", f"it takes one truth value; this is a {condition}"
+        )
+    assert isinstance(where, ast.expr)
+    lo.builder.add(Require(condition=condition.value, text=ast.unparse(where)))
+    return Static(None)
+
+
+def lower_static_assert(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.static_assert(condition, message)`."""
+    operand = call.operand("condition")
+    if not isinstance(operand, Static):
+        lo.reject(
+            NotStatic,
+            call.where("condition"),
+            "the condition of tw.static_assert",
+            f"a {operand.kind}",
+        )
+    if not operand.value:
+        message = call.operand("message")
+        text = (
+            message.value
+            if isinstance(message, Static) and message.value
+            else "the condition is false"
+        )
+        lo.reject(BadCall, call.where("condition"), "tw.static_assert", str(text))
+    return Static(None)

@@ -1,0 +1,50 @@
+"""Which function lowers which builtin. A test asserts that none is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.builtins import creation, elementwise, launch, matrix, reductions
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import Operand
+from tilewright.ir.ops import elementwise as ops
+from tilewright.lang import functions as tw
+
+__all__ = ["LOWERINGS"]
+
+# Every function of the language with what it becomes.
+LOWERINGS: dict[Any, Callable[[Lowering, Arguments], Operand]] = {
+    tw.zeros: creation.filled(0),
+    tw.ones: creation.filled(1),
+    tw.full: creation.lower_full,
+    tw.arange: creation.lower_arange,
+    tw.rand: creation.refuse_rand,
+    tw.exp: elementwise.floats(ops.Exp),
+    tw.exp2: elementwise.floats(ops.Exp2),
+    tw.log: elementwise.floats(ops.Log),
+    tw.log2: elementwise.floats(ops.Log2),
+    tw.sqrt: elementwise.floats(ops.Sqrt),
+    tw.rsqrt: elementwise.floats(ops.Rsqrt),
+    tw.sin: elementwise.floats(ops.Sin),
+    tw.cos: elementwise.floats(ops.Cos),
+    tw.tanh: elementwise.floats(ops.Tanh),
+    tw.ceil: elementwise.floats(ops.Ceil),
+    tw.floor: elementwise.floats(ops.Floor),
+    tw.abs: elementwise.lower_abs,
+    tw.fma: elementwise.lower_fma,
+    tw.minimum: elementwise.extremum(least=True),
+    tw.maximum: elementwise.extremum(least=False),
+    tw.clamp: elementwise.lower_clamp,
+    tw.where: elementwise.lower_where,
+    tw.sum: reductions.reduction(reductions.SUM),
+    tw.max: reductions.reduction(reductions.MAXIMUM),
+    tw.min: reductions.reduction(reductions.MINIMUM),
+    tw.mma: matrix.lower_mma,
+    tw.block_id: launch.lower_block_id,
+    tw.num_blocks: launch.lower_num_blocks,
+    tw.cdiv: elementwise.lower_cdiv,
+    tw.require: launch.lower_require,
+    tw.static_assert: launch.lower_static_assert,
+}

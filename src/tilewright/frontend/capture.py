@@ -1,0 +1,111 @@
+"""From a Python function to its AST and source text.
+
+The whole file is parsed, so that line numbers, columns and multi-line strings are the user's own
+(cutting a function out of its file and dedenting it would change both); a file is parsed once.
+Assumes that the file has not changed since the function was defined, and says so if it has.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+from tilewright.errors import CompileError
+from tilewright.source import SourceFile
+
+__all__ = ["SourceFunction", "capture"]
+
+
+@dataclass(frozen=True, eq=False)
+class SourceFunction:
+    """A Python function with what the front end needs of it."""
+
+    function: FunctionType
+    node: ast.FunctionDef
+    file: SourceFile
+
+    @property
+    def name(self) -> str:
+        """The name in its `def`."""
+        return self.node.name
+
+    def captured(self) -> Mapping[str, Any]:
+        """Values of the enclosing functions' variables that this one uses."""
+        names = self.function.__code__.co_freevars
+        cells = self.function.__closure__ or ()
+        return {
+            name: cell.cell_contents
+            for name, cell in zip(names, cells, strict=True)
+            if _is_set(cell)
+        }
+
+    def lookup(self, name: str) -> Any:
+        """What a name that is no local means here, as Python would find it.
+
+        Raises `NameError` if it means nothing.
+        """
+        captured = self.captured()
+        if name in captured:
+            return captured[name]
+        namespace = self.function.__globals__
+        if name in namespace:
+            return namespace[name]
+        try:
+            return getattr(builtins, name)
+        except AttributeError:
+            raise NameError(name) from None
+
+    def visible_names(self) -> tuple[str, ...]:
+        """Names that could have been meant, for a suggestion."""
+        return (*self.captured(), *self.function.__globals__)
+
+
+def _is_set(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def capture(function: FunctionType) -> SourceFunction:
+    """The AST of a function, found in the file (or notebook cell) that defines it."""
+    code = function.__code__
+    lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
+    if not lines:
+        raise CompileError(
+            f"the source of `{function.__qualname__}` is not available: kernels are compiled from "
+            f"their source text, so put it in a file or a notebook cell (not `python -c` or `exec`)"
+        )
+    file, functions = _parsed(code.co_filename, lines)
+    node = functions.get((code.co_firstlineno, code.co_name))
+    if node is None:
+        raise CompileError(
+            f"`{function.__qualname__}` was not found at {code.co_filename}:{code.co_firstlineno}: "
+            f"it is not a plain `def`, or the file has changed since it was imported; reload it"
+        )
+    return SourceFunction(function, node, file)
+
+
+@lru_cache(maxsize=256)
+def _parsed(
+    path: str, lines: tuple[str, ...]
+) -> tuple[SourceFile, dict[tuple[int, str], ast.FunctionDef]]:
+    tree = ast.parse("".join(lines), filename=path)
+    functions = {
+        (_first_line(node), node.name): node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    }
+    return SourceFile(path, tuple(line.rstrip("\n") for line in lines)), functions
+
+
+def _first_line(node: ast.FunctionDef) -> int:
+    """The line a code object gives: that of the first decorator, if there is one."""
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])

@@ -1,0 +1,88 @@
+"""Values that depend on a condition inside an expression: `a if c else b`, and `and`/`or`.
+
+When nothing in the dependent part can be noticed (no memory, no check), both parts are computed
+and one is selected; otherwise the part runs under a real branch.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tilewright.check.errors.types import WrongOperand
+from tilewright.dtypes import bool_
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.merging import merged
+from tilewright.frontend.operands import Operand, TileOperand
+from tilewright.frontend.operators import logical_and, logical_or, truth
+from tilewright.frontend.tiles import as_tile
+from tilewright.ir.op import Block, Effect
+from tilewright.ir.ops.control import If, Yield
+from tilewright.ir.ops.elementwise import Select
+from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck
+
+__all__ = ["chosen", "guarded"]
+
+
+def can_be_noticed(block: Block) -> bool:
+    """Whether running these ops in vain could be seen or could fail a check."""
+    return any(
+        inner.effect is not Effect.NONE or isinstance(inner, (BoundsCheck, DivisorCheck))
+        for op in block.ops
+        for inner in op.walk()
+    )
+
+
+def guarded(lo: Lowering, node: ast.expr, left: TileOperand, *, is_and: bool) -> Operand:
+    """`left and node` or `left or node`, where `left` is a scalar known only in the kernel."""
+    block = Block()
+    with lo.builder.inside(block):
+        right = truth(lo, node, lo.expression(node))
+        if can_be_noticed(block):
+            lo.builder.add(Yield(values=(as_tile(lo, node, right, bool_).value,)))
+    if not can_be_noticed(block):
+        lo.builder.block.ops.extend(block.ops)
+        return (logical_and if is_and else logical_or)(lo, node, left, right)
+    known = Block()
+    with lo.builder.inside(known):
+        answer = lo.builder.constant(0 if is_and else 1, bool_.element)
+        lo.builder.add(Yield(values=(answer,)))
+    then_body, else_body = (block, known) if is_and else (known, block)
+    types = (left.type,)
+    op = If(
+        condition=left.value, then_body=then_body, else_body=else_body, types=types, dtype=bool_
+    )
+    return TileOperand(lo.builder.add(op).result_values[0], bool_)
+
+
+def chosen(lo: Lowering, node: ast.IfExp, condition: TileOperand) -> Operand:
+    """`node.body if condition else node.orelse`, with a condition known only in the kernel."""
+    then_body, else_body = Block(), Block()
+    with lo.builder.inside(then_body):
+        left = lo.expression(node.body)
+    with lo.builder.inside(else_body):
+        right = lo.expression(node.orelse)
+    pair = merged(lo, node, (then_body, left), (else_body, right))
+    if pair is None:
+        lo.reject(
+            WrongOperand, node, "a conditional expression chooses between tiles",
+            f"these are {left} and {right}", "both sides need one dtype and one shape",
+        )  # fmt: skip
+    if not isinstance(pair, tuple):
+        return pair
+    if not (pair[0].shape or can_be_noticed(then_body) or can_be_noticed(else_body)):
+        lo.builder.block.ops.extend((*then_body.ops, *else_body.ops))
+        left_value, right_value = pair[0].value, pair[1].value
+        select = Select(
+            cond=condition.value,
+            val_if_true=left_value,
+            val_if_false=right_value,
+            dtype=pair[0].dtype,
+        )
+        return TileOperand(lo.builder.add(select).result, pair[0].dtype)
+    then_body.ops.append(Yield(values=(pair[0].value,)))
+    else_body.ops.append(Yield(values=(pair[1].value,)))
+    op = If(
+        condition=condition.value, then_body=then_body, else_body=else_body,
+        types=(pair[0].type,), dtype=pair[0].dtype,
+    )  # fmt: skip
+    return TileOperand(lo.builder.add(op).result_values[0], pair[0].dtype)

@@ -1,0 +1,164 @@
+"""The front end's entry: a captured kernel and a specialisation in, unchecked IR out."""
+
+from __future__ import annotations
+
+import ast
+
+from tilewright.diagnostics import Rejected, compile_error
+from tilewright.dtypes import Element, i32
+from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.expressions import EXPRESSIONS
+from tilewright.frontend.lowering import Frame, Lowering, Rules
+from tilewright.frontend.operands import (
+    DTypeOperand,
+    MappedOperand,
+    Operand,
+    PieceOperand,
+    RefOperand,
+    Static,
+    TileOperand,
+)
+from tilewright.frontend.refusals import REFUSALS
+from tilewright.frontend.signature import (
+    MappedParam,
+    MutParam,
+    RefParam,
+    Signature,
+    TensorParam,
+)
+from tilewright.frontend.specialization import Specialization, TensorSpec
+from tilewright.frontend.statements import STATEMENTS
+from tilewright.frontend.tiles import check_dtype
+from tilewright.ir.function import Function
+from tilewright.ir.launch_terms import BaseAddress, Extent, ScalarArgument, Stride, TileCount
+from tilewright.ir.op import Block, Value
+from tilewright.ir.ops.control import Return
+from tilewright.ir.ops.elementwise import ExtI
+from tilewright.ir.ops.internal import BlockIndex, LaunchValue
+from tilewright.ir.ops.memory import MakeTensorView
+from tilewright.ir.types import PtrType, TensorViewType, scalar
+
+__all__ = ["lower_kernel"]
+
+_RULES = Rules(STATEMENTS, EXPRESSIONS, REFUSALS)
+
+
+def lower_kernel(
+    source: SourceFunction, signature: Signature, specialization: Specialization
+) -> Function:
+    """Lower a kernel for one specialisation; raises `CompileError` with all problems found."""
+    lo = Lowering(signature, specialization, _RULES, Frame(source, {}))
+    node = source.node
+    try:
+        lo.frame.scope.update(_parameters(lo, node))
+    except Rejected as rejected:
+        raise compile_error([rejected.problem], describe(signature, specialization)) from None
+    lo.statements(node.body)
+    if lo.problems:
+        raise compile_error(lo.problems, describe(signature, specialization))
+    lo.body.ops.append(Return())
+    body = Block((), [*lo.prologue.ops, *lo.body.ops])
+    return Function(signature.kernel, body, specialization.hints)
+
+
+def describe(signature: Signature, specialization: Specialization) -> str:
+    """Which specialisation was compiled, for the last line of an error."""
+    shown = []
+    for param, spec in zip(signature.tensors, specialization.tensors, strict=True):
+        dims = ", ".join(map(str, spec.tile or param.dims))
+        shown.append(f"{param.name}: {spec.dtype.label}[{dims}]")
+    return f"`{signature.kernel}` specialised for {', '.join(shown)} on {specialization.target}"
+
+
+def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:
+    """What the names of the signature mean in the body: parameters and dims."""
+    signature, specialization = lo.signature, lo.specialization
+    scope: dict[str, Operand] = {}
+    for name, value in specialization.constants:
+        scope[name] = DTypeOperand(value) if isinstance(value, type) else Static(value)
+    for param, spec in zip(signature.tensors, specialization.tensors, strict=True):
+        with lo.builder.inside(lo.prologue):
+            check_dtype(lo, _annotation(node, param.name), spec.dtype)
+            scope[param.name] = _tensor(lo, param, spec)
+    for scalar_param, dtype in zip(signature.scalars, specialization.scalars, strict=True):
+        value = lo.launch_value(ScalarArgument(scalar_param.name), dtype.element)
+        value.dtype, value.hint = dtype, scalar_param.name
+        scope[scalar_param.name] = TileOperand(value, dtype)
+    for dim, (param_name, axis) in signature.homes.items():
+        value = lo.launch_value(Extent(param_name, axis))
+        value.hint = dim
+        scope.setdefault(dim, TileOperand(value, i32))
+    return scope
+
+
+def _annotation(node: ast.FunctionDef, name: str) -> ast.AST:
+    arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+    return next(argument for argument in arguments if argument.arg == name)
+
+
+def _tensor(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Operand:
+    view = _tensor_view(lo, param, spec)
+    if isinstance(param, RefParam):
+        return RefOperand(param.name, spec, view, param.rank)
+    if isinstance(param, MappedParam):
+        return MappedOperand(param.name, spec, view, param.rank)
+    assert isinstance(param, MutParam)
+    if lo.grid_owner is None:
+        lo.grid_owner = PieceOperand(
+            param.name, spec, view, param.rank, _block_index(lo, param, spec)
+        )
+        return lo.grid_owner
+    index = lo.grid_owner.index[: param.rank]
+    missing = param.rank - len(index)  # trailing axes that the grid does not have: one block there
+    padded = (*index, *(lo.builder.index(0) for _ in range(missing)))
+    return PieceOperand(param.name, spec, view, param.rank, padded)
+
+
+def _block_index(lo: Lowering, param: TensorParam, spec: TensorSpec) -> tuple[Value, ...]:
+    counts = tuple(
+        lo.launch_value(TileCount(param.name, axis, extent))
+        for axis, extent in enumerate(spec.tile)
+    )
+    indices = lo.builder.add(BlockIndex(counts=counts, dtype=i32)).indices
+    for axis, index in enumerate(indices):
+        index.hint = f"{param.name}.index[{axis}]"
+    return indices
+
+
+def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Value:
+    """The whole tensor, with extents that the signature fixes and strides of one in the type."""
+    is_ref = isinstance(param, RefParam)
+    shape = tuple(_fixed_extent(lo, dim) if is_ref else None for dim in param.dims)
+    strides = tuple(1 if unit else None for unit in spec.unit_strides)
+    element = Element.I64 if spec.wide else Element.I32
+    pointer = LaunchValue(term=BaseAddress(param.name), to=scalar(PtrType(spec.dtype.element)))
+    view = MakeTensorView(
+        base=lo.builder.add(pointer).result,
+        dynamic_shape=tuple(
+            _extent(lo, param, axis, spec.wide)
+            for axis, extent in enumerate(shape)
+            if extent is None
+        ),
+        dynamic_strides=tuple(
+            lo.launch_value(Stride(param.name, axis), element)
+            for axis, stride in enumerate(strides)
+            if stride is None
+        ),
+        to=TensorViewType(spec.dtype.element, shape, strides),
+    )
+    return lo.builder.add(view).result
+
+
+def _fixed_extent(lo: Lowering, dim: int | str) -> int | None:
+    if isinstance(dim, int):
+        return dim
+    if dim in lo.signature.static_dims:
+        return int(lo.specialization.constant(dim))
+    return None
+
+
+def _extent(lo: Lowering, param: TensorParam, axis: int, wide: bool) -> Value:
+    extent = lo.launch_value(Extent(param.name, axis))
+    if not wide:
+        return extent
+    return lo.builder.add(ExtI(source=extent, to=scalar(Element.I64))).result

@@ -1,0 +1,185 @@
+"""The state of lowering one kernel, and the way back into it for every part.
+
+The parts (`statements`, `expressions`, `builtins`, …) are functions that take the `Lowering` first;
+they call each other through it, so none imports another's callers. What all blocks of the IR can
+see, launch values and views, goes to a prologue in front of the body.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from tilewright.check.errors.syntax import Unsupported
+from tilewright.diagnostics import Problem, Rejected
+from tilewright.dtypes import Element
+from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.operands import Operand, PieceOperand, Poison, TensorOperand
+from tilewright.frontend.signature import Signature
+from tilewright.frontend.specialization import Specialization
+from tilewright.ir.builder import Builder
+from tilewright.ir.launch_terms import LaunchTerm
+from tilewright.ir.op import Block, Value
+from tilewright.ir.ops.internal import LaunchValue
+from tilewright.ir.ops.memory import MakePartitionView
+from tilewright.ir.types import Padding, PartitionViewType, TensorViewType, scalar
+from tilewright.source import Location, Span
+
+__all__ = ["Derived", "Frame", "Lowering", "Rules", "assigned_names"]
+
+MAX_PROBLEMS = 10
+
+
+class Derived(Exception):
+    """Something failed because of a problem that was already reported."""
+
+
+@dataclass(eq=False)
+class Frame:
+    """One function whose body is being lowered: the kernel, or a helper inlined into it."""
+
+    source: SourceFunction
+    scope: dict[str, Operand]
+    calls: tuple[Span, ...] = ()
+    returned: Operand | None = None
+    block_depth: int = 0  # how many `if` and `for` enclose the current statement
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How each kind of AST node is lowered."""
+
+    statements: Mapping[type[ast.stmt], Callable[[Lowering, Any], None]]
+    expressions: Mapping[type[ast.expr], Callable[[Lowering, Any], Operand]]
+    refusals: Mapping[type[ast.AST], tuple[str, str]]  # what it is called, what works instead
+
+
+@dataclass(eq=False)
+class Lowering:
+    """Everything that is known while a kernel is lowered."""
+
+    signature: Signature
+    specialization: Specialization
+    rules: Rules
+    frame: Frame
+    prologue: Block = field(default_factory=Block)
+    body: Block = field(default_factory=Block)
+    problems: list[Problem] = field(default_factory=list)
+    grid_owner: PieceOperand | None = None  # the output whose pieces number the blocks
+
+    def __post_init__(self) -> None:
+        self.builder = Builder(self.body)
+        self._launch_values: dict[tuple[LaunchTerm, Element], Value] = {}
+        self._partition_views: dict[tuple[str, tuple[int, ...], Padding | None], Value] = {}
+
+    # --- where we are ---------------------------------------------------------------------------
+
+    def span(self, node: ast.AST) -> Span:
+        """Where a node of the current function stands."""
+        return Span.of(self.frame.source.file, node)
+
+    def reject(self, problem: type[Problem], node: ast.AST, *details: Any) -> NoReturn:
+        """Give up on the current statement because of a problem at a node."""
+        raise Rejected(problem(self.span(node), *details, calls=self.frame.calls))
+
+    @contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        """Ops built inside come from this node."""
+        outer = self.builder.loc
+        self.builder.loc = Location(self.span(node), self.frame.calls)
+        try:
+            yield
+        finally:
+            self.builder.loc = outer
+
+    # --- the parts ------------------------------------------------------------------------------
+
+    def expression(self, node: ast.expr) -> Operand:
+        """Lower an expression."""
+        rule = self.rules.expressions.get(type(node))
+        if rule is None:
+            self.refuse(node)
+        with self.at(node):
+            operand = rule(self, node)
+        if isinstance(operand, Poison):
+            raise Derived
+        return operand
+
+    def statements(self, nodes: list[ast.stmt]) -> None:
+        """Lower statements in order; a problem in one does not hide those of the next."""
+        for node in nodes:
+            if len(self.problems) >= MAX_PROBLEMS:
+                return
+            try:
+                self.statement(node)
+            except Rejected as rejected:
+                self.problems.append(rejected.problem)
+                self._poison(node)
+            except Derived:
+                self._poison(node)
+
+    def statement(self, node: ast.stmt) -> None:
+        """Lower one statement."""
+        rule = self.rules.statements.get(type(node))
+        if rule is None:
+            self.refuse(node)
+        with self.at(node):
+            rule(self, node)
+
+    def refuse(self, node: ast.AST) -> NoReturn:
+        """Say that a construct is not in the language, and what is."""
+        construct, instead = self.rules.refusals.get(
+            type(node), (f"`{type(node).__name__.lower()}`", "")
+        )
+        self.reject(Unsupported, node, construct, instead)
+
+    def _poison(self, statement: ast.stmt) -> None:
+        for name in assigned_names([statement]):
+            self.frame.scope[name] = Poison()
+
+    # --- what every block can see ----------------------------------------------------------------
+
+    def launch_value(self, term: LaunchTerm, element: Element = Element.I32) -> Value:
+        """Something known at launch, as a scalar."""
+        key = (term, element)
+        if key not in self._launch_values:
+            with self._in_prologue():
+                op = self.builder.add(LaunchValue(term=term, to=scalar(element)))
+            op.result.hint = str(term)
+            self._launch_values[key] = op.result
+        return self._launch_values[key]
+
+    def partition_view(
+        self, tensor: TensorOperand, tile: tuple[int, ...], padding: Padding | None
+    ) -> Value:
+        """A view of a tensor cut into tiles."""
+        key = (tensor.name, tile, padding)
+        if key not in self._partition_views:
+            assert isinstance(tensor.view.type, TensorViewType)
+            axes = tuple(range(tensor.rank))
+            to = PartitionViewType(tile, tensor.view.type, axes, padding)
+            with self._in_prologue():
+                op = self.builder.add(MakePartitionView(tensor_view=tensor.view, to=to))
+            self._partition_views[key] = op.result
+        return self._partition_views[key]
+
+    @contextmanager
+    def _in_prologue(self) -> Iterator[None]:
+        outer = self.builder.loc
+        self.builder.loc = None
+        with self.builder.inside(self.prologue):
+            yield
+        self.builder.loc = outer
+
+
+def assigned_names(nodes: list[ast.stmt]) -> list[str]:
+    """Names that statements assign, in order of first appearance; nested blocks included."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                found[inner.id] = None
+    return list(found)

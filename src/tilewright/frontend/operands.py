@@ -1,0 +1,297 @@
+"""What an expression of a kernel can be while it is lowered.
+
+Only `TileOperand` has a value in the IR. Tensors, partitions, pieces, minted indices, tuples, dtypes
+and functions are compile-time aggregates: they cannot be carried by a loop or chosen by a branch.
+A `Static` number has no dtype until it meets a tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any
+
+from tilewright.dtypes import DType
+from tilewright.frontend.specialization import TensorSpec
+from tilewright.ir.op import Value
+from tilewright.ir.types import Padding, TileType
+from tilewright.lang.builtin import Builtin
+from tilewright.source import Span
+
+__all__ = [
+    "BuiltinOperand",
+    "DTypeOperand",
+    "FunctionOperand",
+    "MappedOperand",
+    "Method",
+    "Minted",
+    "ModuleOperand",
+    "Operand",
+    "PartitionOperand",
+    "PieceOperand",
+    "PiecePartition",
+    "Poison",
+    "PythonFunction",
+    "RefOperand",
+    "Static",
+    "TensorOperand",
+    "TileOperand",
+    "TupleOperand",
+    "Unset",
+    "WalkRange",
+]
+
+
+@dataclass(frozen=True)
+class Static:
+    """A Python value known now: a number, a truth value, None or a string."""
+
+    value: Any
+
+    kind = "constant"
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class TileOperand:
+    """A tile in the kernel; rank 0 is a scalar. `weak` marks a literal that got a dtype by default."""
+
+    value: Value
+    dtype: type[DType]
+    weak: bool = False
+
+    kind = "tile"
+
+    @property
+    def type(self) -> TileType:
+        """The IR type."""
+        assert isinstance(self.value.type, TileType)
+        return self.value.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents; empty for a scalar."""
+        return self.type.shape
+
+    def __str__(self) -> str:
+        if not self.shape:
+            return f"{self.dtype.label} scalar"
+        return f"{self.dtype.label} tile of shape {self.shape}"
+
+
+@dataclass(frozen=True, eq=False)
+class TensorOperand:
+    """A tensor parameter."""
+
+    name: str
+    spec: TensorSpec
+    view: Value  # the whole tensor
+    rank: int
+
+
+class RefOperand(TensorOperand):
+    """Shared read-only tensor."""
+
+    kind = "Ref"
+
+    def __str__(self) -> str:
+        return f"tensor `{self.name}`"
+
+
+@dataclass(frozen=True, eq=False)
+class PieceOperand(TensorOperand):
+    """This block's piece of a `Mut` output, or of one step of a walk."""
+
+    index: tuple[Value, ...]  # which piece, one number for each axis
+
+    kind = "Mut"
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Extents of the piece."""
+        return self.spec.tile
+
+    def __str__(self) -> str:
+        return f"output `{self.name}`"
+
+
+class MappedOperand(TensorOperand):
+    """An output walked by a persistent schedule."""
+
+    kind = "Mapped"
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Extents of one tile."""
+        return self.spec.tile
+
+    def __str__(self) -> str:
+        return f"output `{self.name}`"
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionOperand:
+    """A read-only tensor cut into tiles."""
+
+    tensor: RefOperand
+    tile: tuple[int, ...]
+    padding: Padding
+
+    kind = "partition"
+
+    def __str__(self) -> str:
+        return f"partition of `{self.tensor.name}`"
+
+
+@dataclass(frozen=True, eq=False)
+class PiecePartition:
+    """This block's piece cut into parts. `counts` are the parts that begin inside the tensor."""
+
+    piece: PieceOperand
+    tile: tuple[int, ...]
+    counts: tuple[Value, ...]
+    origin: tuple[Value, ...]  # the first part, counted from the start of the tensor
+
+    kind = "partition of an output"
+
+    def __str__(self) -> str:
+        return f"partition of `{self.piece.name}`"
+
+
+@dataclass(frozen=True, eq=False)
+class WalkRange:
+    """`z.indices()`: only a `for` can use it."""
+
+    output: MappedOperand
+    span: Span
+
+    kind = "walk"
+
+    def __str__(self) -> str:
+        return f"walk of `{self.output.name}`"
+
+
+@dataclass(eq=False)
+class Minted:
+    """An index that a walk gave out. `open` is false once its loop has ended."""
+
+    output: str
+    coordinates: tuple[TileOperand, ...]
+    span: Span
+    open: bool = True
+
+    kind = "index"
+
+    def __str__(self) -> str:
+        return f"index of `{self.output}`"
+
+
+@dataclass(frozen=True, eq=False)
+class TupleOperand:
+    """A tuple of operands."""
+
+    items: tuple[Operand, ...]
+
+    kind = "tuple"
+
+    def __str__(self) -> str:
+        return f"tuple of {len(self.items)}"
+
+
+@dataclass(frozen=True)
+class DTypeOperand:
+    """A dtype used as a value."""
+
+    dtype: type[DType]
+
+    kind = "dtype"
+
+    def __str__(self) -> str:
+        return f"dtype {self.dtype.label}"
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltinOperand:
+    """A function of the language, like `tw.exp`."""
+
+    builtin: Builtin[..., Any]
+
+    kind = "function"
+
+    def __str__(self) -> str:
+        return f"function `tw.{self.builtin.name}`"
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionOperand:
+    """A plain Python function, inlined where it is called."""
+
+    function: FunctionType
+
+    kind = "function"
+
+    def __str__(self) -> str:
+        return f"function `{self.function.__name__}`"
+
+
+@dataclass(frozen=True, eq=False)
+class PythonFunction:
+    """One of the Python built-ins that kernels know: `range`, `len`, `min`…"""
+
+    function: Any
+
+    kind = "function"
+
+    def __str__(self) -> str:
+        return f"built-in `{self.function.__name__}`"
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleOperand:
+    """A module, whose attributes are looked up now."""
+
+    module: ModuleType
+
+    kind = "module"
+
+    def __str__(self) -> str:
+        return f"module `{self.module.__name__}`"
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A method with the operand it belongs to."""
+
+    name: str
+    receiver: Operand
+    lower: Callable[..., Operand] = field(repr=False)
+
+    kind = "method"
+
+    def __str__(self) -> str:
+        return f"method `{self.name}`"
+
+
+@dataclass(frozen=True)
+class Unset:
+    """A name that has no single value here, and why."""
+
+    reason: str
+
+    kind = "nothing"
+
+
+class Poison:
+    """The result of something that was already reported; what derives from it is not reported."""
+
+    kind = "nothing"
+
+
+Operand = (
+    Static | TileOperand | RefOperand | PieceOperand | MappedOperand | PartitionOperand
+    | PiecePartition | WalkRange | Minted | TupleOperand | DTypeOperand | BuiltinOperand
+    | FunctionOperand | PythonFunction | ModuleOperand | Method | Unset | Poison
+)  # fmt: skip

@@ -1,0 +1,51 @@
+"""Python that kernels do not have: what it is called, and the nearest thing that works."""
+
+from __future__ import annotations
+
+import ast
+
+__all__ = ["REFUSALS"]
+
+REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Assert: ("`assert`", "state conditions on extents and scalars with `tw.require(…)`"),
+    ast.AsyncFor: ("`async for`", "use `for … in range(…)`"),
+    ast.AsyncFunctionDef: ("a nested function", "define it at module level: calls are inlined"),
+    ast.AsyncWith: ("`async with`", ""),
+    ast.Await: ("`await`", "await the operation that launches the kernel, on the host"),
+    ast.Break: ("`break`", "compute the bound before the loop: `for i in range(bound):`"),
+    ast.ClassDef: ("a class", "define it at module level"),
+    ast.Continue: ("`continue`", "put the rest of the body under `if`"),
+    ast.Delete: ("`del`", "a name ends with its function"),
+    ast.Dict: ("a dictionary", "use a tuple, or separate names"),
+    ast.DictComp: ("a dictionary comprehension", "use a `for` loop"),
+    ast.FunctionDef: ("a nested function", "define it at module level: calls are inlined"),
+    ast.GeneratorExp: ("a generator", "use a `for` loop that carries a value"),
+    ast.Global: ("`global`", "a kernel writes through Mut and Mapped parameters only"),
+    ast.Import: ("`import`", "import at the top of the module"),
+    ast.ImportFrom: ("`import`", "import at the top of the module"),
+    ast.In: ("`in`", "compare with `==` and join with `or`"),
+    ast.Is: ("`is`", "compare with `==`"),
+    ast.IsNot: ("`is not`", "compare with `!=`"),
+    ast.JoinedStr: ("an f-string", ""),
+    ast.Lambda: ("a lambda", "define a function at module level: calls are inlined"),
+    ast.List: ("a list", "use a tuple"),
+    ast.ListComp: (
+        "a list comprehension",
+        "use a `for` loop, or tile operations on all elements at once",
+    ),
+    ast.Match: ("`match`", "use `if`/`elif`"),
+    ast.NamedExpr: ("`:=`", "assign on a line of its own"),
+    ast.Nonlocal: ("`nonlocal`", "a kernel writes through Mut and Mapped parameters only"),
+    ast.NotIn: ("`not in`", "compare with `!=` and join with `and`"),
+    ast.Raise: ("`raise`", "state conditions on extents and scalars with `tw.require(…)`"),
+    ast.Set: ("a set", "use a tuple"),
+    ast.SetComp: ("a set comprehension", "use a `for` loop"),
+    ast.Slice: ("a slice", "cut a tensor into tiles with `.partition(…)` and index the tiles"),
+    ast.Starred: ("`*` unpacking", "write the items out"),
+    ast.Try: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
+    ast.TryStar: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
+    ast.While: ("`while`", "use `for i in range(bound):` with a bound known before the loop"),
+    ast.With: ("`with`", ""),
+    ast.Yield: ("`yield`", "write results to a Mut or a Mapped with `.store(tile)`"),
+    ast.YieldFrom: ("`yield from`", "write results to a Mut or a Mapped with `.store(tile)`"),
+}

@@ -1,0 +1,233 @@
+"""What a kernel's annotations say: its parameters, the dims they share, and which are static.
+
+A dim name that stands in a `Mut` or `Mapped` annotation, or is a `Const`, is static: known when the
+kernel is compiled. Any other is dynamic and means one value wherever it stands; the first
+parameter axis that has it is its *home*, and every other is checked against it at launch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import FunctionType
+from typing import Any, Literal, get_args, get_origin
+
+from tilewright.dtypes import AnyDType, DType
+from tilewright.errors import CompileError
+from tilewright.lang.annotations import Const, Mapped, Mut, Ref
+from tilewright.lang.dimensions import Dim
+
+__all__ = [
+    "ConstParam",
+    "DimSpec",
+    "MappedParam",
+    "MutParam",
+    "Param",
+    "RefParam",
+    "ScalarParam",
+    "Signature",
+    "TensorParam",
+    "read_signature",
+]
+
+DimSpec = int | str  # a fixed extent, or the name of a dim
+
+
+@dataclass(frozen=True)
+class TensorParam:
+    """A parameter that is a tensor: its dtype (or placeholder) and a spec for each axis."""
+
+    name: str
+    dtype: type[DType]
+    dims: tuple[DimSpec, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.dims)
+
+
+class RefParam(TensorParam):
+    """Shared read-only tensor."""
+
+    kind = "Ref"
+
+
+class MutParam(TensorParam):
+    """An output of which each block owns one piece; `dims` are the piece."""
+
+    kind = "Mut"
+
+
+class MappedParam(TensorParam):
+    """An output walked by a persistent schedule; `dims` are the tile."""
+
+    kind = "Mapped"
+
+
+@dataclass(frozen=True)
+class ScalarParam:
+    """A number passed at launch."""
+
+    name: str
+    dtype: type[DType]
+
+
+@dataclass(frozen=True)
+class ConstParam:
+    """A value known when the kernel is compiled."""
+
+    name: str
+    type: type
+    default: Any  # inspect.Parameter.empty if there is none
+
+
+Param = RefParam | MutParam | MappedParam | ScalarParam | ConstParam
+
+
+@dataclass(frozen=True, eq=False)
+class Signature:
+    """All parameters of a kernel, in order."""
+
+    kernel: str
+    params: tuple[Param, ...]
+
+    @cached_property
+    def tensors(self) -> tuple[TensorParam, ...]:
+        """The tensor parameters, in order."""
+        return tuple(param for param in self.params if isinstance(param, TensorParam))
+
+    @cached_property
+    def outputs(self) -> tuple[TensorParam, ...]:
+        """What the kernel may write."""
+        return tuple(param for param in self.tensors if not isinstance(param, RefParam))
+
+    @cached_property
+    def exact_outputs(self) -> tuple[MutParam, ...]:
+        """The outputs that define the logical grid."""
+        return tuple(param for param in self.tensors if isinstance(param, MutParam))
+
+    @cached_property
+    def constants(self) -> tuple[ConstParam, ...]:
+        """The compile-time parameters."""
+        return tuple(param for param in self.params if isinstance(param, ConstParam))
+
+    @cached_property
+    def scalars(self) -> tuple[ScalarParam, ...]:
+        """The scalar parameters."""
+        return tuple(param for param in self.params if isinstance(param, ScalarParam))
+
+    @cached_property
+    def static_dims(self) -> frozenset[str]:
+        """Dims known when the kernel is compiled."""
+        of_outputs = (dim for param in self.outputs for dim in param.dims if isinstance(dim, str))
+        return frozenset((*of_outputs, *(param.name for param in self.constants)))
+
+    @cached_property
+    def homes(self) -> Mapping[str, tuple[str, int]]:
+        """For each dynamic dim, the first parameter and axis that has it."""
+        found: dict[str, tuple[str, int]] = {}
+        for param, axis, dim in self.ref_axes():
+            if isinstance(dim, str) and dim not in self.static_dims:
+                found.setdefault(dim, (param.name, axis))
+        return found
+
+    def ref_axes(self) -> Iterator[tuple[RefParam, int, DimSpec]]:
+        """Every axis of every read-only tensor."""
+        for param in self.params:
+            if isinstance(param, RefParam):
+                for axis, dim in enumerate(param.dims):
+                    yield param, axis, dim
+
+    def param(self, name: str) -> Param:
+        """The parameter of that name."""
+        return next(param for param in self.params if param.name == name)
+
+
+def read_signature(function: FunctionType, local_names: Mapping[str, Any]) -> Signature:
+    """Read the annotations of a kernel; `local_names` are those of the enclosing function."""
+    hints = _evaluated_annotations(function, local_names)
+    if hints.pop("return", None) is not None:
+        raise CompileError(f"kernel `{function.__name__}` returns nothing: annotate it `-> None`")
+    params = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name not in hints:
+            raise CompileError(
+                f"parameter `{parameter.name}` of kernel `{function.__name__}` has no annotation: "
+                f"say what it is, for example `{parameter.name}: Ref[f32, N]` or `{parameter.name}: f32`"
+            )
+        params.append(_read_param(function.__name__, parameter, hints[parameter.name]))
+    return Signature(function.__name__, tuple(params))
+
+
+def _evaluated_annotations(
+    function: FunctionType, local_names: Mapping[str, Any]
+) -> dict[str, Any]:
+    evaluated: dict[str, Any] = {}
+    for name, annotation in function.__annotations__.items():
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, function.__globals__, dict(local_names))
+            except NameError as error:
+                raise CompileError(
+                    f"annotation of `{name}` in kernel `{function.__name__}`: {error}"
+                ) from None
+        evaluated[name] = annotation
+    return evaluated
+
+
+_TENSOR_KINDS: dict[Any, type[TensorParam]] = {Ref: RefParam, Mut: MutParam, Mapped: MappedParam}
+_CONST_TYPES = (int, bool, float, DType)
+
+
+def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> Param:
+    name, origin, args = parameter.name, get_origin(annotation), get_args(annotation)
+    if origin in _TENSOR_KINDS:
+        dtype = args[0] if args else None
+        if not (isinstance(dtype, type) and issubclass(dtype, DType)):
+            raise CompileError(
+                f"`{name}` of kernel `{kernel}`: the first thing in the brackets is a dtype, "
+                f"like `{origin.__name__}[f32, …]`; got {dtype!r}"
+            )
+        dims = tuple(_read_dim(kernel, name, dim) for dim in args[1:])
+        if origin is not Ref and any(isinstance(dim, int) and dim < 1 for dim in dims):
+            raise CompileError(f"`{name}` of kernel `{kernel}`: a tile has at least one element")
+        return _TENSOR_KINDS[origin](name, dtype, dims)  # type: ignore[return-value]
+    if origin is Const:
+        return _read_const(kernel, parameter, args[0])
+    if isinstance(annotation, type) and issubclass(annotation, DType):
+        return ScalarParam(name, annotation)
+    raise CompileError(
+        f"`{name}` of kernel `{kernel}` is annotated {annotation!r}; a parameter is a "
+        f"Ref, Mut or Mapped tensor, a Const, or a dtype for a scalar"
+    )
+
+
+def _read_const(kernel: str, parameter: inspect.Parameter, of: Any) -> ConstParam:
+    if get_origin(of) is type:
+        of = get_args(of)[0]
+    if of not in _CONST_TYPES:
+        raise CompileError(
+            f"`{parameter.name}` of kernel `{kernel}`: Const takes int, bool, float or DType"
+        )
+    return ConstParam(parameter.name, of, parameter.default)
+
+
+def _read_dim(kernel: str, name: str, dim: Any) -> DimSpec:
+    if get_origin(dim) is Literal:
+        dim = get_args(dim)[0]
+    if isinstance(dim, int) and not isinstance(dim, bool):
+        return dim
+    if isinstance(dim, type) and issubclass(dim, Dim):
+        return dim.__name__
+    raise CompileError(
+        f"`{name}` of kernel `{kernel}`: a dim is a class derived from tw.Dim, `Literal[n]` or a "
+        f"number; got {dim!r}"
+    )
+
+
+def is_placeholder(dtype: type[DType]) -> bool:
+    """Whether a dtype is bound only at launch."""
+    return issubclass(dtype, AnyDType)

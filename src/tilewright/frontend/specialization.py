@@ -1,0 +1,81 @@
+"""What a kernel is compiled for: dtypes, constants, tiles, stride and divisibility facts, target.
+
+A specialisation never holds an extent, so one compiled kernel serves all sizes. `arguments_of`
+gives the entry's parameters with the facts that the launch verifies before it picks this
+specialisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.dtypes import DType, Element
+from tilewright.frontend.signature import ScalarParam, Signature, TensorParam
+from tilewright.ir.arguments import Argument
+from tilewright.ir.function import EntryHints
+from tilewright.ir.launch_terms import BaseAddress, Extent, FailureRecord, ScalarArgument, Stride
+from tilewright.ir.types import PtrType, scalar
+
+__all__ = ["MAX_EXTENT", "Specialization", "TensorSpec", "arguments_of", "record_argument"]
+
+MAX_EXTENT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What the compiler may rely on about one tensor argument."""
+
+    dtype: type[DType]
+    unit_strides: tuple[bool, ...]  # which strides are one
+    address_divisor: int  # in bytes
+    extent_divisors: tuple[int, ...]
+    stride_divisors: tuple[int, ...]
+    wide: bool = False  # some stride does not fit in 32 bits
+    tile: tuple[int, ...] = ()  # of an output
+    group: int = 1  # of a persistent output
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """One way to compile a kernel; hashable, so it is the key of the cache."""
+
+    tensors: tuple[TensorSpec, ...]  # in the order of the signature's tensors
+    constants: tuple[tuple[str, Any], ...]  # static dims and Const parameters, by name
+    scalars: tuple[type[DType], ...]
+    target: str
+    hints: EntryHints = field(default_factory=EntryHints)
+
+    def constant(self, name: str) -> Any:
+        """The value of a static dim or Const parameter."""
+        return dict(self.constants)[name]
+
+
+def arguments_of(signature: Signature, specialization: Specialization) -> tuple[Argument, ...]:
+    """The entry's parameters, in order, with the facts a launch has checked."""
+    specs = dict(zip((p.name for p in signature.tensors), specialization.tensors, strict=True))
+    dtypes = dict(zip((p.name for p in signature.scalars), specialization.scalars, strict=True))
+    found: list[Argument] = []
+    for param in signature.params:
+        if isinstance(param, TensorParam):
+            found.extend(_tensor_arguments(param.name, specs[param.name]))
+        elif isinstance(param, ScalarParam):
+            element = dtypes[param.name].element
+            found.append(Argument(ScalarArgument(param.name), scalar(element)))
+    return tuple(found)
+
+
+def record_argument() -> Argument:
+    """The hidden last parameter of a kernel that may report a failure."""
+    return Argument(FailureRecord(), scalar(PtrType(Element.I32)), divisor=16)
+
+
+def _tensor_arguments(name: str, spec: TensorSpec) -> list[Argument]:
+    pointer = scalar(PtrType(spec.dtype.element))
+    found = [Argument(BaseAddress(name), pointer, divisor=spec.address_divisor)]
+    for axis, divisor in enumerate(spec.extent_divisors):
+        found.append(Argument(Extent(name, axis), scalar(Element.I32), divisor, 0, MAX_EXTENT))
+    element = Element.I64 if spec.wide else Element.I32
+    for axis, divisor in enumerate(spec.stride_divisors):
+        found.append(Argument(Stride(name, axis), scalar(element), divisor, 0))
+    return found

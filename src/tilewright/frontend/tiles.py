@@ -1,0 +1,352 @@
+"""Making tiles fit: literals get a dtype, shapes are broadcast, dtypes converted."""
+
+from __future__ import annotations
+
+import ast
+from math import prod
+
+import numpy as np
+
+from tilewright.check.errors.types import (
+    LiteralDoesNotFit,
+    MixedDTypes,
+    NotBroadcastable,
+    NotPowerOfTwo,
+    NotStatic,
+    TileTooLarge,
+    UnsupportedByTarget,
+    WrongOperand,
+)
+from tilewright.dtypes import DType, bool_, f32, i32
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import (
+    DTypeOperand,
+    Minted,
+    Operand,
+    Static,
+    TileOperand,
+    TupleOperand,
+)
+from tilewright.ir.attributes import Ordering, Predicate, Signedness
+from tilewright.ir.op import Value
+from tilewright.ir.ops.elementwise import CmpF, CmpI, ExtI, FToF, FToI, IToF, TruncI
+from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
+from tilewright.ir.types import MAX_TILE_ELEMENTS, TileType
+
+__all__ = [
+    "as_index",
+    "as_scalar",
+    "as_tile",
+    "broadcast_shape",
+    "broadcast_to",
+    "broadcast_together",
+    "check_dtype",
+    "check_tile_shape",
+    "constant",
+    "convert",
+    "default_dtype",
+    "dtype_argument",
+    "is_power_of_two",
+    "is_static_number",
+    "reshaped",
+    "shape_argument",
+    "signedness",
+    "static_int",
+    "unify",
+]
+
+
+def signedness(dtype: type[DType]) -> Signedness:
+    """How integer ops on this dtype read their bits."""
+    return Signedness.SIGNED if dtype.signed else Signedness.UNSIGNED
+
+
+def is_power_of_two(number: int) -> bool:
+    """Whether a tile may have this extent."""
+    return number > 0 and number & (number - 1) == 0
+
+
+def is_static_number(operand: Operand) -> bool:
+    """Whether it is a Python number known now."""
+    return isinstance(operand, Static) and isinstance(operand.value, (bool, int, float))
+
+
+# --- literals -------------------------------------------------------------------------------------
+
+
+def default_dtype(value: bool | float) -> type[DType]:
+    """The dtype of a literal that never met another."""
+    if isinstance(value, bool):
+        return bool_
+    return i32 if isinstance(value, int) else f32
+
+
+def constant(
+    lo: Lowering,
+    node: ast.AST,
+    value: bool | float,
+    dtype: type[DType],
+    shape: tuple[int, ...] = (),
+) -> TileOperand:
+    """A tile with one number in every element, checked to fit the dtype."""
+    check_dtype(lo, node, dtype)
+    element = dtype.element
+    if element.is_integer:
+        value = _fitting_integer(lo, node, value, dtype)
+    op = Constant(
+        value=float(value) if element.is_float else value, to=TileType(element, shape), dtype=dtype
+    )
+    return TileOperand(lo.builder.add(op).result, dtype)
+
+
+def _fitting_integer(lo: Lowering, node: ast.AST, value: bool | float, dtype: type[DType]) -> int:
+    if isinstance(value, float):
+        lo.reject(
+            LiteralDoesNotFit, node, repr(value), dtype.label, "convert the tile: `.astype(f32)`"
+        )
+    if dtype is bool_:
+        low, high = 0, 1
+    else:
+        bits = dtype.element.bits
+        low, high = (
+            (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.signed else (0, (1 << bits) - 1)
+        )
+    if not low <= value <= high:
+        lo.reject(
+            LiteralDoesNotFit, node, repr(value), dtype.label, f"its range is {low} to {high}"
+        )
+    return int(value)
+
+
+def check_dtype(lo: Lowering, node: ast.AST, dtype: type[DType]) -> None:
+    """Refuse a dtype that the target lacks."""
+    target = lo.specialization.target
+    first = dtype.element.value.first_target
+    if target.startswith("sm_") and int(target.removeprefix("sm_")) < first:
+        lo.reject(UnsupportedByTarget, node, dtype.label, target, f"sm_{first}")
+
+
+# --- operands -------------------------------------------------------------------------------------
+
+
+def as_tile(
+    lo: Lowering, node: ast.AST, operand: Operand, dtype: type[DType] | None = None
+) -> TileOperand:
+    """The operand as a tile; a literal takes `dtype`, or its default, weakly."""
+    if isinstance(operand, TileOperand):
+        return operand
+    if isinstance(operand, Static) and isinstance(operand.value, (bool, int, float)):
+        if dtype is not None:
+            return constant(lo, node, operand.value, dtype)
+        made = constant(lo, node, operand.value, default_dtype(operand.value))
+        return TileOperand(made.value, made.dtype, weak=True)
+    if isinstance(operand, Minted):
+        lo.reject(
+            WrongOperand, node, "a minted index cannot be computed with", "it is a place, not a number",
+            "unpack it, `i, j = at`, to use its coordinates for loads",
+        )  # fmt: skip
+    lo.reject(WrongOperand, node, "expected a tile or a number", f"this is a {operand.kind}")
+
+
+def as_scalar(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> TileOperand:
+    """The operand as a tile of rank 0."""
+    tile = as_tile(lo, node, operand)
+    if tile.shape:
+        lo.reject(
+            WrongOperand,
+            node,
+            what,
+            f"a scalar is needed; this is a {tile}",
+            "`.item()` of a tile with one element gives a scalar",
+        )
+    return tile
+
+
+def as_index(lo: Lowering, node: ast.AST, operand: Operand) -> Value:
+    """The operand as an i32 scalar that can index."""
+    tile = as_scalar(lo, node, operand, "an index")
+    if tile.dtype is not i32:
+        lo.reject(
+            WrongOperand,
+            node,
+            "an index is an i32",
+            f"this is a {tile}",
+            "convert it: `.astype(i32)`",
+        )
+    return tile.value
+
+
+def static_int(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> int:
+    """An integer that is known now."""
+    if isinstance(operand, Static) and isinstance(operand.value, int):
+        return int(operand.value)
+    lo.reject(NotStatic, node, what, _described(operand))
+
+
+def _described(operand: Operand) -> str:
+    if isinstance(operand, (Static, TileOperand)):
+        return f"a {operand}" if isinstance(operand, TileOperand) else str(operand)
+    return f"a {operand.kind}"
+
+
+def shape_argument(lo: Lowering, node: ast.AST, operand: Operand) -> tuple[int, ...]:
+    """A tile shape: an integer or a tuple of them, each a power of two."""
+    items = operand.items if isinstance(operand, TupleOperand) else (operand,)
+    shape = tuple(static_int(lo, node, item, "a tile shape") for item in items)
+    check_tile_shape(
+        lo, node, shape, "this tile", "round up and let the load pad, or use several tiles"
+    )
+    return shape
+
+
+def check_tile_shape(
+    lo: Lowering, node: ast.AST, shape: tuple[int, ...], what: str, way_out: str
+) -> None:
+    """Refuse shapes that no tile can have."""
+    if not all(is_power_of_two(extent) for extent in shape):
+        lo.reject(NotPowerOfTwo, node, what, shape, way_out)
+    if prod(shape) > MAX_TILE_ELEMENTS:
+        lo.reject(TileTooLarge, node, shape, MAX_TILE_ELEMENTS)
+
+
+def dtype_argument(lo: Lowering, node: ast.AST, operand: Operand) -> type[DType]:
+    """A dtype used as an argument."""
+    if not isinstance(operand, DTypeOperand):
+        lo.reject(
+            WrongOperand,
+            node,
+            "a dtype is needed",
+            f"this is a {operand.kind}",
+            "for example `f32`",
+        )
+    check_dtype(lo, node, operand.dtype)
+    return operand.dtype
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def reshaped(lo: Lowering, tile: TileOperand, shape: tuple[int, ...]) -> TileOperand:
+    """The same elements in another shape."""
+    if tile.shape == shape:
+        return tile
+    op = Reshape(source=tile.value, to=tile.type.with_shape(shape), dtype=tile.dtype)
+    return TileOperand(lo.builder.add(op).result, tile.dtype, tile.weak)
+
+
+def broadcast_to(lo: Lowering, tile: TileOperand, shape: tuple[int, ...]) -> TileOperand:
+    """The tile repeated along new axes and axes of extent one; the shapes must fit."""
+    if tile.shape == shape:
+        return tile
+    aligned = reshaped(lo, tile, (1,) * (len(shape) - len(tile.shape)) + tile.shape)
+    if aligned.shape == shape:
+        return aligned
+    op = Broadcast(source=aligned.value, to=tile.type.with_shape(shape), dtype=tile.dtype)
+    return TileOperand(lo.builder.add(op).result, tile.dtype, tile.weak)
+
+
+def broadcast_shape(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
+    """NumPy's rule, or None if the shapes do not fit."""
+    try:
+        return tuple(np.broadcast_shapes(left, right))
+    except ValueError:
+        return None
+
+
+def broadcast_together(
+    lo: Lowering, node: ast.AST, operation: str, *tiles: TileOperand
+) -> tuple[TileOperand, ...]:
+    """All tiles in their common shape."""
+    shape: tuple[int, ...] = ()
+    for tile in tiles:
+        common = broadcast_shape(shape, tile.shape)
+        if common is None:
+            lo.reject(NotBroadcastable, node, operation, shape, tile.shape)
+        shape = common
+    return tuple(broadcast_to(lo, tile, shape) for tile in tiles)
+
+
+def unify(
+    lo: Lowering, node: ast.AST, operation: str, left: Operand, right: Operand
+) -> tuple[TileOperand, TileOperand]:
+    """Two operands of one dtype and one shape; a literal takes the dtype of the other side."""
+    lhs, rhs = _same_dtype(lo, node, operation, left, right)
+    lhs, rhs = broadcast_together(lo, node, operation, lhs, rhs)
+    return lhs, rhs
+
+
+def _same_dtype(
+    lo: Lowering, node: ast.AST, operation: str, left: Operand, right: Operand
+) -> tuple[TileOperand, TileOperand]:
+    if is_static_number(left) and isinstance(right, TileOperand):
+        return as_tile(lo, node, left, _meeting(left, right)), right
+    if is_static_number(right) and isinstance(left, TileOperand):
+        return left, as_tile(lo, node, right, _meeting(right, left))
+    lhs, rhs = as_tile(lo, node, left), as_tile(lo, node, right)
+    if lhs.dtype is rhs.dtype:
+        return lhs, rhs
+    if lhs.weak and not (rhs.weak and rhs.dtype.element.is_integer):
+        return convert(lo, lhs, rhs.dtype), rhs
+    if rhs.weak:
+        return lhs, convert(lo, rhs, lhs.dtype)
+    lo.reject(MixedDTypes, node, operation, lhs.dtype.label, rhs.dtype.label)
+
+
+def _meeting(literal: Operand, tile: TileOperand) -> type[DType]:
+    """The dtype a literal takes: the tile's, unless that is only a literal's default too."""
+    assert isinstance(literal, Static)
+    if tile.weak and isinstance(literal.value, float) and tile.dtype.element.is_integer:
+        return f32
+    return tile.dtype
+
+
+# --- conversion -----------------------------------------------------------------------------------
+
+
+def convert(lo: Lowering, tile: TileOperand, dtype: type[DType]) -> TileOperand:
+    """The tile in another dtype: floats round to nearest, floats to integers saturate (NaN: 0)."""
+    if tile.dtype is dtype:
+        return TileOperand(tile.value, dtype)
+    value = _converted(lo, tile, dtype)
+    return TileOperand(value, dtype)
+
+
+def _converted(lo: Lowering, tile: TileOperand, dtype: type[DType]) -> Value:
+    source, to = tile.dtype.element, tile.type.with_element(dtype.element)
+    add = lo.builder.add
+    if dtype is bool_:
+        return _is_not_zero(lo, tile)
+    if source.is_float and dtype.element.is_float:
+        return add(FToF(source=tile.value, to=to, dtype=dtype)).result
+    if source.is_float:
+        sign = signedness(dtype)
+        return add(
+            FToI(source=tile.value, to=to, signedness=sign, saturating=True, dtype=dtype)
+        ).result
+    sign = signedness(tile.dtype)
+    if dtype.element.is_float:
+        return add(IToF(source=tile.value, to=to, signedness=sign, dtype=dtype)).result
+    if dtype.element.bits > source.bits:
+        return add(ExtI(source=tile.value, to=to, signedness=sign, dtype=dtype)).result
+    if dtype.element.bits < source.bits:
+        return add(TruncI(source=tile.value, to=to, dtype=dtype)).result
+    return tile.value  # the same bits, read with another sign
+
+
+def _is_not_zero(lo: Lowering, tile: TileOperand) -> Value:
+    zero = lo.builder.constant(0, tile.dtype.element, tile.shape)
+    if tile.dtype.element.is_float:
+        op = CmpF(
+            lhs=tile.value, rhs=zero, comparison_predicate=Predicate.NOT_EQUAL,
+            comparison_ordering=Ordering.UNORDERED, dtype=bool_,
+        )  # fmt: skip
+        return lo.builder.add(op).result
+    sign = signedness(tile.dtype)
+    equal = CmpI(
+        lhs=tile.value,
+        rhs=zero,
+        comparison_predicate=Predicate.NOT_EQUAL,
+        signedness=sign,
+        dtype=bool_,
+    )
+    return lo.builder.add(equal).result
