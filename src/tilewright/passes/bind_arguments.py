@@ -1,0 +1,138 @@
+"""The entry's parameters, and the launch-known values as what they promise.
+
+    before                              after
+    entry () {                          entry (%x: ptr<f32>, %n: i32) {
+                                          %x1 = assume div_by<16>, %x
+                                          %n1 = assume bounded<0, ?>, %n
+                                          %n2 = assume div_by<8>, %n1
+      %b = launch_value address of x      %c = divi %n2, 128 signed rounding<positive_inf>
+      %e = launch_value x.shape[0]        …uses of %b, %e and %t name %x1, %n2 and %c
+      %t = launch_value ceil(… / 128)
+    }                                   }
+
+Each value is made once, on top, and only if it is used. The promises are those of the `Argument`,
+which the host keeps by checking every launch or by choosing another specialisation. Runs when no
+other pass adds launch values: after `lower_walks` and `lower_records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tilewright.dtypes import Element
+from tilewright.errors import InternalError
+from tilewright.ir.arguments import Argument
+from tilewright.ir.attributes import Bounded, DivBy, Rounding
+from tilewright.ir.function import Function
+from tilewright.ir.launch_terms import Blocks, Extent, LaunchTerm, TileCount
+from tilewright.ir.op import Block, Value
+from tilewright.ir.ops.control import Assume, GetNumTileBlocks
+from tilewright.ir.ops.internal import LaunchValue
+from tilewright.ir.ops.shape import Constant
+from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.types import TileType
+from tilewright.passes.integer_ops import Integers
+
+__all__ = ["bind_arguments"]
+
+
+def bind_arguments(function: Function, arguments: tuple[Argument, ...]) -> Function:
+    """Give the entry its parameters, in the given order, and name them in place of their terms."""
+    return _Binding(arguments).function(function)
+
+
+class _Binding(Rewriter):
+    def __init__(self, arguments: tuple[Argument, ...]) -> None:
+        super().__init__({LaunchValue: _bind})
+        self._arguments = {argument.term: argument for argument in arguments}
+        self._params = {
+            argument.term: Value(argument.type, hint=_name(argument.term)) for argument in arguments
+        }
+        self._made: dict[tuple[LaunchTerm, TileType], Value] = {}
+        self._top = Block()
+
+    def function(self, function: Function) -> Function:
+        """The whole function; what its values are made from stands on top."""
+        assert not function.params, f"{function.name} has its parameters already"
+        body = self.block(function.body)
+        body.args = tuple(self._params.values())
+        body.ops[:0] = self._top.ops
+        return replace(function, body=body)
+
+    def value(self, term: LaunchTerm, to: TileType) -> Value:
+        """A launch-known value in a type, made on first use."""
+        if (term, to) not in self._made:
+            loc, self.builder.loc = self.builder.loc, None
+            with self.builder.inside(self._top):
+                make = _MAKERS.get(type(term), _Binding._from_argument)
+                self._made[term, to] = make(self, term, to)
+            self.builder.loc = loc
+        return self._made[term, to]
+
+    def fixed(self, term: LaunchTerm) -> int | None:
+        """The number that a term always is, if its argument can have only one."""
+        argument = self._argument(term)
+        return argument.lower if argument.lower == argument.upper else None
+
+    def constant(self, number: int, to: TileType) -> Value:
+        """A number on top."""
+        return self.builder.add(Constant(value=number, to=to)).result
+
+    def _argument(self, term: LaunchTerm) -> Argument:
+        if term not in self._arguments:
+            raise InternalError(f"the kernel uses {term}, which no argument carries")
+        return self._arguments[term]
+
+    def _from_argument(self, term: Any, to: TileType) -> Value:
+        argument, number = self._argument(term), self.fixed(term)
+        if number is not None:
+            return self.constant(number, to)
+        if to == argument.type:
+            return self._promised(self._params[term], argument)
+        assert isinstance(to.element, Element)
+        plain = self.value(term, argument.type)
+        # The promises hold in the other width too, and are lost in the conversion.
+        return self._promised(Integers(self.builder).resized(plain, to.element), argument)
+
+    def _promised(self, value: Value, argument: Argument) -> Value:
+        if argument.lower is not None or argument.upper is not None:
+            bounds = Bounded(argument.lower, argument.upper)
+            value = self.builder.add(Assume(value=value, predicate=bounds)).result
+        if argument.divisor > 1:
+            multiple = DivBy(argument.divisor)
+            value = self.builder.add(Assume(value=value, predicate=multiple)).result
+        return value
+
+
+def _bind(rewriter: _Binding, op: LaunchValue) -> None:
+    rewriter.replace(op, rewriter.value(op.term, op.to))
+
+
+def _tile_count(binding: _Binding, term: TileCount, to: TileType) -> Value:
+    extent = Extent(term.param, term.axis)
+    number = binding.fixed(extent)
+    if number is not None:
+        return binding.constant(-(-number // term.tile), to)
+    whole = binding.value(extent, to)
+    if term.tile == 1:
+        return whole
+    # An extent rounded up to the tile fits, so no intermediate sum wraps.
+    divisor = binding.constant(term.tile, to)
+    return Integers(binding.builder).divide(whole, divisor, Rounding.POSITIVE_INF)
+
+
+def _blocks(binding: _Binding, term: Blocks, to: TileType) -> Value:
+    return binding.builder.add(GetNumTileBlocks()).x
+
+
+_MAKERS: dict[type[Any], Callable[[_Binding, Any, TileType], Value]] = {
+    Blocks: _blocks,
+    TileCount: _tile_count,
+}
+
+
+def _name(term: LaunchTerm) -> str:
+    """The parameter's name, for people who read the IR."""
+    return str(getattr(term, "param", "record"))

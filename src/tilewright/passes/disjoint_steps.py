@@ -1,0 +1,88 @@
+"""Loops whose steps never meet in memory.
+
+A `walk` mints different coordinates at every step and a `for` a different counter. If every access
+to a tensor inside the loop cuts it in the same way and has those numbers among its indices, each
+at one fixed place, two steps touch different tiles, and no order between them is needed. Only the
+number itself counts, or it plus or minus something that does not change in the loop: `j // 2` and
+`j % 2` collide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tilewright.ir.op import Effect, Op, Value
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.elementwise import AddI, SubI
+from tilewright.ir.ops.internal import Walk
+from tilewright.ir.ops.memory import LoadView, MakePartitionView, StoreView
+from tilewright.ir.rewrite import Definition, nested_ops
+
+__all__ = ["steps_are_disjoint"]
+
+
+def steps_are_disjoint(
+    loop: Op, accesses: Iterable[Op], definitions: Mapping[Value, Definition]
+) -> bool:
+    """Whether no two steps of a loop touch the same element by these accesses."""
+    minted = _minted(loop)
+    if not minted:
+        return False
+    steps = _Steps(loop, definitions)
+    places = {steps.place(access, minted) for access in accesses}
+    return len(places) == 1 and None not in places
+
+
+def _minted(loop: Op) -> tuple[Value, ...]:
+    """The numbers that are different at every step, taken together."""
+    if isinstance(loop, Walk):
+        return loop.body.args[: len(loop.counts)]
+    return loop.body.args[:1] if isinstance(loop, For) else ()
+
+
+class _Steps:
+    def __init__(self, loop: Op, definitions: Mapping[Value, Definition]) -> None:
+        self._loop = loop
+        self._inside = set(nested_ops(loop))
+        self._definitions = definitions
+
+    def place(self, access: Op, minted: tuple[Value, ...]) -> object | None:
+        """How an access cuts its tensor and where the minted numbers go, or None if not plain."""
+        if not isinstance(access, LoadView | StoreView):
+            return None
+        view = self._definitions.get(access.view)
+        if view is None or not isinstance(view.op, MakePartitionView):
+            return None
+        indices = tuple(self._index_of(number, access.index) for number in minted)
+        if None in indices:
+            return None
+        return view.op.tensor_view, view.op.to.tile, view.op.to.dim_map, indices
+
+    def _index_of(self, number: Value, index: tuple[Value, ...]) -> tuple[int, Value] | None:
+        found = ((axis, value) for axis, value in enumerate(index) if self._follows(value, number))
+        return next(found, None)
+
+    def _follows(self, value: Value, number: Value) -> bool:
+        """Whether a value is a minted number, or that plus or minus something fixed."""
+        if value is number:
+            return True
+        definition = self._definitions.get(value)
+        if definition is None or not isinstance(definition.op, AddI | SubI):
+            return False
+        lhs, rhs = definition.op.lhs, definition.op.rhs
+        return (self._follows(lhs, number) and self._is_fixed(rhs)) or (
+            self._is_fixed(lhs) and self._follows(rhs, number)
+        )
+
+    def _is_fixed(self, value: Value) -> bool:
+        """Whether a value is the same at every step."""
+        definition = self._definitions.get(value)
+        if definition is None:
+            return True
+        op = definition.op
+        if definition.is_argument:
+            return op is not self._loop and op not in self._inside
+        if op not in self._inside:
+            return True
+        plain = op.effect is Effect.NONE and not op.regions
+        return plain and all(self._is_fixed(operand) for operand in op.operands)

@@ -1,0 +1,90 @@
+"""Products that are only added, fused with the addition.
+
+    before                              after
+    %p = mulf %a, %b                    %r = fma %a, %b, %c
+    %r = addf %p, %c
+
+    %r = subf %p, %c                    %n = negf %c
+                                        %r = fma %a, %b, %n
+
+    %r = subf %c, %p                    %n = negf %a
+                                        %r = fma %n, %b, %c
+
+The assembler does not contract by itself. Only a product with one use, rounded as the sum is, can
+go; where both operands are such products the left one is taken. The product itself stays behind
+without a use: `drop_dead_code` runs before, so that unused sums do not count as uses, and after.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from tilewright.dtypes import Element
+from tilewright.ir.function import Function
+from tilewright.ir.op import Value
+from tilewright.ir.ops.elementwise import AddF, Fma, MulF, NegF, SubF
+from tilewright.ir.rewrite import Definition, Rewriter, definitions, use_counts
+from tilewright.ir.types import TileType
+
+__all__ = ["fuse_fma"]
+
+_FUSED = frozenset({Element.F16, Element.BF16, Element.F32, Element.F64})
+
+
+def fuse_fma(function: Function) -> Function:
+    """Fuse every product that is used once, in a sum or a difference."""
+    return _Fusion(definitions(function), use_counts(function)).function(function)
+
+
+class _Fusion(Rewriter):
+    def __init__(self, definitions: dict[Value, Definition], uses: Counter[Value]) -> None:
+        super().__init__({AddF: _fuse_sum, SubF: _fuse_difference})
+        self._definitions = definitions
+        self._uses = uses
+
+    def product(self, value: Value, sum: AddF | SubF) -> MulF | None:
+        """The product that an old operand of a sum is, if it can be fused."""
+        definition = self._definitions.get(value)
+        if definition is None or not isinstance(definition.op, MulF) or self._uses[value] != 1:
+            return None
+        product = definition.op
+        same = (product.rounding_mode, product.flush_to_zero) == (
+            sum.rounding_mode,
+            sum.flush_to_zero,
+        )
+        assert isinstance(value.type, TileType)
+        return product if same and value.type.element in _FUSED else None
+
+    def fuse(self, op: AddF | SubF, lhs: Value, rhs: Value, acc: Value) -> None:
+        """Put a fused multiply-add of new values in the place of a sum."""
+        modes: dict[str, Any] = {
+            "rounding_mode": op.rounding_mode,
+            "flush_to_zero": op.flush_to_zero,
+        }
+        fused = Fma(lhs=lhs, rhs=rhs, acc=acc, dtype=op.dtype, **modes)
+        self.replace(op, self.builder.add(fused).result)
+
+    def negative(self, old: Value) -> Value:
+        """An old value with its sign turned; exact, so it rounds nothing."""
+        return self.builder.add(NegF(source=self.new(old), dtype=old.dtype)).result
+
+
+def _fuse_sum(rewriter: _Fusion, op: AddF) -> None:
+    new = rewriter.new
+    if product := rewriter.product(op.lhs, op):
+        rewriter.fuse(op, new(product.lhs), new(product.rhs), new(op.rhs))
+    elif product := rewriter.product(op.rhs, op):
+        rewriter.fuse(op, new(product.lhs), new(product.rhs), new(op.lhs))
+    else:
+        rewriter.keep(op)
+
+
+def _fuse_difference(rewriter: _Fusion, op: SubF) -> None:
+    new = rewriter.new
+    if product := rewriter.product(op.lhs, op):
+        rewriter.fuse(op, new(product.lhs), new(product.rhs), rewriter.negative(op.rhs))
+    elif product := rewriter.product(op.rhs, op):
+        rewriter.fuse(op, rewriter.negative(product.lhs), new(product.rhs), new(op.lhs))
+    else:
+        rewriter.keep(op)

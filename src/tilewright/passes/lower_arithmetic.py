@@ -1,0 +1,92 @@
+"""Floor division and modulo in ops that Tile IR has.
+
+    before                      after, signs unknown            after, both certainly not negative
+    %q = floor_div %a, %b       %m = cmpi equal %b, -1          %q = divi %a, %b signed
+                                %d = select %m, 1, %b
+                                %f = divi %a, %d signed rounding<negative_inf>
+                                %n = negi %a
+                                %q = select %m, %n, %f
+
+The least integer divided by -1 has no quotient, and Tile IR leaves it undefined; here the
+division by -1 is never done: the negative, which wraps, stands for it. Needs nothing but divisors
+that are not zero (`place_checks` has replaced the others); runs before `lower_walks`, which takes
+away the ops by which a tile number is known not to be negative.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.ir.attributes import Predicate, Rounding, Signedness
+from tilewright.ir.function import Function
+from tilewright.ir.op import Value
+from tilewright.ir.ops.internal import FloorDiv, FloorMod
+from tilewright.ir.ops.shape import Constant
+from tilewright.ir.rewrite import Rewriter, definitions
+from tilewright.passes.integer_ops import Integers, is_unsigned
+from tilewright.passes.sign import Signs
+
+__all__ = ["lower_arithmetic"]
+
+
+def lower_arithmetic(function: Function) -> Function:
+    """Replace every floor division and floor modulo."""
+    return _Arithmetic(function).function(function)
+
+
+class _Arithmetic(Rewriter):
+    def __init__(self, function: Function) -> None:
+        super().__init__({FloorDiv: _floor_div, FloorMod: _floor_mod})
+        self._definitions = definitions(function)
+        self._signs = Signs(self._definitions)
+
+    def is_natural(self, value: Value) -> bool:
+        """Whether an old value is certainly not negative."""
+        return self._signs.is_non_negative(value)
+
+    def may_be_minus_one(self, value: Value) -> bool:
+        """Whether an old value can hold a -1."""
+        definition = self._definitions.get(value)
+        if definition is not None and isinstance(definition.op, Constant):
+            return bool(np.any(np.asarray(definition.op.value) == -1))
+        return not self.is_natural(value)
+
+
+def _floor_div(rewriter: _Arithmetic, op: FloorDiv) -> None:
+    emit = Integers(rewriter.builder)
+    lhs, rhs = rewriter.new(op.lhs), rewriter.new(op.rhs)
+    if _has_no_sign(op):
+        quotient = emit.divide(lhs, rhs, signedness=Signedness.UNSIGNED)
+    elif rewriter.is_natural(op.lhs) and rewriter.is_natural(op.rhs):
+        quotient = emit.divide(lhs, rhs)
+    elif not rewriter.may_be_minus_one(op.rhs):
+        quotient = emit.divide(lhs, rhs, Rounding.NEGATIVE_INF)
+    else:
+        flips = emit.compare(rhs, Predicate.EQUAL, -1)
+        floor = emit.divide(lhs, emit.select(flips, 1, rhs), Rounding.NEGATIVE_INF)
+        quotient = emit.select(flips, emit.negative(lhs), floor)
+    rewriter.replace(op, quotient)
+
+
+def _floor_mod(rewriter: _Arithmetic, op: FloorMod) -> None:
+    emit = Integers(rewriter.builder)
+    lhs, rhs = rewriter.new(op.lhs), rewriter.new(op.rhs)
+    if _has_no_sign(op):
+        rewriter.replace(op, emit.remainder(lhs, rhs, Signedness.UNSIGNED))
+        return
+    if rewriter.may_be_minus_one(op.rhs):
+        # The remainder by -1 is that by 1: zero.
+        rhs = emit.select(emit.compare(rhs, Predicate.EQUAL, -1), 1, rhs)
+    remainder = emit.remainder(lhs, rhs)
+    if not rewriter.is_natural(op.rhs):
+        differ = emit.compare(emit.differing(remainder, rhs), Predicate.LESS_THAN, 0)
+        wrong = emit.both(differ, emit.compare(remainder, Predicate.NOT_EQUAL, 0))
+        remainder = emit.select(wrong, emit.add(remainder, rhs), remainder)
+    elif not rewriter.is_natural(op.lhs):
+        wrong = emit.compare(remainder, Predicate.LESS_THAN, 0)
+        remainder = emit.select(wrong, emit.add(remainder, rhs), remainder)
+    rewriter.replace(op, remainder)
+
+
+def _has_no_sign(op: FloorDiv | FloorMod) -> bool:
+    return is_unsigned(op.result) or is_unsigned(op.lhs)

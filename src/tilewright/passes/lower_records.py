@@ -1,0 +1,66 @@
+"""The report of a failed check, as a write that only one block wins.
+
+    before                                  after
+    record %failed, %i, %n, %site           if %failed {
+                                              %old = atomic_cas relaxed sys %record, 0, 1
+                                              %free = cmpi equal %old, 0
+                                              if %free { store site + 1, index, count, block id }
+                                            }
+
+The record is 16 words of 32 bits in memory that the host can read: word 0 is the claim, then site
+number plus one, index, count, and the block's physical id along x, y and z. Nobody but the winner
+of the claim writes the other words, so nothing is ordered by tokens, neither here nor elsewhere:
+runs after `order_tokens`.
+"""
+
+from __future__ import annotations
+
+from tilewright.dtypes import Element
+from tilewright.ir.attributes import MemoryOrder, MemoryScope, Predicate
+from tilewright.ir.builder import Builder
+from tilewright.ir.function import Function
+from tilewright.ir.launch_terms import FailureRecord
+from tilewright.ir.op import Value
+from tilewright.ir.ops.control import GetTileBlockId
+from tilewright.ir.ops.internal import LaunchValue, Record
+from tilewright.ir.ops.memory import AtomicCas, Offset, StorePtr
+from tilewright.ir.rewrite import Rewriter, when
+from tilewright.ir.types import PtrType, scalar
+from tilewright.passes.integer_ops import Integers
+
+__all__ = ["lower_records"]
+
+_RECORD = scalar(PtrType(Element.I32))
+
+
+def lower_records(function: Function) -> Function:
+    """Replace every `record`."""
+    return Rewriter({Record: _record}).function(function)
+
+
+def _record(rewriter: Rewriter, op: Record) -> None:
+    builder = rewriter.builder
+    failed, index, count, site = (rewriter.new(value) for value in op.operands)
+    with when(builder, failed):
+        record = builder.add(LaunchValue(term=FailureRecord(), to=_RECORD)).result
+        nobody, claimed = builder.index(0), builder.index(1)
+        claim = AtomicCas(
+            pointers=record,
+            cmp=nobody,
+            val=claimed,
+            memory_ordering=MemoryOrder.RELAXED,
+            memory_scope=MemoryScope.SYS,
+        )
+        old = builder.add(claim).result
+        emit = Integers(builder)
+        with when(builder, emit.compare(old, Predicate.EQUAL, nobody)):
+            block = builder.add(GetTileBlockId())
+            words = (emit.add(site, claimed), index, count, *block.results)
+            _store_words(builder, record, words)
+
+
+def _store_words(builder: Builder, record: Value, words: tuple[Value, ...]) -> None:
+    """Write the words behind the claim."""
+    for number, word in enumerate(words, start=1):
+        place = builder.add(Offset(ptr=record, offset=builder.index(number))).result
+        builder.add(StorePtr(destination=place, value=word))

@@ -1,0 +1,110 @@
+"""Logical block and tile coordinates, and persistent walks, as plain loops and divisions.
+
+    before                                  after (two axes, group 1)
+    %i, %j = block_index %m, %n             %x, %y, %z = get_tile_block_id
+                                            %i = divi %x, %n signed
+                                            %j = remi %x, %n signed
+
+    walk (%i, %j) in (%m, %n) {             %t = muli %m, %n
+      …                                     %b = launch_value the number of blocks
+    }                                       for %id in (%x to %t, step %b) {
+                                              %i = divi %id, %n signed
+                                              %j = remi %id, %n signed
+                                              …
+                                            }
+
+Blocks are launched as a line, the last logical axis fastest. With `group` g the last two axes are
+walked in bands of g rows, each band column by column, the last band as high as what is left; all
+axes before them keep their order. Numbers here are never negative, and the launch has checked that
+tiles and blocks together stay below 2^31. Runs after `order_tokens`, which knows from a `walk`
+that its steps touch different tiles, and after `lower_arithmetic`.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from tilewright.dtypes import Element
+from tilewright.ir.function import Function
+from tilewright.ir.launch_terms import Blocks
+from tilewright.ir.op import Block, Value
+from tilewright.ir.ops.control import For, GetTileBlockId
+from tilewright.ir.ops.internal import BlockIndex, LaunchValue, Walk
+from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.types import scalar
+from tilewright.passes.integer_ops import Integers
+
+__all__ = ["lower_walks"]
+
+
+def lower_walks(function: Function) -> Function:
+    """Replace every `block_index` and every `walk`."""
+    return Rewriter({BlockIndex: _block_index, Walk: _walk}).function(function)
+
+
+def _block_index(rewriter: Rewriter, op: BlockIndex) -> None:
+    if not op.counts:
+        return
+    counts = tuple(rewriter.new(count) for count in op.counts)
+    linear = rewriter.builder.add(GetTileBlockId()).x
+    rewriter.replace(op, *_row_major(Integers(rewriter.builder), linear, counts))
+
+
+def _walk(rewriter: Rewriter, op: Walk) -> None:
+    builder, emit = rewriter.builder, Integers(rewriter.builder)
+    counts = tuple(rewriter.new(count) for count in op.counts)
+    bands = _Bands(emit, counts, op.group) if op.group > 1 and len(counts) > 1 else None
+    total = reduce(emit.multiply, counts)
+    step = builder.add(LaunchValue(term=Blocks(), to=scalar(Element.I32))).result
+    first = builder.add(GetTileBlockId()).x
+    coordinates, carried = op.body.args[: len(counts)], op.body.args[len(counts) :]
+    tile = Value(scalar(Element.I32), hint="tile")
+    with builder.inside(Block((tile, *carried))) as body:
+        place = _row_major(emit, tile, counts) if bands is None else bands.place(emit, tile)
+        rewriter.values.update(zip(coordinates, place, strict=True))
+        for inner in op.body.ops:
+            rewriter.visit(inner)
+    inits = tuple(rewriter.new(value) for value in op.init_values)
+    loop = For(lower_bound=first, upper_bound=total, step=step, init_values=inits, body=body)
+    rewriter.replace(op, *builder.add(loop).results)
+
+
+class _Bands:
+    """Bands of `group` rows of the last two axes, each walked column by column.
+
+    What does not change from tile to tile is computed on construction, before the loop.
+    """
+
+    def __init__(self, emit: Integers, counts: tuple[Value, ...], group: int) -> None:
+        *leading, self._rows, columns = counts
+        self._leading = tuple(leading)
+        # No band is higher than the axis; this also keeps its size below that of the plane.
+        self._height = emit.least(self._rows, group)
+        self._band_size = emit.multiply(self._height, columns)
+        self._plane_size = emit.multiply(self._rows, columns) if leading else None
+
+    def place(self, emit: Integers, number: Value) -> tuple[Value, ...]:
+        """Coordinates of a tile number."""
+        outer: tuple[Value, ...] = ()
+        if self._plane_size is not None:
+            plane, number = _split(emit, number, self._plane_size)
+            outer = _row_major(emit, plane, self._leading)
+        band, within = _split(emit, number, self._band_size)
+        top = emit.multiply(band, self._height)
+        left = emit.subtract(self._rows, top)
+        column, row = _split(emit, within, emit.least(left, self._height))
+        return *outer, emit.add(top, row), column
+
+
+def _row_major(emit: Integers, number: Value, counts: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Coordinates of a number when the last axis is fastest."""
+    coordinates: list[Value] = []
+    for count in reversed(counts[1:]):
+        number, coordinate = _split(emit, number, count)
+        coordinates.append(coordinate)
+    return number, *reversed(coordinates)
+
+
+def _split(emit: Integers, number: Value, size: Value) -> tuple[Value, Value]:
+    """Quotient and remainder of numbers that are not negative."""
+    return emit.divide(number, size), emit.remainder(number, size)

@@ -1,0 +1,83 @@
+"""One op where the same scalar, constant or view is computed twice.
+
+    before                              after
+    %a = constant 4 : i32               %a = constant 4 : i32
+    %b = constant 4 : i32               …uses of %b now name %a
+
+Only ops without effects and regions, and only those whose results cost no registers worth
+speaking of: scalars, views and constants. An op is merged with an earlier one of the same block
+or of a block around it, so the earlier one is always computed. Keeps the IR short for people and
+lets `order_tokens` see that two views are the same; needs nothing earlier.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir.function import Function
+from tilewright.ir.op import Block, Effect, FieldKind, Op
+from tilewright.ir.ops.shape import Constant
+from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.types import TileType, TokenType
+
+__all__ = ["merge_duplicates"]
+
+
+def merge_duplicates(function: Function) -> Function:
+    """Let later copies of an op name the results of the first."""
+    return _Merging().function(function)
+
+
+class _Merging(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[object, Op] = {}
+
+    def block(self, block: Block) -> Block:
+        """One block; what it computes is unknown outside."""
+        outer, self._seen = self._seen, dict(self._seen)
+        new = super().block(block)
+        self._seen = outer
+        return new
+
+    def visit(self, op: Op) -> None:
+        """Rebuild one op, unless an equal one is in sight."""
+        key = self._key(op)
+        if key is None:
+            super().visit(op)
+        elif key in self._seen:
+            self.replace(op, *self._seen[key].results)
+        else:
+            self._seen[key] = self.keep(op)
+
+    def _key(self, op: Op) -> object | None:
+        """What makes two ops equal, or None for ops that stay apart."""
+        if op.effect is not Effect.NONE or op.regions or not _is_light(op):
+            return None
+        parts: list[object] = [type(op), op.results[0].dtype]
+        for field in op.fields:
+            if field.kind in (FieldKind.ATTR, FieldKind.FLAG):
+                parts.append(_comparable(getattr(op, field.name)))
+        parts.extend(self.new(value) for value in op.operands)
+        try:
+            hash(key := tuple(parts))
+        except TypeError:  # an array of elements
+            return None
+        return key
+
+
+def _is_light(op: Op) -> bool:
+    if not op.results:
+        return False
+    types = [value.type for value in op.results]
+    if any(isinstance(type_, TokenType) for type_ in types):
+        return False
+    scalars = all(not isinstance(type_, TileType) or type_.rank == 0 for type_ in types)
+    return scalars or isinstance(op, Constant)
+
+
+def _comparable(attribute: Any) -> object:
+    """A number by its text: 0.0 equals -0.0, and True equals 1, but they are not the same."""
+    return repr(attribute) if isinstance(attribute, float | int | np.generic) else attribute

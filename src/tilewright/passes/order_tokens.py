@@ -1,0 +1,186 @@
+"""Order between the memory accesses of one block, by tokens, where they can really conflict.
+
+    before                                  after
+    %a = load x[…]                          %a = load x[…]
+    store %a, z[…]                          %t = store %a, z[…]
+    %b = load z[…]                          %b, %u = load z[…] token = %t
+    store %c, z[…]                          store %c, z[…] token = %u
+
+Accesses to a tensor that is only read, or only changed by atomic ops whose results nobody uses,
+get no tokens. For every other tensor a load waits for the last store, a store for the last store
+and the loads since; a load never waits for a load, because that would undo the pipelining of
+loops. The tokens go through every `if`, `for`, `loop` and `walk` that touches the tensor, so a
+store in a branch or in a loop is ordered before what follows. Where the steps of a loop touch
+different tiles (`disjoint_steps`), they wait only for what came before the loop.
+
+Needs `place_checks` (it puts stores into branches), `merge_duplicates` (equal views are one value)
+and `drop_dead_code` (an unused load would be kept alive by its token); runs before `lower_walks`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import Enum, auto
+
+from tilewright.ir.attributes import MemoryOrder
+from tilewright.ir.function import Function
+from tilewright.ir.op import Effect, Op, Value
+from tilewright.ir.ops.memory import JoinTokens, MakeToken
+from tilewright.ir.rewrite import definitions, nested_ops, use_counts, with_parts
+from tilewright.ir.types import TokenType
+from tilewright.passes.carried_state import Frame, StateRewriter
+from tilewright.passes.disjoint_steps import steps_are_disjoint
+from tilewright.passes.memory_roots import ANYWHERE, MemoryRoots
+
+__all__ = ["order_tokens"]
+
+Tokens = tuple[Value, ...]  # all of them have to be waited for; none: nothing to wait for
+
+
+class _Last(Enum):
+    """What a variable of this pass is about: the stores so far, or all accesses so far."""
+
+    STORE = auto()
+    ACCESS = auto()
+
+
+Variable = tuple[str, _Last]  # of one tensor
+
+
+def order_tokens(function: Function) -> Function:
+    """Give every memory op that can conflict with another its tokens."""
+    return _Ordering(_Conflicts(function)).function(function)
+
+
+class _Conflicts:
+    """Which tensors each op touches, counting only tensors where order matters."""
+
+    def __init__(self, function: Function) -> None:
+        self._definitions = definitions(function)
+        self._uses = use_counts(function)
+        roots = MemoryRoots(self._definitions)
+        touched = {op: found for op in function.walk() if (found := roots.of(op))}
+        everything = frozenset().union(*touched.values())
+        # An access that may be anywhere, or that orders others, takes part in every order.
+        self._touched = {
+            op: everything if ANYWHERE in found or _synchronizes(op) else found
+            for op, found in touched.items()
+        }
+        self.ordered = frozenset(root for root in everything if self._needs_order(root))
+
+    def of(self, op: Op) -> list[str]:
+        """The tensors for which one op has to be ordered, by name."""
+        return sorted(self._touched.get(op, frozenset()) & self.ordered)
+
+    def inside(self, op: Op) -> dict[str, list[Op]]:
+        """The accesses in the regions of an op, by tensor."""
+        found: defaultdict[str, list[Op]] = defaultdict(list)
+        for inner in nested_ops(op):
+            for root in self.of(inner):
+                found[root].append(inner)
+        return dict(sorted(found.items()))
+
+    def are_disjoint(self, loop: Op, root: str) -> bool:
+        """Whether the steps of a loop touch different parts of a tensor."""
+        accesses = [op for op in nested_ops(loop) if root in self.of(op)]
+        return steps_are_disjoint(loop, accesses, self._definitions)
+
+    def _needs_order(self, root: str) -> bool:
+        accesses = [op for op, found in self._touched.items() if root in found]
+        if any(map(_synchronizes, accesses)):
+            return True
+        is_written = any(op.effect is Effect.WRITE for op in accesses)
+        return is_written and not all(map(self._is_blind_atomic, accesses))
+
+    def _is_blind_atomic(self, op: Op) -> bool:
+        """An atomic op whose old value nobody sees: such ops may run in any order."""
+        seen = any(self._uses[v] for v in op.results if not isinstance(v.type, TokenType))
+        return _order_of(op) is MemoryOrder.RELAXED and not seen
+
+
+class _Ordering(StateRewriter[Variable, Tokens]):
+    def __init__(self, conflicts: _Conflicts) -> None:
+        super().__init__()
+        self._conflicts = conflicts
+        self._start = MakeToken()
+        self._outside: dict[tuple[Op, Variable], Tokens] = {}  # of loops with disjoint steps
+        self.state = {(root, last): () for root in conflicts.ordered for last in _Last}
+
+    def function(self, function: Function) -> Function:
+        """The whole function; a token that waits for nothing stands on top."""
+        new = super().function(function)
+        new.body.ops.insert(0, self._start)
+        return new
+
+    def visit(self, op: Op) -> None:
+        """Rebuild one op; a memory op gets the token it waits for."""
+        roots = self._conflicts.of(op)
+        if roots:
+            self._order(op, roots)
+        else:
+            super().visit(op)
+
+    def _order(self, op: Op, roots: list[str]) -> None:
+        is_write = op.effect is Effect.WRITE
+        last = _Last.ACCESS if is_write else _Last.STORE
+        waits = _distinct(token for root in roots for token in self.state[root, last])
+        token = self.as_value(waits) if waits else None
+        new = self.builder.add(with_parts(op.rebuilt(self.values), token=token))
+        self.replace(op, *new.results)
+        done = next(value for value in new.results if isinstance(value.type, TokenType))
+        for root in roots:
+            if is_write:
+                self.state[root, _Last.STORE] = self.state[root, _Last.ACCESS] = (done,)
+            else:
+                # Whoever waits for this load waits for what the load has waited for.
+                others = (t for t in self.state[root, _Last.ACCESS] if t not in waits)
+                self.state[root, _Last.ACCESS] = (*others, done)
+
+    def touched(self, op: Op) -> tuple[Variable, ...]:
+        """A region that only reads a tensor leaves its last store as it was."""
+        keys: list[Variable] = []
+        for root, accesses in self._conflicts.inside(op).items():
+            keys.append((root, _Last.ACCESS))
+            if any(access.effect is Effect.WRITE for access in accesses):
+                keys.append((root, _Last.STORE))
+        return tuple(keys)
+
+    def as_value(self, cell: Tokens) -> Value:
+        """One token for several."""
+        if len(cell) > 1:
+            return self.builder.add(JoinTokens(tokens=cell)).result
+        return cell[0] if cell else self._start.result
+
+    def as_cell(self, value: Value) -> Tokens:
+        """A token that may have to be waited for."""
+        return () if value is self._start.result else (value,)
+
+    def at_entry(self, frame: Frame[Variable], key: Variable, argument: Value) -> Tokens:
+        """Steps that never meet wait only for what came before their loop."""
+        if not self._conflicts.are_disjoint(frame.op, key[0]):
+            return self.as_cell(argument)
+        self._outside[frame.op, key] = self.state[key]
+        return self.state[key]
+
+    def at_exit(self, frame: Frame[Variable], key: Variable, argument: Value | None) -> Value:
+        """After a loop whose steps never meet, all of them have to be waited for."""
+        outside = self._outside.get((frame.op, key))
+        if outside is None or argument is None:
+            return self.as_value(self.state[key])
+        inside = (token for token in self.state[key] if token not in outside)
+        return self.as_value((argument, *inside))
+
+
+def _distinct(tokens: Iterable[Value]) -> Tokens:
+    return tuple(dict.fromkeys(tokens))
+
+
+def _order_of(op: Op) -> MemoryOrder:
+    order: MemoryOrder = getattr(op, "memory_ordering", MemoryOrder.WEAK)
+    return order
+
+
+def _synchronizes(op: Op) -> bool:
+    """Whether an op orders accesses to other memory than its own."""
+    return _order_of(op) not in (MemoryOrder.WEAK, MemoryOrder.RELAXED)

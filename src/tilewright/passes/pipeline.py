@@ -1,0 +1,59 @@
+"""From checked IR to Tile IR: every pass once, in the one order that works.
+
+The input is what the front end built and `check` left: internal ops may occur everywhere. The
+output has none, and the entry has its parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ir.arguments import Argument
+from tilewright.ir.function import Function, Module
+from tilewright.passes.bind_arguments import bind_arguments
+from tilewright.passes.drop_dead_code import drop_dead_code
+from tilewright.passes.fuse_fma import fuse_fma
+from tilewright.passes.lower_arithmetic import lower_arithmetic
+from tilewright.passes.lower_records import lower_records
+from tilewright.passes.lower_walks import lower_walks
+from tilewright.passes.merge_duplicates import merge_duplicates
+from tilewright.passes.order_tokens import order_tokens
+from tilewright.passes.place_checks import ReportForm, Site, place_checks
+
+__all__ = ["Lowered", "lower_to_tile_ir"]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Pure Tile IR: the kernel, then the audit kernel if it has one; and its check sites."""
+
+    module: Module
+    sites: tuple[Site, ...]
+
+
+def lower_to_tile_ir(
+    function: Function, arguments: tuple[Argument, ...], report: ReportForm
+) -> Lowered:
+    """Lower a checked function. Both entries of the module take the same arguments."""
+    placed = place_checks(function, report)
+    entries = [placed.function] if placed.audit is None else [placed.function, placed.audit]
+    lowered = tuple(_lower(entry, arguments) for entry in entries)
+    return Lowered(Module(lowered, name=function.name), placed.sites)
+
+
+def _lower(function: Function, arguments: tuple[Argument, ...]) -> Function:
+    # While blocks and walks are still known as such: no sign is lost, no step seems to collide.
+    function = lower_arithmetic(function)
+    # Equal views become one value, and unused loads go, before anything is ordered.
+    function = merge_duplicates(function)
+    function = drop_dead_code(function)
+    function = order_tokens(function)
+    function = lower_walks(function)
+    # Behind the ordering: a report waits for nothing and nothing waits for it.
+    function = lower_records(function)
+    # The last pass to name launch values has run.
+    function = bind_arguments(function, arguments)
+    function = fuse_fma(function)
+    # What the passes left behind: tokens nobody waits for, fused products, repeated constants.
+    function = merge_duplicates(function)
+    return drop_dead_code(function)

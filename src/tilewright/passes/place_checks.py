@@ -1,0 +1,283 @@
+"""Checks that could not be settled before the kernel runs: made harmless, and reported.
+
+    before                                  after
+    %j = bounds_check %i, %n                %last = subi %n, 1
+    %t = load x[%j]                         %low = mini %i, %last signed
+                                            %j = maxi %low, 0 signed
+                                            %t = load x[%j]
+
+    %j = bounds_check %i, %n (a store)      %ok = cmpi less_than %i, %n unsigned
+    store %t, z[%j]                         if %ok { store %t, z[%j] }
+
+    %d = divisor_check %b                   %zero = cmpi equal %b, 0
+                                            %d = select %zero, 1, %b
+
+A load reads the nearest valid tile, a store is skipped, a zero divides as one: whatever happens,
+nothing is undefined. How a failure is reported is a `ReportForm`. Requirements were checked by the
+launch and leave nothing behind. Runs first: the checks are the front end's, less what was proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from tilewright.dtypes import Element
+from tilewright.ir.attributes import IntIdentity, Predicate, Signedness
+from tilewright.ir.function import Function
+from tilewright.ir.op import Block, Effect, Op, Value
+from tilewright.ir.ops.control import Return, Yield
+from tilewright.ir.ops.internal import (
+    BoundsCheck,
+    CheckSite,
+    DivisorCheck,
+    DivisorSite,
+    Record,
+    Require,
+)
+from tilewright.ir.ops.reduction import Reduce
+from tilewright.ir.ops.shape import Reshape
+from tilewright.ir.rewrite import Rule, nested_ops, when
+from tilewright.ir.types import TileType, scalar
+from tilewright.passes.audit_slice import audit_slice
+from tilewright.passes.carried_state import StateRewriter
+from tilewright.passes.integer_ops import Integers, element_of, is_unsigned
+from tilewright.source import Location
+
+__all__ = ["Placed", "ReportForm", "Site", "has_residual_checks", "place_checks"]
+
+Site = tuple[Location | None, CheckSite | DivisorSite]
+_INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
+
+
+class ReportForm(Enum):
+    """How a kernel reports a check that fails while it runs."""
+
+    NONE = auto()  # not at all: to measure what reporting costs
+    IN_PLACE = auto()  # where the check stands
+    AT_END = auto()  # once, at the end; the first failure of each block is carried there
+    AUDIT = auto()  # by a second kernel that computes nothing but the checked indices
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A function without checks, and what is needed to report their failures."""
+
+    function: Function
+    audit: Function | None  # the kernel that reports, if it is another one
+    sites: tuple[Site, ...]  # what each site number means
+
+
+def has_residual_checks(function: Function) -> bool:
+    """Whether a function has checks left, so that its launches need a failure record."""
+    return any(isinstance(op, BoundsCheck | DivisorCheck) for op in function.walk())
+
+
+def place_checks(function: Function, form: ReportForm) -> Placed:
+    """Replace the checks of a function.
+
+    A kernel whose checked indices depend on what it has itself written cannot be audited
+    beforehand; it reports at its end instead.
+    """
+    checks = [op for op in function.walk() if isinstance(op, BoundsCheck | DivisorCheck)]
+    numbers: dict[Op, int] = {op: number for number, op in enumerate(checks)}
+    sites = tuple((op.loc, _site(op)) for op in checks)
+    if not checks or form is not ReportForm.AUDIT:
+        return Placed(_Placer(_REPORTERS[form], numbers).function(function), None, sites)
+    reporting = _Placer(_REPORTERS[ReportForm.AT_END], numbers).function(function)
+    audit = audit_slice(reporting)
+    if audit is None:
+        return Placed(reporting, None, sites)
+    return Placed(_Placer(_silent, numbers).function(function), audit, sites)
+
+
+def _site(check: BoundsCheck | DivisorCheck) -> CheckSite | DivisorSite:
+    return check.site if isinstance(check, BoundsCheck) else DivisorSite()
+
+
+class _First(Enum):
+    """The first failure of a block, as three numbers that are carried to the kernel's end."""
+
+    SITE = auto()  # its number plus one; zero: none yet
+    INDEX = auto()
+    COUNT = auto()
+
+
+@dataclass(frozen=True, eq=False)
+class _Failure:
+    """What a check found: all i32 scalars but the first, a truth value."""
+
+    failed: Value
+    index: Value
+    count: Value
+    site: int
+
+
+class _Placer(StateRewriter[_First, Value]):
+    def __init__(self, report: _Reporter, numbers: dict[Op, int]) -> None:
+        super().__init__(_RULES)
+        self.report = report
+        self.numbers = numbers
+        self.guards: dict[Value, tuple[Value, ...]] = {}  # old value -> conditions of its stores
+
+    def function(self, function: Function) -> Function:
+        """The whole function; no failure is known at its start."""
+        with self.builder.inside(Block()) as top:
+            self.state = dict.fromkeys(_First, self.builder.index(0))
+        self.nothing = self.state[_First.SITE]
+        new = super().function(function)
+        new.body.ops[:0] = top.ops
+        return new
+
+    def touched(self, op: Op) -> tuple[_First, ...]:
+        """Regions with checks carry the failure, if this form of report needs it."""
+        is_carried = self.report is _REPORTERS[ReportForm.AT_END]
+        return tuple(_First) if is_carried and self.numbers.keys() & nested_ops(op) else ()
+
+    def as_value(self, cell: Value) -> Value:
+        """A cell is the value."""
+        return cell
+
+    def as_cell(self, value: Value) -> Value:
+        """A cell is the value."""
+        return value
+
+    def visit(self, op: Op) -> None:
+        """Rebuild one op; a write by way of a checked index runs only if the index is valid."""
+        guards = tuple(dict.fromkeys(g for v in op.operands for g in self.guards.get(v, ())))
+        if guards and op.effect is Effect.WRITE:
+            self._write_if(guards, op)
+            return
+        super().visit(op)
+        if guards and op.effect is Effect.NONE and not op.regions:
+            self.guards.update((v, guards + self.guards.get(v, ())) for v in op.results)
+
+    def _write_if(self, guards: tuple[Value, ...], op: Op) -> None:
+        emit = Integers(self.builder)
+        condition, *others = guards
+        for other in others:
+            condition = emit.both(condition, other)
+        with when(self.builder, condition):
+            super().visit(op)
+
+
+def _bounds_check(placer: _Placer, op: BoundsCheck) -> None:
+    emit = Integers(placer.builder)
+    index = placer.new(op.index)
+    count = emit.resized(placer.new(op.count), element_of(index))
+    # One unsigned comparison: a negative index is a very large one, and no count is negative.
+    failed = emit.compare(index, Predicate.GREATER_THAN_OR_EQUAL, count, Signedness.UNSIGNED)
+    if op.site.is_store:
+        ok = emit.compare(index, Predicate.LESS_THAN, count, Signedness.UNSIGNED)
+        placer.guards[op.result] = (ok,)
+    site = placer.numbers[op]
+    placer.report(placer, _Failure(failed, _as_i32(emit, index), _as_i32(emit, count), site))
+    last = emit.subtract(count, 1)
+    if is_unsigned(op.index):
+        placer.replace(op, emit.least(index, last, Signedness.UNSIGNED))
+    else:
+        placer.replace(op, emit.greatest(emit.least(index, last), 0))
+
+
+def _as_i32(emit: Integers, number: Value) -> Value:
+    """A number for the report: the nearest that 32 bits can hold."""
+    if element_of(number).bits > Element.I32.bits:
+        if is_unsigned(number):
+            number = emit.least(number, _INT32_MAX, Signedness.UNSIGNED)
+        else:
+            number = emit.greatest(emit.least(number, _INT32_MAX), _INT32_MIN)
+    return emit.resized(number, Element.I32)
+
+
+def _divisor_check(placer: _Placer, op: DivisorCheck) -> None:
+    emit = Integers(placer.builder)
+    divisor = placer.new(op.divisor)
+    failed = emit.compare(_least_element(placer, divisor), Predicate.EQUAL, 0)
+    zero = placer.builder.index(0)
+    placer.report(placer, _Failure(failed, zero, zero, placer.numbers[op]))
+    is_zero = emit.compare(divisor, Predicate.EQUAL, 0)
+    placer.replace(op, emit.select(is_zero, 1, divisor))
+
+
+def _least_element(placer: _Placer, tile: Value) -> Value:
+    """The least element, read as unsigned: zero if and only if some element is zero."""
+    assert isinstance(tile.type, TileType)
+    if tile.type.rank == 0:
+        return tile
+    element = element_of(tile)
+    line = placer.builder.add(Reshape(source=tile, to=TileType(element, (tile.type.size,)))).result
+    one, other = Value(scalar(element)), Value(scalar(element))
+    with placer.builder.inside(Block((one, other))) as body:
+        least = Integers(placer.builder).least(one, other, Signedness.UNSIGNED)
+        placer.builder.add(Yield(values=(least,)))
+    greatest = IntIdentity(element, 2**element.bits - 1)
+    reduction = Reduce(sources=(line,), dim=0, identities=(greatest,), body=body)
+    return placer.builder.add(reduction).totals[0]
+
+
+def _drop_requirement(placer: _Placer, op: Require) -> None:
+    """The launch has checked it; its condition is left to `drop_dead_code`."""
+
+
+def _end(placer: _Placer, op: Return) -> None:
+    """Report the failure that was carried here, if a check could have set it."""
+    first = placer.state
+    if first[_First.SITE] is not placer.nothing:
+        emit = Integers(placer.builder)
+        record = Record(
+            failed=emit.compare(first[_First.SITE], Predicate.NOT_EQUAL, 0),
+            index=first[_First.INDEX],
+            count=first[_First.COUNT],
+            site_number=emit.subtract(first[_First.SITE], 1),
+        )
+        placer.builder.add(record)
+    placer.keep(op)
+
+
+_RULES: dict[type[Op], Rule] = {
+    BoundsCheck: _bounds_check,
+    DivisorCheck: _divisor_check,
+    Require: _drop_requirement,
+    Return: _end,
+}
+
+
+def _silent(placer: _Placer, failure: _Failure) -> None:
+    """Report nothing."""
+
+
+def _in_place(placer: _Placer, failure: _Failure) -> None:
+    """Report where the check stands."""
+    placer.builder.add(
+        Record(
+            failed=failure.failed,
+            index=failure.index,
+            count=failure.count,
+            site_number=placer.builder.index(failure.site),
+        )
+    )
+
+
+def _carry(placer: _Placer, failure: _Failure) -> None:
+    """Remember a failure, unless there was one before."""
+    emit, first = Integers(placer.builder), placer.state
+    zero = placer.nothing
+    site = emit.select(failure.failed, failure.site + 1, zero)
+    index, count = failure.index, failure.count
+    if first[_First.SITE] is not zero:
+        # Index and count mean nothing while there is no site, so any value will do then.
+        before = emit.compare(first[_First.SITE], Predicate.NOT_EQUAL, 0)
+        site = emit.select(before, first[_First.SITE], site)
+        index = emit.select(before, first[_First.INDEX], index)
+        count = emit.select(before, first[_First.COUNT], count)
+    first.update({_First.SITE: site, _First.INDEX: index, _First.COUNT: count})
+
+
+_Reporter = Callable[[_Placer, _Failure], None]
+_REPORTERS: dict[ReportForm, _Reporter] = {
+    ReportForm.NONE: _silent,
+    ReportForm.IN_PLACE: _in_place,
+    ReportForm.AT_END: _carry,
+    ReportForm.AUDIT: _silent,
+}
