@@ -11,11 +11,11 @@ from tilewright.ir.function import EntryHints, Module
 from tilewright.ir.op import FieldKind, Op, Version
 from tilewright.ir.types import Type, elements_of
 
-__all__ = ["VERSIONS", "Need", "check_version", "required_version"]
+__all__ = ["VERSIONS", "Need", "check_version", "needs", "required_version"]
 
 VERSIONS: tuple[Version, ...] = ((13, 1), (13, 2), (13, 3), (13, 4))
 _LEAST_USED: Version = (13, 3)  # what tileiras needs to compile for sm_90
-_HINTS_FOR_ANY_TARGET: Version = (13, 3)
+_HINT: tuple[Version, str] = ((13, 3), "a hint for every target")
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,12 @@ class Need:
     version: Version
     what: str
     op: Op | None
+    function: str
 
 
 def required_version(module: Module) -> Version:
     """The least version that holds the module, of those that are in use (13.3 and 13.4)."""
-    return max([_LEAST_USED, *(need.version for need in _needs(module))])
+    return max([_LEAST_USED, *(need.version for need in needs(module))])
 
 
 def check_version(module: Module, version: Version) -> None:
@@ -37,39 +38,42 @@ def check_version(module: Module, version: Version) -> None:
     if version not in VERSIONS:
         known = ", ".join(map(_dotted, VERSIONS))
         raise CompileError(f"bytecode {_dotted(version)} is not known; there are {known}")
-    missing = tuple(need for need in _needs(module) if need.version > version)
+    missing = tuple(need for need in needs(module) if need.version > version)
     if missing:
         lines = [f"bytecode {_dotted(version)} cannot hold this module:"]
         lines += sorted({f"  {need.what} needs {_dotted(need.version)}" for need in missing})
         raise CompileError("\n".join(lines), missing)
 
 
-def _needs(module: Module) -> Iterator[Need]:
+def needs(module: Module) -> Iterator[Need]:
+    """The version that each part of a module asks for."""
     for function in module.functions:
         if function.hints != EntryHints():
-            yield Need(_HINTS_FOR_ANY_TARGET, "a hint for every target", None)
+            yield Need(*_HINT, None, function.name)
         for param in function.params:
-            yield from _type_needs(param.type, None)
+            for version, what in _type_needs(param.type):
+                yield Need(version, what, None, function.name)
         for op in function.walk():
-            yield from _op_needs(op)
+            for version, what in _op_needs(op):
+                yield Need(version, what, op, function.name)
 
 
-def _op_needs(op: Op) -> Iterator[Need]:
-    yield Need(op.since, f"`{op.mnemonic}`", op)
+def _op_needs(op: Op) -> Iterator[tuple[Version, str]]:
+    yield op.since, f"`{op.mnemonic}`"
     for field in op.fields:
-        used = field.since > op.since and getattr(op, field.name) != field.default
-        if used and field.kind is not FieldKind.RESULT:
-            yield Need(field.since, f"`{field.name}` of `{op.mnemonic}`", op)
-        if isinstance(getattr(op, field.name), LoadHints):
-            yield Need(_HINTS_FOR_ANY_TARGET, "a hint for every target", op)
+        held = getattr(op, field.name)
+        if isinstance(held, LoadHints):
+            yield _HINT
+        elif field.kind is not FieldKind.RESULT and held != field.default:
+            yield field.since, f"`{field.name}` of `{op.mnemonic}`"
     arguments = (value for block in op.regions for value in block.args)
     for value in (*op.results, *arguments):
-        yield from _type_needs(value.type, op)
+        yield from _type_needs(value.type)
 
 
-def _type_needs(type_: Type, op: Op | None) -> Iterator[Need]:
+def _type_needs(type_: Type) -> Iterator[tuple[Version, str]]:
     for element in elements_of(type_):
-        yield Need(element.value.since, f"the element {element.spelling}", op)
+        yield element.value.since, f"the element {element.spelling}"
 
 
 def _dotted(version: Version) -> str:

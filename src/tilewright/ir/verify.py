@@ -1,0 +1,170 @@
+"""Checks that a module is Tile IR that tileiras will take, before any of it is encoded.
+
+What is found here is a mistake of tilewright's own (the front end and `check` speak to users), so
+the error lists every op that is wrong with its source line, for the one who has to look. Checked
+are: visibility of values, what each op asks for (`verify_ops`, `verify_memory`, `verify_regions`),
+the types, how blocks end, what the target can hold and what the bytecode version can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.errors import InternalError
+from tilewright.ir.function import EntryHints, Function, Module
+from tilewright.ir.op import Block, Op, Value, Version
+from tilewright.ir.ops.control import Terminator
+from tilewright.ir.types import TileType
+from tilewright.ir.verify_memory import MATRIX_RULES, MEMORY_RULES
+from tilewright.ir.verify_ops import ELEMENTWISE_RULES, SHAPE_RULES
+from tilewright.ir.verify_regions import ENDINGS, REGION_RULES, TERMINATOR_RULES
+from tilewright.ir.verify_rules import Rule
+from tilewright.ir.verify_types import target_problems, type_problems
+from tilewright.ir.versions import needs
+
+__all__ = ["RULES", "VerificationError", "Violation", "verify", "violations"]
+
+RULES: dict[type[Op], tuple[Rule, ...]] = {
+    **ELEMENTWISE_RULES,
+    **SHAPE_RULES,
+    **MEMORY_RULES,
+    **MATRIX_RULES,
+    **REGION_RULES,
+    **dict.fromkeys(TERMINATOR_RULES, ()),
+}
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One thing that is wrong; `op` is None if it is the function itself."""
+
+    function: str
+    op: Op | None
+    message: str
+
+    def __str__(self) -> str:
+        subject = f"`{self.op.mnemonic}` in {self.function}" if self.op else self.function
+        place = f"{self.op.loc}: " if self.op is not None and self.op.loc is not None else ""
+        return f"{place}{subject}: {self.message}"
+
+
+class VerificationError(InternalError):
+    """A module breaks the rules of Tile IR."""
+
+    def __init__(self, found: tuple[Violation, ...]) -> None:
+        lines = [f"  {violation}" for violation in found[:_SHOWN]]
+        rest = [f"  and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+        super().__init__("\n".join(["the compiler made invalid Tile IR", *lines, *rest]))
+        self.violations = found
+
+
+def verify(module: Module, target: str = "sm_90", version: Version | None = None) -> None:
+    """Raise a `VerificationError` with everything that is wrong with a module.
+
+    Without a `version` the module may use whatever the newest bytecode has.
+    """
+    found = tuple(violations(module, target, version))
+    if found:
+        raise VerificationError(found)
+
+
+def violations(
+    module: Module, target: str = "sm_90", version: Version | None = None
+) -> Iterator[Violation]:
+    """Everything that is wrong with a module, one complaint for each op that breaks a rule."""
+    for function in module.functions:
+        yield from _Verifier(function, target).run()
+    for need in needs(module) if version is not None else ():
+        if version is not None and need.version > version:
+            text = f"{need.what} needs bytecode {'.'.join(map(str, need.version))}"
+            yield Violation(need.function, need.op, text)
+
+
+class _Verifier:
+    """One walk over a function: what is visible where, and the rules of each op on the way."""
+
+    def __init__(self, function: Function, target: str) -> None:
+        self._function = function
+        self._target = int(target.removeprefix("sm_"))
+        self._defined: set[Value] = set()  # anywhere so far, to see a value defined twice
+        self._visible: set[Value] = set()
+
+    def run(self) -> Iterator[Violation]:
+        yield from map(self._of_function, _function_problems(self._function))
+        yield from self._check_block(self._function.body, ())
+
+    def _of_function(self, message: str) -> Violation:
+        return Violation(self._function.name, None, message)
+
+    def _check_block(self, block: Block, around: tuple[Op, ...]) -> Iterator[Violation]:
+        before = set(self._visible)
+        parent = around[0] if around else None
+        for problem in [*self._define(block.args), *_ending_problems(block, parent)]:
+            yield Violation(self._function.name, parent, problem)
+        for op in block.ops:
+            first = next(self._op_problems(op, around), None)
+            if first is not None:
+                yield Violation(self._function.name, op, first)
+            for region in op.regions:
+                yield from self._check_block(region, (op, *around))
+            for problem in self._define(op.results):
+                yield Violation(self._function.name, op, problem)
+        self._visible = before
+
+    def _define(self, values: tuple[Value, ...]) -> Iterator[str]:
+        for value in values:
+            if value in self._defined:
+                yield f"{value!r} is defined twice"
+            self._defined.add(value)
+            self._visible.add(value)
+            yield from type_problems(value.type)
+            yield from target_problems(value.type, self._target)
+
+    def _op_problems(self, op: Op, around: tuple[Op, ...]) -> Iterator[str]:
+        """What is wrong with an op; later complaints may follow from the first."""
+        if op.opcode is None:
+            yield "it is internal and should have been lowered"
+            return
+        for value in op.operands:
+            if value not in self._visible:
+                yield f"{value!r} is used where it is not visible"
+        for rule in _rules_of(type(op)):
+            yield from rule(op)
+        ending = TERMINATOR_RULES.get(type(op))
+        if ending is not None:
+            yield from ending(op, around)
+        if tuple(value.type for value in op.results) != op.result_types():
+            yield "the types of its results are not what its operands give"
+
+
+def _rules_of(kind: type[Op]) -> Iterator[Rule]:
+    """The rules of an op class, those of its families first."""
+    for base in reversed(kind.__mro__):
+        if issubclass(base, Op):
+            yield from RULES.get(base, ())
+
+
+def _ending_problems(block: Block, parent: Op | None) -> Iterator[str]:
+    if parent is not None and type(parent) not in ENDINGS:
+        return
+    endings = ENDINGS[None if parent is None else type(parent)]
+    if not block.ops or not isinstance(block.ops[-1], endings):
+        names = " or ".join(f"`{ending.mnemonic}`" for ending in endings)
+        yield f"a block must end in {names}"
+    if any(isinstance(op, Terminator) for op in block.ops[:-1]):
+        yield "an op stands behind the end of its block"
+
+
+def _function_problems(function: Function) -> Iterator[str]:
+    for param in function.params:
+        if not isinstance(param.type, TileType) or param.type.rank != 0:
+            yield f"a parameter must be a scalar, but one is {param.type}"
+    hints: EntryHints = function.hints
+    if hints.num_ctas not in (None, 1, 2, 4, 8, 16):
+        yield f"`num_ctas` must be a power of two up to 16, but is {hints.num_ctas}"
+    if hints.occupancy is not None and not 1 <= hints.occupancy <= 32:
+        yield f"`occupancy` must be 1 to 32, but is {hints.occupancy}"
+    if hints.num_worker_warps not in (None, 4, 8):
+        yield f"`num_worker_warps` must be 4 or 8, but is {hints.num_worker_warps}"

@@ -1,0 +1,316 @@
+"""What each op asks of its operands and attributes: one row a class.
+
+An op obeys the rows of its own class and of every base class, so that a family states its rules
+once. Result types are not here: the type rule of the declaration says them, and the verifier only
+compares. The rules are those of NVIDIA's reader (see the tests, which hold the two side by side),
+and one more: `inbounds` on a padded view, which it lets pass and tileiras then fails on silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import Element
+from tilewright.ir.attributes import Bounded, DivBy, Overflow, Rounding, Signedness
+from tilewright.ir.op import Op
+from tilewright.ir.ops import control, elementwise, shape
+from tilewright.ir.ops.elementwise import (
+    Binary,
+    Bitcast,
+    CmpF,
+    CmpI,
+    Comparison,
+    Conversion,
+    DivF,
+    DivI,
+    Exp,
+    ExtI,
+    Fma,
+    FToF,
+    FToI,
+    IToF,
+    NegI,
+    Select,
+    Sqrt,
+    Tanh,
+    TruncI,
+)  # fmt: skip
+from tilewright.ir.types import PtrType, TensorViewType, TileType
+from tilewright.ir.verify_rules import (
+    BASE_FLOATS,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    Rule,
+    TileClass,
+    alike,
+    allowed,
+    bit_width,
+    same_element,
+    same_rank,
+    same_shape,
+    tiles,
+    when,
+)
+
+__all__ = ["ELEMENTWISE_RULES", "SHAPE_RULES"]
+
+_R = Rounding
+_BASE_FLOAT = TileClass(BASE_FLOATS)
+_FLOAT = TileClass(FLOATS)
+_INT = TileClass(INTEGERS)
+_WIDE_INT = TileClass(INTEGERS | {Element.I4})
+_NUMBER = TileClass(NUMBERS)
+_TRUTH = TileClass(frozenset({Element.I1}))
+_ANY = TileClass(NUMBERS | {Element.I4}, pointers=True)
+_DIVISIBLE = TileClass(INTEGERS | {Element.I4}, pointers=True)
+_SCALAR_I32 = TileClass(frozenset({Element.I32}), rank=0)
+
+_IEEE = allowed("rounding_mode", _R.NEAREST_EVEN, _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF)
+
+
+def _element(op: Op) -> Element | PtrType:
+    held = op.results[0].type
+    assert isinstance(held, TileType)
+    return held.element
+
+
+def _f32_only(mode: Rounding) -> Rule:
+    name = mode.name.lower()
+    return when(
+        lambda op: op.rounding_mode is mode and _element(op) is not Element.F32,
+        f"rounding {name} is for f32 only",
+    )
+
+
+_FLUSH = when(
+    lambda op: op.flush_to_zero and _element(op) is not Element.F32,
+    "`flush_to_zero` is for f32 only",
+)
+_ONLY_APPROX = (allowed("rounding_mode", _R.FULL, _R.APPROX), _f32_only(_R.APPROX))
+
+
+def _conversion_rounding(op: FToF) -> Iterator[str]:
+    """Scales are rounded to zero or up; everything else to nearest."""
+    options = (_R.ZERO, _R.POSITIVE_INF) if op.to.element is Element.F8E8M0FNU else _NEAREST
+    yield from allowed("rounding_mode", *options)(op)
+
+
+_NEAREST = (_R.NEAREST_EVEN,)
+
+
+def _widths(compare: str) -> Rule:
+    def check(op: Conversion) -> Iterator[str]:
+        assert isinstance(op.source.type, TileType)
+        before, after = op.source.type.element, op.to.element
+        if not isinstance(before, Element) or not isinstance(after, Element):
+            return
+        difference = bit_width(after) - bit_width(before)
+        wrong = {"wider": difference <= 0, "narrower": difference >= 0, "equal": difference != 0}
+        if wrong[compare]:
+            yield f"the result must be {compare} in bits, but {before} becomes {after}"
+
+    return check
+
+
+def _rows(kind: TileClass, names: str, *ops: type[Op]) -> dict[type[Op], tuple[Rule, ...]]:
+    return {op: (tiles(kind, *names.split()),) for op in ops}
+
+
+_E = elementwise
+ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
+    Binary: (alike("lhs", "rhs"),),
+    Conversion: (same_shape("source", "result"),),
+    Comparison: (alike("lhs", "rhs"),),
+    **_rows(
+        _BASE_FLOAT, "source",
+        _E.AbsF, _E.Ceil, _E.Cos, _E.Cosh, _E.Floor, _E.Log, _E.Log2, _E.NegF, _E.Sin, _E.Sinh,
+        _E.Tan,
+    ),
+    **_rows(_INT, "source", _E.AbsI),
+    **_rows(_BASE_FLOAT, "lhs", _E.RemF),
+    **_rows(
+        _INT, "lhs", _E.AddI, _E.SubI, _E.MulI, _E.ShLI, _E.ShRI, _E.MaxI, _E.MinI, _E.RemI,
+        _E.AndI, _E.OrI, _E.XOrI,
+    ),
+    **{
+        op: (tiles(_BASE_FLOAT, "lhs"), _IEEE, _FLUSH) for op in (_E.AddF, _E.SubF, _E.MulF)
+    },
+    **{op: (tiles(_BASE_FLOAT, "lhs"), _FLUSH) for op in (_E.MaxF, _E.MinF)},
+    **{op: (tiles(_BASE_FLOAT, "source"), _FLUSH) for op in (_E.Exp2, _E.Rsqrt)},
+    **{op: (tiles(_BASE_FLOAT, "source"), *_ONLY_APPROX) for op in (Exp, Tanh)},
+    Sqrt: (
+        tiles(_BASE_FLOAT, "source"),
+        allowed(
+            "rounding_mode", _R.NEAREST_EVEN, _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF, _R.APPROX
+        ),
+        _f32_only(_R.APPROX),
+        _FLUSH,
+    ),
+    DivF: (
+        tiles(_BASE_FLOAT, "lhs"),
+        allowed(
+            "rounding_mode",
+            _R.NEAREST_EVEN, _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF, _R.APPROX, _R.FULL,
+        ),
+        _f32_only(_R.APPROX),
+        _f32_only(_R.FULL),
+        _FLUSH,
+    ),
+    Fma: (tiles(_BASE_FLOAT, "lhs"), alike("lhs", "rhs", "acc"), _IEEE, _FLUSH),
+    _E.Pow: (tiles(_BASE_FLOAT, "source"), alike("source", "exponent")),
+    _E.Atan2: (tiles(_BASE_FLOAT, "x"), alike("x", "y")),
+    _E.MulHiI: (tiles(_INT, "x"), alike("x", "y")),
+    NegI: (tiles(_INT, "source"), allowed("overflow", Overflow.NONE, Overflow.NSW, Overflow.NW)),
+    DivI: (
+        tiles(_INT, "lhs"),
+        allowed("rounding", _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF),
+        when(
+            lambda op: op.signedness is Signedness.UNSIGNED and op.rounding is not _R.ZERO,
+            "an unsigned quotient can only be rounded to zero",
+        ),
+    ),
+    CmpF: (tiles(_BASE_FLOAT, "lhs"),),
+    CmpI: (tiles(_INT, "lhs"),),
+    Select: (
+        tiles(_TRUTH, "cond"),
+        tiles(_ANY, "val_if_true"),
+        alike("val_if_true", "val_if_false"),
+        same_shape("cond", "val_if_true"),
+    ),
+    Bitcast: (tiles(_NUMBER, "source", "result"), _widths("equal")),
+    ExtI: (tiles(_WIDE_INT, "source", "result"), _widths("wider")),
+    TruncI: (tiles(_WIDE_INT, "source", "result"), _widths("narrower")),
+    FToF: (
+        tiles(_FLOAT, "source", "result"),
+        when(lambda op: op.source.type == op.to, "the result has the type of the source"),
+        _conversion_rounding,
+    ),
+    IToF: (tiles(_INT, "source"), tiles(_FLOAT, "result"), allowed("rounding_mode", *_NEAREST)),
+    FToI: (
+        tiles(_FLOAT, "source"),
+        tiles(_INT, "result"),
+        allowed("rounding_mode", _R.NEAREST_INT_TO_ZERO),
+    ),
+}  # fmt: skip
+
+
+def _broadcastable(op: shape.Broadcast) -> Iterator[str]:
+    before, after = op.source.type, op.to
+    assert isinstance(before, TileType)
+    if before.rank != after.rank:
+        return
+    if any(a not in (1, b) for a, b in zip(before.shape, after.shape, strict=True)):
+        yield f"only axes of extent one can be repeated, but {before} becomes {after}"
+
+
+def _permutation(op: shape.Permute) -> Iterator[str]:
+    assert isinstance(op.source.type, TileType)
+    if sorted(op.permutation) != list(range(op.source.type.rank)):
+        yield f"`permutation` {op.permutation} does not permute {op.source.type.rank} axes"
+    if op.source.type.rank < 2:
+        yield "a tile of rank below 2 has no axes to permute"
+
+
+def _concatenation(op: shape.Cat) -> Iterator[str]:
+    lhs, rhs = op.lhs.type, op.rhs.type
+    assert isinstance(lhs, TileType)
+    assert isinstance(rhs, TileType)
+    others = [axis for axis in range(min(lhs.rank, rhs.rank)) if axis != op.dim]
+    if any(lhs.shape[axis] != rhs.shape[axis] for axis in others):
+        yield f"the tiles must agree but on axis {op.dim}, and are {lhs} and {rhs}"
+
+
+def _parts(op: shape.Extract) -> Iterator[str]:
+    whole, part = op.source.type, op.to
+    assert isinstance(whole, TileType)
+    if len(op.indices) != whole.rank:
+        yield f"{whole.rank} indices are needed, but there are {len(op.indices)}"
+    if whole.rank == part.rank and any(
+        a % b for a, b in zip(whole.shape, part.shape, strict=True) if b > 0
+    ):
+        yield f"{part} does not divide {whole}"
+
+
+def _constant_size(op: shape.Constant) -> Iterator[str]:
+    given = np.shape(op.value)
+    if given not in ((), op.to.shape):
+        yield f"a value of shape {given} does not fill {op.to}"
+
+
+def _counting(op: shape.Iota) -> Iterator[str]:
+    if op.to.rank != 1:
+        yield f"the result must have one axis, but is {op.to}"
+    elif isinstance(op.to.element, Element) and op.to.size > 1 << op.to.element.bits:
+        yield f"{op.to.element} cannot count to {op.to.size}"
+
+
+def _promise(op: control.Assume) -> Iterator[str]:
+    yield from _PROMISES[type(op.predicate)](op, op.predicate)
+
+
+def _divisible(op: control.Assume, promise: DivBy) -> Iterator[str]:
+    divisor = promise.divisor
+    if divisor <= 0 or divisor & (divisor - 1) or divisor > 1 << 62:
+        yield f"the divisor must be a power of two up to 2^62, but is {divisor}"
+    kind = op.value.type
+    if not isinstance(kind, TensorViewType) and not _DIVISIBLE.holds(kind):
+        yield f"divisibility is promised for integers, pointers and tensors, not for {kind}"
+
+
+def _bounded(op: control.Assume, promise: Bounded) -> Iterator[str]:
+    kind = op.value.type
+    if not isinstance(kind, TileType) or kind.element not in INTEGERS | {Element.I4}:
+        yield f"bounds are promised for integers, not for {kind}"
+        return
+    assert isinstance(kind.element, Element)
+    half = 1 << (kind.element.bits - 1)
+    bounds = [bound for bound in (promise.lower, promise.upper) if bound is not None]
+    if any(not -half <= bound < half for bound in bounds):
+        yield f"the bounds {promise.lower} and {promise.upper} do not fit {kind.element}"
+    if len(bounds) == 2 and bounds[0] > bounds[1]:
+        yield f"no number lies between {bounds[0]} and {bounds[1]}"
+
+
+_PROMISES: dict[type, Callable[[control.Assume, Any], Iterator[str]]] = {
+    DivBy: _divisible,
+    Bounded: _bounded,
+}
+
+SHAPE_RULES: dict[type[Op], tuple[Rule, ...]] = {
+    shape.Constant: (tiles(_NUMBER, "result"), _constant_size),
+    shape.Iota: (tiles(_INT, "result"), _counting),
+    shape.Broadcast: (
+        tiles(_ANY, "source"),
+        same_rank("source", "result"),
+        same_element("source", "result"),
+        _broadcastable,
+    ),
+    shape.Reshape: (
+        tiles(_ANY, "source"),
+        same_element("source", "result"),
+        when(
+            lambda op: op.source.type.size != op.to.size,
+            "the number of elements must stay the same",
+        ),
+    ),
+    shape.Permute: (tiles(_ANY, "source"), _permutation),
+    shape.Cat: (
+        tiles(_ANY, "lhs", "rhs"),
+        same_rank("lhs", "rhs"),
+        same_element("lhs", "rhs"),
+        _concatenation,
+    ),
+    shape.Extract: (
+        tiles(_ANY, "source"),
+        tiles(_SCALAR_I32, "indices"),
+        same_rank("source", "result"),
+        same_element("source", "result"),
+        _parts,
+    ),
+    control.Assume: (_promise,),
+    control.Assert: (tiles(_TRUTH, "condition"),),
+}

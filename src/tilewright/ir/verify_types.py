@@ -1,0 +1,82 @@
+"""Which types there can be at all, and on which targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tilewright.dtypes import Element
+from tilewright.ir.types import (
+    MAX_TILE_ELEMENTS,
+    Padding,
+    PartitionViewType,
+    PtrType,
+    TensorViewType,
+    TileType,
+    TokenType,
+    Type,
+    elements_of,
+)
+
+__all__ = ["target_problems", "type_problems"]
+
+_TF32_VIEWS = 90  # older targets: tileiras aborts on a matrix product of such views
+
+
+def type_problems(type_: Type) -> Iterator[str]:
+    """What is wrong with a type."""
+    yield from _CHECKS[type(type_)](type_)
+
+
+def target_problems(type_: Type, target: int) -> Iterator[str]:
+    """What a target cannot hold of a type."""
+    for element in elements_of(type_):
+        first = element.value.first_target
+        if first > target:
+            yield f"sm_{target} has no {element}; the first that has it is sm_{first}"
+    if isinstance(type_, TensorViewType) and type_.element is Element.TF32 and target < _TF32_VIEWS:
+        yield f"sm_{target} cannot load tf32: load f32 and convert"
+
+
+def _check_tile(type_: TileType) -> Iterator[str]:
+    if any(extent <= 0 or extent & (extent - 1) for extent in type_.shape):
+        yield f"every extent of a tile is a power of two, but not those of {type_}"
+    elif type_.size > MAX_TILE_ELEMENTS:
+        yield f"{type_} has {type_.size} elements; the most a tile can have is {MAX_TILE_ELEMENTS}"
+    elif type_.element is Element.F4E2M1FN and type_.size % 2:
+        yield f"numbers of 4 bits come in pairs, but {type_} has one"
+    if isinstance(type_.element, PtrType) and type_.element.pointee is Element.I4:
+        yield "i4 lives in tiles only and has no address"
+
+
+def _check_tensor_view(type_: TensorViewType) -> Iterator[str]:
+    if type_.element is Element.I4:
+        yield "i4 lives in tiles only and has no address"
+    if len(type_.shape) != len(type_.strides):
+        yield f"{type_} has {len(type_.shape)} extents and {len(type_.strides)} strides"
+    if any(number is not None and number <= 0 for number in (*type_.shape, *type_.strides)):
+        yield f"static extents and strides are above zero, but not those of {type_}"
+
+
+def _check_partition_view(type_: PartitionViewType) -> Iterator[str]:
+    yield from _check_tensor_view(type_.view)
+    if not type_.tile or len(type_.tile) != type_.view.rank:
+        yield f"the tile of {type_} must have the rank of its tensor, at least 1"
+        return
+    yield from _check_tile(type_.tile_type)
+    if sorted(type_.dim_map) != list(range(type_.view.rank)):
+        yield f"`dim_map` of {type_} must name every axis once"
+    if type_.padding not in (None, Padding.ZERO) and type_.view.element.is_integer:
+        yield f"only zero can pad integers, in {type_}"
+
+
+def _check_token(_type: TokenType) -> Iterator[str]:
+    yield from ()
+
+
+_CHECKS: dict[type, Callable[[Any], Iterator[str]]] = {
+    TileType: _check_tile,
+    TensorViewType: _check_tensor_view,
+    PartitionViewType: _check_partition_view,
+    TokenType: _check_token,
+}
