@@ -1,0 +1,103 @@
+"""The CPU as a device: the same streams, borrows and failures as a GPU, for tests and for people
+without one. Kernels are run by `executor`; this file only queues them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.stream import CpuQueue, aligned_memory
+from tilewright.runtime.function import Memory as Reachable
+from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
+from tilewright.runtime.stream import Stream
+
+__all__ = ["CpuBackend", "CpuFunction", "Runnable", "missing", "open_device"]
+
+_RECORDS_AT_A_TIME = 64
+
+
+class Runnable(Protocol):
+    """A kernel that the CPU can run."""
+
+    def run(
+        self,
+        grid: tuple[int, int, int],
+        arguments: Sequence[Any],
+        memories: Sequence[Memory],
+        *,
+        threads: int | None = None,
+    ) -> None:
+        """Run every block of a grid."""
+
+
+class CpuFunction:
+    """A kernel ready to run on a CPU stream."""
+
+    def __init__(self, kernel: Runnable, threads: int | None = None) -> None:
+        self._kernel = kernel
+        self._threads = threads
+
+    def launch(
+        self,
+        stream: Stream,
+        blocks: int,
+        arguments: tuple[int | float, ...],
+        memories: tuple[Reachable, ...],
+    ) -> None:
+        """Put a launch of `blocks` blocks on a stream; no blocks are no launch."""
+        if blocks == 0:
+            return
+        # The queue holds the bytes themselves, so they outlive the launch whatever is dropped.
+        held = tuple(cast("Memory", memory.allocation) for memory in memories)
+        run = partial(self._kernel.run, (blocks, 1, 1), arguments, held, threads=self._threads)
+        cast("CpuQueue", stream.queue).put(run)
+
+
+class _Records(RecordPool):
+    def make_slots(self) -> Iterable[Slot]:
+        nbytes = RECORD_WORDS * 4
+        chunk = aligned_memory(_RECORDS_AT_A_TIME * nbytes)
+        chunk.array[:] = 0
+        for start in range(0, chunk.array.size, nbytes):
+            part = chunk.array[start : start + nbytes]
+            yield Slot(part.view(np.int32), Memory(chunk.address + start, part))
+
+
+class CpuBackend:
+    """One CPU device; `cpu:1` is as good as `cpu`, with streams and tensors of its own."""
+
+    target = "cpu"
+    survives_fork = True
+
+    def __init__(self) -> None:
+        self._records = _Records()
+
+    @property
+    def resident_blocks(self) -> int:
+        """Blocks that run at once."""
+        return os.cpu_count() or 1
+
+    def new_queue(self, label: str) -> CpuQueue:
+        """A queue with a worker of its own."""
+        return CpuQueue(label)
+
+    def take_record(self) -> FailureRecord:
+        """A failure record in plain memory."""
+        return self._records.take()
+
+
+def missing() -> str | None:
+    """Why there is no CPU: there always is one."""
+    return None
+
+
+def open_device(ordinal: int) -> CpuBackend:
+    """The CPU device of a number; any number will do."""
+    assert ordinal >= 0, "a device name has no sign"
+    return CpuBackend()

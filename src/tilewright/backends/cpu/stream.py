@@ -1,0 +1,201 @@
+"""CPU streams: a queue of tasks with a worker thread of its own.
+
+The worker starts with the first task, ends after a while without one, and starts anew in a forked
+child. A task that raises does not stop the queue: the exception belongs to the operation that the
+next mark ends. Nothing here takes a device's lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.backends.cpu.memory import Memory
+from tilewright.errors import DriverError, OutOfMemoryError
+from tilewright.runtime.backend import ALIGNMENT, Bytes
+
+__all__ = ["CpuHold", "CpuQueue", "aligned_memory"]
+
+_IDLE_SECONDS = 2.0
+_PATTERNS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class _Task(NamedTuple):
+    """One step of a queue."""
+
+    run: Callable[[], object]
+    repeatable: bool = False  # whether a forked child may do again what was under way
+
+
+class CpuHold:
+    """A queue stopped until `release`."""
+
+    def __init__(self) -> None:
+        self._gate = threading.Event()
+
+    def release(self) -> None:
+        """Let the queue go on."""
+        self._gate.set()
+
+    def wait(self) -> None:
+        """Stop until released."""
+        self._gate.wait()
+
+
+class CpuQueue:
+    """Tasks in order, and how many operations of them have completed."""
+
+    may_raise = True
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._tasks: deque[_Task] = deque()
+        self._current: _Task | None = None
+        self._error: BaseException | None = None
+        self._errors: dict[int, BaseException] = {}
+        self._holds: list[CpuHold] = []
+        self._known = 0
+        self._make_locks()
+
+    def _make_locks(self) -> None:
+        self._lock = threading.Lock()
+        self._arrived = threading.Condition(self._lock)
+        self._progressed = threading.Condition(self._lock)
+        self._worker: threading.Thread | None = None
+
+    @property
+    def known(self) -> int:
+        """The last operation that has completed."""
+        return self._known
+
+    def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
+        """Add a task."""
+        with self._lock:
+            self._tasks.append(_Task(run, repeatable))
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name=self._label, daemon=True)
+                self._worker.start()
+            else:
+                self._arrived.notify()
+
+    def _work(self) -> None:
+        while self._next() is not None:
+            assert self._current is not None
+            try:
+                self._current.run()
+            except BaseException as error:  # noqa: BLE001
+                self._error = self._error or error
+            with self._lock:
+                self._tasks.popleft()
+                self._current = None
+
+    def _next(self) -> _Task | None:
+        with self._lock:
+            while not self._tasks:
+                if not self._arrived.wait(_IDLE_SECONDS) and not self._tasks:
+                    self._worker = None
+                    return None
+            # It stays at the head while it runs, so that a forked child knows what was under way.
+            self._current = self._tasks[0]
+            return self._current
+
+    def mark(self, count: int) -> None:
+        """End operation `count` here."""
+        self.put(partial(self._finish, count), repeatable=True)
+
+    def _finish(self, count: int) -> None:
+        with self._lock:
+            if self._error is not None:
+                self._errors[count] = self._error
+                self._error = None
+            self._known = count
+            self._progressed.notify_all()
+
+    def completed(self) -> int:
+        """The last operation that has completed."""
+        return self._known
+
+    def wait(self, count: int) -> None:
+        """Block until operation `count` has completed."""
+        with self._lock:
+            while self._known < count:
+                self._progressed.wait()
+
+    def order_after(self, other: CpuQueue, count: int) -> int:
+        """Wait for operation `count` of another queue, and for no more of it."""
+        self.put(partial(other.wait, count), repeatable=True)
+        return count
+
+    def take_error(self, count: int) -> BaseException | None:
+        """What operation `count` raised, once."""
+        with self._lock:
+            return self._errors.pop(count, None)
+
+    def hold(self) -> CpuHold:
+        """Stop before whatever is put next, until released."""
+        hold = CpuHold()
+        self._holds.append(hold)
+        self.put(hold.wait, repeatable=True)
+        return hold
+
+    def end_holds(self) -> None:
+        """Release every hold."""
+        while self._holds:
+            self._holds.pop().release()
+
+    def restart(self) -> None:
+        """Go on in a forked child with what had not been started."""
+        under_way = self._current
+        self._make_locks()
+        self._current = None
+        self.end_holds()
+        if self._tasks and self._tasks[0] is under_way and not under_way.repeatable:
+            self._tasks.popleft()
+            self._error = DriverError(
+                f"the process forked while {self._label} was running an operation, so its result"
+                " is not known here: synchronize before the fork"
+            )
+        if self._tasks:
+            self.put(_nothing)
+
+    def allocate(self, nbytes: int) -> Memory:
+        """Aligned host memory."""
+        return aligned_memory(nbytes)
+
+    def free(self, allocation: Memory) -> None:
+        """Drop the memory when the queue gets there."""
+        self.put(partial(_nothing, allocation), repeatable=True)
+
+    def fill(self, allocation: Memory, pattern: bytes, repeats: int) -> None:
+        """Repeat a pattern from the start."""
+        kind = _PATTERNS[len(pattern)]
+        elements = allocation.array[: len(pattern) * repeats].view(kind)
+        self.put(partial(elements.fill, np.frombuffer(pattern, kind)[0]), repeatable=True)
+
+    def upload(self, allocation: Memory, source: Bytes) -> None:
+        """Copy host bytes in."""
+        self.put(partial(np.copyto, allocation.array[: source.size], source), repeatable=True)
+
+    def download(self, allocation: Memory, offset: int, target: Bytes) -> None:
+        """Copy bytes out."""
+        source = allocation.array[offset : offset + target.size]
+        self.put(partial(np.copyto, target, source), repeatable=True)
+
+
+def _nothing(*_: object) -> None:
+    """A task that only keeps its arguments alive until the queue gets there."""
+
+
+def aligned_memory(nbytes: int) -> Memory:
+    """Host memory at an address that every device would give."""
+    try:
+        buffer = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
+    except MemoryError:
+        raise OutOfMemoryError(f"the host has no room for {nbytes} bytes") from None
+    start = -buffer.ctypes.data % ALIGNMENT
+    return Memory(buffer.ctypes.data + start, buffer[start : start + nbytes])

@@ -1,0 +1,211 @@
+"""The real driver: cuda-core for contexts, streams, events and modules, cuda-bindings for the rest.
+
+cuda-bindings launches with packed parameters and has what cuda-core lacks (`cuStreamQuery`, fills,
+pinned memory with a device address). Every failure becomes a `DriverError` that names the call, the
+code and one next step. Only `driver` imports this, by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cuda.bindings import driver as cu
+from cuda.core import Device as CoreDevice
+from cuda.core import ObjectCode
+
+from tilewright.errors import DriverError, OutOfMemoryError
+
+__all__ = ["CudaDriver", "device_count"]
+
+_LOST = (
+    "the CUDA context is lost: start the process again, and run the kernel on the CPU with"
+    " race_check=True to find the access"
+)
+_NEXT_STEPS = {
+    cu.CUresult.CUDA_ERROR_NO_DEVICE: "check `nvidia-smi` and CUDA_VISIBLE_DEVICES",
+    cu.CUresult.CUDA_ERROR_INVALID_DEVICE: "`tilewright doctor` lists the GPUs there are",
+    cu.CUresult.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: "reboot, or reload the NVIDIA kernel module",
+    cu.CUresult.CUDA_ERROR_INSUFFICIENT_DRIVER: "update the NVIDIA driver",
+    cu.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU: "compile for the target of this GPU",
+    cu.CUresult.CUDA_ERROR_INVALID_IMAGE: "clear the cache with `tilewright cache clear`",
+    cu.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS: _LOST,
+    cu.CUresult.CUDA_ERROR_MISALIGNED_ADDRESS: _LOST,
+    cu.CUresult.CUDA_ERROR_LAUNCH_FAILED: _LOST,
+    cu.CUresult.CUDA_ERROR_ILLEGAL_INSTRUCTION: _LOST,
+}
+_DEFAULT_STEP = "`tilewright doctor` checks the driver"
+_SUCCESS = cu.CUresult.CUDA_SUCCESS
+_NOT_READY = cu.CUresult.CUDA_ERROR_NOT_READY
+_OUT_OF_MEMORY = cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+
+
+def device_count() -> int:
+    """How many GPUs the driver sees."""
+    (code,) = cu.cuInit(0)
+    if code == cu.CUresult.CUDA_ERROR_NO_DEVICE:
+        return 0
+    _check("cuInit", code)
+    code, count = cu.cuDeviceGetCount()
+    _check("cuDeviceGetCount", code)
+    return int(count)
+
+
+class CudaDriver:
+    """One GPU through its primary context, which it shares with torch and CuPy."""
+
+    def __init__(self, ordinal: int) -> None:
+        count = device_count()
+        if ordinal >= count:
+            raise DriverError(
+                f"there is no GPU number {ordinal}: the driver sees {count}, numbered from 0"
+            )
+        self._device = CoreDevice(ordinal)
+        self._device.set_current()
+        code, self._context = cu.cuCtxGetCurrent()
+        _check("cuCtxGetCurrent", code)
+        self.target = f"sm_{self._device.arch}"
+        self.multiprocessors = int(self._device.properties.multiprocessor_count)
+        self._libraries: list[ObjectCode] = []  # never unloaded: a kernel may be running
+
+    def _bind(self) -> None:
+        # A thread starts without a context, and other libraries change it.
+        (code,) = cu.cuCtxSetCurrent(self._context)
+        _check("cuCtxSetCurrent", code)
+
+    def create_stream(self) -> Any:
+        """A stream that does not wait for the legacy default stream."""
+        self._bind()
+        return _CudaStream(self._device.create_stream())
+
+    def query_stream(self, stream: Any) -> bool:
+        """Whether everything put on a stream has completed."""
+        (code,) = cu.cuStreamQuery(stream.handle)
+        if code == _NOT_READY:
+            return False
+        _check("cuStreamQuery", code)
+        return True
+
+    def synchronize_stream(self, stream: Any) -> None:
+        """Block until everything put on a stream has completed."""
+        self._bind()
+        (code,) = cu.cuStreamSynchronize(stream.handle)
+        _check("cuStreamSynchronize", code)
+
+    def create_event(self) -> Any:
+        """An event without timing, which is cheaper."""
+        self._bind()
+        return self._device.create_event()
+
+    def record_event(self, event: Any, stream: Any) -> None:
+        """Record what has been put on a stream so far."""
+        self._bind()
+        stream.core.record(event)
+
+    def wait_event(self, stream: Any, event: Any) -> None:
+        """Make a stream wait for what an event has recorded."""
+        self._bind()
+        stream.core.wait(event)
+
+    def allocate(self, nbytes: int, stream: Any) -> int:
+        """Memory from the driver's stream-ordered pool; an empty tensor gets a byte."""
+        self._bind()
+        code, address = cu.cuMemAllocAsync(max(nbytes, 1), stream.handle)
+        if code == _OUT_OF_MEMORY:
+            raise OutOfMemoryError(f"the GPU has no room for {nbytes} bytes")
+        _check("cuMemAllocAsync", code)
+        return int(address)
+
+    def free(self, address: int, stream: Any) -> None:
+        """Give memory back after everything put on the stream so far."""
+        self._bind()
+        (code,) = cu.cuMemFreeAsync(address, stream.handle)
+        _check("cuMemFreeAsync", code)
+
+    def fill(self, address: int, pattern: bytes, repeats: int, stream: Any) -> None:
+        """Repeat a pattern of 1, 2, 4 or 8 bytes."""
+        self._bind()
+        handle = stream.handle
+        words = len(pattern) // 4
+        if len(pattern) == 1:
+            (code,) = cu.cuMemsetD8Async(address, pattern[0], repeats, handle)
+        elif len(pattern) == 2:
+            (code,) = cu.cuMemsetD16Async(address, _word(pattern), repeats, handle)
+        elif pattern[:4] * words == pattern:
+            (code,) = cu.cuMemsetD32Async(address, _word(pattern[:4]), repeats * words, handle)
+        else:
+            # Two columns of 32-bit words: the driver has no 64-bit fill.
+            low, high = _word(pattern[:4]), _word(pattern[4:])
+            (code,) = cu.cuMemsetD2D32Async(address, 8, low, 1, repeats, handle)
+            _check("cuMemsetD2D32Async", code)
+            (code,) = cu.cuMemsetD2D32Async(address + 4, 8, high, 1, repeats, handle)
+        _check("cuMemsetAsync", code)
+
+    def copy_in(self, address: int, source: int, nbytes: int, stream: Any) -> None:
+        """Copy from a host address."""
+        self._bind()
+        (code,) = cu.cuMemcpyHtoDAsync(address, source, nbytes, stream.handle)
+        _check("cuMemcpyHtoDAsync", code)
+
+    def copy_out(self, target: int, address: int, nbytes: int, stream: Any) -> None:
+        """Copy to a host address."""
+        self._bind()
+        (code,) = cu.cuMemcpyDtoHAsync(target, address, nbytes, stream.handle)
+        _check("cuMemcpyDtoHAsync", code)
+
+    def allocate_pinned(self, nbytes: int) -> tuple[int, int]:
+        """Host memory that kernels can write: its host address and its device address."""
+        self._bind()
+        flags = cu.CU_MEMHOSTALLOC_PORTABLE | cu.CU_MEMHOSTALLOC_DEVICEMAP
+        code, host = cu.cuMemHostAlloc(nbytes, flags)
+        _check("cuMemHostAlloc", code)
+        code, device = cu.cuMemHostGetDevicePointer(host, 0)
+        _check("cuMemHostGetDevicePointer", code)
+        return int(host), int(device)
+
+    def load_kernel(self, cubin: bytes, name: str) -> Any:
+        """A kernel of a cubin; it belongs to no context and runs in that of its stream."""
+        self._bind()
+        library = ObjectCode.from_cubin(cubin, name=name)
+        self._libraries.append(library)
+        return _CudaKernel(library.get_kernel(name))
+
+    def parameter_sizes(self, kernel: Any) -> tuple[int, ...]:
+        """Bytes of each parameter of a kernel."""
+        return tuple(info.size for info in kernel.core.arguments_info)
+
+    def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
+        """Launch blocks in a row."""
+        (code,) = cu.cuLaunchKernel(
+            kernel.handle, blocks, 1, 1, 1, 1, 1, 0, stream.handle, parameters, 0
+        )
+        if code is not _SUCCESS:
+            _check("cuLaunchKernel", code)
+
+
+class _CudaStream:
+    """A stream for both packages; a handle object costs the bindings no conversion."""
+
+    def __init__(self, core: Any) -> None:
+        self.core = core
+        self.handle = cu.CUstream(int(core.handle))
+
+
+class _CudaKernel:
+    """A kernel for both packages."""
+
+    def __init__(self, core: Any) -> None:
+        self.core = core
+        self.handle = cu.CUfunction(int(core.handle))
+
+
+def _word(pattern: bytes) -> int:
+    return int.from_bytes(pattern, "little")
+
+
+def _check(call: str, code: Any) -> None:
+    if code == _SUCCESS:
+        return
+    _, text = cu.cuGetErrorString(code)
+    reason = text.decode() if isinstance(text, bytes) else "no description"
+    step = _NEXT_STEPS.get(code, _DEFAULT_STEP)
+    raise DriverError(f"{call} failed with {code.name} ({int(code)}): {reason}; {step}")

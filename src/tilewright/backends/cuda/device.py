@@ -1,0 +1,63 @@
+"""A GPU as a device of the runtime. Loaded by name on first CUDA use."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+
+import numpy as np
+
+from tilewright.backends.cuda.driver import Driver, missing_driver, open_driver
+from tilewright.backends.cuda.stream import CudaAllocation, CudaQueue
+from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
+
+__all__ = ["CudaBackend", "missing", "open_device"]
+
+_RECORDS_AT_A_TIME = 256
+
+
+class _Records(RecordPool):
+    """Records in pinned memory, which kernels write and the host reads without a driver call."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__()
+        self._driver = driver
+
+    def make_slots(self) -> Iterable[Slot]:
+        words = _RECORDS_AT_A_TIME * RECORD_WORDS
+        host, device = self._driver.allocate_pinned(words * 4)
+        memory = np.ctypeslib.as_array((ctypes.c_int32 * words).from_address(host))
+        memory[:] = 0
+        for first in range(0, words, RECORD_WORDS):
+            address = CudaAllocation(device + first * 4)
+            yield Slot(memory[first : first + RECORD_WORDS], address)
+
+
+class CudaBackend:
+    """One GPU."""
+
+    survives_fork = False
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.target = driver.target
+        self.resident_blocks = driver.multiprocessors
+        self._records = _Records(driver)
+
+    def new_queue(self, label: str) -> CudaQueue:
+        """A CUDA stream."""
+        return CudaQueue(self.driver)
+
+    def take_record(self) -> FailureRecord:
+        """A failure record in pinned memory."""
+        return self._records.take()
+
+
+def missing() -> str | None:
+    """Why no GPU can be used, or None if one can."""
+    return missing_driver()
+
+
+def open_device(ordinal: int) -> CudaBackend:
+    """The GPU of a number."""
+    return CudaBackend(open_driver(ordinal))

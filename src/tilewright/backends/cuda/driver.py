@@ -1,0 +1,105 @@
+"""The narrow interface through which everything here reaches the CUDA driver.
+
+One Protocol, so that tests on a machine without a GPU record the order of waits, launches and
+frees. Handles are opaque. The real one is in `bindings`, which is loaded on first use because
+importing the CUDA packages takes a while.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import sys
+from typing import Any, Protocol, cast
+
+from tilewright.errors import DriverError
+
+__all__ = ["Driver", "missing_driver", "open_driver"]
+
+
+class Driver(Protocol):
+    """One GPU. Any thread may call; each call binds the context it needs."""
+
+    @property
+    def target(self) -> str:
+        """The architecture, `sm_90` say."""
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many blocks run at once when each takes a whole multiprocessor."""
+
+    def create_stream(self) -> Any:
+        """A stream that does not wait for the legacy default stream."""
+
+    def query_stream(self, stream: Any) -> bool:
+        """Whether everything put on a stream has completed."""
+
+    def synchronize_stream(self, stream: Any) -> None:
+        """Block until everything put on a stream has completed."""
+
+    def create_event(self) -> Any:
+        """An event; it can be recorded again as soon as a wait for it has been put."""
+
+    def record_event(self, event: Any, stream: Any) -> None:
+        """Record what has been put on a stream so far."""
+
+    def wait_event(self, stream: Any, event: Any) -> None:
+        """Make a stream wait for what an event has recorded."""
+
+    def allocate(self, nbytes: int, stream: Any) -> int:
+        """Memory that work put on the stream from now on may use."""
+
+    def free(self, address: int, stream: Any) -> None:
+        """Give memory back after everything put on the stream so far."""
+
+    def fill(self, address: int, pattern: bytes, repeats: int, stream: Any) -> None:
+        """Repeat a pattern of 1, 2, 4 or 8 bytes."""
+
+    def copy_in(self, address: int, source: int, nbytes: int, stream: Any) -> None:
+        """Copy from a host address."""
+
+    def copy_out(self, target: int, address: int, nbytes: int, stream: Any) -> None:
+        """Copy to a host address."""
+
+    def allocate_pinned(self, nbytes: int) -> tuple[int, int]:
+        """Host memory that kernels can write: its host address and its device address."""
+
+    def load_kernel(self, cubin: bytes, name: str) -> Any:
+        """A kernel of a cubin."""
+
+    def parameter_sizes(self, kernel: Any) -> tuple[int, ...]:
+        """Bytes of each parameter of a kernel."""
+
+    def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
+        """Launch blocks in a row; `parameters` is the address of an array of addresses."""
+
+
+def missing_driver() -> str | None:
+    """Why no GPU can be used, found without importing the CUDA packages where there is none."""
+    library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return f"there is no CUDA driver here ({library} was not found)"
+    try:
+        count = _bindings().device_count()
+    except DriverError as error:
+        return f"the CUDA driver cannot be used: {error}"
+    return None if count else "the CUDA driver sees no GPU"
+
+
+def open_driver(ordinal: int) -> Driver:
+    """The driver of one GPU, or a `DriverError` that says what is missing."""
+    reason = missing_driver()
+    if reason is not None:
+        raise DriverError(f"{reason}: install an NVIDIA driver, or use tw.Device('cpu')")
+    return cast("Driver", _bindings().CudaDriver(ordinal))
+
+
+def _bindings() -> Any:
+    try:
+        return importlib.import_module("tilewright.backends.cuda.bindings")
+    except ImportError as error:
+        raise DriverError(
+            f"the CUDA packages are not installed ({error}): pip install 'tilewright[cuda]'"
+        ) from error

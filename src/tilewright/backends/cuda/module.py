@@ -1,0 +1,136 @@
+"""Compiled kernels on a GPU: load a cubin, pack parameters, launch.
+
+Parameters travel as an array of addresses into one packed buffer. The driver copies them during the
+call and launches happen under the device's lock, so one buffer serves all launches of a function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import cast
+
+import numpy as np
+
+from tilewright.backends.cuda.driver import Driver
+from tilewright.backends.cuda.stream import CudaQueue
+from tilewright.dtypes import Element
+from tilewright.errors import InternalError
+from tilewright.runtime.function import Memory
+from tilewright.runtime.stream import Stream
+
+__all__ = ["POINTER", "CudaFunction", "Kind", "Packer"]
+
+POINTER = None  # the kind of a parameter that is an address
+Kind = Element | None
+
+_SLOT = 8  # bytes; every parameter gets one, whatever its size
+_CODES: dict[Kind, str] = {
+    POINTER: "Q",
+    Element.I1: "?",
+    Element.I8: "b",
+    Element.I16: "h",
+    Element.I32: "i",
+    Element.I64: "q",
+    Element.F16: "e",
+    Element.F32: "f",
+    Element.TF32: "f",
+    Element.F64: "d",
+}
+_NARROW = frozenset({Element.BF16, Element.F8E4M3FN, Element.F8E5M2, Element.F8E8M0FNU})
+_BITS = {1: "B", 2: "H"}  # floats that `struct` lacks travel as their bits
+
+
+class Packer:
+    """Puts arguments where the driver reads them."""
+
+    def __init__(self, kinds: tuple[Kind, ...]) -> None:
+        self._kinds = kinds
+        self._struct = struct.Struct("<" + "".join(_slot_code(kind) for kind in kinds))
+        self._buffer = ctypes.create_string_buffer(max(len(kinds), 1) * _SLOT)
+        start = ctypes.addressof(self._buffer)
+        addresses = (start + _SLOT * position for position in range(len(kinds)))
+        self._pointers = (ctypes.c_void_p * max(len(kinds), 1))(*addresses)
+        self.address = ctypes.addressof(self._pointers)
+        self._converted = any(kind in _NARROW for kind in kinds)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of each parameter."""
+        return tuple(struct.calcsize(_code(kind)) for kind in self._kinds)
+
+    def pack(self, arguments: tuple[int | float, ...]) -> int:
+        """Write the arguments; gives the address of the array of their addresses."""
+        if self._converted:
+            arguments = self._convert(arguments)
+        try:
+            self._struct.pack_into(self._buffer, 0, *arguments)
+        except struct.error:
+            # An unsigned value above the signed range has the same bits as a negative one.
+            self._struct.pack_into(self._buffer, 0, *self._wrap(arguments))
+        return self.address
+
+    def packed(self, position: int) -> bytes:
+        """The bytes of one parameter as they are now."""
+        return self._buffer.raw[position * _SLOT :][: self.sizes[position]]
+
+    def _convert(self, arguments: tuple[int | float, ...]) -> tuple[int | float, ...]:
+        pairs = zip(self._kinds, arguments, strict=True)
+        return tuple(_bits(kind, value) if kind in _NARROW else value for kind, value in pairs)
+
+    def _wrap(self, arguments: tuple[int | float, ...]) -> tuple[int | float, ...]:
+        if len(arguments) != len(self._kinds):
+            raise InternalError(f"{len(arguments)} arguments for {len(self._kinds)} parameters")
+        pairs = zip(self._kinds, arguments, strict=True)
+        return tuple(_signed(kind, value) for kind, value in pairs)
+
+
+class CudaFunction:
+    """A kernel of a cubin, ready to launch."""
+
+    def __init__(self, driver: Driver, cubin: bytes, name: str, kinds: tuple[Kind, ...]) -> None:
+        self._driver = driver
+        self._kernel = driver.load_kernel(cubin, name)
+        self._packer = Packer(kinds)
+        expected = driver.parameter_sizes(self._kernel)
+        if expected != self._packer.sizes:
+            raise InternalError(
+                f"kernel {name} takes parameters of {expected} bytes, and the host would pass"
+                f" {self._packer.sizes}"
+            )
+
+    def launch(
+        self,
+        stream: Stream,
+        blocks: int,
+        arguments: tuple[int | float, ...],
+        memories: tuple[Memory, ...],
+    ) -> None:
+        """Put a launch of `blocks` blocks on a stream; no blocks are no launch."""
+        if blocks:
+            queue = cast("CudaQueue", stream.queue)
+            self._driver.launch(self._kernel, blocks, self._packer.pack(arguments), queue.handle)
+
+
+def _code(kind: Kind) -> str:
+    if kind in _NARROW:
+        assert kind is not None
+        return _BITS[kind.bits // 8]
+    return _CODES[kind]
+
+
+def _slot_code(kind: Kind) -> str:
+    code = _code(kind)
+    return f"{code}{_SLOT - struct.calcsize(code)}x"
+
+
+def _bits(kind: Kind, value: float) -> int:
+    assert kind is not None
+    return int.from_bytes(np.asarray(value).astype(kind.numpy).tobytes(), "little")
+
+
+def _signed(kind: Kind, value: float) -> int | float:
+    if kind is None or not kind.is_integer or not isinstance(value, int):
+        return value
+    half = 1 << (kind.bits - 1)
+    return (value + half) % (2 * half) - half

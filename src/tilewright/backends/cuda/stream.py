@@ -1,0 +1,100 @@
+"""CUDA streams as queues: how far one has come is asked only when somebody needs to know.
+
+No event is recorded per operation. Another stream waits through one event of this stream, recorded
+at that moment: it covers everything submitted so far, which is at least what is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tilewright.backends.cuda.driver import Driver
+from tilewright.errors import LaunchError
+from tilewright.runtime.backend import Bytes
+
+__all__ = ["CudaAllocation", "CudaQueue"]
+
+
+@dataclass(frozen=True, slots=True)
+class CudaAllocation:
+    """Device memory by its address."""
+
+    address: int
+
+
+class CudaQueue:
+    """One CUDA stream."""
+
+    may_raise = False
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.handle = driver.create_stream()
+        self.known = 0
+        self._marked = 0
+        self._event: Any = None
+
+    def mark(self, count: int) -> None:
+        """End operation `count` here."""
+        self._marked = count
+
+    def completed(self) -> int:
+        """The last operation that has completed."""
+        marked = self._marked  # read first: what is put meanwhile is not covered by the answer
+        if self.known < marked and self.driver.query_stream(self.handle):
+            self.known = max(self.known, marked)
+        return self.known
+
+    def wait(self, count: int) -> None:
+        """Block until operation `count` has completed."""
+        marked = self._marked
+        assert count <= marked, "only a submitted operation can be waited for"
+        self.driver.synchronize_stream(self.handle)
+        self.known = max(self.known, marked)
+
+    def order_after(self, other: CudaQueue, count: int) -> int:
+        """Wait for all that the other queue has now."""
+        assert count <= other._marked, "only a submitted operation can be waited for"
+        if other._event is None:
+            other._event = self.driver.create_event()
+        self.driver.record_event(other._event, other.handle)
+        self.driver.wait_event(self.handle, other._event)
+        return other._marked
+
+    def take_error(self, count: int) -> BaseException | None:
+        """Nothing: a kernel reports through its record, the driver through the next call."""
+        return None
+
+    def hold(self) -> NoReturn:
+        """Refuse: only a CPU stream can be held."""
+        raise LaunchError("only a stream of the CPU device can be held")
+
+    def end_holds(self) -> None:
+        """Nothing: there are no holds."""
+
+    def restart(self) -> None:
+        """Nothing: a forked child may not use CUDA."""
+
+    def allocate(self, nbytes: int) -> CudaAllocation:
+        """Stream-ordered memory."""
+        return CudaAllocation(self.driver.allocate(nbytes, self.handle))
+
+    def free(self, allocation: CudaAllocation) -> None:
+        """Give memory back after everything put so far."""
+        self.driver.free(allocation.address, self.handle)
+
+    def fill(self, allocation: CudaAllocation, pattern: bytes, repeats: int) -> None:
+        """Repeat a pattern from the start."""
+        if pattern == pattern[:1] * len(pattern):
+            pattern, repeats = pattern[:1], repeats * len(pattern)
+        self.driver.fill(allocation.address, pattern, repeats, self.handle)
+
+    def upload(self, allocation: CudaAllocation, source: Bytes) -> None:
+        """Copy host bytes in."""
+        self.driver.copy_in(allocation.address, source.ctypes.data, source.size, self.handle)
+
+    def download(self, allocation: CudaAllocation, offset: int, target: Bytes) -> None:
+        """Copy bytes out."""
+        address = allocation.address + offset
+        self.driver.copy_out(target.ctypes.data, address, target.size, self.handle)

@@ -1,0 +1,42 @@
+"""The host: devices, streams, tensors, borrows and operations. Imports nothing of the compiler."""
+
+from __future__ import annotations
+
+from tilewright.runtime.access import Access, Mode
+from tilewright.runtime.creation import empty, fill_by, from_numpy, full, ones, zeros
+from tilewright.runtime.device import Device, current_device, device, synchronize
+from tilewright.runtime.function import KernelFunction
+from tilewright.runtime.lifetime import guard_process
+from tilewright.runtime.operation import DeviceOp, State, Work
+from tilewright.runtime.partition import Partition, PersistentPartition
+from tilewright.runtime.storage import Storage
+from tilewright.runtime.stream import Stream, stream
+from tilewright.runtime.tensor import Tensor, move
+
+__all__ = [
+    "Access",
+    "Device",
+    "DeviceOp",
+    "KernelFunction",
+    "Mode",
+    "Partition",
+    "PersistentPartition",
+    "State",
+    "Storage",
+    "Stream",
+    "Tensor",
+    "Work",
+    "current_device",
+    "device",
+    "empty",
+    "fill_by",
+    "from_numpy",
+    "full",
+    "move",
+    "ones",
+    "stream",
+    "synchronize",
+    "zeros",
+]
+
+guard_process()

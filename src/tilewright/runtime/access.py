@@ -1,0 +1,130 @@
+"""What an operation does to the tensors it was given, and the rules inside one operation.
+
+Any number of readers, or one writer, of a region: within one operation there is no order, so an
+output may not overlap any other argument.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from itertools import combinations
+from typing import NamedTuple, Protocol
+
+from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.device import Device
+from tilewright.runtime.regions import Region, strides_are_disjoint
+from tilewright.runtime.sites import Site
+from tilewright.runtime.storage import Borrow, Storage
+
+__all__ = ["Access", "Mode", "acquire", "check_accesses", "release"]
+
+
+class Mode(Enum):
+    """What happens to a region; the members say whether old contents are seen and replaced."""
+
+    READ = (True, False)
+    WRITE = (False, True)
+    UPDATE = (True, True)
+
+    def __init__(self, reads: bool, writes: bool) -> None:
+        self.reads = reads
+        self.writes = writes
+
+
+class Handle(Protocol):
+    """What an access needs to know of a tensor."""
+
+    @property
+    def storage(self) -> Storage:
+        """The bytes."""
+
+    @property
+    def region(self) -> Region:
+        """Which of them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours."""
+
+
+class Access(NamedTuple):
+    """One tensor of an operation. `name` is how messages call it: the parameter's name."""
+
+    tensor: Handle
+    mode: Mode
+    name: str = ""
+
+    def describe(self) -> str:
+        """The parameter's name, or what the tensor is and where it was made."""
+        storage = self.tensor.storage
+        return self.name or f"{storage.label} made at {storage.site}"
+
+
+def check_accesses(accesses: tuple[Access, ...], label: str, device: Device) -> None:
+    """Refuse what no order could make right."""
+    for access in accesses:
+        home = access.tensor.storage.device
+        if home is not device:
+            raise LaunchError(
+                f"{access.describe()} lives on {home.name}, but {label} runs on {device.name}:"
+                " all tensors of an operation must be on one device"
+            )
+        tensor = access.tensor
+        if access.mode.writes and not strides_are_disjoint(tensor.shape, tensor.strides):
+            raise BorrowError(
+                f"{access.describe()} is written by {label}, but its strides {tensor.strides} make"
+                " elements share memory: write to a tensor whose elements are apart"
+            )
+    for one, other in combinations(accesses, 2):
+        if one.mode.writes or other.mode.writes:
+            _check_pair(one, other)
+
+
+def _check_pair(one: Access, other: Access) -> None:
+    if one.tensor.storage is not other.tensor.storage:
+        return
+    if not one.tensor.region.overlaps(other.tensor.region):
+        return
+    written, second = (one, other) if one.mode.writes else (other, one)
+    verb = "written" if second.mode.writes else "read"
+    alias = f" as {second.name}" if second.name and second.name != written.name else ""
+    raise BorrowError(
+        f"{written.describe()} is written by this launch and also {verb} by it{alias}:"
+        " give it its own tensor, or slices that do not overlap"
+    )
+
+
+def acquire(accesses: tuple[Access, ...], label: str, site: Site) -> tuple[Borrow, ...]:
+    """Take the borrows of a built operation, all or none. The device's lock is held."""
+    for access in accesses:
+        held = access.tensor.storage.conflict(access.tensor.region, writes=access.mode.writes)
+        if held is not None:
+            raise BorrowError(_refusal(held, access, label, site))
+    borrows = []
+    for access in accesses:
+        region, writes = access.tensor.region, access.mode.writes
+        borrow = Borrow(label, site, access.name, region, writes=writes)
+        access.tensor.storage.borrows.append(borrow)
+        borrows.append(borrow)
+    return tuple(borrows)
+
+
+def release(accesses: tuple[Access, ...], borrows: tuple[Borrow, ...]) -> None:
+    """Give borrows back. The device's lock is held."""
+    for access, borrow in zip(accesses, borrows, strict=True):
+        access.tensor.storage.borrows.remove(borrow)
+
+
+def _refusal(held: Borrow, wanted: Access, label: str, site: Site) -> str:
+    name = held.name or wanted.describe()
+    purpose = "writing" if held.writes else "reading"
+    wish = "write" if wanted.mode.writes else "read"
+    return (
+        f"{held.label}, built at {held.site}, holds {name} for {purpose} and has not been run:"
+        " submit, sync or await it, or close it"
+        f" ({label} at {site} would {wish} the same memory, and nobody has said which comes first)"
+    )

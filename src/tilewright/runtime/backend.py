@@ -1,0 +1,138 @@
+"""What a kind of device must be able to do, and the one place where a backend is loaded.
+
+`runtime` never imports a backend: it loads `tilewright.backends.<kind>.device` by name on the first
+use of that kind, so that importing tilewright costs no CUDA library. Everything here happens under
+the device's lock except `wait`, `known` and `completed`, which any thread may call.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Protocol, Self, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.records import FailureRecord
+
+__all__ = [
+    "ALIGNMENT",
+    "KINDS",
+    "Backend",
+    "BackendModule",
+    "Bytes",
+    "Hold",
+    "Queue",
+    "load_backend",
+]
+
+ALIGNMENT = 256  # bytes; every allocation of every backend starts at a multiple
+KINDS = ("cpu", "cuda")
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Hold(Protocol):
+    """A queue stopped by a test."""
+
+    def release(self) -> None:
+        """Let the queue go on."""
+
+
+_A = TypeVar("_A")
+
+
+class Queue(Protocol[_A]):
+    """The backend's side of one stream: work in order, and how far it has come.
+
+    `mark(n)` ends operation n: it has completed when everything put before the mark has.
+    """
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether work can raise while it runs (then `take_error` says what)."""
+
+    @property
+    def known(self) -> int:
+        """The last operation known to have completed, without asking the device."""
+
+    def mark(self, count: int) -> None:
+        """End operation `count` here."""
+
+    def completed(self) -> int:
+        """The last operation that has completed; asks the device and never blocks."""
+
+    def wait(self, count: int) -> None:
+        """Block until operation `count` has completed."""
+
+    def order_after(self, other: Self, count: int) -> int:
+        """Make work put from now on wait for operation `count` of another queue.
+
+        Gives back the last operation of the other queue that the wait includes.
+        """
+
+    def take_error(self, count: int) -> BaseException | None:
+        """What operation `count` raised while it ran, once."""
+
+    def hold(self) -> Hold:
+        """Stop before whatever is put next, until released. For tests."""
+
+    def end_holds(self) -> None:
+        """Release every hold: the process ends."""
+
+    def restart(self) -> None:
+        """Go on in a forked child, where no thread of the parent runs."""
+
+    def allocate(self, nbytes: int) -> _A:
+        """Memory that work put from now on may use."""
+
+    def free(self, allocation: _A) -> None:
+        """Give memory back after everything put so far."""
+
+    def fill(self, allocation: _A, pattern: bytes, repeats: int) -> None:
+        """Repeat a pattern of 1, 2, 4 or 8 bytes from the start."""
+
+    def upload(self, allocation: _A, source: Bytes) -> None:
+        """Copy host bytes to the start; the caller keeps `source` until this has completed."""
+
+    def download(self, allocation: _A, offset: int, target: Bytes) -> None:
+        """Copy bytes to the host; the caller keeps `target` until this has completed."""
+
+
+class Backend(Protocol):
+    """One opened device."""
+
+    @property
+    def target(self) -> str:
+        """What code is compiled for: `cpu`, `sm_90`."""
+
+    @property
+    def resident_blocks(self) -> int:
+        """Blocks that run at once when each takes a whole multiprocessor."""
+
+    @property
+    def survives_fork(self) -> bool:
+        """Whether a forked child may go on using it."""
+
+    def new_queue(self, label: str) -> Queue[Any]:
+        """A queue that is ordered with no other."""
+
+    def take_record(self) -> FailureRecord:
+        """A failure record that says "no failure"."""
+
+
+class BackendModule(Protocol):
+    """What `tilewright.backends.<kind>.device` provides."""
+
+    missing: Callable[[], str | None]
+    open_device: Callable[[int], Backend]
+
+
+def load_backend(kind: str) -> BackendModule:
+    """The backend of a kind of device."""
+    if kind not in KINDS:
+        kinds = " or ".join(repr(known) for known in KINDS)
+        raise LaunchError(f"there is no device of kind {kind!r}: say {kinds}")
+    return cast("BackendModule", importlib.import_module(f"tilewright.backends.{kind}.device"))

@@ -1,0 +1,127 @@
+"""Making tensors: shape and dtype now, bytes on the stream of the first user.
+
+`from_numpy` copies at the call, so the array may change afterwards. `runtime` can only repeat an
+element or copy bytes; a library kernel that makes contents (`arange`, `rand`) goes through
+`fill_by`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.dtypes import AnyDType, DType, Element, dtype_of_numpy, f32, numpy_dtype
+from tilewright.errors import LaunchError
+from tilewright.runtime.device import Device, current_device
+from tilewright.runtime.indexing import Layout, check_shape
+from tilewright.runtime.storage import Initialiser, Storage
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.transfers import Fill, Upload
+
+__all__ = ["empty", "fill_by", "from_numpy", "full", "ones", "zeros"]
+
+Shape = int | tuple[int, ...]
+
+
+def empty(shape: Shape, dtype: Any = f32, *, device: Device | str | None = None) -> Tensor:
+    """A tensor whose contents are whatever was there."""
+    return _make(shape, dtype, device, None)
+
+
+def zeros(shape: Shape, dtype: Any = f32, *, device: Device | str | None = None) -> Tensor:
+    """A tensor of zeros."""
+    return full(shape, 0, dtype, device=device)
+
+
+def ones(shape: Shape, dtype: Any = f32, *, device: Device | str | None = None) -> Tensor:
+    """A tensor of ones."""
+    return full(shape, 1, dtype, device=device)
+
+
+def full(
+    shape: Shape, value: Any, dtype: Any = f32, *, device: Device | str | None = None
+) -> Tensor:
+    """A tensor that holds one value everywhere."""
+    return _make(shape, dtype, device, Fill(_pattern(value, memory_dtype(dtype))))
+
+
+def fill_by(
+    shape: Shape,
+    dtype: Any,
+    initialiser: Callable[[Tensor, Stream], None],
+    *,
+    device: Device | str | None = None,
+) -> Tensor:
+    """A tensor whose contents somebody else makes, on the stream of the first user.
+
+    The initialiser gets a handle on the allocated bytes and submits work to that stream; it must
+    write all elements, and read nothing of what it got.
+    """
+    kind, extents = memory_dtype(dtype), check_shape(shape)
+
+    def initialise(storage: Storage, stream: Stream) -> None:
+        initialiser(Tensor(storage, kind, Layout.packed(extents)), stream)
+
+    return _make(extents, kind, device, initialise)
+
+
+def from_numpy(array: npt.ArrayLike, *, device: Device | str | None = None) -> Tensor:
+    """A tensor with a copy of an array, taken now."""
+    values = np.asarray(array)
+    dtype = dtype_of_numpy(values.dtype)
+    if dtype is None:
+        raise LaunchError(f"there is no dtype for NumPy's {values.dtype}: convert the array first")
+    shape = check_shape(values.shape)
+    memory_dtype(dtype)
+    packed = np.array(values, order="C", copy=True)
+    return _make(shape, dtype, device, Upload(packed.reshape(-1).view(np.uint8)))
+
+
+def memory_dtype(dtype: Any) -> type[DType]:
+    """The dtype that tensors of this kind have, or the reason why there are none."""
+    found: type[DType] | None = None
+    if isinstance(dtype, type) and issubclass(dtype, DType):
+        found = dtype
+    elif _is_numpy(dtype):
+        found = dtype_of_numpy(np.dtype(dtype))
+    if found is None:
+        raise LaunchError(f"{dtype!r} is no dtype: say tw.f32, tw.i32 or the like")
+    if issubclass(found, AnyDType) or found is DType:
+        raise LaunchError(f"{found.__name__} stands for any dtype and has no elements of its own")
+    if found.element.bits < 8 and found.element is not Element.I1:
+        raise LaunchError(
+            f"{found.label} lives in tiles only: in memory, pairs of it are kept in tw.u8"
+        )
+    return found
+
+
+def _is_numpy(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) or (
+        isinstance(dtype, type) and issubclass(dtype, np.generic)
+    )
+
+
+def _make(
+    shape: Shape, dtype: Any, device: Device | str | None, initialiser: Initialiser | None
+) -> Tensor:
+    kind, extents = memory_dtype(dtype), check_shape(shape)
+    place = Device(device) if isinstance(device, str) else device or current_device()
+    nbytes = prod(extents) * numpy_dtype(kind).itemsize
+    label = f"{kind.label}[{', '.join(map(str, extents))}]"
+    return Tensor(Storage(place, nbytes, initialiser, label), kind, Layout.packed(extents))
+
+
+def _pattern(value: Any, dtype: type[DType]) -> bytes:
+    try:
+        element = np.array(value).astype(numpy_dtype(dtype), casting="unsafe")
+        fits = not dtype.element.is_integer or bool(element == value)
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits or element.shape:
+        raise LaunchError(f"{value!r} is no {dtype.label}")
+    return element.tobytes()

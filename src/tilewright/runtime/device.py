@@ -1,0 +1,236 @@
+"""Devices, the current device and the default one.
+
+There is one `Device` object for each device of the process. It owns the lock that makes a
+submission one step, the notes that finalisers leave, and the streams. The context
+(`with tw.device("cuda:1"):`) decides only where new tensors are made.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol, Self, cast
+
+from tilewright.errors import DriverError, LaunchError
+from tilewright.runtime.backend import Backend, load_backend
+from tilewright.runtime.failures import Outcome
+from tilewright.runtime.records import FailureRecord
+from tilewright.runtime.stream import Stream
+
+__all__ = [
+    "Device",
+    "Note",
+    "current_device",
+    "device",
+    "open_devices",
+    "start_child",
+    "synchronize",
+]
+
+_log = logging.getLogger("tilewright")
+
+
+class Note(Protocol):
+    """What a finaliser leaves to be done by the next call: it may take no lock itself."""
+
+    def settle(self) -> None:
+        """Do it; the device's lock is held."""
+
+
+class Device:
+    """A device by name: `cpu`, `cpu:1`, `cuda`, `cuda:0`. The same name gives the same object."""
+
+    __slots__ = (
+        "_current",
+        "_default",
+        "backend",
+        "forked",
+        "kind",
+        "lock",
+        "name",
+        "notes",
+        "ordinal",
+        "streams",
+        "target",
+        "unseen",
+    )
+
+    backend: Backend
+    forked: bool
+    kind: str
+    lock: threading.RLock
+    name: str
+    notes: queue.SimpleQueue[Note]
+    ordinal: int
+    streams: list[Stream]
+    target: str
+    unseen: set[Outcome]
+    _current: ContextVar[Stream | None]
+    _default: Stream | None
+
+    def __new__(cls, name: str = "cpu") -> Self:
+        """Find the device, opening it on first use."""
+        kind, ordinal = _parse(name)
+        with _opening.lock:
+            found = _devices.get((kind, ordinal))
+            if found is None:
+                found = _devices[kind, ordinal] = cls._open(kind, ordinal)
+            return cast("Self", found)
+
+    @classmethod
+    def _open(cls, kind: str, ordinal: int) -> Self:
+        self = super().__new__(cls)
+        self.backend = load_backend(kind).open_device(ordinal)
+        self.kind, self.ordinal = kind, ordinal
+        self.name = kind if (kind, ordinal) == ("cpu", 0) else f"{kind}:{ordinal}"
+        self.target = self.backend.target
+        self.lock = threading.RLock()
+        self.notes = queue.SimpleQueue()
+        self.streams = []
+        self.unseen = set()
+        self.forked = False
+        self._default = None
+        self._current = ContextVar(f"stream of {self.name}")
+        return self
+
+    @property
+    def stream(self) -> Stream:
+        """The current stream of this device."""
+        chosen = self._current.get(None)
+        if chosen is not None:
+            return chosen
+        if self._default is None:
+            with self.lock:
+                self._default = self._default or Stream(self, "default stream")
+        return self._default
+
+    def new_stream(self) -> Stream:
+        """A stream that is ordered with the others only where operations conflict."""
+        return Stream(self)
+
+    @contextmanager
+    def using(self, chosen: Stream) -> Iterator[None]:
+        """Make a stream the current one of this device."""
+        token = self._current.set(chosen)
+        try:
+            yield
+        finally:
+            self._current.reset(token)
+
+    def new_record(self) -> FailureRecord:
+        """A failure record for one operation."""
+        with self.lock:
+            self.check_usable()
+            return self.backend.take_record()
+
+    def check_usable(self) -> None:
+        """Refuse work in a child process that shares its parent's CUDA context."""
+        if self.forked:
+            raise DriverError(
+                f"{self.name} was opened before this process was forked, and CUDA does not survive"
+                " a fork: start the process with the `spawn` method instead"
+            )
+
+    def restart(self) -> None:
+        """Go on in a forked child, if the device can."""
+        self.lock = threading.RLock()
+        self.notes = queue.SimpleQueue()
+        if not self.backend.survives_fork:
+            self.forked = True
+            return
+        for one in self.streams:
+            one.queue.restart()
+
+    def settle_notes(self) -> None:
+        """Do what finalisers have left to be done. The lock is held."""
+        while not self.notes.empty():
+            self.notes.get_nowait().settle()
+
+    def synchronize(self) -> None:
+        """Wait for every stream of this device, and raise the first failure not told yet."""
+        for one in tuple(self.streams):
+            one.sync()
+        with self.lock:
+            self.settle_notes()
+
+    def __repr__(self) -> str:
+        return f"Device({self.name!r})"
+
+    def __reduce__(self) -> tuple[type[Device], tuple[str]]:
+        return (Device, (self.name,))
+
+
+_devices: dict[tuple[str, int], Device] = {}
+
+
+class _Opening:
+    """The lock under which devices are opened; a forked child needs a new one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+    reset = __init__
+
+
+_opening = _Opening()
+_chosen: ContextVar[Device | None] = ContextVar("device", default=None)
+_default: list[Device] = []
+
+
+def _parse(name: str) -> tuple[str, int]:
+    kind, colon, ordinal = name.partition(":")
+    if colon and not (ordinal.isascii() and ordinal.isdecimal()):
+        raise LaunchError(f"{name!r} is no device: say 'cpu', 'cuda' or one by number, 'cuda:1'")
+    return kind, int(ordinal or 0)
+
+
+def current_device() -> Device:
+    """Where new tensors are made: the innermost `with tw.device(…)`, else the default device."""
+    chosen = _chosen.get()
+    if chosen is not None:
+        return chosen
+    with _opening.lock:
+        if not _default:
+            _default.append(_find_default())
+        return _default[0]
+
+
+def _find_default() -> Device:
+    reason = load_backend("cuda").missing()
+    if reason is None:
+        return Device("cuda:0")
+    _log.warning("tilewright: %s; tensors are made on the CPU", reason)
+    return Device("cpu")
+
+
+@contextmanager
+def device(chosen: Device | str) -> Iterator[Device]:
+    """Make new tensors on a device: `with tw.device("cuda:1"): …`."""
+    target = Device(chosen) if isinstance(chosen, str) else chosen
+    token = _chosen.set(target)
+    try:
+        yield target
+    finally:
+        _chosen.reset(token)
+
+
+def open_devices() -> tuple[Device, ...]:
+    """Every device that this process has used."""
+    return tuple(_devices.values())
+
+
+def start_child() -> None:
+    """Make every lock and worker again in a forked child: nobody is left to release a held one."""
+    _opening.reset()
+    for one in open_devices():
+        one.restart()
+
+
+def synchronize() -> None:
+    """Wait for everything submitted so far, on every device."""
+    for one in open_devices():
+        one.synchronize()

@@ -1,0 +1,106 @@
+"""How a submitted operation ended, and who has been told.
+
+An `Outcome` exists for an operation that can fail while it runs, or that read what such an
+operation wrote; all others leave no trace. It is *settled* once its fence has passed. An operation
+that read from a failed one counts as failed by the same exception; the *root* is the operation
+whose own work failed. All of this happens under the device's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NoReturn
+
+from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.runtime.stream import Stream
+
+__all__ = ["Outcome", "report_unseen"]
+
+Check = Callable[[], BaseException | None]
+
+
+class Outcome:
+    """The end of one operation, known or not yet."""
+
+    __slots__ = ("_check", "causes", "count", "error", "root", "settled", "stream")
+
+    def __init__(
+        self, stream: Stream, count: int, check: Check | None, causes: Iterable[Outcome]
+    ) -> None:
+        self.stream = stream
+        self.count = count
+        self.error: BaseException | None = None
+        self.root = self
+        self.settled = False
+        self._check = check
+        self.causes = tuple(causes)
+
+    @classmethod
+    def refused(cls, stream: Stream, count: int, error: BaseException) -> Outcome:
+        """The end of an operation whose submission itself raised, which its caller has seen."""
+        outcome = cls(stream, count, None, ())
+        outcome.settled = True
+        outcome.error = error
+        return outcome
+
+    def settle(self) -> None:
+        """Look how it ended. Its fence has passed, so those of its causes have too."""
+        # A chain of dependent operations is as long as the user's loop: no recursion.
+        stack = [self]
+        while stack:
+            top = stack[-1]
+            waiting = [cause for cause in top.causes if not cause.settled]
+            stack.extend(waiting)
+            if not waiting:
+                stack.pop().conclude()
+
+    def conclude(self) -> None:
+        """Look how it ended, when all causes are settled."""
+        if self.settled:
+            return
+        self.settled = True
+        own = self.stream.queue.take_error(self.count)
+        if self._check is not None:
+            own = own or self._check()
+        failed = next((cause for cause in self.causes if cause.error is not None), None)
+        self.causes, self._check = (), None
+        if failed is not None:
+            self.error, self.root = failed.error, failed.root
+        elif own is not None:
+            self.error = _without_frames(own)
+            self.stream.device.unseen.add(self)
+        if self.error is not None:
+            self.stream.failed.append(self)
+
+    def surface(self) -> NoReturn:
+        """Raise the failure to somebody who asked."""
+        assert self.error is not None, "only a failed outcome can surface"
+        self.root.stream.device.unseen.discard(self.root)
+        raise self.error.with_traceback(None)
+
+
+def _without_frames(error: BaseException) -> BaseException:
+    # A kernel's failure says itself where it happened; for a bug of ours the traceback is the clue.
+    return error.with_traceback(None) if isinstance(error, TilewrightError) else error
+
+
+class _Unseen:
+    """Hands an exception to `sys.unraisablehook` the only portable way: by failing a finaliser."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __del__(self) -> None:
+        raise self._error
+
+    def __repr__(self) -> str:
+        return "<an operation whose failure nobody saw>"
+
+
+def report_unseen(outcomes: Iterable[Outcome]) -> None:
+    """Give failures that nobody observed to `sys.unraisablehook`."""
+    for outcome in outcomes:
+        if outcome.error is not None:
+            _Unseen(outcome.error)

@@ -1,0 +1,41 @@
+"""The two moments a process can surprise us: it forks, and it ends.
+
+After a fork the child has none of our threads: the CPU device starts its workers anew, CUDA work is
+refused. At the end we wait for the streams and report failures that nobody saw.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+
+from tilewright.errors import DriverError
+from tilewright.runtime.device import Device, open_devices, start_child
+from tilewright.runtime.failures import report_unseen
+
+__all__ = ["guard_process"]
+
+
+def guard_process() -> None:
+    """Be told when this process forks or ends."""
+    atexit.register(_finish)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=start_child)
+
+
+def _finish() -> None:
+    for one in open_devices():
+        if not one.forked:
+            _finish_device(one)
+
+
+def _finish_device(device: Device) -> None:
+    try:
+        for stream in device.streams:
+            stream.queue.end_holds()
+            stream.wait(stream.issued)
+    except DriverError:
+        return  # the context is lost, and whoever used it last has been told
+    with device.lock:
+        report_unseen(device.unseen)
+        device.unseen.clear()

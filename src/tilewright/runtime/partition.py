@@ -1,0 +1,125 @@
+"""Partitions: a tensor cut into tiles, so that each block of a kernel owns one piece.
+
+A partition checks its tile when it is made and says how many tiles there are. It holds nothing and
+launches nothing: a kernel called with it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from operator import index as as_index
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.device import Device
+from tilewright.runtime.indexing import MAX_EXTENT
+
+if TYPE_CHECKING:
+    from tilewright.runtime.tensor import Tensor
+
+__all__ = ["Partition", "PersistentPartition"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partition:
+    """A tensor cut into tiles of one shape; None in the tile leaves an axis whole."""
+
+    tensor: Tensor
+    tile: tuple[int | None, ...]
+
+    def __post_init__(self) -> None:
+        shape = self.tensor.shape
+        if len(self.tile) != len(shape):
+            raise LaunchError(
+                f"partition{self.tile} has {len(self.tile)} extents for a tensor of rank"
+                f" {len(shape)}, shape {shape}: give one for each axis, None for a whole axis"
+            )
+        tile = tuple(_check_extent(axis, entry) for axis, entry in enumerate(self.tile))
+        object.__setattr__(self, "tile", tile)
+        for axis, (extent, entry) in enumerate(zip(shape, tile, strict=True)):
+            if entry is not None and -(-extent // entry) * entry > MAX_EXTENT:
+                raise LaunchError(
+                    f"axis {axis} has {extent} elements, which rounded up to tiles of {entry} is"
+                    f" over {MAX_EXTENT}: use a smaller tile"
+                )
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tiles along each axis."""
+        pairs = zip(self.tensor.shape, self.tile, strict=True)
+        return tuple(1 if tile is None else -(-extent // tile) for extent, tile in pairs)
+
+    @property
+    def device(self) -> Device:
+        """Where the tensor lives."""
+        return self.tensor.device
+
+    def persistent(
+        self, blocks: int | None = None, group: int | tuple[int, ...] = 1
+    ) -> PersistentPartition:
+        """Walk the tiles with at most `blocks` blocks (default: what fits the device at once).
+
+        `group` is the shape of the super-tiles that are finished one after the other, (8, 1) say,
+        so that neighbouring blocks share what they read.
+        """
+        return PersistentPartition(self, blocks, self._check_group(group))
+
+    def _check_group(self, group: Any) -> tuple[int, ...]:
+        rank = len(self.tile)
+        entries = group if isinstance(group, tuple) else (group,) * rank
+        if len(entries) != rank:
+            raise LaunchError(f"group={group} has {len(entries)} extents for a partition of {rank}")
+        return tuple(_check_positive("group", entry) for entry in entries)
+
+    def __repr__(self) -> str:
+        return f"<{self.tensor!r} in tiles of {self.tile}: grid {self.grid}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PersistentPartition:
+    """A partition whose tiles are walked by fewer blocks than there are tiles."""
+
+    partition: Partition
+    max_blocks: int | None
+    group: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.max_blocks is not None:
+            object.__setattr__(self, "max_blocks", _check_positive("blocks", self.max_blocks))
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor that is cut."""
+        return self.partition.tensor
+
+    @property
+    def tile(self) -> tuple[int | None, ...]:
+        """Shape of a tile."""
+        return self.partition.tile
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tiles along each axis."""
+        return self.partition.grid
+
+    def blocks(self, fitting: int) -> int:
+        """Blocks to launch where `fitting` run at once: never more than there are tiles."""
+        return min(prod(self.grid), fitting if self.max_blocks is None else self.max_blocks)
+
+    def __repr__(self) -> str:
+        return f"<{self.partition!r}, persistent, group {self.group}>"
+
+
+def _check_extent(axis: int, entry: Any) -> int | None:
+    return None if entry is None else _check_positive(f"axis {axis} of the tile", entry)
+
+
+def _check_positive(what: str, value: Any) -> int:
+    try:
+        checked = as_index(value)
+    except TypeError:
+        checked = 0
+    if checked <= 0 or isinstance(value, bool):
+        raise LaunchError(f"{what} must be a positive integer, not {value!r}")
+    return checked

@@ -1,0 +1,52 @@
+"""Where in the user's source something was built, remembered without keeping a frame alive.
+
+A site is a code object and an instruction; the line is looked up only when somebody asks. Frames
+of this package are skipped, so a message names the user's call. Not for kernel source: that is
+`tilewright.source`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+
+__all__ = ["Site", "user_site"]
+
+_OURS = str(Path(__file__).resolve().parents[1]) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One instruction of one code object."""
+
+    code: CodeType
+    instruction: int
+
+    @property
+    def path(self) -> str:
+        """The file, relative to the working directory where that is shorter to read."""
+        name = self.code.co_filename
+        return name.removeprefix(f"{Path.cwd()}{os.sep}")
+
+    @property
+    def line(self) -> int:
+        """The line in that file."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.instruction < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+def user_site() -> Site:
+    """The innermost call outside this package, or the outermost frame if all are inside."""
+    frame = inspect.currentframe()
+    assert frame is not None, "CPython always has a frame"
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return Site(frame.f_code, frame.f_lasti)

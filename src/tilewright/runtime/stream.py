@@ -1,0 +1,138 @@
+"""Streams: operations in order, counted, so that `(stream, count)` is a fence.
+
+A stream counts what is submitted to it and remembers how far it has waited for others, so a wait
+is inserted only when it orders something new; no event is recorded per operation. What really
+queues and runs work is the backend's `Queue`. Counting and waiting-for happen under the device's
+lock; `sync` and `wait` block without it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tilewright.runtime.backend import Hold, Queue
+from tilewright.runtime.failures import Check, Outcome
+
+if TYPE_CHECKING:
+    from tilewright.runtime.device import Device
+
+__all__ = ["Stream", "stream"]
+
+_POLL_FROM = 64  # unsettled entries from which a submission asks the device how far it is
+_REMEMBERED_FAILURES = 64
+
+
+class Stream:
+    """A queue of operations on one device; plain calls use the current one."""
+
+    __slots__ = (
+        "__weakref__",
+        "_kept",
+        "_unsettled",
+        "device",
+        "failed",
+        "issued",
+        "label",
+        "queue",
+        "waited",
+    )
+
+    def __init__(self, device: Device, label: str | None = None) -> None:
+        self.device = device
+        self.issued = 0
+        self.waited: dict[Stream, int] = {}
+        self.failed: deque[Outcome] = deque(maxlen=_REMEMBERED_FAILURES)
+        self._unsettled: deque[Outcome] = deque()
+        self._kept: deque[tuple[int, object]] = deque()
+        with device.lock:
+            device.check_usable()
+            self.label = label or f"stream {len(device.streams)}"
+            self.queue: Queue[Any] = device.backend.new_queue(f"{device.name} {self.label}")
+            device.streams.append(self)
+
+    # Under the device's lock.
+
+    def advance(self) -> int:
+        """End an operation here and give its count."""
+        self.issued += 1
+        self.queue.mark(self.issued)
+        return self.issued
+
+    def wait_for(self, other: Stream, count: int) -> None:
+        """Order everything submitted from now on after operation `count` of another stream."""
+        if other is self or self.waited.get(other, 0) >= count or other.has_passed(count):
+            return
+        covered = self.queue.order_after(other.queue, count)
+        self.waited[other] = covered
+        if covered == other.issued:
+            # All of it comes before us, and so does whatever it has waited for.
+            for third, reached in other.waited.items():
+                if third is not self and self.waited.get(third, 0) < reached:
+                    self.waited[third] = reached
+
+    def keep(self, thing: object) -> None:
+        """Keep something alive until the operation that is being submitted has completed."""
+        self._kept.append((self.issued + 1, thing))
+
+    def watch(self, count: int, check: Check | None, causes: Iterable[Outcome]) -> Outcome | None:
+        """Remember an operation that can fail; None if there is nothing to remember."""
+        causes = tuple(causes)
+        if check is None and not causes and not self.queue.may_raise:
+            return None
+        outcome = Outcome(self, count, check, causes)
+        self._unsettled.append(outcome)
+        return outcome
+
+    def settle(self, *, ask: bool = True) -> None:
+        """Look at what has completed; `ask=False` uses only what is known already."""
+        if not self._unsettled and not self._kept:
+            return
+        crowded = len(self._unsettled) + len(self._kept) >= _POLL_FROM
+        done = self.queue.completed() if ask or crowded else self.queue.known
+        while self._kept and self._kept[0][0] <= done:
+            self._kept.popleft()
+        while self._unsettled and self._unsettled[0].count <= done:
+            self._unsettled.popleft().settle()
+
+    # For everybody.
+
+    def has_passed(self, count: int) -> bool:
+        """Whether operation `count` has completed; never blocks."""
+        return count <= self.queue.known or count <= self.queue.completed()
+
+    def wait(self, count: int) -> None:
+        """Block until operation `count` has completed, whether or not it failed."""
+        if count > self.queue.known:
+            self.device.check_usable()
+            self.queue.wait(count)
+        with self.device.lock:
+            self.settle()
+
+    def sync(self) -> None:
+        """Block until everything submitted so far has completed; raise a failure not told yet."""
+        self.wait(self.issued)
+        with self.device.lock:
+            if self.failed:
+                first = self.failed[0]
+                rest = [outcome for outcome in self.failed if outcome.root is not first.root]
+                self.failed.clear()
+                self.failed.extend(rest)
+                first.surface()
+
+    def hold(self) -> Hold:
+        """Stop the stream before whatever is submitted next, until released. For tests."""
+        with self.device.lock:
+            return self.queue.hold()
+
+    def __repr__(self) -> str:
+        return f"<{self.label} of {self.device.name}, {self.issued} operations submitted>"
+
+
+@contextmanager
+def stream(chosen: Stream) -> Iterator[Stream]:
+    """Use a stream for plain calls on its device: `with tw.stream(s): …`."""
+    with chosen.device.using(chosen):
+        yield chosen

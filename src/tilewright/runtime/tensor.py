@@ -1,0 +1,184 @@
+"""Tensors: host handles on device memory.
+
+A handle has a dtype, a shape and strides in elements, and holds nothing: borrows and fences are the
+storage's. Slices and reshapes are handles on the same storage. Nothing here computes; what a tensor
+can do beyond copies of contiguous bytes is a library kernel.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.dtypes import DType, numpy_dtype
+from tilewright.errors import LaunchError, MovedError
+from tilewright.runtime.device import Device
+from tilewright.runtime.indexing import Layout
+from tilewright.runtime.partition import Partition
+from tilewright.runtime.regions import Region
+from tilewright.runtime.sites import Site, user_site
+from tilewright.runtime.storage import Storage
+from tilewright.runtime.transfers import download
+
+__all__ = ["Tensor", "move"]
+
+_serials = itertools.count(1)
+
+
+class Tensor:
+    """A handle on device memory. Made by `tw.zeros`, `tw.from_numpy` and the like."""
+
+    __slots__ = (
+        "__weakref__",
+        "_moved",
+        "dtype",
+        "layout",
+        "region",
+        "serial",
+        "shape",
+        "storage",
+        "strides",
+    )
+
+    def __init__(self, storage: Storage, dtype: type[DType], layout: Layout) -> None:
+        self.storage = storage
+        self.dtype = dtype
+        self.serial = next(_serials)  # never reused: prepared launches are found by it
+        self.shape: tuple[int, ...] = layout.shape
+        self.strides: tuple[int, ...] = layout.strides
+        self.region: Region = layout.region(numpy_dtype(dtype).itemsize)
+        self.layout = layout
+        self._moved: Site | None = None
+
+    @property
+    def device(self) -> Device:
+        """Where it lives."""
+        return self.storage.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.layout.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return numpy_dtype(self.dtype).itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def offset(self) -> int:
+        """Elements of the storage before the first."""
+        return self.layout.offset
+
+    @property
+    def address(self) -> int:
+        """Where the first element lies; known from the first submission on."""
+        return self.storage.address + self.layout.offset * self.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one behind the other in row-major order."""
+        return self.layout.is_contiguous
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy on the host, after whoever writes the tensor; raises what that raised."""
+        data = download(self, "numpy()")
+        itemsize = self.itemsize
+        strides = tuple(stride * itemsize for stride in self.strides)
+        start = self.offset * itemsize - self.region.low
+        kind = numpy_dtype(self.dtype)
+        if not self.size:
+            return np.empty(self.shape, kind)
+        # Contiguous already, the buffer is the copy; a strided view is packed.
+        return np.ascontiguousarray(np.ndarray(self.shape, kind, data, start, strides)).reshape(
+            self.shape
+        )
+
+    def wait(self) -> Tensor:
+        """Block until every submitted writer has completed; raises what one of them raised."""
+        with self.device.lock:
+            uses = tuple(self.storage.writers(self.region))
+        for use in uses:
+            use.stream.wait(use.count)
+        with self.device.lock:
+            self.storage.doubts(self.region)
+        return self
+
+    def partition(self, *tile: int | None) -> Partition:
+        """Cut into tiles, for an output of a kernel. None leaves an axis whole."""
+        return Partition(self, tile)
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> Tensor:
+        """Another handle on the same elements; one extent may be -1."""
+        flat = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        return Tensor(self.storage, self.dtype, self.layout.reshape(flat))
+
+    def hand_over(self) -> Tensor:
+        """A new handle; this one is refused from now on. What `tw.move` calls."""
+        moved = Tensor(self.storage, self.dtype, self.layout)
+        self._moved = user_site()
+        self.__class__ = _MovedTensor  # a swap, so that the check costs nothing on the way
+        return moved
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """A view of a part: slices of step one, and integers, which drop their axis."""
+        return Tensor(self.storage, self.dtype, self.layout.select(index))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor of rank 0 has no length")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        raise TypeError("a tensor has no truth value: look at its contents with `.numpy()`")
+
+    def __array__(self, *_: Any, **__: Any) -> npt.NDArray[Any]:
+        raise TypeError("a tensor does not turn into an array by itself: say `.numpy()`")
+
+    def __copy__(self) -> Tensor:
+        raise TypeError("a handle is not copied: slice it for a view, `.numpy()` for its contents")
+
+    def __deepcopy__(self, _: object) -> Tensor:
+        return self.__copy__()
+
+    def __repr__(self) -> str:
+        extents = ", ".join(map(str, self.shape))
+        lazy = ", no bytes yet" if self.storage.is_lazy else ""
+        return f"<tensor {self.dtype.label}[{extents}] on {self.device.name}{lazy}>"
+
+
+class _MovedTensor(Tensor):
+    """What a handle becomes when its tensor is moved away: every use says so."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("__class__", "__repr__", "__del__"):
+            return object.__getattribute__(self, name)
+        raise MovedError(
+            f"this tensor was moved away at {object.__getattribute__(self, '_moved')}:"
+            " use the handle that `tw.move` gave there"
+        )
+
+    def __repr__(self) -> str:
+        return f"<tensor moved away at {object.__getattribute__(self, '_moved')}>"
+
+
+def move(tensor: Tensor) -> Tensor:
+    """Hand a tensor over: the new handle works, and any later use of the old one is refused."""
+    if not isinstance(tensor, Tensor):
+        raise LaunchError(f"tw.move takes a tensor, not {type(tensor).__name__}")
+    return tensor.hand_over()

@@ -1,0 +1,74 @@
+"""Filling, uploading and downloading contiguous bytes.
+
+`runtime` does no more than this with contents; everything else a tensor can do is a kernel. Host
+buffers are kept by the stream until the copy has completed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.runtime.access import Access, Handle, Mode
+from tilewright.runtime.backend import Bytes
+from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.storage import Storage
+from tilewright.runtime.stream import Stream
+
+__all__ = ["Fill", "Upload", "download"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Initialiser: one element everywhere."""
+
+    pattern: bytes
+
+    def __call__(self, storage: Storage, stream: Stream) -> None:
+        """Put the fill on the stream."""
+        repeats = storage.nbytes // len(self.pattern)
+        if repeats:
+            stream.queue.fill(storage.allocation, self.pattern, repeats)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Initialiser: bytes that were copied when the tensor was made."""
+
+    source: Bytes
+
+    def __call__(self, storage: Storage, stream: Stream) -> None:
+        """Put the copy on the stream."""
+        if storage.nbytes:
+            stream.keep(self.source)
+            stream.queue.upload(storage.allocation, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Download:
+    storage: Storage
+    offset: int
+    target: Bytes
+
+    def enqueue(self, stream: Stream) -> None:
+        if self.target.size:
+            stream.keep(self.target)
+            stream.queue.download(self.storage.allocation, self.offset, self.target)
+
+
+def download(tensor: Handle, label: str) -> Bytes:
+    """The bytes of a tensor's region, after waiting for whoever writes them."""
+    storage, region = tensor.storage, tensor.region
+    target = np.empty(region.high - region.low, dtype=np.uint8)
+    work = _Download(storage, region.low, target)
+    operation = DeviceOp(label, storage.device, (Access(tensor, Mode.READ),), work, target)
+    return operation.submit(_nearest_stream(tensor)).sync()
+
+
+def _nearest_stream(tensor: Handle) -> Stream:
+    """The stream of the last writer, where no wait is needed; the current one if there are more."""
+    storage = tensor.storage
+    with storage.device.lock:
+        streams = {use.stream for use in storage.writers(tensor.region)}
+    return streams.pop() if len(streams) == 1 else storage.device.stream
