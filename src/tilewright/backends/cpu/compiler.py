@@ -1,0 +1,98 @@
+"""Compiles a function of pure Tile IR into one Python function, with `exec`.
+
+The source has two parts: the outer function does what is alike in all blocks and gives the inner
+one, which runs one block. Straight NumPy code, values in local variables: nothing is dispatched
+while a kernel runs. Internal ops must be gone (`passes`); the IR must be valid (the verifier).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.backends.cpu.emitter import Emitter, is_plain, tile_dtype, tile_element
+from tilewright.backends.cpu.faults import Site
+from tilewright.backends.cpu.planning import plan
+from tilewright.backends.cpu.rules import RULES
+from tilewright.backends.cpu.rules.control import BLOCK, GRID
+from tilewright.backends.cpu.rules.memory import LOCK, SPACE
+from tilewright.dtypes import Element
+from tilewright.errors import InternalError
+from tilewright.ir.function import Function
+from tilewright.ir.op import Value
+from tilewright.ir.types import TileType
+
+__all__ = ["Program", "RunBlock", "translate"]
+
+RunBlock = Callable[[int, int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The compiled text of a function: `enter` does the uniform part and gives the block's."""
+
+    name: str
+    source: str
+    sites: tuple[Site, ...]
+    parameters: tuple[Value, ...]
+    largest_tile: int  # elements
+    enter: Callable[..., RunBlock]
+
+    def convert(self, arguments: Sequence[float]) -> list[Any]:
+        """Arguments as the program holds scalars."""
+        if len(arguments) != len(self.parameters):
+            raise InternalError(
+                f"{self.name} takes {len(self.parameters)} arguments, got {len(arguments)}"
+            )
+        return [_converted(to, given) for to, given in zip(self.parameters, arguments, strict=True)]
+
+
+def _converted(parameter: Value, argument: float) -> Any:
+    if not is_plain(parameter):
+        return tile_dtype(parameter).type(argument)
+    element = tile_element(parameter)
+    if not isinstance(element, Element):
+        return int(argument)
+    if element is Element.I1:
+        return bool(argument)
+    half = 1 << element.bits - 1
+    return (int(argument) + half) % (2 * half) - half
+
+
+def translate(function: Function) -> Program:
+    """Write a function as Python and compile it."""
+    for op in function.walk():
+        if type(op) not in RULES:
+            raise InternalError(f"{op.mnemonic} is no op of Tile IR, or the CPU has no rule for it")
+    emitter = Emitter(RULES, plan(function))
+    names = []
+    for parameter in function.params:
+        names.append(emitter.fresh())
+        emitter.bind(parameter, names[-1])
+    emitter.write(function.body)
+    source = _source(emitter, names)
+    namespace = dict(emitter.namespace)
+    exec(compile(source, f"<cpu kernel {function.name}>", "exec"), namespace)
+    return Program(
+        name=function.name,
+        source=source,
+        sites=tuple(emitter.sites),
+        parameters=function.params,
+        largest_tile=_largest_tile(function),
+        enter=namespace["enter"],
+    )
+
+
+def _source(emitter: Emitter, names: list[str]) -> str:
+    lines = [f"def enter({', '.join([SPACE, LOCK, *GRID, *names])}):"]
+    lines += [f"    {line}" for line in emitter.uniform_lines]
+    lines += [f"    def block({', '.join(BLOCK)}):"]
+    lines += [f"        {line}" for line in emitter.block_lines]
+    lines += ["    return block", ""]
+    return "\n".join(lines)
+
+
+def _largest_tile(function: Function) -> int:
+    tiles = (value.type for op in function.walk() for value in op.results)
+    return max((tile.size for tile in tiles if isinstance(tile, TileType)), default=1)

@@ -1,0 +1,241 @@
+"""Writes the Python source of one kernel, and knows how each value of the IR is held in it.
+
+An IR value becomes a local variable. How it is held is known when the source is written:
+
+- a rank-0 integer, truth value or pointer is a Python int (bool), in the signed range of its width;
+- every other tile is a NumPy array, or a NumPy scalar where all elements are alike. An array may
+  have extent one, or be a scalar, where the tile is broadcast: `Held.shape` says what it has;
+- views are the objects of `memory`; tokens are nothing at all, since a block runs in program order.
+
+Arrays are never changed once they are bound, so a value may be an alias of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.cpu.faults import Site
+from tilewright.dtypes import Element
+from tilewright.ir.op import Block, Op, Value
+from tilewright.ir.types import PtrType, TileType, TokenType
+
+__all__ = [
+    "Emitter",
+    "Held",
+    "Plan",
+    "Rules",
+    "Shape",
+    "is_held",
+    "is_integral",
+    "is_plain",
+    "limits",
+    "tile_dtype",
+    "tile_element",
+    "tile_shape",
+]
+
+Shape = tuple[int, ...]
+Rules = Mapping[type[Op], Callable[["Emitter", Any], None]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was decided about a function before its source is written."""
+
+    hoisted: Set[Op] = frozenset()  # ops alike in all blocks, done once
+    borrowed: Set[Op] = frozenset()  # loads whose tile may stay a window on memory
+    read: Set[Value] = frozenset()  # values that something reads
+
+
+@dataclass(frozen=True)
+class Held:
+    """How one value is held: the text that names it, and what is known about it."""
+
+    text: str
+    plain: bool  # a Python int
+    shape: Shape | None  # of the array; None inside a vectorised region body
+    constant: Any = None  # the number in every element, where it is known
+
+
+class Emitter:
+    """Source text in two parts: what is alike in all blocks, and what each block does."""
+
+    def __init__(self, rules: Rules, plan: Plan) -> None:
+        self.plan = plan
+        self._rules = rules
+        self.uniform_lines: list[str] = []
+        self.block_lines: list[str] = []
+        self.namespace: dict[str, Any] = {}
+        self.sites: list[Site] = []
+        self.held: dict[Value, Held] = {}
+        self.targets: dict[type[Op], Sequence[Value]] = {}  # what a terminator assigns
+        self._lines = self.block_lines
+        self._depth = 0
+        self._count = 0
+
+    def write(self, block: Block) -> None:
+        """Append what the ops of a block do."""
+        for op in block.ops:
+            if op in self.plan.hoisted:
+                with self._uniform_part():
+                    self._rules[type(op)](self, op)
+            else:
+                self._rules[type(op)](self, op)
+
+    @contextmanager
+    def target(self, terminator: type[Op], values: Sequence[Value]) -> Iterator[None]:
+        """Inside, terminators of this kind assign these values."""
+        outer = self.targets.get(terminator, ())
+        self.targets[terminator] = values
+        yield
+        self.targets[terminator] = outer
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def emit(self, line: str) -> None:
+        """Append one line."""
+        self._lines.append("    " * self._depth + line)
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        """One level deeper; never empty."""
+        self._depth += 1
+        before = len(self._lines)
+        yield
+        if len(self._lines) == before:
+            self.emit("pass")
+        self._depth -= 1
+
+    @contextmanager
+    def _uniform_part(self) -> Iterator[None]:
+        lines, depth = self._lines, self._depth
+        self._lines, self._depth = self.uniform_lines, 0
+        try:
+            yield
+        finally:
+            self._lines, self._depth = lines, depth
+
+    def fresh(self) -> str:
+        """A variable that nothing else uses."""
+        self._count += 1
+        return f"v{self._count}"
+
+    def constant(self, value: Any) -> str:
+        """A name for an object that is made now and never changes."""
+        self._count += 1
+        name = f"k{self._count}"
+        self.namespace[name] = value
+        return name
+
+    def function(self, function: Callable[..., Any]) -> str:
+        """A name for a function that the source calls."""
+        name = f"{function.__name__}_{function.__module__.rpartition('.')[2] or 'numpy'}"
+        assert self.namespace.setdefault(name, function) is function, f"two functions are {name}"
+        return name
+
+    def call(self, function: Callable[..., Any], *arguments: str | int | bool) -> str:
+        """The text of a call."""
+        return f"{self.function(function)}({', '.join(map(str, arguments))})"
+
+    def site(self, op: Op) -> int:
+        """A number by which an op reports."""
+        self.sites.append(Site(op.mnemonic, op.loc))
+        return len(self.sites) - 1
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def define(self, value: Value, expression: str, shape: Shape | None = ()) -> None:
+        """Bind a value to what an expression gives; `shape` is that of an array."""
+        name = self.fresh()
+        self.emit(f"{name} = {expression}")
+        self.bind(value, name, shape)
+
+    def bind(self, value: Value, text: str, shape: Shape | None = (), constant: Any = None) -> None:
+        """Say that a value is already held under a name."""
+        plain = shape == () and is_plain(value)
+        self.held[value] = Held(text, plain, shape, constant)
+
+    def alias(self, value: Value, source: Value) -> None:
+        """Say that a value is held as another is."""
+        self.held[value] = self.held[source]
+
+    def plain(self, value: Value) -> str:
+        """A rank-0 integer, as the text of a Python int."""
+        held = self.held[value]
+        assert held.plain, f"{value} is not a scalar here"
+        return held.text
+
+    def array(self, value: Value) -> str:
+        """A tile as NumPy operand: a Python int gets its dtype."""
+        held = self.held[value]
+        if not held.plain:
+            return held.text
+        dtype = tile_dtype(value)
+        if held.constant is not None:
+            return self.constant(dtype.type(held.constant))
+        return f"{self.function(dtype.type)}({held.text})"
+
+    def full(self, value: Value) -> str:
+        """A tile as an array that really has the tile's shape."""
+        held, shape = self.held[value], tile_shape(value)
+        if held.shape == shape and not held.plain:
+            return held.text
+        if held.constant is not None:
+            everywhere = np.full(shape, held.constant, tile_dtype(value))
+            everywhere.flags.writeable = False
+            return self.constant(everywhere)
+        return self.call(np.broadcast_to, self.array(value), repr(shape))
+
+    def shapes(self, values: Sequence[Value]) -> Shape | None:
+        """The shape of an array computed element by element from others."""
+        found: list[Shape] = []
+        for value in values:
+            shape = self.held[value].shape
+            if shape is None:
+                return None
+            found.append(shape)
+        return np.broadcast_shapes(*found)
+
+
+def tile_shape(value: Value) -> Shape:
+    """The shape of a tile."""
+    assert isinstance(value.type, TileType)
+    return value.type.shape
+
+
+def tile_element(value: Value) -> Element | PtrType:
+    """The element of a tile."""
+    assert isinstance(value.type, TileType)
+    return value.type.element
+
+
+def tile_dtype(value: Value) -> np.dtype[Any]:
+    """The NumPy type of a tile; pointers are their addresses."""
+    element = tile_element(value)
+    return np.dtype(np.int64) if isinstance(element, PtrType) else element.numpy
+
+
+def is_integral(value: Value) -> bool:
+    """Whether a tile holds integers, truth values or pointers."""
+    element = tile_element(value)
+    return isinstance(element, PtrType) or element.is_integer
+
+
+def is_plain(value: Value) -> bool:
+    """Whether a value is a scalar that is held as a Python int."""
+    return isinstance(value.type, TileType) and not value.type.shape and is_integral(value)
+
+
+def is_held(value: Value) -> bool:
+    """Whether a value exists at run time at all."""
+    return not isinstance(value.type, TokenType)
+
+
+def limits(bits: int, signed: bool) -> tuple[int, int]:
+    """The least and the greatest integer of a width."""
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)

@@ -1,0 +1,139 @@
+"""Runs compiled kernels over a grid of blocks, on one thread or several.
+
+`compile_function` is the CPU backend's only entry for the layers above. A kernel holds no state:
+the same one may run in several threads at once. The first failure stops the run; of those seen the
+one with the lowest block is raised.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from math import prod
+
+import numpy as np
+
+from tilewright.backends.cpu.compiler import Program, RunBlock, translate
+from tilewright.backends.cpu.faults import Fault
+from tilewright.backends.cpu.memory import AddressSpace, Memory
+from tilewright.ir.function import Function
+
+__all__ = ["CpuKernel", "compile_function"]
+
+Grid = tuple[int, int, int]
+
+# Below this many elements NumPy holds the interpreter for most of an operation: threads only wait.
+_ELEMENTS_WORTH_A_THREAD = 1 << 15
+
+
+def compile_function(function: Function) -> CpuKernel:
+    """Compile a function of pure Tile IR; done once, run often."""
+    return CpuKernel(translate(function))
+
+
+class CpuKernel:
+    """One function, ready to run."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self._program.name
+
+    @property
+    def source(self) -> str:
+        """The Python text that runs."""
+        return self._program.source
+
+    def run(
+        self,
+        grid: Grid,
+        arguments: Sequence[float],
+        memories: Sequence[Memory],
+        *,
+        threads: int | None = None,
+    ) -> None:
+        """Run every block of a grid; returns when all are done.
+
+        `arguments` are the parameters in order, a pointer as its address. Only `memories` are
+        touched. `threads` is chosen by the kernel's tiles unless given; outputs are the same.
+        """
+        blocks = prod(grid)
+        if blocks == 0:
+            return
+        workers = min(blocks, threads or self._worthwhile_threads())
+        work = _Work(self._program, grid, blocks, chunk=max(1, blocks // (workers * 8)))
+        with np.errstate(all="ignore"):
+            work.enter(AddressSpace(memories), self._program.convert(arguments))
+        others = [threading.Thread(target=work.take_part) for _ in range(workers - 1)]
+        for thread in others:
+            thread.start()
+        work.take_part()
+        for thread in others:
+            thread.join()
+        work.raise_failure()
+
+    def _worthwhile_threads(self) -> int:
+        large = self._program.largest_tile >= _ELEMENTS_WORTH_A_THREAD
+        return len(os.sched_getaffinity(0)) if large else 1
+
+
+@dataclass(eq=False)
+class _Work:
+    """The blocks of one run, handed out in chunks to whoever takes part."""
+
+    program: Program
+    grid: Grid
+    blocks: int
+    chunk: int
+    failures: list[tuple[int, BaseException]] = field(default_factory=list)
+
+    def enter(self, space: AddressSpace, arguments: list[object]) -> None:
+        """Do the uniform part; what it reports counts as block 0's."""
+        self._chunks = count()  # `next` on it is atomic
+        try:
+            self._run: RunBlock = self.program.enter(
+                space, threading.Lock(), *self.grid, *arguments
+            )
+        except Fault as fault:
+            self.failures.append((0, fault))
+            self.raise_failure()
+
+    def take_part(self) -> None:
+        """Run chunks until none is left or a block has failed."""
+        with np.errstate(all="ignore"):
+            while not self.failures:
+                first = next(self._chunks) * self.chunk
+                if first >= self.blocks:
+                    return
+                self._run_chunk(first, min(first + self.chunk, self.blocks))
+
+    def _run_chunk(self, first: int, end: int) -> None:
+        columns, rows, _ = self.grid
+        run, number = self._run, first
+        try:
+            if columns == self.blocks:
+                for number in range(first, end):
+                    run(number, 0, 0)
+            else:
+                for number in range(first, end):
+                    run(number % columns, number // columns % rows, number // (columns * rows))
+        except Exception as failure:  # noqa: BLE001 - raised again by the thread that called
+            self.failures.append((number, failure))
+
+    def raise_failure(self) -> None:
+        """Raise the failure of the lowest block, if there is one."""
+        if not self.failures:
+            return
+        number, failure = min(self.failures, key=lambda found: found[0])
+        if isinstance(failure, Fault):
+            columns, rows, _ = self.grid
+            block = (number % columns, number // columns % rows, number // (columns * rows))
+            site = self.program.sites[failure.site]
+            raise failure.failure(self.program.name, site, block) from None
+        raise failure

@@ -1,0 +1,78 @@
+"""What a block reports when it stops: undefined behaviour, or an assertion that is false.
+
+Generated code and the functions it calls raise a `Fault` with the number of the op's *site*; the
+executor, which knows the block and the kernel, turns it into the exception that users see. Not for
+mistakes of our own: those are assertions and `InternalError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tilewright.errors import KernelAssertionError, KernelFailure, UndefinedBehaviourError
+from tilewright.source import Location
+
+__all__ = ["AssertionFault", "Fault", "Site", "first_true", "report", "report_element"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """One op that may report, as a reader of the kernel knows it."""
+
+    mnemonic: str
+    loc: Location | None
+
+
+class Fault(Exception):  # noqa: N818 - not an error yet: the executor makes one of it
+    """A block met what Tile IR leaves undefined, and stopped before doing it."""
+
+    def __init__(self, site: int, what: str) -> None:
+        super().__init__(what)
+        self.site = site
+        self.what = what
+
+    def failure(self, kernel: str, site: Site, block: tuple[int, int, int]) -> KernelFailure:
+        """The exception for users."""
+        return UndefinedBehaviourError(
+            f"undefined behaviour in kernel `{kernel}`, block {block}: "
+            f"{site.mnemonic} {self.what}{_place(site.loc)}"
+        )
+
+
+class AssertionFault(Fault):
+    """An `assert` was false."""
+
+    def failure(self, kernel: str, site: Site, block: tuple[int, int, int]) -> KernelFailure:
+        """The exception for users."""
+        return KernelAssertionError(
+            f"{self.what}\n  assertion failed in kernel `{kernel}`, block {block}{_place(site.loc)}"
+        )
+
+
+def report(site: int, what: str) -> NoReturn:
+    """Stop this block."""
+    raise Fault(site, what)
+
+
+def report_element(site: int, wrong: Any, what: str, *operands: Any) -> NoReturn:
+    """Stop this block for the first element that is wrong; `what` has a place for each operand."""
+    at = first_true(wrong)
+    shape = np.shape(wrong)
+    numbers = (np.broadcast_to(operand, shape)[at] for operand in operands)
+    where = f" at element {at}" if at else ""
+    raise Fault(site, what.format(*numbers) + where)
+
+
+def first_true(mask: Any) -> tuple[int, ...]:
+    """Indices of the first true element."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), np.shape(mask)))
+
+
+def _place(loc: Location | None) -> str:
+    if loc is None:
+        return ""
+    calls = "".join(f"\n  called at {span}" for span in loc.calls)
+    return f"\n  at {loc}{calls}"

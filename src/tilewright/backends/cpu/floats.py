@@ -1,0 +1,188 @@
+"""Float operations on NumPy arrays, where one NumPy function does not say it all.
+
+Each op rounds once, to the dtype of its result: NumPy and ml_dtypes compute f16 and bf16 in f32,
+which is wide enough that rounding again changes nothing for the four operations and the root. `fma`
+is exact before its one rounding for f16, bf16 and f32; for f64 it carries the error of both steps
+along, which is right but for rare last bits. Directed rounding is in `rounding`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.ir.attributes import Ordering, Predicate
+
+__all__ = [
+    "COMPARE",
+    "flushed",
+    "fused",
+    "greatest",
+    "greatest_or_nan",
+    "least",
+    "least_or_nan",
+    "nearest",
+    "odd",
+    "reciprocal_root",
+    "tf32",
+]
+
+Array = Any  # an array, or a NumPy scalar where all elements are alike
+
+_BF16 = np.dtype(ml_dtypes.bfloat16)
+_SMALLEST_NORMAL = np.float32(2.0**-126)
+
+
+# --- extrema ---------------------------------------------------------------------------------------
+
+
+def greatest(x: Array, y: Array) -> Array:
+    """The greater of two; a NaN loses, and -0 is less than +0."""
+    return _greatest_zero(np.fmax(x, y), x, y)
+
+
+def greatest_or_nan(x: Array, y: Array) -> Array:
+    """The greater of two; a NaN wins."""
+    return _greatest_zero(np.maximum(x, y), x, y)
+
+
+def least(x: Array, y: Array) -> Array:
+    """The lesser of two; a NaN loses, and -0 is less than +0."""
+    return _least_zero(np.fmin(x, y), x, y)
+
+
+def least_or_nan(x: Array, y: Array) -> Array:
+    """The lesser of two; a NaN wins."""
+    return _least_zero(np.minimum(x, y), x, y)
+
+
+def _greatest_zero(found: Array, x: Array, y: Array) -> Array:
+    # NumPy picks either of two zeros. Their sum is -0 only if both are.
+    return found if found.all() else np.where((x == 0) & (y == 0), x + y, found)
+
+
+def _least_zero(found: Array, x: Array, y: Array) -> Array:
+    return found if found.all() else np.where((x == 0) & (y == 0), -(-x + -y), found)
+
+
+# --- comparison ------------------------------------------------------------------------------------
+
+
+def _ordered_not_equal(x: Array, y: Array) -> Array:
+    return (x < y) | (x > y)
+
+
+def _or_unordered(compare: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def compared(x: Array, y: Array) -> Array:
+        return compare(x, y) | (x != x) | (y != y)
+
+    compared.__name__ = f"unordered_{compare.__name__}"
+    return compared
+
+
+_ORDERED: dict[Predicate, Callable[[Array, Array], Array]] = {
+    Predicate.EQUAL: np.equal,
+    Predicate.NOT_EQUAL: _ordered_not_equal,
+    Predicate.LESS_THAN: np.less,
+    Predicate.LESS_THAN_OR_EQUAL: np.less_equal,
+    Predicate.GREATER_THAN: np.greater,
+    Predicate.GREATER_THAN_OR_EQUAL: np.greater_equal,
+}
+COMPARE = {(Ordering.ORDERED, predicate): compare for predicate, compare in _ORDERED.items()} | {
+    (Ordering.UNORDERED, predicate): np.not_equal
+    if predicate is Predicate.NOT_EQUAL
+    else _or_unordered(compare)
+    for predicate, compare in _ORDERED.items()
+}
+
+# --- arithmetic ------------------------------------------------------------------------------------
+
+
+def flushed(x: Array) -> Array:
+    """Denormal f32 numbers as zeros of their sign."""
+    return np.where(np.abs(x) < _SMALLEST_NORMAL, np.copysign(np.float32(0), x), x)
+
+
+def reciprocal_root(x: Array) -> Array:
+    """One over the square root."""
+    return x.dtype.type(1) / np.sqrt(x)
+
+
+def fused(x: Array, y: Array, z: Array) -> Array:
+    """`x * y + z`, rounded once."""
+    if x.dtype == np.float64:
+        return _fused_f64(x, y, z)
+    product = x.astype(np.float64) * y.astype(np.float64)
+    z = z.astype(np.float64)
+    total = product + z
+    if x.dtype == np.float32:
+        if not np.any(_may_round_twice(total)):
+            return total.astype(np.float32)
+    return nearest(odd(total, _sum_error(product, z, total)), x.dtype)
+
+
+def _may_round_twice(total: Array) -> Array:
+    """Whether an f64 number lies halfway between two of f32, or where f32 has fewer bits."""
+    halfway = (total.view(np.int64) & np.int64(0x1FFFFFFF)) == np.int64(0x10000000)
+    return halfway | ((np.abs(total) < _SMALLEST_NORMAL) & (total != 0))
+
+
+def _sum_error(x: Array, y: Array, total: Array) -> Array:
+    """What a sum lost when it was rounded; exact unless it overflowed."""
+    above = total - x
+    error = (x - (total - above)) + (y - above)
+    return np.where(np.isfinite(total), error, 0.0)
+
+
+def _fused_f64(x: Array, y: Array, z: Array) -> Array:
+    product = x * y
+    x_high, y_high = _high_half(x), _high_half(y)
+    x_low, y_low = x - x_high, y - y_high
+    lost = x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low)
+    total = product + z
+    better = total + (_sum_error(product, z, total) + lost)
+    return np.where(np.isfinite(better), better, total)
+
+
+def _high_half(x: Array) -> Array:
+    scaled = x * 134217729.0  # 2**27 + 1 leaves the upper 26 bits
+    return scaled - (scaled - x)
+
+
+# --- conversion ------------------------------------------------------------------------------------
+
+
+def odd(x: Array, error: Array) -> Array:
+    """`x + error` rounded to odd: rounding that to a shorter format is as if it was done at once."""
+    integer = np.int64 if x.dtype == np.float64 else np.int32
+    even = (x.view(integer) & integer(1)) == 0
+    neighbour = np.nextafter(x, np.where(error > 0, np.inf, -np.inf).astype(x.dtype))
+    return np.where((error != 0) & even, neighbour, x)
+
+
+def nearest(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Floats in another dtype, rounded once to nearest even.
+
+    The 8- and 4-bit formats have no room for overflow: what is too large becomes the largest.
+    """
+    if dtype.itemsize > 1 and dtype != _BF16:
+        return x.astype(dtype)
+    if x.dtype == np.float64:
+        single = x.astype(np.float32)
+        error = np.where(np.isfinite(x), x - single, 0.0)
+        x = odd(single, error)
+    if dtype == _BF16:
+        return x.astype(dtype)
+    largest = np.float32(ml_dtypes.finfo(dtype).max)
+    return np.clip(x.astype(np.float32), -largest, largest).astype(dtype)
+
+
+def tf32(x: Array) -> Array:
+    """f32 with 10 bits of mantissa, rounded to nearest even; NaN and infinity stay."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    bits = bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))
+    rounded = (bits & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isfinite(x), rounded, x)

@@ -1,0 +1,172 @@
+"""Integer operations on NumPy arrays: what generated code calls for tiles.
+
+Arrays are signed, one NumPy dtype for each width from 8 to 64 bits; an op that reads its bits
+unsigned looks at them through `unsigned`. Tiles of truth values go through `each_bit`, which applies
+the scalar definition, since hardly anybody divides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.backends.cpu.faults import report_element
+from tilewright.ir.attributes import Rounding
+
+__all__ = [
+    "DIVIDE",
+    "checked",
+    "divide_ceil",
+    "divide_zero",
+    "each_bit",
+    "extended",
+    "high_product",
+    "require_count",
+    "require_quotient",
+    "require_reversible",
+    "signed",
+    "truncated",
+    "unsigned",
+]
+
+Array = Any  # an array, or a NumPy scalar where all elements are alike
+
+_UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+_SIGNED = {unsigned: signed for signed, unsigned in _UNSIGNED.items()}
+_INT4 = np.dtype(ml_dtypes.int4)
+
+
+def unsigned(x: Array) -> Array:
+    """The same bits read as unsigned."""
+    return x.view(_UNSIGNED[x.dtype])
+
+
+def signed(x: Array) -> Array:
+    """The same bits as tiles hold them."""
+    return x.view(_SIGNED[x.dtype])
+
+
+def each_bit(definition: Callable[..., int], *operands: Array) -> Array:
+    """Apply the definition on Python ints to truth values, one element after the other."""
+    return np.frompyfunc(definition, len(operands), 1)(*operands).astype(np.bool_)
+
+
+# --- division --------------------------------------------------------------------------------------
+
+
+def require_quotient(site: int, x: Array, y: Array) -> None:
+    """Report a zero divisor, and the one quotient that does not fit."""
+    if not np.all(y):
+        wrong = np.broadcast_arrays(y == 0, x)[0]
+        report_element(site, wrong, "divides by zero: {} / 0", x)
+    low = np.iinfo(x.dtype).min
+    if low < 0:
+        wrong = (y == -1) & (x == low)
+        if np.any(wrong):
+            report_element(site, wrong, "overflows: {} / {}", x, y)
+
+
+def divide_zero(x: Array, y: Array) -> Array:
+    """Quotient cut towards zero."""
+    quotient = np.floor_divide(x, y)
+    return quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
+
+
+def divide_ceil(x: Array, y: Array) -> Array:
+    """Quotient rounded up."""
+    quotient = np.floor_divide(x, y)
+    return quotient + (quotient * y != x)
+
+
+DIVIDE: dict[Rounding, Callable[[Array, Array], Array]] = {
+    Rounding.ZERO: divide_zero,
+    Rounding.NEGATIVE_INF: np.floor_divide,
+    Rounding.POSITIVE_INF: divide_ceil,
+}
+
+
+def require_count(site: int, x: Array, count: Array) -> None:
+    """Report a shift by the width or more."""
+    bits = x.dtype.itemsize * 8
+    wrong = (count < 0) | (count >= bits)
+    if np.any(wrong):
+        report_element(site, wrong, f"shifts by {{}}, and the width is {bits}", count)
+
+
+# --- promises not to wrap --------------------------------------------------------------------------
+
+
+def checked(site: int, exact: Callable[[Any, Any], Any], x: Array, y: Array) -> None:
+    """Report elements whose exact result leaves the range of the dtype.
+
+    The corners of both ranges settle nearly every tile; only one that might wrap is computed
+    exactly. `exact` is addition, subtraction, multiplication or a left shift.
+    """
+    info = np.iinfo(x.dtype)
+    ends = [exact(p, q) for p in _ends(x) for q in _ends(y)]
+    if info.min <= min(ends) and max(ends) <= info.max:
+        return
+    result = np.asarray(exact(_objects(x), _objects(y)), dtype=object)
+    wrong = ((result < info.min) | (result > info.max)).astype(np.bool_)
+    if np.any(wrong):
+        what = f"wraps, and promises not to: {{}} is not in [{info.min}, {info.max}]"
+        report_element(site, wrong, what, result)
+
+
+def _ends(x: Array) -> tuple[int, int]:
+    return int(np.min(x)), int(np.max(x))
+
+
+def _objects(x: Array) -> Array:
+    return np.asarray(x).astype(object)
+
+
+# --- products and conversions ------------------------------------------------------------------------
+
+
+def high_product(x: Array, y: Array) -> Array:
+    """The high half of the product of unsigned arrays."""
+    bits = x.dtype.itemsize * 8
+    if bits < 64:
+        wide = x.astype(np.uint64) * y.astype(np.uint64)
+        return (wide >> np.uint64(bits)).astype(x.dtype)
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    x_high, x_low, y_high, y_low = x >> half, x & low, y >> half, y & low
+    middle = x_high * y_low + (x_low * y_low >> half)
+    carry = (middle & low) + x_low * y_high
+    return x_high * y_high + (middle >> half) + (carry >> half)
+
+
+def extended(x: Array, dtype: np.dtype[Any], is_signed: bool) -> Array:
+    """The same integers in a wider dtype."""
+    if x.dtype == np.bool_:
+        wide = x.astype(dtype)
+        return -wide if is_signed else wide
+    if x.dtype == _INT4:
+        wide = x.astype(np.int8).astype(dtype)
+        return wide if is_signed else wide & dtype.type(15)
+    return x.astype(dtype) if is_signed else unsigned(x).astype(dtype)
+
+
+def truncated(x: Array, dtype: np.dtype[Any]) -> Array:
+    """The low bits in a narrower dtype."""
+    if dtype == np.bool_:
+        return (x & x.dtype.type(1)) != 0
+    if dtype == _INT4:
+        low = (x & x.dtype.type(15)).astype(np.int8)
+        return ((low ^ np.int8(8)) - np.int8(8)).astype(dtype)
+    return x.astype(dtype)
+
+
+def require_reversible(
+    site: int, x: Array, dtype: np.dtype[Any], as_signed: bool, as_unsigned: bool
+) -> None:
+    """Report elements that a truncation changes, though it promises not to."""
+    narrow = truncated(x, dtype)
+    for is_signed, promised in ((True, as_signed), (False, as_unsigned)):
+        wrong = extended(narrow, x.dtype, is_signed) != x
+        if promised and np.any(wrong):
+            report_element(site, wrong, "loses bits, and promises not to: {}", x)

@@ -1,0 +1,62 @@
+"""Matrix products added to an accumulator.
+
+Products of f16, bf16 and 8-bit floats are exact in f32, where they are summed before the accumulator
+is added; tf32 operands lose the mantissa bits that tf32 has not. Integer products are summed in a
+float that holds them exactly, since that is what the linear algebra library is fast at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import Element
+
+__all__ = ["FLOAT", "integers"]
+
+Array = Any
+
+
+def _same(lhs: Array, rhs: Array, acc: Array) -> Array:
+    product = np.matmul(lhs, rhs)
+    product += acc
+    return product
+
+
+def _through_f32(lhs: Array, rhs: Array, acc: Array) -> Array:
+    product = np.matmul(lhs.astype(np.float32), rhs.astype(np.float32))
+    if acc.dtype == np.float32:
+        product += acc
+        return product
+    return (product + acc.astype(np.float32)).astype(acc.dtype)
+
+
+def _tf32(lhs: Array, rhs: Array, acc: Array) -> Array:
+    return _same(_cut_mantissa(lhs), _cut_mantissa(rhs), acc)
+
+
+def _cut_mantissa(x: Array) -> Array:
+    bits = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0xFFFFE000)
+    return bits.view(np.float32)
+
+
+FLOAT: dict[Any, Callable[[Array, Array, Array], Array]] = {
+    Element.F16: _through_f32,
+    Element.BF16: _through_f32,
+    Element.F32: _same,
+    Element.TF32: _tf32,
+    Element.F64: _same,
+    Element.F8E4M3FN: _through_f32,
+    Element.F8E5M2: _through_f32,
+}
+
+
+def integers(lhs: Array, rhs: Array, acc: Array, lhs_signed: bool, rhs_signed: bool) -> Array:
+    """Product of 8-bit matrices added, modulo the width, to a 32-bit accumulator."""
+    # 256 products of at most 255 * 255 stay below 2**24, and f32 holds every integer up to there.
+    exact = np.float32 if lhs.shape[-1] <= 256 else np.float64
+    x = (lhs if lhs_signed else lhs.view(np.uint8)).astype(exact)
+    y = (rhs if rhs_signed else rhs.view(np.uint8)).astype(exact)
+    return np.matmul(x, y).astype(np.int64).astype(np.int32) + acc

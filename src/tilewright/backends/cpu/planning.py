@@ -1,0 +1,100 @@
+"""Decisions about a function before its source is written.
+
+- *Hoisted*: an op that gives the same in every block is done once for a launch. An op that may
+  report is hoisted only from where every block is sure to come by.
+- *Borrowed*: the tile of a load may stay a window on memory instead of a copy, if everything that
+  reads it comes before the block's next write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tilewright.backends.cpu.emitter import Plan
+from tilewright.ir.attributes import Overflow
+from tilewright.ir.function import Function
+from tilewright.ir.op import Block, Effect, Op, Value
+from tilewright.ir.ops.control import Assert, Assume, GetTileBlockId, Return
+from tilewright.ir.ops.elementwise import Bitcast, DivI, FToI, RemI, Select, ShLI, ShRI
+from tilewright.ir.ops.memory import LoadView, MakeTensorView
+from tilewright.ir.ops.shape import Broadcast, Extract, Permute, Reshape
+
+__all__ = ["plan"]
+
+_MAY_REPORT = (Assume, DivI, Extract, FToI, MakeTensorView, RemI, ShLI, ShRI)
+_MAY_ALIAS = (Assume, Bitcast, Broadcast, Extract, Permute, Reshape, Select)
+
+
+def plan(function: Function) -> Plan:
+    """What to hoist, what to borrow, and which values anything reads."""
+    return Plan(
+        hoisted=frozenset(_hoisted(function)),
+        borrowed=frozenset(_borrowed(function.body)),
+        read=frozenset(value for op in function.walk() for value in op.operands),
+    )
+
+
+# --- hoisting --------------------------------------------------------------------------------------
+
+
+def _hoisted(function: Function) -> Iterator[Op]:
+    uniform: set[Value] = set(function.params)
+    certain = True  # whether every block reaches this point
+    for op in function.body.ops:
+        for inner in op.walk():
+            sure = certain and inner is op
+            if _is_uniform(inner, uniform) and (sure or not _may_report(inner)):
+                uniform.update(inner.results)
+                yield inner
+        certain = certain and not any(isinstance(inner, Assert | Return) for inner in op.walk())
+
+
+def _is_uniform(op: Op, uniform: set[Value]) -> bool:
+    return (
+        op.effect is Effect.NONE
+        and not op.regions
+        and not isinstance(op, GetTileBlockId)
+        and all(value in uniform for value in op.operands)
+    )
+
+
+def _may_report(op: Op) -> bool:
+    return isinstance(op, _MAY_REPORT) or (
+        getattr(op, "overflow", Overflow.NONE) is not Overflow.NONE
+    )
+
+
+# --- borrowing -------------------------------------------------------------------------------------
+
+
+def _borrowed(block: Block) -> Iterator[Op]:
+    for at, op in enumerate(block.ops):
+        if isinstance(op, LoadView) and _is_read_before_writes(op, block.ops[at + 1 :]):
+            yield op
+        for inner in op.regions:
+            yield from _borrowed(inner)
+
+
+def _is_read_before_writes(load: LoadView, later: Sequence[Op]) -> bool:
+    """Whether nothing reads the tile, or what may alias it, once the block has written."""
+    tiles: set[Value] = {load.tile}
+    written = False
+    for op in later:
+        if not tiles.isdisjoint(_all_operands(op)):
+            if written or op.effect is Effect.CONTROL or (op.regions and _writes(op)):
+                return False
+            if isinstance(op, _MAY_ALIAS):
+                tiles.update(op.results)
+            elif op.regions:
+                # What a region hands on could be the tile itself.
+                return False
+        written = written or _writes(op)
+    return True
+
+
+def _all_operands(op: Op) -> set[Value]:
+    return {value for inner in op.walk() for value in inner.operands}
+
+
+def _writes(op: Op) -> bool:
+    return any(inner.effect is Effect.WRITE for inner in op.walk())

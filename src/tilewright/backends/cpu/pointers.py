@@ -1,0 +1,201 @@
+"""Pointer tiles: arrays of addresses, and what is loaded, stored and combined through them.
+
+Every address that is used must lie in a memory of the launch and be a multiple of the element's
+size; any other is reported, and nothing is touched. Addresses under a false mask are never looked
+at. Atomics run under the launch's lock, element by element in order where two addresses are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.backends.cpu.faults import report_element
+from tilewright.backends.cpu.integers import unsigned
+from tilewright.backends.cpu.memory import AddressSpace, Memory, storage_dtype
+from tilewright.dtypes import Element
+from tilewright.ir.attributes import AtomicMode
+
+__all__ = [
+    "COMBINE",
+    "accumulate",
+    "combine",
+    "exchange",
+    "exchange_equal",
+    "load",
+    "moved",
+    "store",
+    "unsigned_maximum",
+    "unsigned_minimum",
+]
+
+Array = np.ndarray[Any, Any]
+Combine = Callable[..., Any]
+
+
+class Window(NamedTuple):
+    """The part of an access that falls into one memory."""
+
+    chosen: Array  # which elements of the tile
+    elements: Array  # the memory, as a flat array of the element
+    positions: Array  # where in it, for each chosen element
+
+
+def moved(places: Array, offset: Array, size: int) -> Array:
+    """Addresses moved by a number of elements."""
+    return places + offset.astype(np.int64) * np.int64(size)
+
+
+def load(
+    space: AddressSpace,
+    site: int,
+    element: Element,
+    places: Array,
+    mask: Array | None,
+    padding: Any,
+) -> Array:
+    """What lies at the addresses; masked elements give the padding, or zero."""
+    tile = np.zeros(places.shape, element.numpy)
+    if padding is not None:
+        tile[...] = padding
+    for window in _windows(space, site, element, places, mask):
+        tile[window.chosen] = window.elements[window.positions]
+    return tile
+
+
+def store(
+    space: AddressSpace,
+    site: int,
+    element: Element,
+    places: Array,
+    tile: Array,
+    mask: Array | None,
+) -> None:
+    """Write a tile to the addresses; of two that are equal the later element stays."""
+    for window in list(_windows(space, site, element, places, mask, writes=True)):
+        window.elements[window.positions] = tile[window.chosen]
+
+
+def combine(
+    space: AddressSpace,
+    site: int,
+    element: Element,
+    places: Array,
+    mask: Array | None,
+    function: Combine,
+    *arguments: Array,
+) -> Array:
+    """Read, combine and write back; gives what was there before."""
+    before = np.zeros(places.shape, element.numpy)
+    for window in list(_windows(space, site, element, places, mask, writes=True)):
+        chosen, elements, positions = window
+        operands = [argument[chosen] for argument in arguments]
+        if np.unique(positions).size == positions.size:
+            old = elements[positions]
+            elements[positions] = function(old, *operands)
+        else:
+            old = np.empty(positions.shape, elements.dtype)
+            for i, position in enumerate(positions):
+                old[i] = elements[position]
+                elements[position] = function(old[i], *(operand[i] for operand in operands))
+        before[chosen] = old
+    return before
+
+
+def accumulate(
+    space: AddressSpace,
+    site: int,
+    element: Element,
+    places: Array,
+    mask: Array | None,
+    function: np.ufunc,
+    argument: Array,
+) -> None:
+    """`combine` where nobody asks what was there before."""
+    for window in list(_windows(space, site, element, places, mask, writes=True)):
+        function.at(window.elements, window.positions, argument[window.chosen])
+
+
+# --- what atomics do -------------------------------------------------------------------------------
+
+
+def unsigned_maximum(old: Any, new: Any) -> Any:
+    """The greater of the bits read as unsigned."""
+    return np.where(unsigned(old) >= unsigned(new), old, new)
+
+
+def unsigned_minimum(old: Any, new: Any) -> Any:
+    """The lesser of the bits read as unsigned."""
+    return np.where(unsigned(old) <= unsigned(new), old, new)
+
+
+def exchange(old: Any, new: Any) -> Any:
+    """The new value."""
+    return new
+
+
+def exchange_equal(old: Any, expected: Any, new: Any) -> Any:
+    """The new value where the old one is the expected, bit by bit."""
+    bits = np.dtype(f"i{old.dtype.itemsize}")
+    return np.where(old.view(bits) == expected.view(bits), new, old)
+
+
+COMBINE: dict[AtomicMode, Combine] = {
+    AtomicMode.AND: np.bitwise_and,
+    AtomicMode.OR: np.bitwise_or,
+    AtomicMode.XOR: np.bitwise_xor,
+    AtomicMode.ADD: np.add,
+    AtomicMode.ADDF: np.add,
+    AtomicMode.MAX: np.maximum,
+    AtomicMode.MIN: np.minimum,
+    AtomicMode.UMAX: unsigned_maximum,
+    AtomicMode.UMIN: unsigned_minimum,
+    AtomicMode.XCHG: exchange,
+}
+
+# --- which memory ----------------------------------------------------------------------------------
+
+
+def _windows(
+    space: AddressSpace,
+    site: int,
+    element: Element,
+    places: Array,
+    mask: Array | None,
+    *,
+    writes: bool = False,
+) -> Iterator[Window]:
+    """Cut an access by memories; nothing is given before every address is known to be good."""
+    dtype = storage_dtype(element)
+    active = np.ones(places.shape, np.bool_) if mask is None else np.asarray(mask)
+    _require_aligned(site, places, active, dtype.itemsize)
+    found = []
+    left = active
+    for memory in space.memories:
+        if writes and not memory.array.flags.writeable:
+            continue
+        here = left & (places >= memory.address) & (places <= memory.end - dtype.itemsize)
+        if here.any():
+            found.append((memory, here))
+            left = left & ~here
+    if left.any():
+        verb = "writes" if writes else "reads"
+        what = f"{verb} {dtype.itemsize} bytes at {{:#x}}, outside the memories of this launch"
+        report_element(site, left, what, places)
+    return (_window(memory, dtype, places, here) for memory, here in found)
+
+
+def _window(memory: Memory, dtype: np.dtype[Any], places: Array, here: Array) -> Window:
+    skip = -memory.address % dtype.itemsize
+    usable = (memory.array.size - skip) // dtype.itemsize * dtype.itemsize
+    elements = memory.array[skip : skip + usable].view(dtype)
+    positions = (places[here] - (memory.address + skip)) // dtype.itemsize
+    return Window(here, elements, positions)
+
+
+def _require_aligned(site: int, places: Array, active: Array, size: int) -> None:
+    wrong = active & (places % size != 0)
+    if wrong.any():
+        report_element(site, wrong, f"uses address {{:#x}}, not a multiple of {size} bytes", places)

@@ -1,0 +1,72 @@
+"""Reductions and scans over arrays, with a body written as a function over arrays.
+
+A body takes elements and accumulators in pairs and gives the new accumulators. It is associative;
+operands keep the order of the axis, so it need not be commutative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["accumulate", "extremum", "running", "tree"]
+
+Array = Any
+Body = Callable[..., tuple[Array, ...]]
+
+
+def tree(body: Body, axis: int, *sources: Array) -> list[Array]:
+    """Combine neighbours until one is left along the axis, which is then dropped."""
+    current = [np.moveaxis(source, axis, 0) for source in sources]
+    while current[0].shape[0] > 1:
+        pairs: list[Array] = []
+        for array in current:
+            pairs += (array[1::2], array[0::2])
+        shape = pairs[0].shape
+        current = [np.broadcast_to(total, shape) for total in body(*pairs)]
+    return [array[0].copy() if array.ndim > 1 else array[0] for array in current]
+
+
+def extremum(found: Array, body: Body, axis: int, source: Array) -> Array:
+    """NumPy's extremum, unless it is zero or NaN: then the body decides which zero, or skips NaN."""
+    if found.all() and not np.isnan(found).any():
+        return found
+    return tree(body, axis, source)[0]
+
+
+def running(body: Body, axis: int, reverse: bool, *sources: Array) -> list[Array]:
+    """Running combination in doubling steps: each adds what lies twice as far behind."""
+    current = [_forwards(source, axis, reverse) for source in sources]
+    extent, step = current[0].shape[0], 1
+    while step < extent:
+        pairs: list[Array] = []
+        for array in current:
+            pairs += (array[step:], array[:-step])
+        shape = pairs[0].shape
+        combined = [np.broadcast_to(total, shape) for total in body(*pairs)]
+        current = [
+            np.concatenate((array[:step], total))
+            for array, total in zip(current, combined, strict=True)
+        ]
+        step *= 2
+    return [_backwards(array, axis, reverse) for array in current]
+
+
+def accumulate(
+    ufunc: np.ufunc, source: Array, axis: int, reverse: bool, dtype: np.dtype[Any]
+) -> Array:
+    """Running combination by a NumPy function."""
+    if not reverse:
+        return ufunc.accumulate(source, axis, dtype)
+    return np.flip(ufunc.accumulate(np.flip(source, axis), axis, dtype), axis)
+
+
+def _forwards(source: Array, axis: int, reverse: bool) -> Array:
+    moved = np.moveaxis(source, axis, 0)
+    return moved[::-1] if reverse else moved
+
+
+def _backwards(array: Array, axis: int, reverse: bool) -> Array:
+    return np.moveaxis(array[::-1] if reverse else array, 0, axis).copy()

@@ -1,0 +1,17 @@
+"""One rule for each op of Tile IR: how it is written as Python."""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.emitter import Rules
+from tilewright.backends.cpu.rules import control, float, integer, memory, reduction, shape
+
+__all__ = ["RULES"]
+
+RULES: Rules = {
+    **integer.RULES,
+    **float.RULES,
+    **shape.RULES,
+    **memory.RULES,
+    **reduction.RULES,
+    **control.RULES,
+}

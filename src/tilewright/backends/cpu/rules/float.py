@@ -1,0 +1,175 @@
+"""How float ops, conversions and choices are written; one text serves scalars and tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.cpu import conversions, floats, integers, rounding
+from tilewright.backends.cpu.emitter import Emitter, Rules, is_plain, tile_dtype, tile_element
+from tilewright.backends.cpu.rounding import DIRECTED
+from tilewright.dtypes import Element
+from tilewright.ir.attributes import Rounding, Signedness
+from tilewright.ir.op import Op, Value
+from tilewright.ir.ops.elementwise import (
+    AbsF, AddF, Atan2, Bitcast, Ceil, CmpF, Cos, Cosh, DivF, Exp, Exp2, Floor, Fma, FToF, FToI,
+    IToF, Log, Log2, MaxF, MinF, MulF, NegF, Pow, RemF, Rsqrt, Select, Sin, Sinh, Sqrt, SubF, Tan,
+    Tanh,
+)  # fmt: skip
+
+__all__ = ["RULES"]
+
+
+def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
+    """A rule that applies one function to the operands, element by element."""
+
+    def rule(em: Emitter, op: Any) -> None:
+        flush = getattr(op, "flush_to_zero", False)
+        operands = [em.array(value) for value in op.operands]
+        if flush:
+            operands = [em.call(floats.flushed, operand) for operand in operands]
+        text = em.call(function, *operands)
+        mode = getattr(op, "rounding_mode", None)
+        if mode in DIRECTED:
+            text = em.call(DIRECTED[mode], em.function(_LOST[type(op)]), text, *operands)
+        if flush:
+            text = em.call(floats.flushed, text)
+        em.define(op.result, text, em.shapes(op.operands))
+
+    return rule
+
+
+def _declared(op: type[Op]) -> Callable[[Emitter, Any], None]:
+    """A rule for an op whose declaration names the function."""
+    assert op.meaning is not None
+    return _function(op.meaning)
+
+
+_LOST = {
+    AddF: rounding.lost_by_sum,
+    SubF: rounding.lost_by_difference,
+    MulF: rounding.lost_by_product,
+    DivF: rounding.lost_by_quotient,
+    Fma: rounding.lost_by_fma,
+    Sqrt: rounding.lost_by_root,
+}
+
+
+def _maximum(em: Emitter, op: MaxF) -> None:
+    _function(floats.greatest_or_nan if op.propagate_nan else floats.greatest)(em, op)
+
+
+def _minimum(em: Emitter, op: MinF) -> None:
+    _function(floats.least_or_nan if op.propagate_nan else floats.least)(em, op)
+
+
+def _compare(em: Emitter, op: CmpF) -> None:
+    compare = floats.COMPARE[op.comparison_ordering, op.comparison_predicate]
+    text = em.call(compare, em.array(op.lhs), em.array(op.rhs))
+    _define_from_array(em, op.result, text, op.operands)
+
+
+def _select(em: Emitter, op: Select) -> None:
+    choices = (op.val_if_true, op.val_if_false)
+    then, other = (em.held[value] for value in choices)
+    if em.held[op.cond].plain and then.shape == other.shape:
+        take = em.plain if then.plain and other.plain else em.array
+        text = f"{take(choices[0])} if {em.plain(op.cond)} else {take(choices[1])}"
+        em.define(op.result, text, then.shape)
+    else:
+        arrays = (em.array(value) for value in op.operands)
+        em.define(op.result, em.call(np.where, *arrays), em.shapes(op.operands))
+
+
+def _define_from_array(em: Emitter, value: Value, text: str, operands: tuple[Value, ...]) -> None:
+    """Bind what NumPy gives for scalars or arrays; a rank-0 integer becomes a Python int."""
+    shape = em.shapes(operands)
+    if shape == () and is_plain(value):
+        text = f"({text}).item()"
+    em.define(value, text, shape)
+
+
+# --- conversion ------------------------------------------------------------------------------------
+
+
+def _float_to_float(em: Emitter, op: FToF) -> None:
+    target = tile_element(op.result)
+    source = em.array(op.source)
+    if target is Element.F8E8M0FNU:
+        above = op.rounding_mode is Rounding.POSITIVE_INF
+        scale = conversions.power_of_two_above if above else conversions.power_of_two_below
+        text = em.call(scale, source)
+    elif target is Element.TF32:
+        text = em.call(floats.tf32, em.call(floats.nearest, source, _dtype(em, op)))
+    else:
+        text = em.call(floats.nearest, source, _dtype(em, op))
+        text = _converted_by_mode(em, op, text, source)
+    em.define(op.result, text, em.shapes((op.source,)))
+
+
+def _integer_to_float(em: Emitter, op: IToF) -> None:
+    source = _unsigned_if(em, op, em.array(op.source))
+    text = em.call(conversions.float_of_integer, source, _dtype(em, op))
+    text = _converted_by_mode(em, op, text, source)
+    em.define(op.result, text, em.shapes((op.source,)))
+
+
+def _converted_by_mode(em: Emitter, op: Any, text: str, source: str) -> str:
+    if op.rounding_mode not in DIRECTED:
+        return text
+    lost = em.function(rounding.lost_by_conversion)
+    return em.call(DIRECTED[op.rounding_mode], lost, text, source)
+
+
+def _unsigned_if(em: Emitter, op: IToF, text: str) -> str:
+    signed = op.signedness is Signedness.SIGNED
+    if tile_element(op.source) is Element.I1:
+        byte = em.constant(np.dtype(np.int8))
+        return em.call(integers.extended, text, byte, signed)
+    return text if signed else em.call(integers.unsigned, text)
+
+
+def _float_to_integer(em: Emitter, op: FToI) -> None:
+    signed = op.signedness is Signedness.SIGNED
+    dtype = tile_dtype(op.result)
+    target = dtype if signed else np.dtype(f"u{dtype.name}")
+    source, name = em.array(op.source), em.constant(target)
+    if op.saturating:
+        text = em.call(conversions.cut_saturating, source, name)
+    else:
+        text = em.call(conversions.cut, em.site(op), source, name)
+    if not signed:
+        text = em.call(integers.signed, text)
+    _define_from_array(em, op.result, text, op.operands)
+
+
+def _reinterpret(em: Emitter, op: Bitcast) -> None:
+    text = f"{em.array(op.source)}.view({_dtype(em, op)})"
+    _define_from_array(em, op.result, text, op.operands)
+
+
+def _dtype(em: Emitter, op: Op) -> str:
+    return em.constant(tile_dtype(op.results[0]))
+
+
+RULES: Rules = {
+    **{
+        op: _declared(op)
+        for op in (
+            AbsF, AddF, Atan2, Ceil, Cos, Cosh, DivF, Exp, Exp2, Floor, Log, Log2, MulF, NegF, Pow,
+            RemF, Sin, Sinh, Sqrt, SubF, Tan, Tanh,
+        )
+    },
+    Fma: _function(floats.fused),
+    Rsqrt: _function(floats.reciprocal_root),
+    MaxF: _maximum,
+    MinF: _minimum,
+    CmpF: _compare,
+    Select: _select,
+    Bitcast: _reinterpret,
+    FToF: _float_to_float,
+    FToI: _float_to_integer,
+    IToF: _integer_to_float,
+}  # fmt: skip

@@ -1,0 +1,167 @@
+"""How reductions, scans and matrix products are written.
+
+A body that is one op with a NumPy counterpart becomes one NumPy call. Any other is written as a
+function over arrays and applied in a tree of neighbours (a reduction) or in doubling steps (a scan):
+extents are powers of two, and the body is associative, so the order is the tile's own. Sums of f16
+and bf16 go through the tree too, because NumPy would lose them one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.cpu import matrices, reductions
+from tilewright.backends.cpu.emitter import (
+    Emitter,
+    Rules,
+    is_plain,
+    tile_element,
+    tile_shape,
+)
+from tilewright.dtypes import Element
+from tilewright.ir.attributes import Overflow, Rounding, Signedness
+from tilewright.ir.op import Block, Op, Value
+from tilewright.ir.ops.elementwise import (
+    AddF, AddI, AndI, MaxF, MaxI, MinF, MinI, MulF, MulI, OrI, XOrI,
+)  # fmt: skip
+from tilewright.ir.ops.reduction import MmaF, MmaI, Reduce, Scan
+
+__all__ = ["RULES"]
+
+_UFUNCS: dict[type[Op], np.ufunc] = {
+    AddF: np.add, AddI: np.add, MulF: np.multiply, MulI: np.multiply,
+    AndI: np.bitwise_and, OrI: np.bitwise_or, XOrI: np.bitwise_xor,
+    MaxI: np.maximum, MinI: np.minimum, MaxF: np.maximum, MinF: np.minimum,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Known:
+    """A body that is one NumPy function."""
+
+    ufunc: np.ufunc
+    op: Op
+
+
+def _known(body: Block, sources: tuple[Value, ...]) -> Known | None:
+    """The NumPy function that a body is, if it is one."""
+    if len(sources) != 1 or len(body.ops) != 2:
+        return None
+    op, end = body.ops
+    if set(op.operands) != set(body.args) or end.operands != op.results:
+        return None
+    ufunc = _UFUNCS.get(type(op))
+    if ufunc is None or tile_element(sources[0]) is Element.I1 or _has_promises(op):
+        return None
+    return Known(ufunc, op)
+
+
+def _has_promises(op: Any) -> bool:
+    """Whether an op says more than the NumPy function does."""
+    return (
+        getattr(op, "overflow", Overflow.NONE) is not Overflow.NONE
+        or getattr(op, "signedness", Signedness.SIGNED) is not Signedness.SIGNED
+        or getattr(op, "rounding_mode", Rounding.NEAREST_EVEN) is not Rounding.NEAREST_EVEN
+        or getattr(op, "flush_to_zero", False)
+    )
+
+
+def _reduce(em: Emitter, op: Reduce) -> None:
+    known = _known(op.body, op.sources)
+    sources = [em.full(value) for value in op.sources]
+    tree = em.fresh()
+    if known is None or not _is_direct(op.sources[0], known):
+        _write_body(em, op.body, tree)
+        text = em.call(reductions.tree, tree, op.dim, *sources)
+        _define_totals(em, op, f"{text}")
+        return
+    dtype = em.constant(_dtype(op.sources[0]))
+    text = f"{em.function(known.ufunc)}.reduce({sources[0]}, {op.dim}, {dtype})"
+    if isinstance(known.op, MaxF | MinF):
+        # The common tile has neither NaN nor zero on top; the tree knows what both mean.
+        _write_body(em, op.body, tree)
+        text = em.call(reductions.extremum, text, tree, op.dim, sources[0])
+    _define_total(em, op.totals[0], text)
+
+
+def _is_direct(source: Value, known: Known) -> bool:
+    """Whether NumPy's own loop is as good as the tree."""
+    exact = tile_element(source) not in (Element.F16, Element.BF16)
+    return exact or isinstance(known.op, MaxF | MinF)
+
+
+def _dtype(value: Value) -> np.dtype[Any]:
+    element = tile_element(value)
+    assert isinstance(element, Element)
+    return element.numpy
+
+
+def _define_total(em: Emitter, total: Value, text: str) -> None:
+    em.define(total, f"{text}.item()" if is_plain(total) else text, tile_shape(total))
+
+
+def _define_totals(em: Emitter, op: Any, text: str) -> None:
+    names = [em.fresh() for _ in op.totals]
+    em.emit(f"{', '.join(names)}, = {text}")
+    for name, total in zip(names, op.totals, strict=True):
+        if is_plain(total):
+            em.emit(f"{name} = {name}.item()")
+        em.bind(total, name, tile_shape(total))
+
+
+def _write_body(em: Emitter, body: Block, name: str) -> None:
+    """A function over arrays: elements and accumulators in pairs, as the body takes them."""
+    arguments = [em.fresh() for _ in body.args]
+    em.emit(f"def {name}({', '.join(arguments)}):")
+    with em.indented():
+        for argument, value in zip(arguments, body.args, strict=True):
+            em.bind(value, argument, None)
+        em.write(Block(body.args, body.ops[:-1]))
+        results = [em.array(value) for value in body.ops[-1].operands]
+        em.emit(f"return {', '.join(results)},")
+
+
+def _scan(em: Emitter, op: Scan) -> None:
+    known = _known(op.body, op.sources)
+    sources = [em.full(value) for value in op.sources]
+    if known is not None and not isinstance(known.op, MaxF | MinF):
+        dtype = em.constant(_dtype(op.sources[0]))
+        function = em.function(known.ufunc)
+        text = em.call(reductions.accumulate, function, sources[0], op.dim, op.reverse, dtype)
+        em.define(op.totals[0], text, tile_shape(op.totals[0]))
+        return
+    body = em.fresh()
+    _write_body(em, op.body, body)
+    _define_totals(em, op, em.call(reductions.running, body, op.dim, op.reverse, *sources))
+
+
+# --- matrix products -------------------------------------------------------------------------------
+
+
+def _multiply_floats(em: Emitter, op: MmaF) -> None:
+    multiply = matrices.FLOAT[tile_element(op.lhs)]
+    operands = (em.full(op.lhs), em.full(op.rhs), _accumulator(em, op.acc))
+    em.define(op.result, em.call(multiply, *operands), tile_shape(op.result))
+
+
+def _multiply_integers(em: Emitter, op: MmaI) -> None:
+    signs = (op.signedness_lhs is Signedness.SIGNED, op.signedness_rhs is Signedness.SIGNED)
+    text = em.call(
+        matrices.integers, em.full(op.lhs), em.full(op.rhs), _accumulator(em, op.acc), *signs
+    )
+    em.define(op.result, text, tile_shape(op.result))
+
+
+def _accumulator(em: Emitter, acc: Value) -> str:
+    return em.array(acc)
+
+
+RULES: Rules = {
+    Reduce: _reduce,
+    Scan: _scan,
+    MmaF: _multiply_floats,
+    MmaI: _multiply_integers,
+}

@@ -1,0 +1,135 @@
+"""How ops that make tiles or change their shape are written.
+
+A broadcast costs nothing: the array keeps the shape it has, and NumPy repeats it where it meets
+another. Ops that need every element in place ask for `Emitter.full`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.cpu.emitter import (
+    Emitter,
+    Rules,
+    is_plain,
+    tile_dtype,
+    tile_element,
+    tile_shape,
+)
+from tilewright.backends.cpu.faults import report
+from tilewright.dtypes import Element
+from tilewright.ir.op import Value
+from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Iota, Permute, Reshape
+
+__all__ = ["RULES", "bind_constant"]
+
+
+def _constant(em: Emitter, op: Constant) -> None:
+    if isinstance(op.value, np.ndarray) and op.value.size > 1:
+        tile = op.value.astype(tile_dtype(op.result)).reshape(tile_shape(op.result))
+        tile.flags.writeable = False
+        em.bind(op.result, em.constant(tile), tile.shape)
+    else:
+        bind_constant(em, op.result, np.asarray(op.value).reshape(()).item())
+
+
+def bind_constant(em: Emitter, value: Value, number: Any) -> None:
+    """Hold a tile whose elements are all one known number."""
+    element = tile_element(value)
+    assert isinstance(element, Element)
+    if element.is_integer and element is not Element.I1:
+        number = (int(number) + (half := 1 << element.bits - 1)) % (2 * half) - half
+    if is_plain(value):
+        em.bind(value, repr(number), constant=number)
+        return
+    with np.errstate(all="ignore"):
+        scalar = element.numpy.type(number)
+    em.bind(value, em.constant(scalar), constant=scalar)
+
+
+def _iota(em: Emitter, op: Iota) -> None:
+    tile = np.arange(op.to.size, dtype=np.int64).astype(tile_dtype(op.result))
+    tile.flags.writeable = False
+    em.bind(op.result, em.constant(tile), tile.shape)
+
+
+def _broadcast(em: Emitter, op: Broadcast) -> None:
+    em.alias(op.result, op.source)
+    if em.held[op.source].plain:
+        _enter_tile(em, op.result, op.source)
+
+
+def _reshape(em: Emitter, op: Reshape) -> None:
+    held = em.held[op.source]
+    if held.plain:
+        if is_plain(op.result):
+            em.alias(op.result, op.source)
+        else:
+            _enter_tile(em, op.result, op.source)
+    elif is_plain(op.result):
+        em.define(op.result, f"{held.text}.item()")
+    elif held.shape == ():
+        em.alias(op.result, op.source)
+    elif tile_shape(op.result) == ():
+        em.define(op.result, f"{held.text}.reshape(())[()]")
+    else:
+        shape = tile_shape(op.result)
+        em.define(op.result, f"{em.full(op.source)}.reshape({shape!r})", shape)
+
+
+def _enter_tile(em: Emitter, value: Value, source: Value) -> None:
+    """A scalar becomes a tile: its Python int gets a dtype."""
+    constant = em.held[source].constant
+    if constant is not None:
+        bind_constant(em, value, constant)
+    else:
+        em.define(value, em.array(source))
+
+
+def _permute(em: Emitter, op: Permute) -> None:
+    held = em.held[op.source]
+    if not held.shape:
+        em.alias(op.result, op.source)
+        return
+    shape = tuple(held.shape[axis] for axis in op.permutation)
+    em.define(op.result, f"{held.text}.transpose({op.permutation!r})", shape)
+
+
+def _concatenate(em: Emitter, op: Cat) -> None:
+    tiles = f"({em.full(op.lhs)}, {em.full(op.rhs)})"
+    em.define(op.result, em.call(np.concatenate, tiles, op.dim), tile_shape(op.result))
+
+
+def _extract(em: Emitter, op: Extract) -> None:
+    whole, part = tile_shape(op.source), tile_shape(op.result)
+    slices = []
+    for axis, index in enumerate(op.indices):
+        count, size = whole[axis] // part[axis], part[axis]
+        at, known = em.plain(index), em.held[index].constant
+        if known is None or not 0 <= known < count:
+            em.emit(f"if not 0 <= {at} < {count}:")
+            with em.indented():
+                em.emit(em.call(report_part, em.site(op), axis, at, count))
+        slices.append(f"{at} * {size}:{at} * {size} + {size}")
+    if slices:
+        em.define(op.result, f"{em.full(op.source)}[{', '.join(slices)}]", part)
+    else:
+        em.alias(op.result, op.source)
+
+
+def report_part(site: int, axis: int, index: int, count: int) -> None:
+    """Stop a block that takes a part which the tile does not have."""
+    report(site, f"takes part {index} on axis {axis}, and the tile has {count} parts there")
+
+
+RULES: Rules = {
+    Constant: _constant,
+    Iota: _iota,
+    Broadcast: _broadcast,
+    Reshape: _reshape,
+    Permute: _permute,
+    Cat: _concatenate,
+    Extract: _extract,
+}

@@ -1,0 +1,78 @@
+"""Integer operations on Python ints, exact: what generated code calls for rank-0 tiles.
+
+Operands are numbers as the op reads them (signed or unsigned); results are exact, and the caller
+folds them back into the width. This is also the definition that the array versions in `integers`
+are tested against.
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.faults import report
+from tilewright.ir.attributes import Rounding
+
+__all__ = [
+    "DIVIDE",
+    "divide_ceil",
+    "divide_floor",
+    "divide_zero",
+    "fitting",
+    "remainder",
+    "shift_count",
+]
+
+
+def divide_zero(site: int, low: int, high: int, x: int, y: int) -> int:
+    """Quotient cut towards zero; a zero divisor or a quotient out of range is reported."""
+    _require_divisor(site, x, y)
+    quotient = abs(x) // abs(y)
+    return _quotient(site, low, high, x, y, quotient if (x < 0) == (y < 0) else -quotient)
+
+
+def divide_floor(site: int, low: int, high: int, x: int, y: int) -> int:
+    """Quotient rounded down."""
+    _require_divisor(site, x, y)
+    return _quotient(site, low, high, x, y, x // y)
+
+
+def divide_ceil(site: int, low: int, high: int, x: int, y: int) -> int:
+    """Quotient rounded up."""
+    _require_divisor(site, x, y)
+    return _quotient(site, low, high, x, y, -(-x // y))
+
+
+def remainder(site: int, low: int, high: int, x: int, y: int) -> int:
+    """What is left of `x` after dividing towards zero; it has the sign of `x`."""
+    quotient = divide_zero(site, low, high, x, y)
+    return x - quotient * y
+
+
+def shift_count(site: int, bits: int, count: int) -> int:
+    """A shift count, which must be below the width."""
+    if not 0 <= count < bits:
+        report(site, f"shifts by {count}, and the width is {bits}")
+    return count
+
+
+def fitting(site: int, low: int, high: int, exact: int) -> int:
+    """A result that was promised not to wrap."""
+    if not low <= exact <= high:
+        report(site, f"wraps, and promises not to: {exact} is not in [{low}, {high}]")
+    return exact
+
+
+def _require_divisor(site: int, x: int, y: int) -> None:
+    if y == 0:
+        report(site, f"divides by zero: {x} / 0")
+
+
+def _quotient(site: int, low: int, high: int, x: int, y: int, quotient: int) -> int:
+    if not low <= quotient <= high:
+        report(site, f"overflows: {x} / {y} is not in [{low}, {high}]")
+    return quotient
+
+
+DIVIDE = {
+    Rounding.ZERO: divide_zero,
+    Rounding.NEGATIVE_INF: divide_floor,
+    Rounding.POSITIVE_INF: divide_ceil,
+}
