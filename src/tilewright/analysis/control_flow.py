@@ -1,0 +1,236 @@
+"""How facts move through `if`, loops, walks and the ways out of them.
+
+A branch knows its condition; code behind a branch that left (`break`, `continue`, `return`) knows
+the opposite. A loop's counter lies in its range, and the body knows that the range is not empty.
+What a loop carries is first assumed to stay on one side of its initial value; what an iteration
+does not confirm is weakened and the body analysed again, at last with no assumption at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tilewright.analysis.arithmetic import product, quotient
+from tilewright.analysis.dataflow import Arm, Dataflow, Exit, Frame, Leaving, Rule, machine_type
+from tilewright.analysis.formulas import FALSE, AllOf, AnyOf, Formula
+from tilewright.analysis.terms import Linear, Origin, number
+from tilewright.dtypes import Element
+from tilewright.ir.op import Block, Op, Value
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
+from tilewright.ir.ops.elementwise import Select
+from tilewright.ir.ops.internal import Walk
+from tilewright.ir.types import TileType
+
+__all__ = ["CONTROL_RULES", "leaves_early"]
+
+_ROUNDS = 3  # how often a body is walked before nothing is assumed about what the loop carries
+
+
+def leaves_early(block: Block) -> bool:
+    """Whether an iteration of this loop body may be its last, or the block's."""
+    return _contains(block, (Break, Return))
+
+
+def _contains(block: Block, leaving: tuple[type[Op], ...]) -> bool:
+    for op in block.ops:
+        if isinstance(op, leaving):
+            return True
+        # A break inside an inner loop leaves only that.
+        kinds = leaving if isinstance(op, If) else (Return,)
+        if any(_contains(inner, kinds) for inner in op.regions):
+            return True
+    return False
+
+
+# --- branches ------------------------------------------------------------------------------------
+
+
+def _branch(flow: Dataflow, op: If) -> None:
+    condition = flow.formula(op.condition)
+    opposite = condition.negated()
+    then = flow.region(op.then_body, condition.facts())
+    other = flow.region(op.else_body, opposite.facts())
+    if then.goes_on and other.goes_on:
+        _join_branches(flow, op, condition, (then, other))
+    elif then.goes_on or other.goes_on:
+        stays, known = (then, condition) if then.goes_on else (other, opposite)
+        _take_results(flow, op, stays)
+        flow.narrow(known.facts(), guarded=True)
+    else:
+        flow.narrow([number(-1)], guarded=True)
+
+
+def _join_branches(flow: Dataflow, op: If, condition: Formula, exits: tuple[Exit, Exit]) -> None:
+    for place, value in enumerate(op.results):
+        sources = [exit.values[place] for exit in exits]
+        if _is_truth(value):
+            then, other = (flow.formula(source) for source in sources)
+            flow.formulas[value] = _choose(condition, then, other)
+        elif machine_type(value) is not None:
+            arms = [Arm(flow.term(v), e.facts) for v, e in zip(sources, exits, strict=True)]
+            flow.join(value, arms)
+
+
+def _take_results(flow: Dataflow, op: If, stays: Exit) -> None:
+    for value, source in zip(op.results, stays.values, strict=True):
+        if _is_truth(value):
+            flow.formulas[value] = flow.formula(source)
+        elif machine_type(value) is not None:
+            flow.terms[value] = flow.term(source)
+
+
+def _select(flow: Dataflow, op: Select) -> None:
+    condition = flow.formula(op.cond)
+    if _is_truth(op.result):
+        then, other = flow.formula(op.val_if_true), flow.formula(op.val_if_false)
+        flow.formulas[op.result] = _choose(condition, then, other)
+    elif machine_type(op.result) is not None:
+        then_arm = Arm(flow.term(op.val_if_true), condition.facts())
+        else_arm = Arm(flow.term(op.val_if_false), condition.negated().facts())
+        flow.join(op.result, (then_arm, else_arm))
+
+
+def _choose(condition: Formula, then: Formula, other: Formula) -> Formula:
+    """`then if condition else other`, which is how `and` and `or` arrive."""
+    if other == FALSE:
+        return AllOf((condition, then))
+    return AnyOf((AllOf((condition, then)), AllOf((condition.negated(), other))))
+
+
+def _is_truth(value: Value) -> bool:
+    return isinstance(value.type, TileType) and value.type == TileType(Element.I1)
+
+
+# --- loops ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Carried:
+    """What is assumed about one carried integer."""
+
+    initial: Linear
+    argument: Value
+    lowers: tuple[Linear, ...]
+    uppers: tuple[Linear, ...]
+
+    def confirm(self, ends: Iterable[tuple[Linear, Leaving]]) -> bool:
+        """Whether every iteration keeps the assumptions; those that it does not are weakened."""
+        ends = tuple(ends)
+        low = all(end.scope.proves(term - bound) for bound in self.lowers for term, end in ends)
+        high = all(end.scope.proves(bound - term) for bound in self.uppers for term, end in ends)
+        if not low:
+            least = min(self.initial.range.low, *(term.range.low for term, _ in ends))
+            self.lowers = self._weaker(self.lowers, least)
+        if not high:
+            most = max(self.initial.range.high, *(term.range.high for term, _ in ends))
+            self.uppers = self._weaker(self.uppers, most)
+        return low and high
+
+    def _weaker(self, failed: tuple[Linear, ...], limit: int) -> tuple[Linear, ...]:
+        return (number(limit),) if failed == (self.initial,) else ()
+
+
+def _carry(flow: Dataflow, op: Op, inits: Sequence[Value], run: Callable[[], Frame]) -> Frame:
+    """Walk a loop until what is assumed about its carried integers holds; define its results."""
+    arguments = op.regions[0].args[len(op.regions[0].args) - len(inits) :]
+    carried: dict[int, _Carried] = {}
+    for place, (argument, init) in enumerate(zip(arguments, inits, strict=True)):
+        if machine_type(argument) is not None:
+            initial = flow.term(init)
+            carried[place] = _Carried(initial, argument, (initial,), (initial,))
+    frame = _settle(flow, op, carried, run)
+    for place, one in carried.items():
+        if not isinstance(op, Loop):
+            flow.define_fresh(op.results[place], Origin.CARRIED, one.lowers, one.uppers)
+    return frame
+
+
+def _settle(
+    flow: Dataflow, op: Op, carried: dict[int, _Carried], run: Callable[[], Frame]
+) -> Frame:
+    for attempt in range(_ROUNDS + 1):
+        for one in carried.values():
+            if attempt == _ROUNDS:
+                one.lowers = one.uppers = ()
+            flow.define_fresh(one.argument, Origin.CARRIED, one.lowers, one.uppers)
+        frame = run()
+        # A break of a counted loop hands on what is carried; of an endless one, its results.
+        ends = frame.continues if isinstance(op, Loop) else frame.continues + frame.breaks
+        confirmed = [one.confirm(_handed_on(ends, place)) for place, one in carried.items()]
+        if all(confirmed):
+            break
+    return frame
+
+
+def _handed_on(ends: Sequence[Leaving], place: int) -> Iterable[tuple[Linear, Leaving]]:
+    for end in ends:
+        term = end.terms[place]
+        assert term is not None
+        yield term, end
+
+
+def _for(flow: Dataflow, op: For) -> None:
+    low, high, step = (flow.term(v) for v in (op.lower_bound, op.upper_bound, op.step))
+    counter = op.body.args[0]
+    compares = not op.unsigned_cmp or (flow.scope.proves(low) and flow.scope.proves(high))
+    facts: tuple[Linear, ...] = ()
+    if compares and flow.scope.proves(step - 1):
+        last = low + product(step, quotient(high - 1 - low, step))
+        flow.define_fresh(counter, Origin.LOOP, (low,), (last, high - 1))
+        facts = (high - 1 - low,)
+    else:
+        flow.define_fresh(counter, Origin.COMPUTED)
+    guarded = leaves_early(op.body)
+    _carry(flow, op, op.init_values, lambda: flow.iterate(op.body, facts, guarded))
+    _go_on_behind(flow, op)
+
+
+def _walk(flow: Dataflow, op: Walk) -> None:
+    counts = [flow.term(value) for value in op.counts]
+    for coordinate, tiles in zip(op.body.args, counts, strict=False):
+        flow.define_fresh(coordinate, Origin.WALK, (number(0),), (tiles - 1,))
+    facts = [tiles - 1 for tiles in counts]
+    guarded = leaves_early(op.body)
+    _carry(flow, op, op.init_values, lambda: flow.iterate(op.body, facts, guarded))
+    _go_on_behind(flow, op)
+
+
+def _loop(flow: Dataflow, op: Loop) -> None:
+    frame = _carry(flow, op, op.init_values, lambda: flow.iterate(op.body, (), guarded=True))
+    for place, value in enumerate(op.results):
+        if machine_type(value) is not None:
+            ends = [Arm(term, end.facts) for term, end in _handed_on(frame.breaks, place)]
+            if ends:
+                flow.join(value, ends, Origin.CARRIED)
+    _go_on_behind(flow, op)
+
+
+def _go_on_behind(flow: Dataflow, op: Op) -> None:
+    if _contains(op.regions[0], (Return,)):
+        flow.narrow(guarded=True)
+
+
+def _continue(flow: Dataflow, op: Continue) -> None:
+    flow.leave(op.values, lambda frame: frame.continues)
+
+
+def _break(flow: Dataflow, op: Break) -> None:
+    flow.leave(op.values, lambda frame: frame.breaks)
+
+
+def _end(flow: Dataflow, op: Return | Yield) -> None:
+    """Nothing is handed on here: who opened the region reads its last op."""
+
+
+CONTROL_RULES: dict[type[Op], Rule] = {
+    Break: _break,
+    Continue: _continue,
+    For: _for,
+    If: _branch,
+    Loop: _loop,
+    Return: _end,
+    Select: _select,
+    Walk: _walk,
+    Yield: _end,
+}

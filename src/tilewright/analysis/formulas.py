@@ -1,0 +1,163 @@
+"""Conditions on terms: what a comparison, `and`, `or`, `not` says when it is true, and when false.
+
+A formula is kept with its negations pushed down to the comparisons, so both branches of an `if`
+read their facts the same way. What cannot be followed is `OPAQUE`, which says nothing either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tilewright.analysis.terms import Linear, Numbers
+from tilewright.ir.attributes import Predicate
+
+__all__ = [
+    "FALSE",
+    "OPAQUE",
+    "TRUE",
+    "AllOf",
+    "AnyOf",
+    "AtLeastZero",
+    "Formula",
+    "Opaque",
+    "compare",
+]
+
+
+class Formula:
+    """Something that is true or false."""
+
+    def negated(self) -> Formula:
+        """Its opposite."""
+        raise NotImplementedError
+
+    def facts(self) -> tuple[Linear, ...]:
+        """Terms that are at least zero wherever it is true."""
+        return ()
+
+    def truth(self, numbers: Numbers) -> bool | None:
+        """Whether it is true, where the numbers decide."""
+        return None
+
+    def terms(self) -> Iterator[Linear]:
+        """Every term it compares."""
+        return iter(())
+
+    @property
+    def is_launch_known(self) -> bool:
+        """Whether it is true or false for a whole launch, and can be evaluated there."""
+        return all(term.is_launch_known for term in self.terms())
+
+
+@dataclass(frozen=True)
+class Opaque(Formula):
+    """A condition that is not followed."""
+
+    def negated(self) -> Formula:
+        return self
+
+    @property
+    def is_launch_known(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class AtLeastZero(Formula):
+    """A term that is zero or more."""
+
+    term: Linear
+
+    def negated(self) -> Formula:
+        return AtLeastZero(-self.term - 1)
+
+    def facts(self) -> tuple[Linear, ...]:
+        return (self.term,)
+
+    def truth(self, numbers: Numbers) -> bool | None:
+        interval = numbers.of(self.term)
+        if interval.low >= 0:
+            return True
+        return False if interval.high < 0 else None
+
+    def terms(self) -> Iterator[Linear]:
+        yield self.term
+
+
+@dataclass(frozen=True)
+class Several(Formula):
+    """A formula of formulas."""
+
+    parts: tuple[Formula, ...]
+
+    def terms(self) -> Iterator[Linear]:
+        for part in self.parts:
+            yield from part.terms()
+
+    @property
+    def is_launch_known(self) -> bool:
+        return all(part.is_launch_known for part in self.parts)
+
+
+@dataclass(frozen=True)
+class AllOf(Several):
+    """True when every part is."""
+
+    def negated(self) -> Formula:
+        return AnyOf(tuple(part.negated() for part in self.parts))
+
+    def facts(self) -> tuple[Linear, ...]:
+        return tuple(fact for part in self.parts for fact in part.facts())
+
+    def truth(self, numbers: Numbers) -> bool | None:
+        found = {part.truth(numbers) for part in self.parts}
+        if False in found:
+            return False
+        return None if None in found else True
+
+
+@dataclass(frozen=True)
+class AnyOf(Several):
+    """True when some part is."""
+
+    def negated(self) -> Formula:
+        return AllOf(tuple(part.negated() for part in self.parts))
+
+    def facts(self) -> tuple[Linear, ...]:
+        # A part that no launch satisfies cannot be the one that is true.
+        possible = [part for part in self.parts if part.truth(Numbers()) is not False]
+        return possible[0].facts() if len(possible) == 1 else ()
+
+    def truth(self, numbers: Numbers) -> bool | None:
+        found = {part.truth(numbers) for part in self.parts}
+        if True in found:
+            return True
+        return None if None in found else False
+
+
+TRUE = AllOf(())
+FALSE = AnyOf(())
+OPAQUE = Opaque()
+
+
+def compare(predicate: Predicate, left: Linear, right: Linear) -> Formula:
+    """The formula of a comparison of integers."""
+    return _COMPARISONS[predicate](left, right)
+
+
+def _at_least(left: Linear, right: Linear) -> Formula:
+    return AtLeastZero(left - right)
+
+
+def _equal(left: Linear, right: Linear) -> Formula:
+    return AllOf((_at_least(left, right), _at_least(right, left)))
+
+
+_COMPARISONS: dict[Predicate, Callable[[Linear, Linear], Formula]] = {
+    Predicate.EQUAL: _equal,
+    Predicate.NOT_EQUAL: lambda left, right: _equal(left, right).negated(),
+    Predicate.LESS_THAN: lambda left, right: _at_least(right - 1, left),
+    Predicate.LESS_THAN_OR_EQUAL: lambda left, right: _at_least(right, left),
+    Predicate.GREATER_THAN: lambda left, right: _at_least(left - 1, right),
+    Predicate.GREATER_THAN_OR_EQUAL: _at_least,
+}

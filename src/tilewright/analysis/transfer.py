@@ -1,0 +1,376 @@
+"""What each op on scalars does to terms and conditions.
+
+A rule gives a term that equals the result modulo the width of its type; `Dataflow.define` then
+holds it to the type. Sums and products are built from operands without their wraps, since only the
+low bits count there; everything else takes operands as the machine reads them, signed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.analysis.arithmetic import (
+    greatest,
+    held,
+    known,
+    least,
+    nonzero,
+    product,
+    quotient,
+    remainder,
+    unheld,
+)
+from tilewright.analysis.dataflow import Dataflow, Rule, machine_type, not_followed
+from tilewright.analysis.formulas import FALSE, OPAQUE, TRUE, AllOf, AnyOf, compare
+from tilewright.analysis.intervals import MachineType
+from tilewright.analysis.terms import Linear, Origin, number
+from tilewright.ir.attributes import Rounding, Signedness
+from tilewright.ir.launch_terms import Blocks
+from tilewright.ir.op import Op, Value
+from tilewright.ir.ops.control import Assume, GetNumTileBlocks, GetTileBlockId
+from tilewright.ir.ops.elementwise import (
+    AbsI,
+    AddI,
+    AndI,
+    Binary,
+    CmpI,
+    DivI,
+    ExtI,
+    MaxI,
+    MinI,
+    MulI,
+    NegI,
+    OrI,
+    RemI,
+    ShLI,
+    ShRI,
+    SignedBinary,
+    SubI,
+    TruncI,
+    XOrI,
+)
+from tilewright.ir.ops.internal import (
+    BlockIndex,
+    BoundsCheck,
+    DivisorCheck,
+    FloorDiv,
+    FloorMod,
+    LaunchValue,
+    Require,
+)
+from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
+
+__all__ = ["SCALAR_RULES"]
+
+_Terms = Callable[[Linear, Linear], Linear]
+
+
+def _type(value: Value) -> MachineType:
+    type_ = machine_type(value)
+    assert type_ is not None
+    return type_
+
+
+def _read(flow: Dataflow, value: Value, signed: bool) -> Linear:
+    """A value as an op reads its bits."""
+    type_ = _type(value)
+    term = flow.term(value)
+    return term if type_.signed == signed else held(term, MachineType(type_.bits, signed))
+
+
+def _signed(op: SignedBinary | CmpI | ExtI) -> bool:
+    return op.signedness is Signedness.SIGNED
+
+
+def _scalars_only(rule: Rule) -> Rule:
+    """A rule that leaves tiles alone."""
+
+    def apply(flow: Dataflow, op: Op) -> None:
+        if machine_type(op.results[0]) is not None:
+            rule(flow, op)
+        elif any(flow.is_from_memory(value) for value in op.operands):
+            flow.mark_from_memory(op.results[0])
+
+    return apply
+
+
+# --- what is known without computing -------------------------------------------------------------
+
+
+def _any_constant(flow: Dataflow, op: Constant) -> None:
+    if machine_type(op.result) is not None:
+        _constant(flow, op)
+    elif isinstance(op.value, int):
+        flow.splats[op.result] = number(op.value)
+
+
+def _spread(flow: Dataflow, op: Broadcast | Reshape) -> None:
+    """A tile whose elements are those of a smaller one, or a scalar."""
+    source = op.source
+    if machine_type(op.result) is not None:
+        not_followed(flow, op)
+    elif machine_type(source) is not None:
+        flow.splats[op.result] = flow.term(source)
+    elif source in flow.splats:
+        flow.splats[op.result] = flow.splats[source]
+    if flow.is_from_memory(source):
+        flow.mark_from_memory(op.result)
+
+
+def _constant(flow: Dataflow, op: Constant) -> None:
+    type_ = _type(op.result)
+    value = int(op.value)
+    flow.define(op.result, number(value))
+    if type_.bits == 1:
+        flow.formulas[op.result] = TRUE if value else FALSE
+
+
+def _launch_value(flow: Dataflow, op: LaunchValue) -> None:
+    flow.define(op.result, known(op.term, _type(op.result)))
+
+
+def _block_index(flow: Dataflow, op: BlockIndex) -> None:
+    counts = tuple(flow.term(value) for value in op.counts)
+    _define_place(flow, counts, op.indices)
+
+
+def _block_id(flow: Dataflow, op: GetTileBlockId) -> None:
+    _define_place(flow, (known(Blocks()),), (op.x,))
+    for value in (op.y, op.z):
+        flow.define_fresh(value, Origin.COMPUTED, (number(0),))
+
+
+def _num_blocks(flow: Dataflow, op: GetNumTileBlocks) -> None:
+    flow.define(op.x, known(Blocks()))
+    for value in (op.y, op.z):
+        flow.define_fresh(value, Origin.COMPUTED, (number(1),))
+
+
+def _define_place(flow: Dataflow, counts: tuple[Linear, ...], indices: tuple[Value, ...]) -> None:
+    """A block that runs has a place in a grid that is not empty, wherever the kernel asks."""
+    place = flow.blocks.get(counts)
+    if place is None:
+        zero = (number(0),)
+        place = flow.blocks[counts] = tuple(
+            flow.fresh(value, Origin.BLOCK, zero, (count - 1,))
+            for value, count in zip(indices, counts, strict=True)
+        )
+        flow.root.add(*(count - 1 for count in counts))
+    for value, variable in zip(indices, place, strict=True):
+        flow.terms[value] = Linear.of(variable)
+
+
+# --- arithmetic ----------------------------------------------------------------------------------
+
+
+def _ring(compute: _Terms) -> Rule:
+    def apply(flow: Dataflow, op: Binary) -> None:
+        bits = _type(op.result).bits
+        left, right = (unheld(flow.term(value), bits) for value in (op.lhs, op.rhs))
+        flow.define(op.result, compute(left, right))
+
+    return apply
+
+
+def _negate(flow: Dataflow, op: NegI) -> None:
+    flow.define(op.result, -unheld(flow.term(op.source), _type(op.result).bits))
+
+
+def _magnitude(flow: Dataflow, op: AbsI) -> None:
+    term = _read(flow, op.source, signed=True)
+    flow.define(op.result, greatest((term, -term)))
+
+
+def _signed_binary(compute: _Terms) -> Rule:
+    def apply(flow: Dataflow, op: SignedBinary) -> None:
+        left, right = (_read(flow, value, _signed(op)) for value in (op.lhs, op.rhs))
+        flow.define(op.result, compute(left, right))
+
+    return apply
+
+
+def _floored(compute: _Terms) -> Rule:
+    def apply(flow: Dataflow, op: FloorDiv | FloorMod) -> None:
+        signed = _type(op.lhs).signed
+        left, right = (_read(flow, value, signed) for value in (op.lhs, op.rhs))
+        flow.define(op.result, compute(left, nonzero(right)))
+
+    return apply
+
+
+def _divide(flow: Dataflow, op: DivI) -> None:
+    left, right = (_read(flow, value, _signed(op)) for value in (op.lhs, op.rhs))
+    if not _is_never_zero(right):
+        flow.define_fresh(op.result, Origin.COMPUTED)
+    elif op.rounding is Rounding.NEGATIVE_INF:
+        flow.define(op.result, quotient(left, right))
+    elif op.rounding is Rounding.POSITIVE_INF:
+        flow.define(op.result, -quotient(-left, right))
+    elif flow.scope.proves(left) and right.range.low > 0:
+        flow.define(op.result, quotient(left, right))
+    else:
+        flow.define_fresh(op.result, Origin.COMPUTED)
+
+
+def _truncated_remainder(flow: Dataflow, op: RemI) -> None:
+    left, right = (_read(flow, value, _signed(op)) for value in (op.lhs, op.rhs))
+    if right.range.low > 0 and flow.scope.proves(left):
+        flow.define(op.result, remainder(left, right))
+    else:
+        flow.define_fresh(op.result, Origin.COMPUTED)
+
+
+def _is_never_zero(term: Linear) -> bool:
+    return term.range.low > 0 or term.range.high < 0
+
+
+def _shift_up(flow: Dataflow, op: ShLI) -> None:
+    bits = _type(op.result).bits
+    shift = flow.term(op.rhs)
+    if shift.is_constant and 0 <= shift.constant < bits:
+        flow.define(op.result, unheld(flow.term(op.lhs), bits).times(1 << shift.constant))
+    else:
+        flow.define_fresh(op.result, Origin.COMPUTED)
+
+
+def _shift_down(flow: Dataflow, op: ShRI) -> None:
+    shift = flow.term(op.rhs)
+    if shift.is_constant and 0 <= shift.constant < _type(op.result).bits:
+        left = _read(flow, op.lhs, _signed(op))
+        flow.define(op.result, quotient(left, number(1 << shift.constant)))
+    else:
+        flow.define_fresh(op.result, Origin.COMPUTED)
+
+
+# --- bits and truth ------------------------------------------------------------------------------
+
+
+def _and(flow: Dataflow, op: AndI) -> None:
+    type_ = _type(op.result)
+    if type_.bits == 1:
+        flow.formulas[op.result] = AllOf((flow.formula(op.lhs), flow.formula(op.rhs)))
+        return
+    terms = [flow.term(op.lhs), flow.term(op.rhs)]
+    for mask, other in (terms, terms[::-1]):
+        if mask.is_constant and mask.constant >= 0 and (mask.constant + 1).bit_count() == 1:
+            flow.define(op.result, remainder(unheld(other, type_.bits), number(mask.constant + 1)))
+            return
+    uppers = [term for term in terms if term.range.low >= 0]
+    flow.define_fresh(op.result, Origin.COMPUTED, [number(0)] if uppers else [], uppers)
+
+
+def _or(flow: Dataflow, op: OrI) -> None:
+    if _type(op.result).bits == 1:
+        flow.formulas[op.result] = AnyOf((flow.formula(op.lhs), flow.formula(op.rhs)))
+    else:
+        _mix_bits(flow, op)
+
+
+def _exclusive_or(flow: Dataflow, op: XOrI) -> None:
+    if _type(op.result).bits > 1:
+        _mix_bits(flow, op)
+        return
+    left, right = flow.formula(op.lhs), flow.formula(op.rhs)
+    if TRUE in (left, right):
+        flow.formulas[op.result] = (right if left == TRUE else left).negated()
+    else:
+        flow.formulas[op.result] = OPAQUE
+
+
+def _mix_bits(flow: Dataflow, op: OrI | XOrI) -> None:
+    """No bit appears above the highest bit of two numbers that are not negative."""
+    ranges = [flow.term(value).range for value in (op.lhs, op.rhs)]
+    if min(found.low for found in ranges) < 0:
+        flow.define_fresh(op.result, Origin.COMPUTED)
+        return
+    limit = (1 << max(found.high for found in ranges).bit_length()) - 1
+    flow.define_fresh(op.result, Origin.COMPUTED, (number(0),), (number(limit),))
+
+
+def _compare(flow: Dataflow, op: CmpI) -> None:
+    if machine_type(op.lhs) is not None:
+        left, right = (_read(flow, value, _signed(op)) for value in (op.lhs, op.rhs))
+        flow.formulas[op.result] = compare(op.comparison_predicate, left, right)
+
+
+# --- conversion ----------------------------------------------------------------------------------
+
+
+def _widen(flow: Dataflow, op: ExtI) -> None:
+    if _type(op.source).bits == 1:
+        bit = (number(0), number(1)) if not _signed(op) else (number(-1), number(0))
+        flow.define_fresh(op.result, Origin.COMPUTED, bit[:1], bit[1:])
+    else:
+        flow.define(op.result, _read(flow, op.source, _signed(op)))
+
+
+def _cut(flow: Dataflow, op: TruncI) -> None:
+    bits = _type(op.result).bits
+    flow.define(op.result, unheld(flow.term(op.source), bits))
+
+
+def _same(flow: Dataflow, op: Assume) -> None:
+    flow.define(op.result, flow.term(op.value))
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+def _bounds_check(flow: Dataflow, op: BoundsCheck) -> None:
+    index, count = flow.term(op.index), flow.term(op.count)
+    if flow.oblige(op, index, (index, count - 1 - index)).is_proved:
+        flow.terms[op.result] = index
+    else:
+        # A check that stays in the kernel may clamp, one that does not gives the index itself.
+        bounds = (least((index, count - 1)),), (greatest((index, number(0))),)
+        flow.define_fresh(op.result, Origin.COMPUTED, *bounds)
+
+
+def _divisor_check(flow: Dataflow, op: DivisorCheck) -> None:
+    is_scalar = machine_type(op.divisor) is not None
+    divisor = flow.term(op.divisor) if is_scalar else flow.element(op.divisor)
+    goals = (divisor - 1, -divisor - 1)
+    settled = len(flow.oblige(op, divisor, goals).open_goals) < len(goals)
+    terms = flow.terms if is_scalar else flow.splats
+    terms[op.result] = divisor if settled else nonzero(divisor)
+
+
+def _require(flow: Dataflow, op: Require) -> None:
+    formula = flow.formula(op.condition)
+    flow.requires[op] = formula
+    if formula.is_launch_known:
+        flow.root.add(*formula.facts())
+
+
+SCALAR_RULES: dict[type[Op], Rule] = {
+    AbsI: _scalars_only(_magnitude),
+    AddI: _scalars_only(_ring(lambda a, b: a + b)),
+    AndI: _scalars_only(_and),
+    Assume: _scalars_only(_same),
+    BlockIndex: _block_index,
+    BoundsCheck: _bounds_check,
+    Broadcast: _spread,
+    CmpI: _scalars_only(_compare),
+    Constant: _any_constant,
+    DivI: _scalars_only(_divide),
+    DivisorCheck: _divisor_check,
+    ExtI: _scalars_only(_widen),
+    FloorDiv: _scalars_only(_floored(quotient)),
+    FloorMod: _scalars_only(_floored(remainder)),
+    GetNumTileBlocks: _num_blocks,
+    GetTileBlockId: _block_id,
+    LaunchValue: _scalars_only(_launch_value),
+    MaxI: _scalars_only(_signed_binary(lambda a, b: greatest((a, b)))),
+    MinI: _scalars_only(_signed_binary(lambda a, b: least((a, b)))),
+    MulI: _scalars_only(_ring(product)),
+    NegI: _scalars_only(_negate),
+    OrI: _scalars_only(_or),
+    RemI: _scalars_only(_truncated_remainder),
+    Require: _require,
+    Reshape: _spread,
+    ShLI: _scalars_only(_shift_up),
+    ShRI: _scalars_only(_shift_down),
+    SubI: _scalars_only(_ring(lambda a, b: a - b)),
+    TruncI: _scalars_only(_cut),
+    XOrI: _scalars_only(_exclusive_or),
+}

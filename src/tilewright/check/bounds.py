@@ -1,0 +1,184 @@
+"""Settles the checks of a kernel: each walks the ladder until something answers for it.
+
+    provenance, intervals      proved: the check goes away
+    certainly wrong            a violation, which becomes a compile error
+    a function of the launch   a launch check: evaluated on the host with the actual numbers
+    anything else              stays in the kernel
+
+Input is the IR as the front end makes it; output is the same function in which settled checks are
+gone and their uses read the index itself. Preconditions (`Require`) become launch checks and are
+facts for all other checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.analysis.dataflow import Dataflow, Obligation
+from tilewright.analysis.facts import analyse
+from tilewright.analysis.formulas import Formula
+from tilewright.analysis.proofs import Scope
+from tilewright.analysis.terms import Linear, Numbers
+from tilewright.check import reasons
+from tilewright.check.corners import certain_violation, closed, is_evaluable, is_exact
+from tilewright.check.launch import (
+    AxisNotEmpty,
+    DivisorNotZero,
+    IndexInRange,
+    LaunchCheck,
+    Precondition,
+)
+from tilewright.check.ledger import Ledger, LedgerEntry, Outcome
+from tilewright.check.removal import without_checks
+from tilewright.check.violations import (
+    IndexOutOfRange,
+    RequireNeverHolds,
+    RequireNotLaunchKnown,
+    Violation,
+    ZeroDivisor,
+)
+from tilewright.ir.function import Function
+from tilewright.ir.op import Op
+from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, Require
+
+__all__ = ["Settled", "settle_checks", "settle_checks_in_kernel"]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A function whose settled checks are gone, and what became of each."""
+
+    function: Function
+    launch_checks: tuple[LaunchCheck, ...]
+    ledger: Ledger
+    violations: tuple[Violation, ...]
+
+
+def settle_checks(function: Function) -> Settled:
+    """Settle every check as early as it can be."""
+    return _Settlement(analyse(function), keeps_guarded=False).of(function)
+
+
+def settle_checks_in_kernel(function: Function) -> Settled:
+    """The variant for a launch that failed a guarded launch check: those stay in the kernel."""
+    return _Settlement(analyse(function), keeps_guarded=True).of(function)
+
+
+@dataclass
+class _Settlement:
+    """The checks of one function on their way down the ladder."""
+
+    flow: Dataflow
+    keeps_guarded: bool
+    gone: set[Op] = field(default_factory=set)
+    launch_checks: dict[LaunchCheck, LaunchCheck] = field(default_factory=dict)
+    entries: list[LedgerEntry] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+
+    def of(self, function: Function) -> Settled:
+        for op, formula in self.flow.requires.items():
+            self._require(op, formula)
+        for obligation in self.flow.obligations.values():
+            if isinstance(obligation.op, BoundsCheck):
+                self._index(obligation, obligation.op)
+            else:
+                self._divisor(obligation, obligation.op)
+        return Settled(
+            without_checks(function, self.gone),
+            tuple(self.launch_checks.values()),
+            Ledger(tuple(self.entries)),
+            tuple(self.violations),
+        )
+
+    # --- preconditions ---
+
+    def _require(self, op: Require, formula: Formula) -> None:
+        if not formula.is_launch_known:
+            unknown = next((v for term in formula.terms() for v in term.variables()), None)
+            name, why = (unknown.name, unknown.origin.value) if unknown else ("", "")
+            self.violations.append(RequireNotLaunchKnown(op.loc, op.text, name, why))
+            return
+        self.gone.add(op)
+        truth = formula.truth(Numbers())
+        if truth is False:
+            self.violations.append(RequireNeverHolds(op.loc, op.text))
+        elif truth is None:
+            self._at_launch(Precondition(op.loc, False, (), formula, op.text))
+
+    # --- indices ---
+
+    def _index(self, obligation: Obligation, op: BoundsCheck) -> None:
+        index, count, scope = obligation.subject, self.flow.term(op.count), obligation.scope
+        open_goals = self._unproved(obligation)
+        if not open_goals:
+            self._settle(op, Outcome.PROVED, reasons.why_proved(index, count, scope))
+            return
+        wrong = certain_violation(index, count, scope)
+        if wrong is not None:
+            found, is_negative = wrong
+            texts = str(found), str(count)
+            self.violations.append(IndexOutOfRange(op.loc, op.site, *texts, is_negative))
+            return
+        premises = self._premises(scope)
+        guarded = scope.is_guarded or not (is_exact(index) and count.is_launch_known)
+        if self._can_launch((index, count), guarded):
+            goals = tuple(closed(goal, premises) for goal in open_goals)
+            self._at_launch(IndexInRange(op.loc, guarded, premises, op.site, index, count, goals))
+            self._settle(op, Outcome.LAUNCH, reasons.why_at_launch(index, count))
+            return
+        # What stays in the kernel clamps, so there must be something to clamp to.
+        if not scope.proves(count - 1) and is_evaluable(count):
+            self._at_launch(AxisNotEmpty(op.loc, False, premises, op.site, count))
+        self._kept(obligation, reasons.why_kept(index, count))
+
+    def _unproved(self, obligation: Obligation) -> tuple[Linear, ...]:
+        """The goals that nothing answers for yet; preconditions found later count too."""
+        scope = obligation.scope
+        if obligation.is_proved or scope.is_surely_unreachable:
+            return ()
+        if len(self.flow.root.own_facts) == obligation.facts_known:
+            return obligation.open_goals
+        return tuple(goal for goal in obligation.open_goals if not scope.proves(goal))
+
+    def _can_launch(self, terms: tuple[Linear, ...], guarded: bool) -> bool:
+        return all(is_evaluable(term) for term in terms) and not (guarded and self.keeps_guarded)
+
+    # --- divisors ---
+
+    def _divisor(self, obligation: Obligation, op: DivisorCheck) -> None:
+        divisor, scope = obligation.subject, obligation.scope
+        guarded = scope.is_guarded or not divisor.is_launch_known
+        if len(self._unproved(obligation)) < len(obligation.goals):
+            self._settle(op, Outcome.PROVED, f"`{divisor}` is never zero")
+        elif divisor.is_constant:
+            self.violations.append(ZeroDivisor(op.loc))
+        elif self._can_launch((divisor,), guarded):
+            self._at_launch(DivisorNotZero(op.loc, guarded, self._premises(scope), divisor))
+            self._settle(op, Outcome.LAUNCH, f"at launch: `{divisor}` must not be zero")
+        else:
+            self._kept(obligation, reasons.why_kept(divisor))
+
+    # --- outcomes ---
+
+    def _premises(self, scope: Scope) -> tuple[Linear, ...]:
+        """What a launch can tell about whether the code is reached."""
+        return tuple(fact for fact in scope.facts if is_evaluable(fact))
+
+    def _at_launch(self, check: LaunchCheck) -> None:
+        """Add a launch check once, however often the kernel asks for it."""
+        self.launch_checks.setdefault(check, check)
+
+    def _settle(self, op: BoundsCheck | DivisorCheck, outcome: Outcome, reason: str) -> None:
+        self.gone.add(op)
+        self._enter(op, outcome, reason)
+
+    def _kept(self, obligation: Obligation, reason: str) -> None:
+        outcome = Outcome.IN_PLACE if obligation.scope.is_in_loop else Outcome.HOISTED
+        self._enter(obligation.op, outcome, reason)
+
+    def _enter(self, op: BoundsCheck | DivisorCheck, outcome: Outcome, reason: str) -> None:
+        if isinstance(op, BoundsCheck):
+            subject, axis = op.site.subject, op.site.axis
+        else:
+            subject, axis = op.divisor.hint or "divisor", None
+        self.entries.append(LedgerEntry(outcome, op.loc, subject, axis, reason))

@@ -1,0 +1,214 @@
+"""Checks that are evaluated on the host at every launch, with the actual numbers.
+
+A check is plain data over launch terms and can be pickled. Where it stands behind a condition or
+in a loop it knows that as `premises`: if the numbers say that the code is never reached, the check
+holds. Variables are evaluated as intervals, every wrap-around included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tilewright.analysis.formulas import Formula
+from tilewright.analysis.intervals import Interval
+from tilewright.analysis.terms import Atom, Known, Linear, Numbers
+from tilewright.errors import InternalError
+from tilewright.ir.launch_terms import Extent, LaunchTerm, TileCount
+from tilewright.ir.ops.internal import CheckSite
+from tilewright.source import Location
+
+__all__ = [
+    "AxisNotEmpty",
+    "DivisorNotZero",
+    "IndexInRange",
+    "LaunchCheck",
+    "Precondition",
+]
+
+Environment = Mapping[LaunchTerm, int]
+
+
+class _AtLaunch(Numbers):
+    """Numeric intervals of terms in one launch, narrowed by what holds at one place."""
+
+    def __init__(self, environment: Environment, premises: tuple[Linear, ...]) -> None:
+        self.environment = environment
+        self.premises = premises
+        self.is_reached = True
+        self._found: dict[Atom, Interval] = {}
+        self.is_reached = all(self.of(premise).high >= 0 for premise in premises)
+
+    def of(self, term: Linear) -> Interval:
+        return term.interval(self)
+
+    def known(self, atom: Known) -> Interval:
+        value = launch_value(self.environment, atom.term)
+        return Interval(value, value)
+
+    def at(self, atom: Atom) -> Interval:
+        found = self._found.get(atom)
+        if found is None:
+            # Facts about each other's atoms would chase in circles: inside, the plain range serves.
+            found = self._found[atom] = atom.interval(self)
+            if not isinstance(atom, Known):
+                found = self._found[atom] = self._narrowed(atom, found)
+        return found
+
+    def _narrowed(self, atom: Atom, found: Interval) -> Interval:
+        for premise in self.premises:
+            share = premise.coefficients.get(atom)
+            if share is None:
+                continue
+            limit = self.of(premise.without(atom)).high // abs(share)
+            low = max(found.low, -limit) if share > 0 else found.low
+            high = min(found.high, limit) if share < 0 else found.high
+            if low > high:
+                self.is_reached = False
+                return found
+            found = Interval(low, high)
+        return found
+
+
+def launch_value(environment: Environment, term: LaunchTerm) -> int:
+    """The number of a launch term; tile counts follow from extents."""
+    value = environment.get(term)
+    if value is None and isinstance(term, TileCount):
+        extent = environment.get(Extent(term.param, term.axis))
+        value = None if extent is None else -(-extent // term.tile)
+    if value is None:
+        raise InternalError(f"a launch check needs {term}, which the launch did not give")
+    return value
+
+
+@dataclass(frozen=True)
+class LaunchCheck:
+    """One condition on a launch.
+
+    A failed check refuses the launch, unless it is `guarded`: then the code may not be reached, or
+    the index may not take all the values of its interval, and the variant that checks in the
+    kernel decides.
+    """
+
+    location: Location | None = field(compare=False)  # of the first who asks
+    guarded: bool
+    premises: tuple[Linear, ...]
+
+    def holds(self, environment: Environment) -> bool:
+        """Whether a launch with these numbers satisfies it."""
+        numbers = _AtLaunch(environment, self.premises)
+        return not numbers.is_reached or self._is_met(numbers) or not numbers.is_reached
+
+    def explain(self, environment: Environment) -> str:
+        """Why a launch with these numbers is refused, for people."""
+        numbers = _AtLaunch(environment, self.premises)
+        given = ", ".join(
+            f"{term} = {launch_value(environment, term)}" for term in sorted(self.terms, key=str)
+        )
+        where = "" if self.location is None else f"{self.location}: "
+        return f"{where}{self._problem(numbers)}{f' ({given})' if given else ''}"
+
+    @cached_property
+    def terms(self) -> frozenset[LaunchTerm]:
+        """What it needs to know about the launch."""
+        atoms = (atom for term in self._terms() for atom in term.atoms())
+        return frozenset(atom.term for atom in atoms if isinstance(atom, Known))
+
+    def _terms(self) -> Iterable[Linear]:
+        """The terms it is about."""
+        raise NotImplementedError
+
+    def _is_met(self, numbers: Numbers) -> bool:
+        raise NotImplementedError
+
+    def _problem(self, numbers: Numbers) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class IndexInRange(LaunchCheck):
+    """Every value of an index lies inside its axis."""
+
+    site: CheckSite
+    index: Linear
+    count: Linear
+    goals: tuple[Linear, ...]  # what of `0 <= index < count` was left to show
+
+    def _terms(self) -> Iterable[Linear]:
+        return (self.index, self.count)
+
+    def _is_met(self, numbers: Numbers) -> bool:
+        return all(numbers.of(goal).low >= 0 for goal in self.goals)
+
+    def _problem(self, numbers: Numbers) -> str:
+        index, count = numbers.of(self.index), numbers.of(self.count)
+        if index.low == index.high:
+            reach = f"index {index.low}"
+        else:
+            reach = f"the index `{self.index}` goes from {index.low} to {index.high}"
+        return f"{_axis(self.site)}: {reach}, but {_size(count.low)}"
+
+
+@dataclass(frozen=True)
+class AxisNotEmpty(LaunchCheck):
+    """An axis has something to clamp an index to."""
+
+    site: CheckSite
+    count: Linear
+
+    def _terms(self) -> Iterable[Linear]:
+        return (self.count,)
+
+    def _is_met(self, numbers: Numbers) -> bool:
+        return numbers.of(self.count).low > 0
+
+    def _problem(self, numbers: Numbers) -> str:
+        return f"{_axis(self.site)}: an index is checked in the kernel, but the axis is empty"
+
+
+@dataclass(frozen=True)
+class DivisorNotZero(LaunchCheck):
+    """A divisor that is known at launch, or its range, leaves out zero."""
+
+    divisor: Linear
+
+    def _terms(self) -> Iterable[Linear]:
+        return (self.divisor,)
+
+    def _is_met(self, numbers: Numbers) -> bool:
+        found = numbers.of(self.divisor)
+        return found.low > 0 or found.high < 0
+
+    def _problem(self, numbers: Numbers) -> str:
+        found = numbers.of(self.divisor)
+        if found.low == found.high:
+            return f"the divisor `{self.divisor}` is zero"
+        return f"the divisor `{self.divisor}` goes from {found.low} to {found.high} through zero"
+
+
+@dataclass(frozen=True)
+class Precondition(LaunchCheck):
+    """What `tw.require` asks for."""
+
+    formula: Formula
+    text: str
+
+    def _terms(self) -> Iterable[Linear]:
+        return self.formula.terms()
+
+    def _is_met(self, numbers: Numbers) -> bool:
+        return self.formula.truth(numbers) is True
+
+    def _problem(self, numbers: Numbers) -> str:
+        return f"the kernel requires `{self.text}`"
+
+
+def _axis(site: CheckSite) -> str:
+    return f"`{site.subject}`, axis {site.axis}"
+
+
+def _size(count: int) -> str:
+    if count <= 0:
+        return "the axis is empty"
+    return f"the axis has {count} {'tile' if count == 1 else 'tiles'}, 0 to {count - 1}"

@@ -1,0 +1,73 @@
+"""Why a check was settled where it was: one sentence for people who read the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.analysis.proofs import Scope
+from tilewright.analysis.terms import Known, Linear, Origin, Variable
+from tilewright.ir.launch_terms import TileCount
+
+__all__ = ["why_at_launch", "why_kept", "why_proved"]
+
+
+def why_proved(index: Linear, count: Linear, scope: Scope) -> str:
+    """Why an index is inside its axis on every launch."""
+    variable = index.atom
+    if isinstance(variable, Variable) and count - 1 in variable.uppers:
+        provenance = _PROVENANCE.get(variable.origin)
+        if provenance is not None:
+            return provenance(str(variable), _things(count))
+    if index.is_constant and count.is_constant:
+        return f"{index} is one of {count}"
+    where = " under the conditions around it" if scope.is_guarded else ""
+    return f"`{index}` is never negative and always below {_amount(count)}{where}"
+
+
+def why_at_launch(index: Linear, count: Linear) -> str:
+    """What a launch check compares."""
+    if index.is_constant and index.constant == 0:
+        return f"at launch: {_amount(count)} must not be zero"
+    if index.is_launch_known:
+        return f"at launch: {index} must lie in [0, {count})"
+    variable = index.atom
+    if isinstance(variable, Variable) and variable.lowers == (Linear(0),):
+        reach = variable.uppers[-1] + 1
+        return f"at launch: {count} must cover the {reach} values of `{variable}`"
+    return f"at launch: the interval of `{index}` must lie in [0, {count})"
+
+
+def why_kept(index: Linear, count: Linear | None = None) -> str:
+    """What keeps a check in the kernel."""
+    for name, term in (("index", index), ("count", count)):
+        for variable in () if term is None else term.variables():
+            if not variable.is_followed:
+                subject = (
+                    f"the {name}"
+                    if term is not None and term.atom == variable
+                    else _of(variable, name)
+                )
+                return f"{subject} is {variable.origin.value}"
+    return "the interval of the index is wider than the axis in the launch that asked for this"
+
+
+def _of(variable: Variable, name: str) -> str:
+    return f"`{variable.name}`" if variable.name else f"a part of the {name}"
+
+
+def _things(count: Linear) -> str:
+    term = count.atom.term if isinstance(count.atom, Known) else None
+    if isinstance(term, TileCount):
+        return f"the tiles of {term.param} along axis {term.axis}"
+    return f"{count} places"
+
+
+def _amount(count: Linear) -> str:
+    return f"{count}" if count.is_constant else f"`{count}`"
+
+
+_PROVENANCE: dict[Origin, Callable[[str, str], str]] = {
+    Origin.LOOP: lambda name, things: f"`{name}` counts {things}",
+    Origin.WALK: lambda name, things: f"`{name}` walks {things}",
+    Origin.BLOCK: lambda name, things: f"`{name}` is the block's place among {things}",
+}
