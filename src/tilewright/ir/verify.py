@@ -16,6 +16,7 @@ from tilewright.ir.function import EntryHints, Function, Module
 from tilewright.ir.op import Block, Op, Value, Version
 from tilewright.ir.ops.control import Terminator
 from tilewright.ir.types import TileType
+from tilewright.ir.verify_conversions import CONVERSION_RULES
 from tilewright.ir.verify_memory import MATRIX_RULES, MEMORY_RULES
 from tilewright.ir.verify_ops import ELEMENTWISE_RULES, SHAPE_RULES
 from tilewright.ir.verify_regions import ENDINGS, REGION_RULES, TERMINATOR_RULES
@@ -27,6 +28,7 @@ __all__ = ["RULES", "VerificationError", "Violation", "verify", "violations"]
 
 RULES: dict[type[Op], tuple[Rule, ...]] = {
     **ELEMENTWISE_RULES,
+    **CONVERSION_RULES,
     **SHAPE_RULES,
     **MEMORY_RULES,
     **MATRIX_RULES,

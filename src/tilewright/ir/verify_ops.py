@@ -19,24 +19,17 @@ from tilewright.ir.op import Op
 from tilewright.ir.ops import control, elementwise, shape
 from tilewright.ir.ops.elementwise import (
     Binary,
-    Bitcast,
     CmpF,
     CmpI,
     Comparison,
-    Conversion,
     DivF,
     DivI,
     Exp,
-    ExtI,
     Fma,
-    FToF,
-    FToI,
-    IToF,
     NegI,
     Select,
     Sqrt,
     Tanh,
-    TruncI,
 )  # fmt: skip
 from tilewright.ir.types import PtrType, TensorViewType, TileType
 from tilewright.ir.verify_rules import (
@@ -48,7 +41,6 @@ from tilewright.ir.verify_rules import (
     TileClass,
     alike,
     allowed,
-    bit_width,
     same_element,
     same_rank,
     same_shape,
@@ -93,29 +85,6 @@ _FLUSH = when(
 _ONLY_APPROX = (allowed("rounding_mode", _R.FULL, _R.APPROX), _f32_only(_R.APPROX))
 
 
-def _conversion_rounding(op: FToF) -> Iterator[str]:
-    """Scales are rounded to zero or up; everything else to nearest."""
-    options = (_R.ZERO, _R.POSITIVE_INF) if op.to.element is Element.F8E8M0FNU else _NEAREST
-    yield from allowed("rounding_mode", *options)(op)
-
-
-_NEAREST = (_R.NEAREST_EVEN,)
-
-
-def _widths(compare: str) -> Rule:
-    def check(op: Conversion) -> Iterator[str]:
-        assert isinstance(op.source.type, TileType)
-        before, after = op.source.type.element, op.to.element
-        if not isinstance(before, Element) or not isinstance(after, Element):
-            return
-        difference = bit_width(after) - bit_width(before)
-        wrong = {"wider": difference <= 0, "narrower": difference >= 0, "equal": difference != 0}
-        if wrong[compare]:
-            yield f"the result must be {compare} in bits, but {before} becomes {after}"
-
-    return check
-
-
 def _rows(kind: TileClass, names: str, *ops: type[Op]) -> dict[type[Op], tuple[Rule, ...]]:
     return {op: (tiles(kind, *names.split()),) for op in ops}
 
@@ -123,7 +92,6 @@ def _rows(kind: TileClass, names: str, *ops: type[Op]) -> dict[type[Op], tuple[R
 _E = elementwise
 ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
     Binary: (alike("lhs", "rhs"),),
-    Conversion: (same_shape("source", "result"),),
     Comparison: (alike("lhs", "rhs"),),
     **_rows(
         _BASE_FLOAT, "source",
@@ -180,20 +148,7 @@ ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
         tiles(_ANY, "val_if_true"),
         alike("val_if_true", "val_if_false"),
         same_shape("cond", "val_if_true"),
-    ),
-    Bitcast: (tiles(_NUMBER, "source", "result"), _widths("equal")),
-    ExtI: (tiles(_WIDE_INT, "source", "result"), _widths("wider")),
-    TruncI: (tiles(_WIDE_INT, "source", "result"), _widths("narrower")),
-    FToF: (
-        tiles(_FLOAT, "source", "result"),
-        when(lambda op: op.source.type == op.to, "the result has the type of the source"),
-        _conversion_rounding,
-    ),
-    IToF: (tiles(_INT, "source"), tiles(_FLOAT, "result"), allowed("rounding_mode", *_NEAREST)),
-    FToI: (
-        tiles(_FLOAT, "source"),
-        tiles(_INT, "result"),
-        allowed("rounding_mode", _R.NEAREST_INT_TO_ZERO),
+        when(lambda op: _element(op) is Element.F4E2M1FN, "numbers of 4 bits cannot be chosen"),
     ),
 }  # fmt: skip
 
