@@ -1,7 +1,7 @@
 """What an expression of a kernel can be while it is lowered.
 
-Only `TileOperand` has a value in the IR. Tensors, partitions, pieces, minted indices, tuples, dtypes
-and functions are compile-time aggregates: they cannot be carried by a loop or chosen by a branch.
+Only `TileOperand` has a value in the IR. Tensors, partitions, pieces, minted indices, tuples,
+dtypes and functions are compile-time aggregates: they cannot be carried by a loop or chosen by a branch.
 A `Static` number has no dtype until it meets a tile.
 """
 
@@ -57,7 +57,7 @@ class Static:
 
 @dataclass(frozen=True, eq=False)
 class TileOperand:
-    """A tile in the kernel; rank 0 is a scalar. `weak` marks a literal that got a dtype by default."""
+    """A tile; rank 0 is a scalar. `weak` marks a literal that only has its default dtype."""
 
     value: Value
     dtype: type[DType]
@@ -239,7 +239,7 @@ class FunctionOperand:
 
 @dataclass(frozen=True, eq=False)
 class PythonFunction:
-    """One of the Python built-ins that kernels know: `range`, `len`, `min`…"""
+    """One of the Python built-ins that kernels know, such as `range`."""
 
     function: Any
 

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.check.errors.bounds import ZeroDivisor
+from tilewright.check.errors.bounds import DivisionByZero
 from tilewright.check.errors.types import ConditionIsATile, WrongOperand
 from tilewright.dtypes import bool_
 from tilewright.frontend.builtins.matrix import matrix_product
@@ -94,13 +94,13 @@ def apply_binary(
     lhs, rhs = unify(lo, node, f"`{_SIGNS[type(sign)]}`", left, right)
     if isinstance(sign, (ast.LShift, ast.RShift)) and isinstance(right, Static):
         _check_shift(lo, node, lhs, right)
-    if type(sign) not in (_FLOAT_RULES if lhs.dtype.element.is_float else _INTEGER_RULES):
-        lo.reject(
-            WrongOperand, node, f"`{_SIGNS[type(sign)]}` on {lhs.dtype.label}",
-            *(("integers divide with `//`", "or convert to float: `.astype(f32)`") if isinstance(sign, ast.Div)
-              else ("there is no such operation", "")),
-        )  # fmt: skip
     rules = _FLOAT_RULES if lhs.dtype.element.is_float else _INTEGER_RULES
+    if type(sign) not in rules:
+        is_division = isinstance(sign, ast.Div)
+        reason = "integers divide with `//`" if is_division else "there is no such operation"
+        way_out = "or convert to float: `.astype(f32)`" if is_division else ""
+        what = f"`{_SIGNS[type(sign)]}` on {lhs.dtype.label}"
+        lo.reject(WrongOperand, node, what, reason, way_out)
     value = rules[type(sign)](lo, node, lhs, rhs)
     return TileOperand(value, lhs.dtype, lhs.weak and rhs.weak)
 
@@ -113,7 +113,7 @@ def _static_binary(
     try:
         return Static(_PYTHON[type(sign)](left.value, right.value))
     except ZeroDivisionError:
-        lo.reject(ZeroDivisor, node)
+        lo.reject(DivisionByZero, node)
     except (TypeError, ValueError, OverflowError) as error:
         lo.reject(WrongOperand, node, f"`{_SIGNS[type(sign)]}` on constants", str(error))
 

@@ -156,7 +156,7 @@ def read_signature(function: FunctionType, local_names: Mapping[str, Any]) -> Si
         if parameter.name not in hints:
             raise CompileError(
                 f"parameter `{parameter.name}` of kernel `{function.__name__}` has no annotation: "
-                f"say what it is, for example `{parameter.name}: Ref[f32, N]` or `{parameter.name}: f32`"
+                f"say what it is, `{parameter.name}: Ref[f32, N]` or `{parameter.name}: f32`"
             )
         params.append(_read_param(function.__name__, parameter, hints[parameter.name]))
     return Signature(function.__name__, tuple(params))

@@ -230,7 +230,8 @@ def _require_equal_extents(
     )
     same = CmpI(lhs=left, rhs=right, comparison_predicate=Predicate.EQUAL)
     condition = lo.builder.add(same).result
-    text = f"{tensor.name}.shape[{axis}] == {piece.name}.shape[{axis}], since {tensor.name} is read like {piece.name}"
+    x, z = tensor.name, piece.name
+    text = f"{x}.shape[{axis}] == {z}.shape[{axis}], since {x} is read like {z}"
     lo.builder.add(Require(condition=condition, text=text))
 
 

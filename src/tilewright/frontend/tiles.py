@@ -142,7 +142,8 @@ def as_tile(
         return TileOperand(made.value, made.dtype, weak=True)
     if isinstance(operand, Minted):
         lo.reject(
-            WrongOperand, node, "a minted index cannot be computed with", "it is a place, not a number",
+            WrongOperand, node, "a minted index cannot be computed with",
+            "it is a place, not a number",
             "unpack it, `i, j = at`, to use its coordinates for loads",
         )  # fmt: skip
     lo.reject(WrongOperand, node, "expected a tile or a number", f"this is a {operand.kind}")

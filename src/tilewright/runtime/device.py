@@ -138,7 +138,6 @@ class Device:
     def restart(self) -> None:
         """Go on in a forked child, if the device can."""
         self.lock = threading.RLock()
-        self.notes = queue.SimpleQueue()
         if not self.backend.survives_fork:
             self.forked = True
             return
@@ -152,6 +151,7 @@ class Device:
 
     def synchronize(self) -> None:
         """Wait for every stream of this device, and raise the first failure not told yet."""
+        self.check_usable()
         for one in tuple(self.streams):
             one.sync()
         with self.lock:

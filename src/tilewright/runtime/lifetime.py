@@ -33,6 +33,7 @@ def _finish_device(device: Device) -> None:
     try:
         for stream in device.streams:
             stream.queue.end_holds()
+        for stream in device.streams:
             stream.wait(stream.issued)
     except DriverError:
         return  # the context is lost, and whoever used it last has been told

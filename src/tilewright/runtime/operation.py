@@ -90,6 +90,7 @@ class DeviceOp(Generic[T]):
         self._error: BaseException | None = None
         check_accesses(accesses, label, device)
         with device.lock:
+            device.check_usable()
             device.settle_notes()
             _find_doubts(accesses)
             self._borrows = acquire(accesses, label, self.site)
@@ -218,7 +219,6 @@ class DeviceOp(Generic[T]):
                 self.site.code.co_filename,
                 self.site.line,
                 registry=_warned,
-                source=self,
             )
 
 

@@ -2,7 +2,7 @@
 
 Two slices of one root are compared as boxes of its index space, anything else by byte range; what
 is not known to be apart counts as overlapping. Assumes that the elements of a root do not overlap
-each other: a root for which that is false gives regions without a box (`root` of their own).
+each other: a root for which that is false gives regions without a box.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Region:
         """Whether every element of `other` is known to belong to this region."""
         if self is other or other.low == other.high:
             return True
-        if self.root == other.root:
+        if self.root == other.root and self.box:
             pairs = zip(self.box, other.box, strict=True)
             return all(a <= c and d <= b for (a, b), (c, d) in pairs)
         return self.dense and self.low <= other.low and other.high <= self.high

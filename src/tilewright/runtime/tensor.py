@@ -166,8 +166,8 @@ class _MovedTensor(Tensor):
     __slots__ = ()
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("__class__", "__repr__", "__del__"):
-            return object.__getattribute__(self, name)
+        if name == "__class__":
+            return _MovedTensor
         raise MovedError(
             f"this tensor was moved away at {object.__getattribute__(self, '_moved')}:"
             " use the handle that `tw.move` gave there"

@@ -60,7 +60,7 @@ def float_of_integer(x: Array, dtype: np.dtype[Any]) -> Array:
 
 def power_of_two_below(x: Array) -> Array:
     """The power of two at or below each number, in the format of scales."""
-    mantissa, exponent = np.frexp(x.astype(np.float64))
+    _, exponent = np.frexp(x.astype(np.float64))
     return _scale(x, exponent - 1)
 
 

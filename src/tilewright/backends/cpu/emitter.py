@@ -12,7 +12,8 @@ Arrays are never changed once they are bound, so a value may be an alias of anot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -47,9 +48,9 @@ Rules = Mapping[type[Op], Callable[["Emitter", Any], None]]
 class Plan:
     """What was decided about a function before its source is written."""
 
-    hoisted: Set[Op] = frozenset()  # ops alike in all blocks, done once
-    borrowed: Set[Op] = frozenset()  # loads whose tile may stay a window on memory
-    read: Set[Value] = frozenset()  # values that something reads
+    hoisted: AbstractSet[Op] = frozenset()  # ops alike in all blocks, done once
+    borrowed: AbstractSet[Op] = frozenset()  # loads whose tile may stay a window on memory
+    read: AbstractSet[Value] = frozenset()  # values that something reads
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Site:
     loc: Location | None
 
 
-class Fault(Exception):  # noqa: N818 - not an error yet: the executor makes one of it
+class Fault(Exception):
     """A block met what Tile IR leaves undefined, and stopped before doing it."""
 
     def __init__(self, site: int, what: str) -> None:

@@ -33,10 +33,15 @@ __all__ = [
 Array = Any  # an array, or a NumPy scalar where all elements are alike
 
 _BF16 = np.dtype(ml_dtypes.bfloat16)
+_LARGEST = {
+    np.dtype(ml_dtypes.float8_e4m3fn): np.float32(448),
+    np.dtype(ml_dtypes.float8_e5m2): np.float32(57344),
+    np.dtype(ml_dtypes.float4_e2m1fn): np.float32(6),
+}
 _SMALLEST_NORMAL = np.float32(2.0**-126)
 
 
-# --- extrema ---------------------------------------------------------------------------------------
+# --- extrema ---------------------------------------------------------------------------------
 
 
 def greatest(x: Array, y: Array) -> Array:
@@ -68,7 +73,7 @@ def _least_zero(found: Array, x: Array, y: Array) -> Array:
     return found if found.all() else np.where((x == 0) & (y == 0), -(-x + -y), found)
 
 
-# --- comparison ------------------------------------------------------------------------------------
+# --- comparison ------------------------------------------------------------------------------
 
 
 def _ordered_not_equal(x: Array, y: Array) -> Array:
@@ -98,7 +103,7 @@ COMPARE = {(Ordering.ORDERED, predicate): compare for predicate, compare in _ORD
     for predicate, compare in _ORDERED.items()
 }
 
-# --- arithmetic ------------------------------------------------------------------------------------
+# --- arithmetic ------------------------------------------------------------------------------
 
 
 def flushed(x: Array) -> Array:
@@ -118,9 +123,8 @@ def fused(x: Array, y: Array, z: Array) -> Array:
     product = x.astype(np.float64) * y.astype(np.float64)
     z = z.astype(np.float64)
     total = product + z
-    if x.dtype == np.float32:
-        if not np.any(_may_round_twice(total)):
-            return total.astype(np.float32)
+    if x.dtype == np.float32 and not np.any(_may_round_twice(total)):
+        return total.astype(np.float32)
     return nearest(odd(total, _sum_error(product, z, total)), x.dtype)
 
 
@@ -152,11 +156,11 @@ def _high_half(x: Array) -> Array:
     return scaled - (scaled - x)
 
 
-# --- conversion ------------------------------------------------------------------------------------
+# --- conversion ------------------------------------------------------------------------------
 
 
 def odd(x: Array, error: Array) -> Array:
-    """`x + error` rounded to odd: rounding that to a shorter format is as if it was done at once."""
+    """`x + error` rounded to odd: rounding that once more, to fewer bits, is as rounding once."""
     integer = np.int64 if x.dtype == np.float64 else np.int32
     even = (x.view(integer) & integer(1)) == 0
     neighbour = np.nextafter(x, np.where(error > 0, np.inf, -np.inf).astype(x.dtype))
@@ -176,7 +180,7 @@ def nearest(x: Array, dtype: np.dtype[Any]) -> Array:
         x = odd(single, error)
     if dtype == _BF16:
         return x.astype(dtype)
-    largest = np.float32(ml_dtypes.finfo(dtype).max)
+    largest = _LARGEST[dtype]
     return np.clip(x.astype(np.float32), -largest, largest).astype(dtype)
 
 

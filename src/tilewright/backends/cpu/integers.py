@@ -1,8 +1,8 @@
 """Integer operations on NumPy arrays: what generated code calls for tiles.
 
 Arrays are signed, one NumPy dtype for each width from 8 to 64 bits; an op that reads its bits
-unsigned looks at them through `unsigned`. Tiles of truth values go through `each_bit`, which applies
-the scalar definition, since hardly anybody divides them.
+unsigned looks at them through `unsigned`. Tiles of truth values go through `each_bit`, which
+applies the scalar definition, since hardly anybody divides them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def each_bit(definition: Callable[..., int], *operands: Array) -> Array:
     return np.frompyfunc(definition, len(operands), 1)(*operands).astype(np.bool_)
 
 
-# --- division --------------------------------------------------------------------------------------
+# --- division --------------------------------------------------------------------------------
 
 
 def require_quotient(site: int, x: Array, y: Array) -> None:
@@ -96,7 +96,7 @@ def require_count(site: int, x: Array, count: Array) -> None:
         report_element(site, wrong, f"shifts by {{}}, and the width is {bits}", count)
 
 
-# --- promises not to wrap --------------------------------------------------------------------------
+# --- promises not to wrap --------------------------------------------------------------------
 
 
 def checked(site: int, exact: Callable[[Any, Any], Any], x: Array, y: Array) -> None:
@@ -124,7 +124,7 @@ def _objects(x: Array) -> Array:
     return np.asarray(x).astype(object)
 
 
-# --- products and conversions ------------------------------------------------------------------------
+# --- products and conversions ------------------------------------------------------------------
 
 
 def high_product(x: Array, y: Array) -> Array:

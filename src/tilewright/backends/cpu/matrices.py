@@ -1,8 +1,8 @@
 """Matrix products added to an accumulator.
 
-Products of f16, bf16 and 8-bit floats are exact in f32, where they are summed before the accumulator
-is added; tf32 operands lose the mantissa bits that tf32 has not. Integer products are summed in a
-float that holds them exactly, since that is what the linear algebra library is fast at.
+Products of f16, bf16 and 8-bit floats are exact in f32, where they are summed before the
+accumulator is added; tf32 operands lose the mantissa bits that tf32 has not. Integer products are
+summed in a float that holds them exactly, since that is what the linear algebra library is fast at.
 """
 
 from __future__ import annotations

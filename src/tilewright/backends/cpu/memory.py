@@ -57,7 +57,7 @@ class TensorView:
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
-        return self.array.shape
+        return tuple(self.array.shape)
 
 
 class AddressSpace:

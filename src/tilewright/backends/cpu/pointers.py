@@ -43,7 +43,7 @@ class Window(NamedTuple):
     positions: Array  # where in it, for each chosen element
 
 
-def moved(places: Array, offset: Array, size: int) -> Array:
+def moved(places: Any, offset: Any, size: int) -> Any:
     """Addresses moved by a number of elements."""
     return places + offset.astype(np.int64) * np.int64(size)
 
@@ -118,7 +118,7 @@ def accumulate(
         function.at(window.elements, window.positions, argument[window.chosen])
 
 
-# --- what atomics do -------------------------------------------------------------------------------
+# --- what atomics do -------------------------------------------------------------------------
 
 
 def unsigned_maximum(old: Any, new: Any) -> Any:
@@ -155,7 +155,7 @@ COMBINE: dict[AtomicMode, Combine] = {
     AtomicMode.XCHG: exchange,
 }
 
-# --- which memory ----------------------------------------------------------------------------------
+# --- which memory ----------------------------------------------------------------------------
 
 
 def _windows(

@@ -18,6 +18,7 @@ from tilewright.ir.attributes import Rounding
 
 __all__ = [
     "DIRECTED",
+    "Lost",
     "down",
     "lost_by_conversion",
     "lost_by_difference",
@@ -113,7 +114,5 @@ def _sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Array:
 
 def _numbers(array: Array) -> Array:
     """Elements as Python numbers, exactly."""
-    kind = np.int64 if np.issubdtype(array.dtype, np.signedinteger) else None
-    if np.issubdtype(array.dtype, np.unsignedinteger):
-        kind = np.uint64
-    return np.asarray(array).astype(kind or np.float64).astype(object)
+    exact = array if array.dtype.kind in "iu" else array.astype(np.float64)
+    return np.asarray(exact).astype(object)

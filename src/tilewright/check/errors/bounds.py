@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.check.violations import (
+    IndexOutOfRange,
+    RequireNeverHolds,
+    RequireNotLaunchKnown,
+    Violation,
+    ZeroDivisor,
+)
 from tilewright.diagnostics import Problem
 
-__all__ = ["CertainViolation", "CheckDenied", "RequireNotLaunchKnown", "ZeroDivisor"]
+__all__ = [
+    "CertainViolation",
+    "CheckDenied",
+    "DivisionByZero",
+    "ImpossibleRequire",
+    "UncheckableRequire",
+    "violation_problem",
+]
 
 
 @dataclass(frozen=True)
@@ -18,15 +32,22 @@ class BoundsProblem(Problem):
 
 @dataclass(frozen=True)
 class CertainViolation(BoundsProblem):
-    """An index that is outside on every launch."""
+    """An index that is outside on every launch that gets there."""
 
-    subject: str
-    axis: int
-    reason: str
+    violation: IndexOutOfRange
 
     @property
     def title(self) -> str:
-        return f"this index is outside `{self.subject}` along axis {self.axis}: {self.reason}"
+        site = self.violation.site
+        side = "below the start" if self.violation.is_negative else "past the end"
+        return (
+            f"index {self.violation.index} is {side} of `{site.subject}` along axis {site.axis}, "
+            f"which has {self.violation.count} tiles of {site.tile}"
+        )
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("tiles are numbered from 0 to `num_tiles(axis) - 1`",)
 
 
 @dataclass(frozen=True)
@@ -61,12 +82,19 @@ class CheckDenied(BoundsProblem):
 
 
 @dataclass(frozen=True)
-class RequireNotLaunchKnown(BoundsProblem):
+class UncheckableRequire(BoundsProblem):
     """A precondition over things that only the kernel knows."""
+
+    violation: RequireNotLaunchKnown
 
     @property
     def title(self) -> str:
         return "tw.require is about what a launch knows: extents, tile counts, scalars, constants"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        subject = f"`{self.violation.culprit}`" if self.violation.culprit else "a value in it"
+        return (f"{subject} is not known then: {self.violation.why}",)
 
     @property
     def helps(self) -> tuple[str, ...]:
@@ -74,9 +102,36 @@ class RequireNotLaunchKnown(BoundsProblem):
 
 
 @dataclass(frozen=True)
-class ZeroDivisor(BoundsProblem):
-    """Division by a constant zero."""
+class ImpossibleRequire(BoundsProblem):
+    """A precondition that no launch satisfies."""
+
+    text: str
+
+    @property
+    def title(self) -> str:
+        return f"no launch can satisfy `{self.text}`"
+
+
+@dataclass(frozen=True)
+class DivisionByZero(BoundsProblem):
+    """Division by something that is always zero."""
 
     @property
     def title(self) -> str:
         return "division by zero"
+
+
+def violation_problem(violation: Violation) -> Problem:
+    """A certain violation, found by analysis, as a problem to show."""
+    location = violation.location
+    assert location is not None, "checks of the front end have a place in the source"
+    span, calls = location.span, location.calls
+    match violation:
+        case IndexOutOfRange():
+            return CertainViolation(span, violation, calls=calls)
+        case RequireNotLaunchKnown():
+            return UncheckableRequire(span, violation, calls=calls)
+        case RequireNeverHolds():
+            return ImpossibleRequire(span, violation.text, calls=calls)
+        case ZeroDivisor():
+            return DivisionByZero(span, calls=calls)

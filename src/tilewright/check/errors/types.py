@@ -209,7 +209,8 @@ class IndexCount(TypeProblem):
 
     @property
     def title(self) -> str:
-        return f"{self.what} takes {self.rank} {'index' if self.rank == 1 else 'indices'}, not {self.got}"
+        noun = "index" if self.rank == 1 else "indices"
+        return f"{self.what} takes {self.rank} {noun}, not {self.got}"
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,7 @@ class UnsupportedByTarget(Problem):
 
     @property
     def title(self) -> str:
-        return f"{self.dtype} does not exist on {self.target}; the first target that has it is {self.first}"
+        return f"{self.dtype} does not exist on {self.target}; it came with {self.first}"
 
     @property
     def helps(self) -> tuple[str, ...]:

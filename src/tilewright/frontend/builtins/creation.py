@@ -50,7 +50,8 @@ def lower_full(lo: Lowering, call: Arguments) -> Operand:
     scalar = as_scalar(lo, call.where("value"), value, "the value of tw.full")
     if scalar.dtype is not dtype and not scalar.weak:
         lo.reject(
-            WrongOperand, call.where("value"), "tw.full", f"the value is {scalar.dtype.label}, not {dtype.label}",
+            WrongOperand, call.where("value"), "tw.full",
+            f"the value is {scalar.dtype.label}, not {dtype.label}",
             f"convert it: `.astype({dtype.label})`",
         )  # fmt: skip
     return broadcast_to(lo, convert(lo, scalar, dtype), shape)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tilewright.backends.cpu.emitter import Rules
-from tilewright.backends.cpu.rules import control, float, integer, memory, reduction, shape
+from tilewright.backends.cpu.rules import control, floating, integer, memory, reduction, shape
 
 __all__ = ["RULES"]
 
 RULES: Rules = {
     **integer.RULES,
-    **float.RULES,
+    **floating.RULES,
     **shape.RULES,
     **memory.RULES,
     **reduction.RULES,

@@ -11,7 +11,17 @@ from tilewright.backends.cpu.rules.memory import unpack_view
 from tilewright.ir.attributes import Bounded
 from tilewright.ir.op import Value
 from tilewright.ir.ops.control import (
-    Assert, Assume, Break, Continue, For, GetNumTileBlocks, GetTileBlockId, If, Loop, Return, Yield,
+    Assert,
+    Assume,
+    Break,
+    Continue,
+    For,
+    GetNumTileBlocks,
+    GetTileBlockId,
+    If,
+    Loop,
+    Return,
+    Yield,
 )  # fmt: skip
 from tilewright.ir.types import PartitionViewType, TileType
 

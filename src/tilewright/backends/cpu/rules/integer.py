@@ -15,8 +15,24 @@ from tilewright.dtypes import Element
 from tilewright.ir.attributes import Overflow, Predicate, Rounding, Signedness
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.elementwise import (
-    AbsI, AddI, AndI, CmpI, DivI, ExtI, MaxI, MinI, MulHiI, MulI, NegI, OrI, RemI, ShLI, ShRI,
-    SubI, TruncI, XOrI,
+    AbsI,
+    AddI,
+    AndI,
+    CmpI,
+    DivI,
+    ExtI,
+    MaxI,
+    MinI,
+    MulHiI,
+    MulI,
+    NegI,
+    OrI,
+    RemI,
+    ShLI,
+    ShRI,
+    SubI,
+    TruncI,
+    XOrI,
 )  # fmt: skip
 
 __all__ = ["RULES", "folded", "reading"]
@@ -91,7 +107,7 @@ def _promises(overflow: Overflow) -> tuple[bool, ...]:
     }[overflow]
 
 
-# --- arithmetic modulo the width -------------------------------------------------------------------
+# --- arithmetic modulo the width -------------------------------------------------------------
 
 
 def _wrapping(symbol: str, exact: Callable[[Any, Any], Any]) -> IntegerRule:
@@ -150,7 +166,7 @@ def _high_array(em: Emitter, op: Any, texts: Texts) -> str:
     return em.call(integers.signed, product)
 
 
-# --- division and shifts ---------------------------------------------------------------------------
+# --- division and shifts ---------------------------------------------------------------------
 
 
 def _divisor_is_safe(em: Emitter, op: Any) -> bool:
@@ -243,7 +259,7 @@ def _right_array(em: Emitter, op: Any, texts: Texts) -> str:
     return _unviewed(em, f"({x} >> {y})", signed)
 
 
-# --- choice and comparison -------------------------------------------------------------------------
+# --- choice and comparison -------------------------------------------------------------------
 
 
 def _extremum(symbol: str, function: Callable[..., Any]) -> IntegerRule:
@@ -288,7 +304,7 @@ def _bitwise(symbol: str) -> Callable[[Emitter, Any], None]:
     return rule
 
 
-# --- width -----------------------------------------------------------------------------------------
+# --- width -----------------------------------------------------------------------------------
 
 
 def _extend(em: Emitter, op: ExtI) -> None:

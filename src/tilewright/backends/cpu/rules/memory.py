@@ -12,8 +12,19 @@ from tilewright.backends.cpu.memory import PartitionView
 from tilewright.dtypes import Element
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.memory import (
-    AtomicCas, AtomicRmw, GetIndexSpaceShape, GetTensorShape, JoinTokens, LoadPtr, LoadView,
-    MakePartitionView, MakeTensorView, MakeToken, Offset, StorePtr, StoreView,
+    AtomicCas,
+    AtomicRmw,
+    GetIndexSpaceShape,
+    GetTensorShape,
+    JoinTokens,
+    LoadPtr,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    MakeToken,
+    Offset,
+    StorePtr,
+    StoreView,
 )  # fmt: skip
 from tilewright.ir.types import PartitionViewType, PtrType, TileType
 
@@ -27,7 +38,7 @@ def _nothing(em: Emitter, op: Op) -> None:
     """Tokens: a block runs in program order."""
 
 
-# --- views -----------------------------------------------------------------------------------------
+# --- views -----------------------------------------------------------------------------------
 
 
 def _tensor_view(em: Emitter, op: MakeTensorView) -> None:
@@ -35,7 +46,8 @@ def _tensor_view(em: Emitter, op: MakeTensorView) -> None:
     shape = [_known(em, extent, extents) for extent in op.to.shape]
     steps = [_known(em, stride, strides) for stride in op.to.strides]
     element = em.constant(op.to.element)
-    text = f"{SPACE}.tensor({em.site(op)}, {em.plain(op.base)}, {element}, {_tuple(shape)}, {_tuple(steps)})"
+    where = f"{em.site(op)}, {em.plain(op.base)}, {element}"
+    text = f"{SPACE}.tensor({where}, {_tuple(shape)}, {_tuple(steps)})"
     em.define(op.result, text, None)
 
 
@@ -123,7 +135,7 @@ def tile_element_is_bool(value: Value) -> bool:
     return isinstance(value.type, TileType) and value.type.element is Element.I1
 
 
-# --- pointers --------------------------------------------------------------------------------------
+# --- pointers --------------------------------------------------------------------------------
 
 
 def _offset(em: Emitter, op: Offset) -> None:
@@ -154,18 +166,9 @@ def _load_ptr(em: Emitter, op: LoadPtr) -> None:
 
 def _store_ptr(em: Emitter, op: StorePtr) -> None:
     mask = "None" if op.mask is None else em.full(op.mask)
-    places = em.full(op.destination)
-    em.emit(
-        em.call(
-            pointers.store,
-            SPACE,
-            em.site(op),
-            _element(em, op.destination),
-            places,
-            em.full(op.value),
-            mask,
-        )  # fmt: skip
-    )
+    element, places = _element(em, op.destination), em.full(op.destination)
+    site, tile = em.site(op), em.full(op.value)
+    em.emit(em.call(pointers.store, SPACE, site, element, places, tile, mask))
 
 
 def _atomic_rmw(em: Emitter, op: AtomicRmw) -> None:

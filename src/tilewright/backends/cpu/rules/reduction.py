@@ -1,9 +1,9 @@
 """How reductions, scans and matrix products are written.
 
 A body that is one op with a NumPy counterpart becomes one NumPy call. Any other is written as a
-function over arrays and applied in a tree of neighbours (a reduction) or in doubling steps (a scan):
-extents are powers of two, and the body is associative, so the order is the tile's own. Sums of f16
-and bf16 go through the tree too, because NumPy would lose them one by one.
+function over arrays and applied in a tree of neighbours (a reduction) or in doubling steps (a
+scan): extents are powers of two, and the body is associative, so the order is the tile's own. Sums
+of f16 and bf16 go through the tree too, because NumPy would lose them one by one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ from tilewright.dtypes import Element
 from tilewright.ir.attributes import Overflow, Rounding, Signedness
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.elementwise import (
-    AddF, AddI, AndI, MaxF, MaxI, MinF, MinI, MulF, MulI, OrI, XOrI,
+    AddF,
+    AddI,
+    AndI,
+    MaxF,
+    MaxI,
+    MinF,
+    MinI,
+    MulF,
+    MulI,
+    OrI,
+    XOrI,
 )  # fmt: skip
 from tilewright.ir.ops.reduction import MmaF, MmaI, Reduce, Scan
 
@@ -138,7 +148,7 @@ def _scan(em: Emitter, op: Scan) -> None:
     _define_totals(em, op, em.call(reductions.running, body, op.dim, op.reverse, *sources))
 
 
-# --- matrix products -------------------------------------------------------------------------------
+# --- matrix products -------------------------------------------------------------------------
 
 
 def _multiply_floats(em: Emitter, op: MmaF) -> None:

@@ -9,13 +9,42 @@ import numpy as np
 
 from tilewright.backends.cpu import conversions, floats, integers, rounding
 from tilewright.backends.cpu.emitter import Emitter, Rules, is_plain, tile_dtype, tile_element
-from tilewright.backends.cpu.rounding import DIRECTED
+from tilewright.backends.cpu.rounding import DIRECTED, Lost
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import Rounding, Signedness
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.elementwise import (
-    AbsF, AddF, Atan2, Bitcast, Ceil, CmpF, Cos, Cosh, DivF, Exp, Exp2, Floor, Fma, FToF, FToI,
-    IToF, Log, Log2, MaxF, MinF, MulF, NegF, Pow, RemF, Rsqrt, Select, Sin, Sinh, Sqrt, SubF, Tan,
+    AbsF,
+    AddF,
+    Atan2,
+    Bitcast,
+    Ceil,
+    CmpF,
+    Cos,
+    Cosh,
+    DivF,
+    Exp,
+    Exp2,
+    Floor,
+    Fma,
+    FToF,
+    FToI,
+    IToF,
+    Log,
+    Log2,
+    MaxF,
+    MinF,
+    MulF,
+    NegF,
+    Pow,
+    RemF,
+    Rsqrt,
+    Select,
+    Sin,
+    Sinh,
+    Sqrt,
+    SubF,
+    Tan,
     Tanh,
 )  # fmt: skip
 
@@ -43,11 +72,11 @@ def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
 
 def _declared(op: type[Op]) -> Callable[[Emitter, Any], None]:
     """A rule for an op whose declaration names the function."""
-    assert op.meaning is not None
-    return _function(op.meaning)
+    meaning: Any = op.meaning
+    return _function(meaning)
 
 
-_LOST = {
+_LOST: dict[type[Op], Lost] = {
     AddF: rounding.lost_by_sum,
     SubF: rounding.lost_by_difference,
     MulF: rounding.lost_by_product,
@@ -91,7 +120,7 @@ def _define_from_array(em: Emitter, value: Value, text: str, operands: tuple[Val
     em.define(value, text, shape)
 
 
-# --- conversion ------------------------------------------------------------------------------------
+# --- conversion ------------------------------------------------------------------------------
 
 
 def _float_to_float(em: Emitter, op: FToF) -> None:

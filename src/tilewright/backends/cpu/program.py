@@ -1,0 +1,32 @@
+"""Modules for the CPU: every entry compiled to NumPy code."""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.device import CpuFunction
+from tilewright.backends.cpu.executor import compile_function
+from tilewright.ir.arguments import Argument
+from tilewright.ir.function import Module
+from tilewright.runtime.device import Device
+from tilewright.runtime.function import KernelFunction
+
+__all__ = ["CpuProgram", "make_program"]
+
+
+class CpuProgram:
+    """The entries of a module, ready to run on any CPU device."""
+
+    def __init__(self, module: Module) -> None:
+        self._kernels = {
+            function.name: CpuFunction(compile_function(function)) for function in module.functions
+        }
+
+    def function(self, entry: str, device: Device) -> KernelFunction:
+        """One entry."""
+        assert device.kind == "cpu", "a program runs on the kind of device it was made for"
+        return self._kernels[entry]
+
+
+def make_program(module: Module, arguments: tuple[Argument, ...], target: str) -> CpuProgram:
+    """Compile every entry of a module."""
+    del arguments, target  # a CPU kernel reads its parameters' types off the module
+    return CpuProgram(module)

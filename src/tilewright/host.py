@@ -1,0 +1,43 @@
+"""What the creation functions mean on the host: `zeros` and its like make tensors there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import DType, f32, i32, numpy_dtype
+from tilewright.errors import LaunchError
+from tilewright.lang import functions
+from tilewright.runtime import creation
+from tilewright.runtime.creation import empty, from_numpy
+from tilewright.runtime.tensor import Tensor
+
+__all__ = ["empty", "from_numpy"]
+
+
+def _arange(n: int, dtype: type[DType] = i32, **placement: Any) -> Tensor:
+    """0, 1, … n - 1 along one axis."""
+    return creation.from_numpy(np.arange(n).astype(numpy_dtype(dtype)), **placement)
+
+
+def _rand(
+    shape: int | tuple[int, ...],
+    dtype: type[DType] = f32,
+    *,
+    seed: int = 0,
+    offset: int = 0,
+    **placement: Any,
+) -> Tensor:
+    """Floats spread evenly over [0, 1), the same on every device."""
+    if not dtype.element.is_float:
+        raise LaunchError(f"tw.rand makes floats, not {dtype.label}")
+    generator = np.random.Generator(np.random.Philox(key=seed, counter=offset))
+    return creation.from_numpy(generator.random(shape).astype(numpy_dtype(dtype)), **placement)
+
+
+functions.zeros.on_host = creation.zeros
+functions.ones.on_host = creation.ones
+functions.full.on_host = creation.full
+functions.arange.on_host = _arange
+functions.rand.on_host = _rand

@@ -1,0 +1,1 @@
+"""Joins the compiler and the backends: bind, specialise, compile once, check, launch."""

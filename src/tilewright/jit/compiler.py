@@ -1,0 +1,133 @@
+"""One specialisation of one kernel, from its AST to Tile IR with its launch checks and ledger.
+
+Pure: no device is needed, and the same input gives the same output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.bytecode.encode import Encoded, encode
+from tilewright.check.bounds import Settled, settle_checks, settle_checks_in_kernel
+from tilewright.check.errors.bounds import CheckDenied, violation_problem
+from tilewright.check.launch import LaunchCheck
+from tilewright.check.ledger import Ledger
+from tilewright.diagnostics import Problem, compile_error
+from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.kernel import describe, lower_kernel
+from tilewright.frontend.signature import Signature
+from tilewright.frontend.specialization import Specialization, arguments_of, record_argument
+from tilewright.ir.arguments import Argument
+from tilewright.ir.function import Function, Module
+from tilewright.ir.verify import verify
+from tilewright.ir.versions import required_version
+from tilewright.jit.coverage import whole_outputs
+from tilewright.passes.pipeline import lower_to_tile_ir
+from tilewright.passes.place_checks import ReportForm, Site, has_residual_checks
+
+__all__ = ["CompiledKernel", "Options", "compile_guarded", "compile_kernel"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the decorator says about compilation."""
+
+    deny_checks: bool = False
+    report: ReportForm | None = None  # how a failed check is reported; None: what suits the kernel
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """Tile IR with everything a launch needs to know about it."""
+
+    name: str
+    specialization: Specialization
+    module: Module  # the kernel, and its audit kernel if it has one
+    arguments: tuple[Argument, ...]
+    launch_checks: tuple[LaunchCheck, ...]
+    ledger: Ledger
+    sites: tuple[Site, ...]  # what a failure record's site number means
+    written_whole: frozenset[str]  # outputs of which every element is written, and none read
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether launches need a failure record."""
+        return bool(self.sites)
+
+    @cached_property
+    def bytecode(self) -> Encoded:
+        """The module as Tile IR bytecode, in the oldest version that holds it."""
+        return encode(self.module, required_version(self.module))
+
+
+def compile_kernel(
+    source: SourceFunction,
+    signature: Signature,
+    specialization: Specialization,
+    options: Options,
+) -> CompiledKernel:
+    """Compile one specialisation; raises `CompileError` with every problem found."""
+    return _compiled(source, signature, specialization, options, settle_checks)
+
+
+def compile_guarded(
+    source: SourceFunction,
+    signature: Signature,
+    specialization: Specialization,
+    options: Options,
+) -> CompiledKernel:
+    """The variant for launches that fail a guarded launch check: the kernel checks there itself."""
+    return _compiled(source, signature, specialization, options, settle_checks_in_kernel)
+
+
+def _compiled(
+    source: SourceFunction,
+    signature: Signature,
+    specialization: Specialization,
+    options: Options,
+    settle: Callable[[Function], Settled],
+) -> CompiledKernel:
+    function = lower_kernel(source, signature, specialization)
+    settled = settle(function)
+    problems = [
+        *map(violation_problem, settled.violations),
+        *(_denied(settled.ledger) if options.deny_checks else ()),
+    ]
+    if problems:
+        raise compile_error(problems, describe(signature, specialization))
+    arguments = arguments_of(signature, specialization)
+    if has_residual_checks(settled.function):
+        arguments = (*arguments, record_argument())
+    report = options.report or cheapest_report(settled.function)
+    lowered = lower_to_tile_ir(settled.function, arguments, report)
+    target = specialization.target if specialization.target.startswith("sm_") else "sm_120"
+    verify(lowered.module, target)
+    return CompiledKernel(
+        name=signature.kernel,
+        specialization=specialization,
+        module=lowered.module,
+        arguments=arguments,
+        launch_checks=settled.launch_checks,
+        ledger=settled.ledger,
+        sites=lowered.sites,
+        written_whole=whole_outputs(function, signature, specialization),
+    )
+
+
+def cheapest_report(function: Function) -> ReportForm:
+    """How this kernel should report a failed check."""
+    del function
+    return ReportForm.AT_END
+
+
+def _denied(ledger: Ledger) -> list[Problem]:
+    """The checks that would stay in a kernel that allows none."""
+    return [
+        CheckDenied(
+            entry.location.span, entry.subject, entry.axis, entry.reason, calls=entry.location.calls
+        )
+        for entry in ledger.in_kernel
+        if entry.location is not None
+    ]

@@ -1,0 +1,52 @@
+"""From a failure record to the exception that every observer gets."""
+
+from __future__ import annotations
+
+from tilewright.errors import KernelFailure, OutOfBoundsError
+from tilewright.ir.ops.internal import CheckSite
+from tilewright.passes.place_checks import Site
+from tilewright.runtime.records import FailureRecord
+
+__all__ = ["FailureReader"]
+
+
+class FailureReader:
+    """Looks at the record of one launch once its fence has passed."""
+
+    __slots__ = ("grid", "kernel", "record", "sites")
+
+    def __init__(
+        self, kernel: str, grid: tuple[int, ...], sites: tuple[Site, ...], record: FailureRecord
+    ) -> None:
+        self.kernel = kernel
+        self.grid = grid
+        self.sites = sites
+        self.record = record
+
+    def __call__(self) -> BaseException | None:
+        """The failure, or None: one plain load on the good path."""
+        words = self.record.read()
+        if not words[0]:
+            return None
+        (location, check), index, extent = self.sites[words[1] - 1], words[2], words[3]
+        place = "" if location is None else f"{location}: "
+        where = f"block {self._coordinates(words[4])} of kernel `{self.kernel}`"
+        if not isinstance(check, CheckSite):
+            return KernelFailure(f"{place}division by zero in {where}; it divided by 1 instead")
+        return OutOfBoundsError(f"{place}{_out_of_bounds(check, index, extent)}, in {where}")
+
+    def _coordinates(self, block: int) -> str:
+        """The block's place in the logical grid: the last axis is the fastest."""
+        found = []
+        for extent in reversed(self.grid):
+            found.append(block % extent)
+            block //= extent
+        return str(tuple(reversed(found)))
+
+
+def _out_of_bounds(check: CheckSite, index: int, extent: int) -> str:
+    access = "skipped the store" if check.is_store else "read the nearest one instead"
+    return (
+        f"index {index} is outside axis {check.axis} of `{check.subject}`, which has {extent} "
+        f"tiles of {check.tile}; the kernel {access}"
+    )

@@ -1,0 +1,151 @@
+"""The operation that a call builds: launch checks now, tileiras in a worker, the launch later.
+
+The front end has run and every check has passed when the operation exists; assembling starts in
+the background then and is waited for when the operation is submitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from tilewright.errors import LaunchError
+from tilewright.ir.arguments import Argument
+from tilewright.ir.launch_terms import (
+    BaseAddress,
+    Extent,
+    FailureRecord,
+    LaunchTerm,
+    ScalarArgument,
+    Stride,
+)
+from tilewright.jit.binding import Binding
+from tilewright.jit.compiler import CompiledKernel
+from tilewright.jit.environment import LaunchEnvironment
+from tilewright.jit.failures import FailureReader
+from tilewright.jit.loader import Program
+from tilewright.runtime.access import Access, Mode
+from tilewright.runtime.function import KernelFunction, Memory
+from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.records import FailureRecord as Record
+from tilewright.runtime.stream import Stream
+
+__all__ = ["build_launch", "check_launch"]
+
+
+def check_launch(compiled: CompiledKernel, binding: Binding) -> bool:
+    """Evaluate every launch check with the numbers of this call.
+
+    Raises `LaunchError` for one that fails; False says that only guarded ones failed, so that the
+    variant with the check in the kernel has to run.
+    """
+    if binding.blocks == 0:
+        return True
+    environment = LaunchEnvironment(binding)
+    failed = [check for check in compiled.launch_checks if not check.holds(environment)]
+    for check in failed:
+        if not check.guarded:
+            raise LaunchError(f"kernel `{compiled.name}`: {check.explain(environment)}")
+    return not failed
+
+
+def refuse_guarded(compiled: CompiledKernel, binding: Binding) -> LaunchError:
+    """The refusal of a launch that would need a check in a kernel that allows none."""
+    environment = LaunchEnvironment(binding)
+    check = next(c for c in compiled.launch_checks if not c.holds(environment))
+    return LaunchError(
+        f"kernel `{compiled.name}` allows no checks inside (deny_checks), and this launch would "
+        f"need one: {check.explain(environment)}"
+    )
+
+
+def build_launch(
+    compiled: CompiledKernel, program: Future[Program], binding: Binding, result: tuple[Any, ...]
+) -> DeviceOp[tuple[Any, ...]]:
+    """The operation for one call; it holds its borrows from here on."""
+    outputs = {param.name for param in binding.signature.outputs}
+    accesses = tuple(
+        Access(tensor, _mode(compiled, name) if name in outputs else Mode.READ, name)
+        for name, tensor in binding.tensors.items()
+    )
+    record = binding.device.new_record() if compiled.may_fail else None
+    failure = None
+    if record is not None:
+        failure = FailureReader(compiled.name, binding.grid, compiled.sites, record)
+    work = KernelWork(compiled, program, binding, record)
+    return DeviceOp(compiled.name, binding.device, accesses, work, result, failure=failure)
+
+
+def _mode(compiled: CompiledKernel, output: str) -> Mode:
+    return Mode.WRITE if output in compiled.written_whole else Mode.UPDATE
+
+
+class KernelWork:
+    """One launch, waiting to be put on a stream."""
+
+    __slots__ = ("_binding", "_compiled", "_functions", "_program", "_record")
+
+    def __init__(
+        self,
+        compiled: CompiledKernel,
+        program: Future[Program],
+        binding: Binding,
+        record: Record | None,
+    ) -> None:
+        self._compiled = compiled
+        self._program = program
+        self._binding = binding
+        self._record = record
+        self._functions: tuple[KernelFunction, ...] = ()
+
+    def compile(self) -> None:
+        """Wait for the assembler and load the kernel."""
+        program, device = self._program.result(), self._binding.device
+        # The audit kernel, behind the kernel in the module, runs first: the outputs it would
+        # read are still those that the kernel will see.
+        entries = [function.name for function in reversed(self._compiled.module.functions)]
+        self._functions = tuple(program.function(entry, device) for entry in entries)
+
+    def enqueue(self, stream: Stream) -> None:
+        """Put the launch on a stream. The device's lock is held and all bytes are allocated."""
+        binding = self._binding
+        arguments = tuple(self._value(argument) for argument in self._compiled.arguments)
+        memories: tuple[Memory, ...] = tuple(tensor.storage for tensor in binding.tensors.values())
+        if self._record is not None:
+            memories = (*memories, self._record)
+        for function in self._functions:
+            function.launch(stream, binding.blocks, arguments, memories)
+
+    def _value(self, argument: Argument) -> int | float:
+        return _VALUES[type(argument.term)](self, argument.term)
+
+    def address(self, name: str) -> int:
+        """Where a tensor argument lies."""
+        return self._binding.tensors[name].address
+
+    def extent(self, name: str, axis: int) -> int:
+        """Elements along an axis of a tensor argument."""
+        return self._binding.tensors[name].shape[axis]
+
+    def stride(self, name: str, axis: int) -> int:
+        """Elements between neighbours along an axis of a tensor argument."""
+        return self._binding.tensors[name].strides[axis]
+
+    def scalar(self, name: str) -> int | float:
+        """A scalar argument."""
+        return self._binding.scalars[name]
+
+    def record_address(self) -> int:
+        """Where a failed check reports."""
+        assert self._record is not None, "a kernel with residual checks has a record"
+        return self._record.address
+
+
+_VALUES: dict[type[LaunchTerm], Callable[[KernelWork, Any], int | float]] = {
+    BaseAddress: lambda work, term: work.address(term.param),
+    Extent: lambda work, term: work.extent(term.param, term.axis),
+    Stride: lambda work, term: work.stride(term.param, term.axis),
+    ScalarArgument: lambda work, term: work.scalar(term.param),
+    FailureRecord: lambda work, _: work.record_address(),
+}

@@ -1,0 +1,52 @@
+"""From the tensors of a call to what the compiler may rely on: strides, divisibility, widths."""
+
+from __future__ import annotations
+
+from tilewright.frontend.signature import RefParam, TensorParam
+from tilewright.frontend.specialization import MAX_EXTENT, Specialization, TensorSpec
+from tilewright.ir.function import EntryHints
+from tilewright.jit.binding import Binding
+from tilewright.runtime.backend import ALIGNMENT
+from tilewright.runtime.tensor import Tensor
+
+__all__ = ["divisor", "specialize"]
+
+LARGEST_DIVISOR = 16  # what TMA and vector loads need; more would only split the cache
+
+
+def specialize(binding: Binding, target: str, hints: EntryHints) -> Specialization:
+    """The specialisation that a call needs. It never depends on sizes."""
+    signature = binding.signature
+    return Specialization(
+        tensors=tuple(_tensor_spec(binding, param) for param in signature.tensors),
+        constants=tuple(sorted(binding.constants.items())),
+        scalars=tuple(binding.dtype(param.dtype) for param in signature.scalars),
+        target=target,
+        hints=hints,
+    )
+
+
+def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
+    tensor = binding.tensors[param.name]
+    is_output = not isinstance(param, RefParam)
+    return TensorSpec(
+        dtype=tensor.dtype,
+        unit_strides=_unit_strides(tensor),
+        address_divisor=divisor(tensor.offset * tensor.itemsize or ALIGNMENT),
+        extent_divisors=tuple(divisor(extent) for extent in tensor.shape),
+        stride_divisors=tuple(divisor(stride) for stride in tensor.strides),
+        wide=any(stride > MAX_EXTENT for stride in tensor.strides),
+        tile=binding.tiles[param.name] if is_output else (),
+        group=binding.groups.get(param.name, 1),
+    )
+
+
+def _unit_strides(tensor: Tensor) -> tuple[bool, ...]:
+    """The last axis with stride one, if there is one: the axis along which memory runs."""
+    axes = [axis for axis, stride in enumerate(tensor.strides) if stride == 1]
+    return tuple(bool(axes) and axis == axes[-1] for axis in range(tensor.ndim))
+
+
+def divisor(number: int) -> int:
+    """The largest power of two up to 16 that divides a number; zero counts as divisible."""
+    return min(number & -number, LARGEST_DIVISOR) if number else LARGEST_DIVISOR

@@ -1,0 +1,150 @@
+"""`@tw.kernel`: the one place that joins the language, the compiler and the host.
+
+A kernel is read when it is decorated, specialised and checked when it is called, and run when the
+operation that the call gives is submitted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial, update_wrapper
+from types import FunctionType
+from typing import Any, ParamSpec, overload
+
+from tilewright.errors import CompileError, LaunchError
+from tilewright.frontend.capture import SourceFunction, capture
+from tilewright.frontend.signature import Signature, read_signature
+from tilewright.frontend.specialization import Specialization
+from tilewright.ir.function import EntryHints
+from tilewright.jit.binding import Binding, bind_launch
+from tilewright.jit.cache import SingleFlight, in_background
+from tilewright.jit.compiler import CompiledKernel, Options, compile_guarded, compile_kernel
+from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
+from tilewright.jit.loader import Program, load_program_maker
+from tilewright.jit.specialize import specialize
+from tilewright.passes.place_checks import ReportForm
+from tilewright.runtime.operation import DeviceOp
+
+__all__ = ["Kernel", "kernel"]
+
+P = ParamSpec("P")
+
+
+class Kernel:
+    """A kernel: call it with tensors to build an operation."""
+
+    def __init__(
+        self,
+        function: FunctionType,
+        options: Options,
+        hints: EntryHints,
+        local_names: Mapping[str, Any],
+    ) -> None:
+        update_wrapper(self, function)
+        self.__name__: str = function.__name__
+        self.__qualname__: str = function.__qualname__
+        self.source: SourceFunction = capture(function)
+        self.signature: Signature = read_signature(function, local_names)
+        self.options = options
+        self.hints = hints
+        if not self.signature.outputs:
+            raise CompileError(
+                f"kernel `{self.__name__}` has no output: declare what it writes as Mut or Mapped"
+            )
+        self._call_signature = inspect.signature(function)
+        self._compiled: SingleFlight[CompiledKernel] = SingleFlight()
+        self._programs: SingleFlight[Future[Program]] = SingleFlight()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
+        """Build the operation that runs this kernel: everything is checked, nothing has run."""
+        binding, result = self._bind(args, kwargs)
+        specialization = specialize(binding, binding.device.target, self.hints)
+        compiled = self.specialized(specialization)
+        if not check_launch(compiled, binding):
+            if self.options.deny_checks:
+                raise refuse_guarded(compiled, binding)
+            compiled = self._guarded(specialization)
+            check_launch(compiled, binding)
+        program = self._program(compiled, binding.device.kind)
+        return build_launch(compiled, program, binding, result)
+
+    def specialized(self, specialization: Specialization) -> CompiledKernel:
+        """This kernel compiled to Tile IR for one specialisation; needs no device."""
+        make = partial(compile_kernel, self.source, self.signature, specialization, self.options)
+        return self._compiled.get(("plain", specialization), make)
+
+    def _guarded(self, specialization: Specialization) -> CompiledKernel:
+        make = partial(compile_guarded, self.source, self.signature, specialization, self.options)
+        return self._compiled.get(("guarded", specialization), make)
+
+    def _bind(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Binding, tuple[Any, ...]]:
+        try:
+            call = self._call_signature.bind(*args, **kwargs)
+        except TypeError as error:
+            shown = ", ".join(self._call_signature.parameters)
+            raise LaunchError(f"{self.__name__}({shown}): {error}") from None
+        call.apply_defaults()
+        return bind_launch(self.signature, call), tuple(call.arguments.values())
+
+    def _program(self, compiled: CompiledKernel, kind: str) -> Future[Program]:
+        """The assembled module; assembling starts now, in the background."""
+        maker = load_program_maker(kind)
+        target = compiled.specialization.target
+        make = partial(maker.make_program, compiled.module, compiled.arguments, target)
+        key = (kind, id(compiled))  # the cache keeps every compiled kernel alive
+        return self._programs.get(key, lambda: _started(kind, make))
+
+    def __reduce__(self) -> str:
+        """Pickle by the qualified name, like a function."""
+        return self.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.__qualname__}>"
+
+
+def _started(kind: str, make: Callable[[], Program]) -> Future[Program]:
+    if kind == "cpu":  # a few milliseconds: a thread would cost more
+        done: Future[Program] = Future()
+        done.set_result(make())
+        return done
+    return in_background(make)
+
+
+@overload
+def kernel(function: Callable[P, None], /) -> Callable[P, DeviceOp[tuple[Any, ...]]]: ...
+@overload
+def kernel(
+    *,
+    deny_checks: bool = False,
+    num_ctas: int | None = None,
+    occupancy: int | None = None,
+    num_worker_warps: int | None = None,
+    report: ReportForm | None = None,
+) -> Callable[[Callable[..., None]], Kernel]: ...
+def kernel(function: Any = None, /, **options: Any) -> Any:
+    """Make a kernel of a function: `@tw.kernel` or `@tw.kernel(deny_checks=True)`.
+
+    `deny_checks` refuses a kernel in which a bounds check would be left; `num_ctas`, `occupancy`
+    and `num_worker_warps` advise the assembler; `report` says how a check that is left reports.
+    """
+    frame = sys._getframe(1)  # annotations may name locals of the caller
+    local_names = dict(frame.f_locals) if frame.f_locals is not frame.f_globals else {}
+    if function is None:
+        return partial(_make, options=options, local_names=local_names)
+    return _make(function, options=options, local_names=local_names)
+
+
+def _make(function: Any, *, options: dict[str, Any], local_names: Mapping[str, Any]) -> Kernel:
+    if not isinstance(function, FunctionType):
+        raise CompileError(f"@tw.kernel takes a plain function, not {function!r}")
+    compile_options = Options(options.pop("deny_checks", False), options.pop("report", None))
+    try:
+        hints = EntryHints(**options)
+    except TypeError as error:
+        raise CompileError(f"@tw.kernel: {error}") from None
+    return Kernel(function, compile_options, hints, local_names)
