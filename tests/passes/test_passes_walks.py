@@ -1,0 +1,140 @@
+"""Every tile of a walk is visited exactly once, whatever the shape, the group and the grid."""
+
+import pytest
+from block_interpreter import World, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir_samples import Sample, mnemonics, only, text
+
+from tilewright.ir.launch_terms import Extent
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.internal import BlockIndex, Walk
+from tilewright.passes.lower_walks import lower_walks
+
+
+def walk_of(rank, group):
+    sample = Sample()
+    view = sample.view("z", rank)
+    with sample.walk(*(sample.count("z", axis) for axis in range(rank)), group=group) as place:
+        sample.store(sample.tile(1, rank), view, *place)
+    return lower_walks(sample.done())
+
+
+def visits(function, counts, blocks):
+    """The tiles in the order in which each block stores them."""
+    terms = {Extent("z", axis): 4 * count - 1 for axis, count in enumerate(counts)}
+    found = []
+    for block in range(blocks):
+        world = World(terms, blocks, counts={"z": tuple(counts)})
+        found.append([access.index for access in run(function, world, block).accesses])
+    return found
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    counts=st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    group=st.integers(1, 7),
+    blocks=st.integers(1, 9),
+)
+def test_each_tile_belongs_to_one_block(counts, group, blocks):
+    found = visits(walk_of(len(counts), group), counts, blocks)
+    every = sorted(tile for share in found for tile in share)
+    total = 1
+    for count in counts:
+        total *= count
+    assert len(every) == total
+    assert len(set(every)) == total  # the interpreter has refused any tile outside
+
+
+def test_shares_differ_by_at_most_one_tile():
+    shares = visits(walk_of(2, 3), (5, 7), 4)
+    assert sorted(map(len, shares)) == [8, 9, 9, 9]
+
+
+def test_an_empty_axis_is_not_walked():
+    for group in (1, 4):
+        assert visits(walk_of(2, group), (0, 3), 2) == [[], []]
+        assert visits(walk_of(2, group), (3, 0), 2) == [[], []]
+
+
+def test_without_a_group_the_last_axis_is_fastest():
+    (order,) = visits(walk_of(3, 1), (2, 1, 3), 1)
+    assert order == sorted(order)
+
+
+def test_a_group_walks_bands_column_by_column():
+    (order,) = visits(walk_of(2, 2), (3, 2), 1)
+    assert order == [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)]
+
+
+def test_leading_axes_keep_their_order():
+    (order,) = visits(walk_of(3, 2), (2, 3, 2), 1)
+    assert order[:6] == [(0, 0, 0), (0, 1, 0), (0, 0, 1), (0, 1, 1), (0, 2, 0), (0, 2, 1)]
+    assert [tile[0] for tile in order] == [0] * 6 + [1] * 6
+
+
+def test_a_group_means_nothing_on_one_axis():
+    assert text(walk_of(1, 8)) == text(walk_of(1, 1))
+
+
+def test_a_band_larger_than_the_plane_does_not_overflow():
+    sample = Sample()
+    view = sample.view("z", 2)
+    with sample.walk(sample.extent("z", 0), sample.extent("z", 1), group=8) as place:
+        sample.store(sample.tile(1, 2), view, *place)
+    function = lower_walks(sample.done())
+    # One row of 2^30 tiles: eight such rows would not fit in 32 bits. The last block of many:
+    terms = {Extent("z", 0): 1, Extent("z", 1): 2**30}
+    world = World(terms, 2**30, counts={"z": (1, 2**30)})
+    (access,) = run(function, world, 2**30 - 1).accesses
+    assert access.index == (0, 2**30 - 1)
+
+
+def test_a_walk_is_a_counted_loop():
+    function = walk_of(2, 4)
+    assert not only(function, Walk)
+    (loop,) = only(function, For)
+    assert not loop.unsigned_cmp
+    before = function.body.ops[: function.body.ops.index(loop)]
+    names = [op.mnemonic for op in before]
+    assert "divi" not in names  # a division before an empty loop could be one by zero
+    assert names.count("get_tile_block_id") == 1
+
+
+def test_carried_values_go_through():
+    sample = Sample()
+    view, count = sample.view("z"), sample.count("z")
+    from tilewright.ir.op import Block, Value
+    from tilewright.ir.ops.control import Continue
+
+    i, total = Value(count.type), Value(count.type)
+    with sample.inside(Block((i, total))) as body:
+        sample.add(Continue(values=(sample.sum(total, i),)))
+    first = sample.index(10)
+    walk = sample.add(Walk(counts=(count,), init_values=(first,), output="z", body=body))
+    sample.store(sample.tile(0), view, walk.result_values[0])
+    function = lower_walks(sample.done())
+    world = World({Extent("z", 0): 16}, 1)
+    assert run(function, world).accesses[0].index == (10 + 0 + 1 + 2 + 3,)
+
+
+@pytest.mark.parametrize("counts", [(5,), (3, 4), (2, 3, 2), (2, 1, 3, 2)])
+def test_block_indices_are_row_major(counts):
+    sample = Sample()
+    view = sample.view("z", len(counts))
+    index = BlockIndex(counts=tuple(sample.count("z", axis) for axis in range(len(counts))))
+    sample.store(sample.tile(1, len(counts)), view, *sample.add(index).indices)
+    function = sample.done()
+    blocks = 1
+    for count in counts:
+        blocks *= count
+    found = visits(lower_walks(function), counts, blocks)
+    assert found == visits(function, counts, blocks)
+    assert [place for (place,) in found] == sorted(place for (place,) in found)
+
+
+def test_one_axis_needs_no_division():
+    sample = Sample()
+    index = sample.add(BlockIndex(counts=(sample.count("z"),))).indices[0]
+    sample.store(sample.tile(1), sample.view("z"), index)
+    assert not {"divi", "remi"} & set(mnemonics(lower_walks(sample.done())))
