@@ -192,6 +192,8 @@ class Op(Declared):
     assembly: ClassVar[str] = ""  # text form, read by the printer
     meaning: ClassVar[Callable[..., Any] | None] = None  # NumPy, where one function says it all
     fields: ClassVar[tuple[Field, ...]] = ()
+    operand_fields: ClassVar[tuple[Field, ...]] = ()  # those of `fields` that hold operands
+    region_fields: ClassVar[tuple[Field, ...]] = ()  # those of `fields` that hold regions
 
     loc: Location | None = note(default=None)  # where in the user's source it comes from
     dtype: type[DType] | None = note(default=None)  # of the results, with signedness
@@ -210,6 +212,8 @@ class Op(Declared):
         declared = {field.name: field for field in cls.fields}
         declared.update(_take_fields(cls))
         cls.fields = tuple(declared.values())
+        cls.operand_fields = tuple(f for f in cls.fields if f.kind.is_operand)
+        cls.region_fields = tuple(f for f in cls.fields if f.kind is FieldKind.REGION)
         if mnemonic:
             cls.mnemonic, cls.opcode, cls.since = mnemonic, opcode, since
         cls.segmented = segmented or cls.segmented
@@ -250,21 +254,18 @@ class Op(Declared):
     def operands(self) -> tuple[Value, ...]:
         """Every value that flows in, in declared order."""
         found: list[Value] = []
-        for field in self.fields:
-            if field.kind is FieldKind.OPERAND:
-                found.append(getattr(self, field.name))
-            elif field.kind is FieldKind.OPERANDS:
-                found.extend(getattr(self, field.name))
-            elif field.kind is FieldKind.OPTIONAL_OPERAND:
-                value = getattr(self, field.name)
-                if value is not None:
-                    found.append(value)
+        for field in self.operand_fields:
+            value = getattr(self, field.name)
+            if field.kind is FieldKind.OPERANDS:
+                found.extend(value)
+            elif value is not None:
+                found.append(value)
         return tuple(found)
 
     @property
     def regions(self) -> tuple[Block, ...]:
         """Nested blocks, in declared order."""
-        return tuple(getattr(self, f.name) for f in self.fields if f.kind is FieldKind.REGION)
+        return tuple([getattr(self, field.name) for field in self.region_fields])
 
     def rebuilt(self, values: Mapping[Value, Value], regions: tuple[Block, ...] = ()) -> Op:
         """The same op over other operands (and, if given, other regions), with new results.
@@ -293,9 +294,10 @@ class Op(Declared):
     def walk(self) -> Iterator[Op]:
         """This op and every op nested in it, outermost first."""
         yield self
-        for block in self.regions:
-            for op in block.ops:
-                yield from op.walk()
+        if self.region_fields:
+            for block in self.regions:
+                for op in block.ops:
+                    yield from op.walk()
 
     def __repr__(self) -> str:
         return f"<{self.mnemonic}>"

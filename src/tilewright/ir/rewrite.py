@@ -10,7 +10,7 @@ analyses that need a fixpoint.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ __all__ = [
     "Rule",
     "definitions",
     "first_values",
+    "has_any",
     "is_loop",
     "nested_ops",
     "use_counts",
@@ -56,6 +57,11 @@ def definitions(function: Function) -> dict[Value, Definition]:
             for position, value in enumerate(block.args):
                 found[value] = Definition(op, position, is_argument=True)
     return found
+
+
+def has_any(function: Function, kinds: Collection[type[Op]]) -> bool:
+    """Whether an op of one of these classes occurs; a pass without work gives back its input."""
+    return any(type(op) in kinds for op in function.walk())
 
 
 def use_counts(function: Function) -> Counter[Value]:

@@ -24,7 +24,7 @@ from tilewright.dtypes import Element
 from tilewright.ir.function import Function
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import AddF, Fma, MulF, NegF, SubF
-from tilewright.ir.rewrite import Definition, Rewriter, definitions, use_counts
+from tilewright.ir.rewrite import Definition, Rewriter, definitions, has_any, use_counts
 from tilewright.ir.types import TileType
 
 __all__ = ["fuse_fma"]
@@ -34,6 +34,8 @@ _FUSED = frozenset({Element.F16, Element.BF16, Element.F32, Element.F64})
 
 def fuse_fma(function: Function) -> Function:
     """Fuse every product that is used once, in a sum or a difference."""
+    if not has_any(function, {MulF}):
+        return function
     return _Fusion(definitions(function), use_counts(function)).function(function)
 
 

@@ -19,10 +19,10 @@ import numpy as np
 
 from tilewright.ir.attributes import Predicate, Rounding, Signedness
 from tilewright.ir.function import Function
-from tilewright.ir.op import Value
+from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.internal import FloorDiv, FloorMod
 from tilewright.ir.ops.shape import Constant
-from tilewright.ir.rewrite import Rewriter, definitions
+from tilewright.ir.rewrite import Rewriter, Rule, definitions, has_any
 from tilewright.passes.integer_ops import Integers, is_unsigned
 from tilewright.passes.sign import Signs
 
@@ -31,12 +31,14 @@ __all__ = ["lower_arithmetic"]
 
 def lower_arithmetic(function: Function) -> Function:
     """Replace every floor division and floor modulo."""
+    if not has_any(function, _RULES):
+        return function
     return _Arithmetic(function).function(function)
 
 
 class _Arithmetic(Rewriter):
     def __init__(self, function: Function) -> None:
-        super().__init__({FloorDiv: _floor_div, FloorMod: _floor_mod})
+        super().__init__(_RULES)
         self._definitions = definitions(function)
         self._signs = Signs(self._definitions)
 
@@ -90,3 +92,6 @@ def _floor_mod(rewriter: _Arithmetic, op: FloorMod) -> None:
 
 def _has_no_sign(op: FloorDiv | FloorMod) -> bool:
     return is_unsigned(op.result) or is_unsigned(op.lhs)
+
+
+_RULES: dict[type[Op], Rule] = {FloorDiv: _floor_div, FloorMod: _floor_mod}

@@ -20,11 +20,11 @@ from tilewright.ir.attributes import MemoryOrder, MemoryScope, Predicate
 from tilewright.ir.builder import Builder
 from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import FailureRecord
-from tilewright.ir.op import Value
+from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.control import GetTileBlockId
 from tilewright.ir.ops.internal import LaunchValue, Record
 from tilewright.ir.ops.memory import AtomicCas, Offset, StorePtr
-from tilewright.ir.rewrite import Rewriter, when
+from tilewright.ir.rewrite import Rewriter, Rule, has_any, when
 from tilewright.ir.types import PtrType, scalar
 from tilewright.passes.integer_ops import Integers
 
@@ -35,7 +35,7 @@ _RECORD = scalar(PtrType(Element.I32))
 
 def lower_records(function: Function) -> Function:
     """Replace every `record`."""
-    return Rewriter({Record: _record}).function(function)
+    return Rewriter(_RULES).function(function) if has_any(function, _RULES) else function
 
 
 def _record(rewriter: Rewriter, op: Record) -> None:
@@ -64,3 +64,6 @@ def _store_words(builder: Builder, record: Value, words: tuple[Value, ...]) -> N
     for number, word in enumerate(words, start=1):
         place = builder.add(Offset(ptr=record, offset=builder.index(number))).result
         builder.add(StorePtr(destination=place, value=word))
+
+
+_RULES: dict[type[Op], Rule] = {Record: _record}

@@ -27,10 +27,10 @@ from functools import reduce
 from tilewright.dtypes import Element
 from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import Blocks
-from tilewright.ir.op import Block, Value
+from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import For, GetTileBlockId
 from tilewright.ir.ops.internal import BlockIndex, LaunchValue, Walk
-from tilewright.ir.rewrite import Rewriter
+from tilewright.ir.rewrite import Rewriter, Rule, has_any
 from tilewright.ir.types import scalar
 from tilewright.passes.integer_ops import Integers
 
@@ -39,7 +39,7 @@ __all__ = ["lower_walks"]
 
 def lower_walks(function: Function) -> Function:
     """Replace every `block_index` and every `walk`."""
-    return Rewriter({BlockIndex: _block_index, Walk: _walk}).function(function)
+    return Rewriter(_RULES).function(function) if has_any(function, _RULES) else function
 
 
 def _block_index(rewriter: Rewriter, op: BlockIndex) -> None:
@@ -108,3 +108,6 @@ def _row_major(emit: Integers, number: Value, counts: tuple[Value, ...]) -> tupl
 def _split(emit: Integers, number: Value, size: Value) -> tuple[Value, Value]:
     """Quotient and remainder of numbers that are not negative."""
     return emit.divide(number, size), emit.remainder(number, size)
+
+
+_RULES: dict[type[Op], Rule] = {BlockIndex: _block_index, Walk: _walk}

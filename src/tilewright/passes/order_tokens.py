@@ -50,7 +50,8 @@ Variable = tuple[str, _Last]  # of one tensor
 
 def order_tokens(function: Function) -> Function:
     """Give every memory op that can conflict with another its tokens."""
-    return _Ordering(_Conflicts(function)).function(function)
+    conflicts = _Conflicts(function)
+    return _Ordering(conflicts).function(function) if conflicts.ordered else function
 
 
 class _Conflicts:
