@@ -82,8 +82,9 @@ from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.stream import Stream, stream
 from tilewright.runtime.tensor import Tensor, move
+from tilewright.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "AnyDType",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.bytecode.elements import constant_bytes, element_bits
+from tilewright.ir.elements import constant_bytes, element_bits
 from tilewright.bytecode.stream import Stream
 from tilewright.bytecode.tables import StringTable, Table, TypeTable
 from tilewright.dtypes import Element

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
 
 from tilewright.bytecode.attributes import Tables, put_entry_hints
 from tilewright.bytecode.debug_info import DebugWriter
@@ -20,6 +19,7 @@ from tilewright.ir.function import EntryHints, Function, Module
 from tilewright.ir.op import Op, Version
 from tilewright.ir.versions import check_version
 from tilewright.source import Location
+from tilewright.version import VERSION
 
 __all__ = ["Encoded", "encode"]
 
@@ -64,7 +64,7 @@ def encode(module: Module, version: Version = (13, 3), *, locations: bool = True
     _put_section(stream, _TYPES, tables.types.section())
     if version >= _PRODUCER_SINCE:
         producer = Stream()
-        producer.put_varint(tables.strings.text(f"tilewright {metadata.version('tilewright')}"))
+        producer.put_varint(tables.strings.text(f"tilewright {VERSION}"))
         _put_section(stream, _PRODUCER, bytes(producer))
     _put_section(stream, _STRINGS, tables.strings.section())
     stream.append(_END)

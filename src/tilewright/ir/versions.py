@@ -64,7 +64,9 @@ def _op_needs(op: Op) -> Iterator[tuple[Version, str]]:
         held = getattr(op, field.name)
         if isinstance(held, LoadHints):
             yield _HINT
-        elif field.kind is not FieldKind.RESULT and held != field.default:
+        elif (
+            field.since > op.since and field.kind is not FieldKind.RESULT and held != field.default
+        ):
             yield field.since, f"`{field.name}` of `{op.mnemonic}`"
     arguments = (value for block in op.regions for value in block.args)
     for value in (*op.results, *arguments):

@@ -78,13 +78,14 @@ class Device:
         with _opening.lock:
             found = _devices.get((kind, ordinal))
             if found is None:
-                found = _devices[kind, ordinal] = cls._open(kind, ordinal)
+                backend = load_backend(kind).open_device(ordinal)
+                found = _devices[kind, ordinal] = super().__new__(cls)
+                found.attach(kind, ordinal, backend)
             return cast("Self", found)
 
-    @classmethod
-    def _open(cls, kind: str, ordinal: int) -> Self:
-        self = super().__new__(cls)
-        self.backend = load_backend(kind).open_device(ordinal)
+    def attach(self, kind: str, ordinal: int, backend: Backend) -> None:
+        """Set up a new device object on an opened backend."""
+        self.backend = backend
         self.kind, self.ordinal = kind, ordinal
         self.name = kind if (kind, ordinal) == ("cpu", 0) else f"{kind}:{ordinal}"
         self.target = self.backend.target
@@ -95,7 +96,6 @@ class Device:
         self.forked = False
         self._default = None
         self._current = ContextVar(f"stream of {self.name}")
-        return self
 
     @property
     def stream(self) -> Stream:

@@ -51,7 +51,7 @@ def signed(x: Array) -> Array:
 
 def each_bit(definition: Callable[..., int], *operands: Array) -> Array:
     """Apply the definition on Python ints to truth values, one element after the other."""
-    return np.frompyfunc(definition, len(operands), 1)(*operands).astype(np.bool_)
+    return np.asarray(np.frompyfunc(definition, len(operands), 1)(*operands), np.bool_)
 
 
 # --- division --------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def _sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Array:
         return (difference > 0) - (difference < 0)
 
     columns = (_numbers(array) for array in (nearest, *operands))
-    return np.frompyfunc(side, 1 + len(operands), 1)(*columns).astype(np.int8)
+    return np.asarray(np.frompyfunc(side, 1 + len(operands), 1)(*columns), np.int8)
 
 
 def _numbers(array: Array) -> Array:

@@ -25,7 +25,6 @@ _NEXT_STEPS = {
     cu.CUresult.CUDA_ERROR_NO_DEVICE: "check `nvidia-smi` and CUDA_VISIBLE_DEVICES",
     cu.CUresult.CUDA_ERROR_INVALID_DEVICE: "`tilewright doctor` lists the GPUs there are",
     cu.CUresult.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: "reboot, or reload the NVIDIA kernel module",
-    cu.CUresult.CUDA_ERROR_INSUFFICIENT_DRIVER: "update the NVIDIA driver",
     cu.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU: "compile for the target of this GPU",
     cu.CUresult.CUDA_ERROR_INVALID_IMAGE: "clear the cache with `tilewright cache clear`",
     cu.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS: _LOST,
@@ -175,6 +174,7 @@ class CudaDriver:
 
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
         """Launch blocks in a row."""
+        self._bind()
         (code,) = cu.cuLaunchKernel(
             kernel.handle, blocks, 1, 1, 1, 1, 1, 0, stream.handle, parameters, 0
         )

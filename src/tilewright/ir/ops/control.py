@@ -29,7 +29,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-class For(Op, mnemonic="for", opcode=0x29):
+class For(
+    Op,
+    mnemonic="for",
+    opcode=0x29,
+    assembly=(
+        "for := {?unsigned_cmp}unsigned {/}{body:counter} in ({lower_bound} to "
+        "{upper_bound}, step {step}) : {lower_bound:type} "
+        "{?init_values}iter_values({body:carried}) -> ({init_values:types}) "
+        "{/}{body:block}"
+    ),
+):
     """Counted loop. The body's arguments are the counter and the carried values."""
 
     lower_bound: Value = operand()
@@ -44,7 +54,16 @@ class For(Op, mnemonic="for", opcode=0x29):
         return tuple(value.type for value in self.init_values)
 
 
-class Loop(Op, mnemonic="loop", opcode=0x41):
+class Loop(
+    Op,
+    mnemonic="loop",
+    opcode=0x41,
+    assembly=(
+        "{?init_values}iter_values({body:carried}) {/}{?init_values+result_values}: "
+        "{/}{?init_values}{init_values:types} {?result_values}-> "
+        "{/}{/}{?result_values}{result_values:types} {/}{body:block}"
+    ),
+):
     """Endless loop left by `Break`, whose operands are the results."""
 
     init_values: tuple[Value, ...] = operands(default=())
@@ -56,7 +75,15 @@ class Loop(Op, mnemonic="loop", opcode=0x41):
         return self.types
 
 
-class If(Op, mnemonic="if", opcode=0x32):
+class If(
+    Op,
+    mnemonic="if",
+    opcode=0x32,
+    assembly=(
+        "{condition} {?result_values}-> ({result_values:types}) {/}{then_body:block} "
+        "else {else_body:block}"
+    ),
+):
     """One of two blocks, by a scalar condition."""
 
     condition: Value = operand()
@@ -69,7 +96,11 @@ class If(Op, mnemonic="if", opcode=0x32):
         return self.types
 
 
-class Terminator(Op, effect=Effect.CONTROL):
+class Terminator(
+    Op,
+    effect=Effect.CONTROL,
+    assembly="{?values}{values} : {values:types}{/}",
+):
     """Ends a block and hands values on."""
 
     values: tuple[Value, ...] = operands(default=())
@@ -102,15 +133,30 @@ class ThreeAxes(Op):
         return (scalar(Element.I32),) * 3
 
 
-class GetTileBlockId(ThreeAxes, mnemonic="get_tile_block_id", opcode=0x30):
+class GetTileBlockId(
+    ThreeAxes,
+    mnemonic="get_tile_block_id",
+    opcode=0x30,
+    assembly="blockId_x blockId_y blockId_z := : {x:type}",
+):
     """Which block of the grid this is."""
 
 
-class GetNumTileBlocks(ThreeAxes, mnemonic="get_num_tile_blocks", opcode=0x2E):
+class GetNumTileBlocks(
+    ThreeAxes,
+    mnemonic="get_num_tile_blocks",
+    opcode=0x2E,
+    assembly="gridSize_x gridSize_y gridSize_z := : {x:type}",
+):
     """How many blocks the grid has."""
 
 
-class Assume(Op, mnemonic="assume", opcode=0x06):
+class Assume(
+    Op,
+    mnemonic="assume",
+    opcode=0x06,
+    assembly="{predicate}, {value} : {value:type}",
+):
     """The same value with a promise. A false promise is undefined."""
 
     value: Value = operand()
@@ -121,7 +167,13 @@ class Assume(Op, mnemonic="assume", opcode=0x06):
         return (self.value.type,)
 
 
-class Assert(Op, mnemonic="assert", opcode=0x05, effect=Effect.OBSERVE):
+class Assert(
+    Op,
+    mnemonic="assert",
+    opcode=0x05,
+    effect=Effect.OBSERVE,
+    assembly="{condition}, {message} : {condition:type}",
+):
     """Stop the kernel with a message when a condition is false."""
 
     condition: Value = operand()

@@ -33,7 +33,10 @@ _OVERFLOW = EnumCodec(Overflow)
 _SIGNEDNESS = EnumCodec(Signedness)
 
 
-class Unary(Op):
+class Unary(
+    Op,
+    assembly="{source} : {result:type}",
+):
     """One tile in, one of the same type out."""
 
     source: Value = operand()
@@ -43,7 +46,10 @@ class Unary(Op):
         return (self.source.type,)
 
 
-class Binary(Op):
+class Binary(
+    Op,
+    assembly="{lhs}, {rhs} : {result:type}",
+):
     """Two tiles of one type in, one of the same type out."""
 
     lhs: Value = operand()
@@ -54,33 +60,54 @@ class Binary(Op):
         return (self.lhs.type,)
 
 
-class RoundedBinary(Binary):
+class RoundedBinary(
+    Binary,
+    assembly=(
+        "{lhs}, {rhs} {?rounding_mode}rounding<{rounding_mode}>{/}{?flush_to_zero} "
+        "flush_to_zero{/} : {result:type}"
+    ),
+):
     """Float arithmetic with a rounding mode."""
 
     rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
     flush_to_zero: bool = flag(default=False)
 
 
-class WrappingBinary(Binary):
+class WrappingBinary(
+    Binary,
+    assembly="{lhs}, {rhs}{?overflow} overflow<{overflow}>{/} : {result:type}",
+):
     """Integer arithmetic modulo the width, unless the overflow attribute promises otherwise."""
 
     overflow: Overflow = attr(_OVERFLOW, default=Overflow.NONE)
 
 
-class SignedBinary(Binary):
+class SignedBinary(
+    Binary,
+    assembly="{lhs}, {rhs} {signedness} : {result:type}",
+):
     """Integer arithmetic that reads its bits as signed or unsigned."""
 
     signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
 
 
-class ExtremumF(Binary):
+class ExtremumF(
+    Binary,
+    assembly=(
+        "{lhs}, {rhs}{?propagate_nan} propagate_nan{/}{?flush_to_zero} flush_to_zero{/} "
+        ": {result:type}"
+    ),
+):
     """Least or greatest of two floats."""
 
     propagate_nan: bool = flag(default=False)
     flush_to_zero: bool = flag(default=False)
 
 
-class Conversion(Op):
+class Conversion(
+    Op,
+    assembly="{source} : {source:type} -> {result:type}",
+):
     """A tile of another element type."""
 
     source: Value = operand()
@@ -110,13 +137,25 @@ class Cosh(Unary, mnemonic="cosh", opcode=0x13, meaning=np.cosh):
     """Hyperbolic cosine."""
 
 
-class Exp(Unary, mnemonic="exp", opcode=0x17, meaning=np.exp):
+class Exp(
+    Unary,
+    mnemonic="exp",
+    opcode=0x17,
+    meaning=np.exp,
+    assembly="{source} {?rounding_mode}rounding<{rounding_mode}>{/} : {result:type}",
+):
     """Natural exponential."""
 
     rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.FULL, since=(13, 3))
 
 
-class Exp2(Unary, mnemonic="exp2", opcode=0x18, meaning=np.exp2):
+class Exp2(
+    Unary,
+    mnemonic="exp2",
+    opcode=0x18,
+    meaning=np.exp2,
+    assembly="{source}{?flush_to_zero} flush_to_zero{/} : {result:type}",
+):
     """Power of two."""
 
     flush_to_zero: bool = flag(default=False)
@@ -138,7 +177,12 @@ class NegF(Unary, mnemonic="negf", opcode=0x4F, meaning=np.negative):
     """Floats with the sign turned."""
 
 
-class Rsqrt(Unary, mnemonic="rsqrt", opcode=0x5D):
+class Rsqrt(
+    Unary,
+    mnemonic="rsqrt",
+    opcode=0x5D,
+    assembly="{source}{?flush_to_zero} flush_to_zero{/} : {result:type}",
+):
     """One over the square root."""
 
     flush_to_zero: bool = flag(default=False)
@@ -152,7 +196,16 @@ class Sinh(Unary, mnemonic="sinh", opcode=0x63, meaning=np.sinh):
     """Hyperbolic sine."""
 
 
-class Sqrt(Unary, mnemonic="sqrt", opcode=0x64, meaning=np.sqrt):
+class Sqrt(
+    Unary,
+    mnemonic="sqrt",
+    opcode=0x64,
+    meaning=np.sqrt,
+    assembly=(
+        "{source} {?rounding_mode}rounding<{rounding_mode}>{/}{?flush_to_zero} "
+        "flush_to_zero{/} : {result:type}"
+    ),
+):
     """Square root."""
 
     rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
@@ -163,7 +216,13 @@ class Tan(Unary, mnemonic="tan", opcode=0x69, meaning=np.tan):
     """Tangent of radians."""
 
 
-class Tanh(Unary, mnemonic="tanh", opcode=0x6A, meaning=np.tanh):
+class Tanh(
+    Unary,
+    mnemonic="tanh",
+    opcode=0x6A,
+    meaning=np.tanh,
+    assembly="{source} {?rounding_mode}rounding<{rounding_mode}>{/} : {result:type}",
+):
     """Hyperbolic tangent."""
 
     rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.FULL, since=(13, 2))
@@ -188,7 +247,16 @@ class DivF(RoundedBinary, mnemonic="divf", opcode=0x14, meaning=np.divide):
     """Quotient of floats."""
 
 
-class Fma(Op, mnemonic="fma", opcode=0x28):
+class Fma(
+    Op,
+    mnemonic="fma",
+    opcode=0x28,
+    assembly=(
+        "{lhs}, {rhs}, {acc} "
+        "{?rounding_mode}rounding<{rounding_mode}>{/}{?flush_to_zero} flush_to_zero{/} : "
+        "{result:type}"
+    ),
+):
     """`lhs * rhs + acc`, rounded once."""
 
     lhs: Value = operand()
@@ -210,7 +278,13 @@ class MinF(ExtremumF, mnemonic="minf", opcode=0x47):
     """Lesser of two floats; a NaN loses unless `propagate_nan`."""
 
 
-class Pow(Op, mnemonic="pow", opcode=0x54, meaning=np.power):
+class Pow(
+    Op,
+    mnemonic="fpowf",
+    opcode=0x54,
+    meaning=np.power,
+    assembly="{source}, {exponent} : {result:type}",
+):
     """`source` to the power of `exponent`."""
 
     source: Value = operand()
@@ -225,7 +299,14 @@ class RemF(Binary, mnemonic="remf", opcode=0x59, meaning=np.fmod):
     """Remainder with the sign of the dividend."""
 
 
-class Atan2(Op, mnemonic="atan2", opcode=0x6E, since=(13, 2), meaning=np.arctan2):
+class Atan2(
+    Op,
+    mnemonic="atan2",
+    opcode=0x6E,
+    since=(13, 2),
+    meaning=np.arctan2,
+    assembly="{x}, {y} : {result:type}",
+):
     """Angle of the point whose quotient is `x / y`, in the right quadrant."""
 
     x: Value = operand()
@@ -243,7 +324,13 @@ class AbsI(Unary, mnemonic="absi", opcode=0x01, meaning=np.abs):
     """Magnitude of signed integers; the least integer is its own."""
 
 
-class NegI(Unary, mnemonic="negi", opcode=0x50, meaning=np.negative):
+class NegI(
+    Unary,
+    mnemonic="negi",
+    opcode=0x50,
+    meaning=np.negative,
+    assembly="{source}{?overflow} overflow<{overflow}>{/} : {result:type}",
+):
     """Integers with the sign turned, modulo the width."""
 
     overflow: Overflow = attr(_OVERFLOW, default=Overflow.NONE, since=(13, 2))
@@ -281,7 +368,12 @@ class RemI(SignedBinary, mnemonic="remi", opcode=0x5A):
     """Remainder with the sign of the dividend. A zero divisor is undefined."""
 
 
-class DivI(SignedBinary, mnemonic="divi", opcode=0x15):
+class DivI(
+    SignedBinary,
+    mnemonic="divi",
+    opcode=0x15,
+    assembly="{lhs}, {rhs} {signedness}{?rounding} rounding<{rounding}>{/} : {result:type}",
+):
     """Quotient, rounded to zero, down or up. A zero divisor is undefined."""
 
     rounding: Rounding = attr(_ROUNDING, default=Rounding.ZERO)
@@ -299,7 +391,12 @@ class XOrI(Binary, mnemonic="xori", opcode=0x6C, meaning=np.bitwise_xor):
     """Bits set in one of the two."""
 
 
-class MulHiI(Op, mnemonic="mulhii", opcode=0x4D):
+class MulHiI(
+    Op,
+    mnemonic="mulhii",
+    opcode=0x4D,
+    assembly="{x}, {y} : {result:type}",
+):
     """High half of the unsigned product."""
 
     x: Value = operand()
@@ -326,19 +423,37 @@ class Comparison(Op):
         return (self.lhs.type.with_element(Element.I1),)
 
 
-class CmpF(Comparison, mnemonic="cmpf", opcode=0x0E):
+class CmpF(
+    Comparison,
+    mnemonic="cmpf",
+    opcode=0x0E,
+    assembly=(
+        "{comparison_predicate} {comparison_ordering} {lhs}, {rhs} : {lhs:type} -> {result:type}"
+    ),
+):
     """Comparison of floats."""
 
     comparison_ordering: Ordering = attr(EnumCodec(Ordering), default=Ordering.ORDERED)
 
 
-class CmpI(Comparison, mnemonic="cmpi", opcode=0x0F):
+class CmpI(
+    Comparison,
+    mnemonic="cmpi",
+    opcode=0x0F,
+    assembly=("{comparison_predicate} {lhs}, {rhs}, {signedness} : {lhs:type} -> {result:type}"),
+):
     """Comparison of integers."""
 
     signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
 
 
-class Select(Op, mnemonic="select", opcode=0x5F, meaning=np.where):
+class Select(
+    Op,
+    mnemonic="select",
+    opcode=0x5F,
+    meaning=np.where,
+    assembly="{cond}, {val_if_true}, {val_if_false} : {cond:type}, {result:type}",
+):
     """An element of one tile or of the other."""
 
     cond: Value = operand()
@@ -357,32 +472,65 @@ class Bitcast(Conversion, mnemonic="bitcast", opcode=0x09):
     """The same bits read as another element of the same width."""
 
 
-class ExtI(Conversion, mnemonic="exti", opcode=0x25):
+class ExtI(
+    Conversion,
+    mnemonic="exti",
+    opcode=0x25,
+    assembly="{source} {signedness} : {source:type} -> {result:type}",
+):
     """A wider integer of the same value."""
 
     signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
 
 
-class TruncI(Conversion, mnemonic="trunci", opcode=0x6B):
+class TruncI(
+    Conversion,
+    mnemonic="trunci",
+    opcode=0x6B,
+    assembly="{source}{?overflow} overflow<{overflow}>{/} : {source:type} -> {result:type}",
+):
     """The low bits as a narrower integer."""
 
     overflow: Overflow = attr(_OVERFLOW, default=Overflow.NONE)
 
 
-class FToF(Conversion, mnemonic="ftof", opcode=0x2A):
+class FToF(
+    Conversion,
+    mnemonic="ftof",
+    opcode=0x2A,
+    assembly=(
+        "{source} {?rounding_mode}rounding<{rounding_mode}>{/} : {source:type} -> {result:type}"
+    ),
+):
     """A float of another precision."""
 
     rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
 
 
-class IToF(Conversion, mnemonic="itof", opcode=0x3B):
+class IToF(
+    Conversion,
+    mnemonic="itof",
+    opcode=0x3B,
+    assembly=(
+        "{source} {signedness} {?rounding_mode}rounding<{rounding_mode}>{/} : "
+        "{source:type} -> {result:type}"
+    ),
+):
     """The nearest float to an integer."""
 
     signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
     rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
 
 
-class FToI(Conversion, mnemonic="ftoi", opcode=0x2B):
+class FToI(
+    Conversion,
+    mnemonic="ftoi",
+    opcode=0x2B,
+    assembly=(
+        "{source} {signedness} {?rounding_mode}rounding<{rounding_mode}>{/}{?saturating} "
+        "saturating{/} : {source:type} -> {result:type}"
+    ),
+):
     """A float cut to an integer. Out of range is undefined unless `saturating`."""
 
     saturating: bool = flag(default=False, since=(13, 4))

@@ -43,7 +43,12 @@ _ORDER = EnumCodec(MemoryOrder)
 _SCOPE = EnumCodec(MemoryScope)
 
 
-class MakeToken(Op, mnemonic="make_token", opcode=0x44):
+class MakeToken(
+    Op,
+    mnemonic="make_token",
+    opcode=0x44,
+    assembly=": {result:type}",
+):
     """A token that waits for nothing."""
 
     result: Value = defined()
@@ -52,7 +57,12 @@ class MakeToken(Op, mnemonic="make_token", opcode=0x44):
         return (TOKEN,)
 
 
-class JoinTokens(Op, mnemonic="join_tokens", opcode=0x3C):
+class JoinTokens(
+    Op,
+    mnemonic="join_tokens",
+    opcode=0x3C,
+    assembly="{tokens} : {result:type}",
+):
     """A token that waits for all of several."""
 
     tokens: tuple[Value, ...] = operands(default=())
@@ -62,7 +72,18 @@ class JoinTokens(Op, mnemonic="join_tokens", opcode=0x3C):
         return (TOKEN,)
 
 
-class MakeTensorView(Op, mnemonic="make_tensor_view", opcode=0x43, segmented=True):
+class MakeTensorView(
+    Op,
+    mnemonic="make_tensor_view",
+    opcode=0x43,
+    segmented=True,
+    assembly=(
+        "tview := {base}, shape = [{to.shape/dynamic_shape}], strides = "
+        "[{to.strides/dynamic_strides}] : "
+        "{?dynamic_shape+dynamic_strides}{dynamic_shape+dynamic_strides:type} -> "
+        "{/}{result:type}"
+    ),
+):
     """A tensor in memory: base, and one operand for each dynamic extent and stride."""
 
     base: Value = operand()
@@ -75,7 +96,12 @@ class MakeTensorView(Op, mnemonic="make_tensor_view", opcode=0x43, segmented=Tru
         return (self.to,)
 
 
-class MakePartitionView(Op, mnemonic="make_partition_view", opcode=0x42):
+class MakePartitionView(
+    Op,
+    mnemonic="make_partition_view",
+    opcode=0x42,
+    assembly="pview := {tensor_view} : {result:type}",
+):
     """A tensor view cut into tiles."""
 
     tensor_view: Value = operand()
@@ -86,7 +112,12 @@ class MakePartitionView(Op, mnemonic="make_partition_view", opcode=0x42):
         return (self.to,)
 
 
-class GetIndexSpaceShape(Op, mnemonic="get_index_space_shape", opcode=0x2D):
+class GetIndexSpaceShape(
+    Op,
+    mnemonic="get_index_space_shape",
+    opcode=0x2D,
+    assembly="{src} : {src:type} -> {extents:type}",
+):
     """How many tiles a view has along each axis."""
 
     src: Value = operand()
@@ -97,7 +128,12 @@ class GetIndexSpaceShape(Op, mnemonic="get_index_space_shape", opcode=0x2D):
         return (scalar(Element.I32),) * len(self.src.type.tile)
 
 
-class GetTensorShape(Op, mnemonic="get_tensor_shape", opcode=0x2F):
+class GetTensorShape(
+    Op,
+    mnemonic="get_tensor_shape",
+    opcode=0x2F,
+    assembly="{src} : {src:type} -> {extents:type}",
+):
     """The extents of a tensor view."""
 
     src: Value = operand()
@@ -108,7 +144,19 @@ class GetTensorShape(Op, mnemonic="get_tensor_shape", opcode=0x2F):
         return (scalar(Element.I32),) * self.src.type.rank
 
 
-class LoadView(Op, mnemonic="load_view_tko", opcode=0x3E, effect=Effect.READ, segmented=True):
+class LoadView(
+    Op,
+    mnemonic="load_view_tko",
+    opcode=0x3E,
+    effect=Effect.READ,
+    segmented=True,
+    assembly=(
+        "{memory_ordering}{?memory_scope} {memory_scope}{/} {view}[{index}]{?token} "
+        "token = {token}{/}{?hints} optimization_hints = {hints}{/}{?inbounds} inbounds "
+        "= [{inbounds}]{/} : {view:type}, {index:type} -> {tile:type}, "
+        "{result_token:type}"
+    ),
+):
     """One tile of a view. An index outside the view's index space is undefined."""
 
     view: Value = operand()
@@ -126,7 +174,19 @@ class LoadView(Op, mnemonic="load_view_tko", opcode=0x3E, effect=Effect.READ, se
         return self.view.type.tile_type, TOKEN
 
 
-class StoreView(Op, mnemonic="store_view_tko", opcode=0x66, effect=Effect.WRITE, segmented=True):
+class StoreView(
+    Op,
+    mnemonic="store_view_tko",
+    opcode=0x66,
+    effect=Effect.WRITE,
+    segmented=True,
+    assembly=(
+        "{memory_ordering}{?memory_scope} {memory_scope}{/} {tile}, "
+        "{view}[{index}]{?token} token = {token}{/}{?hints} optimization_hints = "
+        "{hints}{/}{?inbounds} inbounds = [{inbounds}]{/} : {tile:type}, {view:type}, "
+        "{index:type} -> {result_token:type}"
+    ),
+):
     """Write one tile of a view; what overhangs the tensor is dropped."""
 
     tile: Value = operand()
@@ -143,7 +203,12 @@ class StoreView(Op, mnemonic="store_view_tko", opcode=0x66, effect=Effect.WRITE,
         return (TOKEN,)
 
 
-class Offset(Op, mnemonic="offset", opcode=0x51):
+class Offset(
+    Op,
+    mnemonic="offset",
+    opcode=0x51,
+    assembly="{ptr}, {offset} : {ptr:type}, {offset:type} -> {result:type}",
+):
     """Pointers moved by a number of elements."""
 
     ptr: Value = operand()
@@ -154,7 +219,20 @@ class Offset(Op, mnemonic="offset", opcode=0x51):
         return (self.ptr.type,)
 
 
-class LoadPtr(Op, mnemonic="load_ptr_tko", opcode=0x3D, effect=Effect.READ, segmented=True):
+class LoadPtr(
+    Op,
+    mnemonic="load_ptr_tko",
+    opcode=0x3D,
+    effect=Effect.READ,
+    segmented=True,
+    assembly=(
+        "{memory_ordering}{?memory_scope} {memory_scope}{/} {source}{?mask}, "
+        "{mask}{/}{?padding_value}, {padding_value}{/}{?token} token={token}{/}{?hints} "
+        "optimization_hints = {hints}{/} : {source:type}{?mask}, "
+        "{mask:type}{/}{?padding_value}, {padding_value:type}{/} -> {result:type}, "
+        "{result_token:type}"
+    ),
+):
     """The elements that pointers point to."""
 
     source: Value = operand()
@@ -171,7 +249,19 @@ class LoadPtr(Op, mnemonic="load_ptr_tko", opcode=0x3D, effect=Effect.READ, segm
         return _pointed(self.source), TOKEN
 
 
-class StorePtr(Op, mnemonic="store_ptr_tko", opcode=0x65, effect=Effect.WRITE, segmented=True):
+class StorePtr(
+    Op,
+    mnemonic="store_ptr_tko",
+    opcode=0x65,
+    effect=Effect.WRITE,
+    segmented=True,
+    assembly=(
+        "{memory_ordering}{?memory_scope} {memory_scope}{/} {destination}, "
+        "{value}{?mask}, {mask}{/}{?token} token={token}{/}{?hints} optimization_hints = "
+        "{hints}{/} : {destination:type}, {value:type}{?mask}, {mask:type}{/} -> "
+        "{result_token:type}"
+    ),
+):
     """Write the elements that pointers point to."""
 
     destination: Value = operand()
@@ -187,7 +277,18 @@ class StorePtr(Op, mnemonic="store_ptr_tko", opcode=0x65, effect=Effect.WRITE, s
         return (TOKEN,)
 
 
-class AtomicRmw(Op, mnemonic="atomic_rmw_tko", opcode=0x08, effect=Effect.WRITE, segmented=True):
+class AtomicRmw(
+    Op,
+    mnemonic="atomic_rmw_tko",
+    opcode=0x08,
+    effect=Effect.WRITE,
+    segmented=True,
+    assembly=(
+        "{memory_ordering} {memory_scope} {pointers}, {mode}, {arg}{?mask}, "
+        "{mask}{/}{?token} token={token}{/} : {pointers:type}, {arg:type}{?mask}, "
+        "{mask:type}{/} -> {result:type}, {result_token:type}"
+    ),
+):
     """Read, combine and write back, one element at a time; gives what was there before."""
 
     pointers: Value = operand()
@@ -204,7 +305,18 @@ class AtomicRmw(Op, mnemonic="atomic_rmw_tko", opcode=0x08, effect=Effect.WRITE,
         return self.arg.type, TOKEN
 
 
-class AtomicCas(Op, mnemonic="atomic_cas_tko", opcode=0x07, effect=Effect.WRITE, segmented=True):
+class AtomicCas(
+    Op,
+    mnemonic="atomic_cas_tko",
+    opcode=0x07,
+    effect=Effect.WRITE,
+    segmented=True,
+    assembly=(
+        "{memory_ordering} {memory_scope} {pointers}, {cmp}, {val}{?mask}, "
+        "{mask}{/}{?token} token={token}{/} : {pointers:type}, {val:type}{?mask}, "
+        "{mask:type}{/} -> {result:type}, {result_token:type}"
+    ),
+):
     """Write `val` where memory holds `cmp`; gives what was there before."""
 
     pointers: Value = operand()

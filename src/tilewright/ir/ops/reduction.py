@@ -30,7 +30,15 @@ __all__ = ["MmaF", "MmaI", "Reduce", "Scan"]
 Identity = FloatIdentity | IntIdentity
 
 
-class Reduce(Op, mnemonic="reduce", opcode=0x58):
+class Reduce(
+    Op,
+    mnemonic="reduce",
+    opcode=0x58,
+    assembly=(
+        "reduce := {sources} dim={dim} identities=[{identities}] : {sources:types} -> "
+        "{totals:types} {body:body}"
+    ),
+):
     """Combine all elements along `dim`.
 
     The body takes scalars in pairs, element and accumulator for each operand, and yields the new
@@ -47,7 +55,15 @@ class Reduce(Op, mnemonic="reduce", opcode=0x58):
         return tuple(_without_axis(value, self.dim) for value in self.sources)
 
 
-class Scan(Op, mnemonic="scan", opcode=0x5E):
+class Scan(
+    Op,
+    mnemonic="scan",
+    opcode=0x5E,
+    assembly=(
+        "{sources} dim={dim} reverse={reverse} identities=[{identities}] : "
+        "{sources:types} -> {totals:types} {body:body}"
+    ),
+):
     """Running combination along `dim`, each element included."""
 
     sources: tuple[Value, ...] = operands(default=())
@@ -61,7 +77,12 @@ class Scan(Op, mnemonic="scan", opcode=0x5E):
         return tuple(value.type for value in self.sources)
 
 
-class MmaF(Op, mnemonic="mmaf", opcode=0x49):
+class MmaF(
+    Op,
+    mnemonic="mmaf",
+    opcode=0x49,
+    assembly=("{lhs}, {rhs}, {acc}{?fast_acc} fast_acc{/} : {lhs:type}, {rhs:type}, {acc:type}"),
+):
     """Matrix product of floats added to an accumulator; rank 2, or 3 for a batch."""
 
     lhs: Value = operand()
@@ -74,7 +95,14 @@ class MmaF(Op, mnemonic="mmaf", opcode=0x49):
         return (self.acc.type,)
 
 
-class MmaI(Op, mnemonic="mmai", opcode=0x4A):
+class MmaI(
+    Op,
+    mnemonic="mmai",
+    opcode=0x4A,
+    assembly=(
+        "{lhs}, {rhs}, {acc} {signedness_lhs} {signedness_rhs} : {lhs:type}, {rhs:type}, {acc:type}"
+    ),
+):
     """Matrix product of 8-bit integers added to a 32-bit accumulator."""
 
     lhs: Value = operand()

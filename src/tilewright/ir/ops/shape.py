@@ -21,29 +21,54 @@ class Typed(Op):
         return (self.to,)
 
 
-class Constant(Typed, mnemonic="constant", opcode=0x10):
+class Constant(
+    Typed,
+    mnemonic="constant",
+    opcode=0x10,
+    assembly="{value} : {result:type}",
+):
     """Known elements: a Python number for all of them, or a NumPy array."""
 
     value: Any = attr(ConstantCodec())
 
 
-class Iota(Typed, mnemonic="iota", opcode=0x3A):
+class Iota(
+    Typed,
+    mnemonic="iota",
+    opcode=0x3A,
+    assembly=": {result:type}",
+):
     """0, 1, 2, … along one axis."""
 
 
-class Broadcast(Typed, mnemonic="broadcast", opcode=0x0B):
+class Broadcast(
+    Typed,
+    mnemonic="broadcast",
+    opcode=0x0B,
+    assembly="bcast := {source} : {source:type} -> {result:type}",
+):
     """Axes of extent one repeated; the rank stays."""
 
     source: Value = operand()
 
 
-class Reshape(Typed, mnemonic="reshape", opcode=0x5B):
+class Reshape(
+    Typed,
+    mnemonic="reshape",
+    opcode=0x5B,
+    assembly="reshape := {source} : {source:type} -> {result:type}",
+):
     """The same elements, row by row, in another shape."""
 
     source: Value = operand()
 
 
-class Permute(Op, mnemonic="permute", opcode=0x53):
+class Permute(
+    Op,
+    mnemonic="permute",
+    opcode=0x53,
+    assembly="{source} [{permutation}] : {source:type} -> {result:type}",
+):
     """Axes in another order: axis `a` of the result is axis `permutation[a]` of the source."""
 
     source: Value = operand()
@@ -56,7 +81,12 @@ class Permute(Op, mnemonic="permute", opcode=0x53):
         return (self.source.type.with_shape(tuple(shape[a] for a in self.permutation)),)
 
 
-class Cat(Op, mnemonic="cat", opcode=0x0C):
+class Cat(
+    Op,
+    mnemonic="cat",
+    opcode=0x0C,
+    assembly="{lhs}, {rhs} dim = {dim} : {lhs:type}, {rhs:type} -> {result:type}",
+):
     """Two tiles one after the other along `dim`."""
 
     lhs: Value = operand()
@@ -72,7 +102,12 @@ class Cat(Op, mnemonic="cat", opcode=0x0C):
         return (self.lhs.type.with_shape(tuple(shape)),)
 
 
-class Extract(Typed, mnemonic="extract", opcode=0x26):
+class Extract(
+    Typed,
+    mnemonic="extract",
+    opcode=0x26,
+    assembly="{source}[{indices}] : {source:type} -> {result:type}",
+):
     """One of the equal parts a tile divides into, by its number along each axis."""
 
     source: Value = operand()

@@ -1,0 +1,101 @@
+"""The small language in which an op's text form is declared (`assembly=` of its class).
+
+    RoundedBinary   {lhs}, {rhs} {?rounding_mode}rounding<{rounding_mode}>{/} : {result:type}
+    MakeTensorView  tview := {base}, shape = [{to.shape/dynamic_shape}], …
+
+Everything outside braces stands for itself; the mnemonic is printed before it.
+
+    {field}          the values, or the attribute, of a field
+    {field:type}     the type of its first value        {field:types}   the types of all of them
+    {field:block}    a region in braces, without a terminator that says nothing
+    {field:body}     a region on a new line, its arguments first
+    {field:counter}  the first argument of a region     {field:carried} argument = initial value, …
+    {path/field}     a list whose gaps (None) are filled with the values of a field
+    {?field} … {/}   printed only if the field is there: not absent, empty or its default
+    {a+b}            the values of two fields together, in every form
+    name other :=    at the front: what the results are called (`name_0` when that is taken)
+
+A form says all that is needed to read the text back: it names each field once in a place that
+determines it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+__all__ = ["Assembly", "Group", "Literal", "Node", "Slot", "parse_assembly"]
+
+_BRACED = re.compile(r"\{([^{}]*)\}")
+_NAMES = re.compile(r"^([\w ]+) := ")
+
+
+@dataclass(frozen=True)
+class Literal:
+    """Text that stands for itself."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place for the parts of an op."""
+
+    fields: tuple[str, ...]
+    form: str = ""
+    gaps_of: tuple[str, ...] = ()  # the path to a list whose gaps the values fill
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is printed only if one of the fields is there."""
+
+    fields: tuple[str, ...]
+    nodes: tuple[Node, ...]
+
+
+Node = Literal | Slot | Group
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A form, taken apart."""
+
+    names: tuple[str, ...]
+    nodes: tuple[Node, ...]
+
+
+@cache
+def parse_assembly(form: str) -> Assembly:
+    """Take a form apart."""
+    named = _NAMES.match(form)
+    names = tuple(named[1].split()) if named else ()
+    parts = iter(_BRACED.split(form[named.end() :] if named else form))
+    nodes = tuple(_nodes(parts))
+    if next(parts, None) is not None:
+        raise ValueError(f"a group is closed that was not opened: {form!r}")
+    return Assembly(names, nodes)
+
+
+def _nodes(parts: Iterator[str]) -> Iterator[Node]:
+    """Nodes up to the end of the form or of the group."""
+    for text in parts:
+        if text:
+            yield Literal(text)
+        braced = next(parts, None)
+        if braced is None or braced == "/":
+            return
+        if braced.startswith("?"):
+            yield Group(tuple(braced[1:].split("+")), tuple(_nodes(parts)))
+        else:
+            yield _slot(braced)
+
+
+def _slot(braced: str) -> Slot:
+    path, _, filler = braced.partition("/")
+    if filler:
+        return Slot((filler,), gaps_of=tuple(path.split(".")))
+    fields, _, form = braced.partition(":")
+    return Slot(tuple(fields.split("+")), form)

@@ -1,0 +1,147 @@
+"""Numbers and strings as MLIR prints them, which is how the vendor's tools do.
+
+A float is printed with six decimals if that gives the same float back, else with as many digits as
+its format needs, else (no fraction, infinite, not a number) as its bits in hexadecimal.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import Element
+from tilewright.ir.elements import constant_bytes, element_bits
+from tilewright.ir.types import TileType
+
+__all__ = ["constant_name", "constant_text", "number_text", "quoted", "symbol_text"]
+
+_SHORT_DIGITS = 6
+_MOST_PADDING = 3  # zeros that are written out rather than as an exponent
+_MOST_LISTED = 100  # elements; a longer constant is printed as one run of bytes
+# Significant digits that tell any two numbers of a format apart: 2 + bits of mantissa * log10(2).
+_DIGITS = {
+    Element.F16: 5, Element.BF16: 4, Element.F32: 9, Element.TF32: 5, Element.F64: 17,
+    Element.F8E4M3FN: 3, Element.F8E5M2: 2, Element.F8E8M0FNU: 2, Element.F4E2M1FN: 2,
+}  # fmt: skip
+
+
+def constant_text(value: Any, type_: TileType) -> str:
+    """The elements of a constant: one number if all are alike, else nested lists of them."""
+    element = type_.element
+    assert isinstance(element, Element)
+    numbers = np.asarray(value)
+    bits = element_bits(numbers.reshape(-1), element)
+    if len(set(bits.tolist())) == 1:
+        return f"<{element.spelling}: {number_text(numbers.reshape(-1)[0], element)}>"
+    if numbers.size > _MOST_LISTED:
+        return f'<{element.spelling}: "0x{constant_bytes(value, type_).hex().upper()}">'
+    return f"<{element.spelling}: {_listed(numbers, element)}>"
+
+
+def constant_name(value: Any, element: Element) -> str:
+    """What the result of a constant is called: after its number, if it has one."""
+    bits = element_bits(np.asarray(value).reshape(-1), element)
+    alike = len(set(bits.tolist())) == 1
+    if element is Element.I1:
+        return ("true" if bits[0] else "false") if alike else "cst_i1"
+    middle = _name_of_number(np.asarray(value).reshape(-1)[0], element) if alike else ""
+    return f"cst{middle}_{element.spelling}"
+
+
+def number_text(value: Any, element: Element) -> str:
+    """One element."""
+    if element is Element.I1:
+        return "true" if value else "false"
+    if element.is_integer:
+        return str(_signed(int(value), element))
+    held = _held(value, element)
+    short = _scientific(held, _SHORT_DIGITS) if np.isfinite(held) else ""
+    if short and element_bits([float(short)], element) == element_bits([value], element):
+        return short
+    full = _shortest(held, _DIGITS[element]) if np.isfinite(held) else ""
+    return full if "." in full else f"0x{int(element_bits([value], element)[0]):X}"
+
+
+def quoted(text: str) -> str:
+    """A string with everything but plain characters as bytes in hexadecimal."""
+    plain = {ord("\\"): "\\\\", ord('"'): "\\22"}
+    return '"' + "".join(
+        plain.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:02X}")
+        for byte in text.encode()
+    ) + '"'  # fmt: skip
+
+
+def symbol_text(name: str) -> str:
+    """The name of a function."""
+    ascii_name = name.isascii() and name.replace(".", "_").replace("$", "_").isidentifier()
+    return f"@{name}" if ascii_name and name[0] not in ".$" else f"@{quoted(name)}"
+
+
+def _listed(numbers: np.ndarray[Any, Any], element: Element) -> str:
+    if numbers.ndim == 0:
+        return number_text(numbers[()], element)
+    return f"[{', '.join(_listed(part, element) for part in numbers)}]"
+
+
+def _name_of_number(value: Any, element: Element) -> str:
+    if element.is_integer:
+        return f"_{_signed(int(value), element)}"
+    held = _held(value, element)
+    if np.isnan(held):
+        return "_NaN"
+    whole = np.isfinite(held) and held == int(held) and 0 <= held < 2.0**64
+    return f"_{int(held)}" if whole and not np.signbit(held) else ""
+
+
+def _signed(value: int, element: Element) -> int:
+    half = 1 << (element.bits - 1)
+    return (value + half) % (2 * half) - half
+
+
+def _held(value: Any, element: Element) -> float:
+    """The number that an element really holds."""
+    bits = int(element_bits([value], element)[0])
+    if element is Element.TF32:
+        return float(np.uint32(bits << 13).view(np.float32))
+    width = element.numpy.itemsize
+    return float(np.frombuffer(bits.to_bytes(width, "little"), element.numpy)[0])
+
+
+def _digits(value: float, count: int) -> tuple[str, int]:
+    """At most `count` significant digits without trailing zeros, and the exponent of the last."""
+    rounded = Context(prec=count, rounding=ROUND_HALF_UP).create_decimal(Decimal(abs(value)))
+    _, digits, exponent = rounded.as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits))
+    kept = text.rstrip("0") or "0"
+    return kept, exponent + len(text) - len(kept)
+
+
+def _scientific(value: float, count: int) -> str:
+    """Six decimals and an exponent of two digits."""
+    sign = "-" if np.signbit(value) else ""
+    if value == 0:
+        return f"{sign}0.{'0' * count}e+00"
+    digits, exponent = _digits(value, count)
+    power = exponent + len(digits) - 1
+    return f"{sign}{digits[0]}.{digits[1:]:0<{count}}e{power:+03d}"
+
+
+def _shortest(value: float, count: int) -> str:
+    """All the digits a format needs, with an exponent only where there would be many zeros."""
+    sign = "-" if np.signbit(value) else ""
+    digits, exponent = _digits(value, count)
+    power = exponent + len(digits) - 1
+    if exponent >= 0:
+        scientific = exponent > _MOST_PADDING or len(digits) + exponent > count
+    else:
+        scientific = -power > _MOST_PADDING
+    if scientific:
+        return f"{sign}{digits[0]}.{digits[1:] or '0'}E{'+' if power >= 0 else '-'}{abs(power)}"
+    if exponent >= 0:
+        return sign + digits + "0" * exponent
+    if power >= 0:
+        return f"{sign}{digits[: power + 1]}.{digits[power + 1 :]}"
+    return f"{sign}0.{'0' * (-power - 1)}{digits}"

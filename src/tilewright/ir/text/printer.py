@@ -1,0 +1,165 @@
+"""Modules as text, in the dialect of `tileirdisasm`: for the same module the two agree.
+
+What an op looks like is its `assembly` (see `assembly.py`); an op without one, which only internal
+ops are, is printed with all its parts and their names. The text is for people and for tests;
+bytecode is what tileiras reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tilewright.ir.attributes import BoolArrayCodec
+from tilewright.ir.function import EntryHints, Function, Module
+from tilewright.ir.op import Block, Field, FieldKind, Op, Value
+from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
+from tilewright.ir.text.assembly import Group, Literal, Node, Slot, parse_assembly
+from tilewright.ir.text.attributes import attribute_text, entry_hints_text
+from tilewright.ir.text.names import Names, name_values
+from tilewright.ir.text.numbers import symbol_text
+
+__all__ = ["function_text", "module_text"]
+
+_INDENT = "  "
+_IMPLIED: dict[type, type[Op]] = {If: Yield, For: Continue, Loop: Continue}
+
+
+def module_text(module: Module) -> str:
+    """All functions of a module, one after the other."""
+    return "".join(map(function_text, module.functions))
+
+
+def function_text(function: Function) -> str:
+    """One function, ending in a newline."""
+    printer = _Printer(name_values(function.body))
+    params = printer.arguments(function.body)
+    hints = entry_hints_text(function.hints)
+    advice = f" optimization_hints={hints}" if function.hints != EntryHints() else ""
+    body = printer.block(function.body, 0, None)
+    return f"entry {symbol_text(function.name)}({params}){advice} {body}\n"
+
+
+class _Printer:
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._forms: dict[str, Callable[[Op, tuple[str, ...], int], str]] = {
+            "": self._parts,
+            "type": self._first_type,
+            "types": self._types,
+            "block": self._nested,
+            "body": self._combination,
+            "counter": self._counter,
+            "carried": self._carried,
+        }
+
+    def arguments(self, block: Block) -> str:
+        """The arguments of a block, with their types."""
+        return ", ".join(f"{self._names.of(value)}: {value.type}" for value in block.args)
+
+    def block(self, block: Block, depth: int, parent: Op | None) -> str:
+        """A block in braces."""
+        shown = block.ops
+        if shown and type(shown[-1]) is _IMPLIED.get(type(parent)) and not shown[-1].operands:
+            shown = shown[:-1]
+        inner = "".join(f"{_INDENT * (depth + 1)}{self.op(op, depth + 1)}\n" for op in shown)
+        return f"{{\n{inner}{_INDENT * depth}}}"
+
+    def op(self, op: Op, depth: int) -> str:
+        """One op, with everything nested in it."""
+        results = self._names.results.get(op)
+        form = parse_assembly(op.assembly)
+        rest = self._render(op, form.nodes, depth) if op.assembly else self._generic(op, depth)
+        text = f"{op.mnemonic} {rest}" if rest else op.mnemonic
+        return f"{results} = {text}" if results else text
+
+    def _render(self, op: Op, nodes: tuple[Node, ...], depth: int) -> str:
+        return "".join(self._node(op, node, depth) for node in nodes)
+
+    def _node(self, op: Op, node: Node, depth: int) -> str:
+        if isinstance(node, Literal):
+            return node.text
+        if isinstance(node, Group):
+            there = any(_is_present(op, name) for name in node.fields)
+            return self._render(op, node.nodes, depth) if there else ""
+        if node.gaps_of:
+            return self._filled(op, node)
+        return self._forms[node.form](op, node.fields, depth)
+
+    def _parts(self, op: Op, names: tuple[str, ...], _depth: int) -> str:
+        fields = {field.name: field for field in op.fields}
+        return ", ".join(self._part(op, fields[name]) for name in names)
+
+    def _part(self, op: Op, field: Field) -> str:
+        if field.codec is not None:
+            return attribute_text(field.codec, getattr(op, field.name), op)
+        return ", ".join(map(self._names.of, _values(op, field.name)))
+
+    def _first_type(self, op: Op, names: tuple[str, ...], _depth: int) -> str:
+        values = [value for name in names for value in _values(op, name)]
+        return str(values[0].type) if values else ""
+
+    def _types(self, op: Op, names: tuple[str, ...], _depth: int) -> str:
+        return ", ".join(str(value.type) for name in names for value in _values(op, name))
+
+    def _filled(self, op: Op, slot: Slot) -> str:
+        held: object = op
+        for name in slot.gaps_of:
+            held = getattr(held, name)
+        assert isinstance(held, tuple)
+        values = iter(_values(op, slot.fields[0]))
+        return ", ".join(
+            self._names.of(next(values)) if part is None else str(part) for part in held
+        )
+
+    def _nested(self, op: Op, names: tuple[str, ...], depth: int) -> str:
+        return self.block(getattr(op, names[0]), depth, op)
+
+    def _combination(self, op: Op, names: tuple[str, ...], depth: int) -> str:
+        body: Block = getattr(op, names[0])
+        return f"\n{_INDENT * depth}({self.arguments(body)}) {self.block(body, depth, op)}"
+
+    def _counter(self, op: Op, names: tuple[str, ...], _depth: int) -> str:
+        body: Block = getattr(op, names[0])
+        return self._names.of(body.args[0])
+
+    def _carried(self, op: Op, names: tuple[str, ...], _depth: int) -> str:
+        body: Block = getattr(op, names[0])
+        initial = _values(op, "init_values")
+        arguments = body.args[len(body.args) - len(initial) :]
+        pairs = zip(arguments, initial, strict=True)
+        return ", ".join(f"{self._names.of(a)} = {self._names.of(v)}" for a, v in pairs)
+
+    def _generic(self, op: Op, depth: int) -> str:
+        """Every part of an op by its name, for ops that have no form of their own."""
+        parts = [part for field in op.fields for part in self._generic_part(op, field)]
+        types = ", ".join(str(value.type) for value in op.results)
+        blocks = [self.arguments_and_block(block, depth, op) for block in op.regions]
+        return " ".join([", ".join(parts), *([f": {types}"] if types else []), *blocks]).strip()
+
+    def arguments_and_block(self, block: Block, depth: int, parent: Op) -> str:
+        """A block behind its arguments."""
+        return f"({self.arguments(block)}) {self.block(block, depth, parent)}"
+
+    def _generic_part(self, op: Op, field: Field) -> Iterator[str]:
+        if field.kind.is_operand and _values(op, field.name):
+            yield f"{field.name}={self._part(op, field)}"
+        elif field.kind in (FieldKind.ATTR, FieldKind.FLAG):
+            yield f"{field.name}={getattr(op, field.name)}"
+
+
+def _values(op: Op, name: str) -> tuple[Value, ...]:
+    held = getattr(op, name)
+    if isinstance(held, tuple):
+        return held
+    return () if held is None else (held,)
+
+
+def _is_present(op: Op, name: str) -> bool:
+    """Whether a part says something: it is not absent, empty or what it is by default."""
+    field = next(field for field in op.fields if field.name == name)
+    held = getattr(op, name)
+    if isinstance(field.codec, BoolArrayCodec):
+        return any(held)
+    if field.kind in (FieldKind.ATTR, FieldKind.FLAG):
+        return bool(held != field.default)
+    return held not in (None, ())
