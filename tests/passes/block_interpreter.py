@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import Bounded, Predicate, Rounding, Signedness
 from tilewright.ir.function import Function
-from tilewright.ir.launch_terms import BaseAddress, Blocks, Extent, FailureRecord, TileCount
+from tilewright.ir.launch_terms import BaseAddress, Blocks, Extent, FailureRecord, Stride, TileCount
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops import control, elementwise, internal, memory, reduction, shape
 
@@ -64,6 +64,8 @@ class World:
             return (RECORD, 0)
         if isinstance(term, TileCount):
             return -(-self.terms[Extent(term.param, term.axis)] // term.tile)
+        if isinstance(term, Stride):
+            return 1  # tiles are found by their number
         return self.terms[term]
 
 

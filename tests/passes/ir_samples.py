@@ -12,6 +12,7 @@ from tilewright.ir.launch_terms import (
     Extent,
     FailureRecord,
     ScalarArgument,
+    Stride,
     TileCount,
 )
 from tilewright.ir.op import Block, Op, Value
@@ -20,7 +21,14 @@ from tilewright.ir.ops.elementwise import AddI
 from tilewright.ir.ops.internal import BoundsCheck, CheckSite, LaunchValue, Walk
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, MakeTensorView, StoreView
 from tilewright.ir.ops.shape import Constant, Reshape
-from tilewright.ir.types import PartitionViewType, PtrType, TensorViewType, TileType, scalar
+from tilewright.ir.types import (
+    Padding,
+    PartitionViewType,
+    PtrType,
+    TensorViewType,
+    TileType,
+    scalar,
+)
 
 I32 = scalar(Element.I32)
 TILE = TileType(Element.I32, (4,))
@@ -32,6 +40,7 @@ class Sample(Builder):
     def __init__(self) -> None:
         super().__init__(Block())
         self.tensors: dict[str, int] = {}
+        self.scalars: list[str] = []
 
     def done(self) -> Function:
         self.add(Return())
@@ -42,9 +51,12 @@ class Sample(Builder):
         for name, rank in self.tensors.items():
             found.append(Argument(BaseAddress(name), scalar(PtrType(Element.I32)), divisor=16))
             found.extend(Argument(Extent(name, axis), I32, lower=0) for axis in range(rank))
+            found.extend(Argument(Stride(name, axis), I32, lower=0) for axis in range(rank))
+        found.extend(Argument(ScalarArgument(name), I32) for name in dict.fromkeys(self.scalars))
         return *found, Argument(FailureRecord(), scalar(PtrType(Element.I32)))
 
     def scalar(self, name: str) -> Value:
+        self.scalars.append(name)
         return self.add(LaunchValue(term=ScalarArgument(name), to=I32)).result
 
     def extent(self, name: str, axis: int = 0) -> Value:
@@ -56,13 +68,16 @@ class Sample(Builder):
     def view(self, name: str, rank: int = 1, tile: int = 4) -> Value:
         self.tensors[name] = rank
         base = LaunchValue(term=BaseAddress(name), to=scalar(PtrType(Element.I32)))
-        shape = tuple(self.extent(name, axis) for axis in range(rank))
-        to = TensorViewType(Element.I32, (None,) * rank, (1,) * rank)
-        tensor = self.add(
-            MakeTensorView(base=self.add(base).result, dynamic_shape=shape, to=to)
-        ).result
-        cut = PartitionViewType((tile,) * rank, to, tuple(range(rank)))
-        return self.add(MakePartitionView(tensor_view=tensor, to=cut)).result
+        to = TensorViewType(Element.I32, (None,) * rank, (*(None,) * (rank - 1), 1))
+        strides = (LaunchValue(term=Stride(name, axis), to=I32) for axis in range(rank - 1))
+        tensor = MakeTensorView(
+            base=self.add(base).result,
+            dynamic_shape=tuple(self.extent(name, axis) for axis in range(rank)),
+            dynamic_strides=tuple(self.add(stride).result for stride in strides),
+            to=to,
+        )
+        cut = PartitionViewType((tile,) * rank, to, tuple(range(rank)), Padding.ZERO)
+        return self.add(MakePartitionView(tensor_view=self.add(tensor).result, to=cut)).result
 
     def load(self, view: Value, *index: Value) -> Value:
         return self.add(LoadView(view=view, index=index)).tile
