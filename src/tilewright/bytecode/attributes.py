@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir.elements import constant_bytes, element_bits
 from tilewright.bytecode.stream import Stream
 from tilewright.bytecode.tables import StringTable, Table, TypeTable
 from tilewright.dtypes import Element
@@ -32,6 +31,7 @@ from tilewright.ir.attributes import (
     PredicateCodec,
     StringCodec,
 )
+from tilewright.ir.elements import constant_bytes, element_bits
 from tilewright.ir.function import EntryHints
 from tilewright.ir.op import Op, Version
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import Rounding
 from tilewright.ir.op import Op
-from tilewright.ir.ops.elementwise import Bitcast, Conversion, ExtI, FToF, FToI, IToF, TruncI
+from tilewright.ir.ops.elementwise import Bitcast, ExtI, FToF, FToI, IToF, TruncI
+from tilewright.ir.ops.families import Conversion
 from tilewright.ir.types import TileType
 from tilewright.ir.verify_rules import (
     FLOATS,

@@ -18,10 +18,8 @@ from tilewright.ir.attributes import Bounded, DivBy, Overflow, Rounding, Signedn
 from tilewright.ir.op import Op
 from tilewright.ir.ops import control, elementwise, shape
 from tilewright.ir.ops.elementwise import (
-    Binary,
     CmpF,
     CmpI,
-    Comparison,
     DivF,
     DivI,
     Exp,
@@ -31,6 +29,7 @@ from tilewright.ir.ops.elementwise import (
     Sqrt,
     Tanh,
 )  # fmt: skip
+from tilewright.ir.ops.families import Binary, Comparison
 from tilewright.ir.types import PtrType, TensorViewType, TileType
 from tilewright.ir.verify_rules import (
     BASE_FLOATS,

@@ -8,17 +8,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.dtypes import Element
-from tilewright.ir.attributes import (
-    EnumCodec,
-    Ordering,
-    Overflow,
-    Predicate,
-    Rounding,
-    Signedness,
-)
+from tilewright.ir.attributes import EnumCodec, Ordering, Overflow, Rounding, Signedness
 from tilewright.ir.op import Op, Value, attr, defined, flag, operand
-from tilewright.ir.types import TileType, Type
+from tilewright.ir.ops.families import (
+    COMPARED,
+    CONVERTED,
+    FLUSHED,
+    OVERFLOW,
+    ROUNDED,
+    ROUNDING,
+    SIGNEDNESS,
+    TYPED,
+    WRAPPED,
+    Comparison,
+    Conversion,
+    ExtremumF,
+    RoundedBinary,
+    Unary,
+    WrappingBinary,
+)
+from tilewright.ir.ops.families import Binary as Binary  # analyses ask for these two families
+from tilewright.ir.ops.families import SignedBinary as SignedBinary
+from tilewright.ir.types import Type
 
 __all__ = [
     "AbsF", "AbsI", "AddF", "AddI", "AndI", "Atan2", "Bitcast", "Ceil", "CmpF", "CmpI", "Cos",
@@ -27,95 +38,6 @@ __all__ = [
     "Pow", "RemF", "RemI", "Rsqrt", "Select", "ShLI", "ShRI", "Sin", "Sinh", "Sqrt", "SubF",
     "SubI", "Tan", "Tanh", "TruncI", "XOrI",
 ]  # fmt: skip
-
-_ROUNDING = EnumCodec(Rounding)
-_OVERFLOW = EnumCodec(Overflow)
-_SIGNEDNESS = EnumCodec(Signedness)
-
-
-class Unary(
-    Op,
-    assembly="{source} : {result:type}",
-):
-    """One tile in, one of the same type out."""
-
-    source: Value = operand()
-    result: Value = defined()
-
-    def result_types(self) -> tuple[Type, ...]:
-        return (self.source.type,)
-
-
-class Binary(
-    Op,
-    assembly="{lhs}, {rhs} : {result:type}",
-):
-    """Two tiles of one type in, one of the same type out."""
-
-    lhs: Value = operand()
-    rhs: Value = operand()
-    result: Value = defined()
-
-    def result_types(self) -> tuple[Type, ...]:
-        return (self.lhs.type,)
-
-
-class RoundedBinary(
-    Binary,
-    assembly=(
-        "{lhs}, {rhs} {?rounding_mode}rounding<{rounding_mode}>{/}{?flush_to_zero} "
-        "flush_to_zero{/} : {result:type}"
-    ),
-):
-    """Float arithmetic with a rounding mode."""
-
-    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
-    flush_to_zero: bool = flag(default=False)
-
-
-class WrappingBinary(
-    Binary,
-    assembly="{lhs}, {rhs}{?overflow} overflow<{overflow}>{/} : {result:type}",
-):
-    """Integer arithmetic modulo the width, unless the overflow attribute promises otherwise."""
-
-    overflow: Overflow = attr(_OVERFLOW, default=Overflow.NONE)
-
-
-class SignedBinary(
-    Binary,
-    assembly="{lhs}, {rhs} {signedness} : {result:type}",
-):
-    """Integer arithmetic that reads its bits as signed or unsigned."""
-
-    signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
-
-
-class ExtremumF(
-    Binary,
-    assembly=(
-        "{lhs}, {rhs}{?propagate_nan} propagate_nan{/}{?flush_to_zero} flush_to_zero{/} "
-        ": {result:type}"
-    ),
-):
-    """Least or greatest of two floats."""
-
-    propagate_nan: bool = flag(default=False)
-    flush_to_zero: bool = flag(default=False)
-
-
-class Conversion(
-    Op,
-    assembly="{source} : {source:type} -> {result:type}",
-):
-    """A tile of another element type."""
-
-    source: Value = operand()
-    to: TileType = attr()
-    result: Value = defined()
-
-    def result_types(self) -> tuple[Type, ...]:
-        return (self.to,)
 
 
 # --- floats, one operand -------------------------------------------------------------------------
@@ -138,23 +60,15 @@ class Cosh(Unary, mnemonic="cosh", opcode=0x13, meaning=np.cosh):
 
 
 class Exp(
-    Unary,
-    mnemonic="exp",
-    opcode=0x17,
-    meaning=np.exp,
-    assembly="{source} {?rounding_mode}rounding<{rounding_mode}>{/} : {result:type}",
+    Unary, mnemonic="exp", opcode=0x17, meaning=np.exp, assembly="{source} " + ROUNDED + TYPED
 ):
     """Natural exponential."""
 
-    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.FULL, since=(13, 3))
+    rounding_mode: Rounding = attr(ROUNDING, default=Rounding.FULL, since=(13, 3))
 
 
 class Exp2(
-    Unary,
-    mnemonic="exp2",
-    opcode=0x18,
-    meaning=np.exp2,
-    assembly="{source}{?flush_to_zero} flush_to_zero{/} : {result:type}",
+    Unary, mnemonic="exp2", opcode=0x18, meaning=np.exp2, assembly="{source}" + FLUSHED + TYPED
 ):
     """Power of two."""
 
@@ -177,12 +91,7 @@ class NegF(Unary, mnemonic="negf", opcode=0x4F, meaning=np.negative):
     """Floats with the sign turned."""
 
 
-class Rsqrt(
-    Unary,
-    mnemonic="rsqrt",
-    opcode=0x5D,
-    assembly="{source}{?flush_to_zero} flush_to_zero{/} : {result:type}",
-):
+class Rsqrt(Unary, mnemonic="rsqrt", opcode=0x5D, assembly="{source}" + FLUSHED + TYPED):
     """One over the square root."""
 
     flush_to_zero: bool = flag(default=False)
@@ -201,14 +110,11 @@ class Sqrt(
     mnemonic="sqrt",
     opcode=0x64,
     meaning=np.sqrt,
-    assembly=(
-        "{source} {?rounding_mode}rounding<{rounding_mode}>{/}{?flush_to_zero} "
-        "flush_to_zero{/} : {result:type}"
-    ),
+    assembly="{source} " + ROUNDED + FLUSHED + TYPED,
 ):
     """Square root."""
 
-    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
+    rounding_mode: Rounding = attr(ROUNDING, default=Rounding.NEAREST_EVEN)
     flush_to_zero: bool = flag(default=False)
 
 
@@ -217,15 +123,11 @@ class Tan(Unary, mnemonic="tan", opcode=0x69, meaning=np.tan):
 
 
 class Tanh(
-    Unary,
-    mnemonic="tanh",
-    opcode=0x6A,
-    meaning=np.tanh,
-    assembly="{source} {?rounding_mode}rounding<{rounding_mode}>{/} : {result:type}",
+    Unary, mnemonic="tanh", opcode=0x6A, meaning=np.tanh, assembly="{source} " + ROUNDED + TYPED
 ):
     """Hyperbolic tangent."""
 
-    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.FULL, since=(13, 2))
+    rounding_mode: Rounding = attr(ROUNDING, default=Rounding.FULL, since=(13, 2))
 
 
 # --- floats, more operands -----------------------------------------------------------------------
@@ -248,21 +150,14 @@ class DivF(RoundedBinary, mnemonic="divf", opcode=0x14, meaning=np.divide):
 
 
 class Fma(
-    Op,
-    mnemonic="fma",
-    opcode=0x28,
-    assembly=(
-        "{lhs}, {rhs}, {acc} "
-        "{?rounding_mode}rounding<{rounding_mode}>{/}{?flush_to_zero} flush_to_zero{/} : "
-        "{result:type}"
-    ),
+    Op, mnemonic="fma", opcode=0x28, assembly="{lhs}, {rhs}, {acc} " + ROUNDED + FLUSHED + TYPED
 ):
     """`lhs * rhs + acc`, rounded once."""
 
     lhs: Value = operand()
     rhs: Value = operand()
     acc: Value = operand()
-    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
+    rounding_mode: Rounding = attr(ROUNDING, default=Rounding.NEAREST_EVEN)
     flush_to_zero: bool = flag(default=False)
     result: Value = defined()
 
@@ -279,11 +174,7 @@ class MinF(ExtremumF, mnemonic="minf", opcode=0x47):
 
 
 class Pow(
-    Op,
-    mnemonic="fpowf",
-    opcode=0x54,
-    meaning=np.power,
-    assembly="{source}, {exponent} : {result:type}",
+    Op, mnemonic="fpowf", opcode=0x54, meaning=np.power, assembly="{source}, {exponent}" + TYPED
 ):
     """`source` to the power of `exponent`."""
 
@@ -305,7 +196,7 @@ class Atan2(
     opcode=0x6E,
     since=(13, 2),
     meaning=np.arctan2,
-    assembly="{x}, {y} : {result:type}",
+    assembly="{x}, {y}" + TYPED,
 ):
     """Angle of the point whose quotient is `x / y`, in the right quadrant."""
 
@@ -325,15 +216,11 @@ class AbsI(Unary, mnemonic="absi", opcode=0x01, meaning=np.abs):
 
 
 class NegI(
-    Unary,
-    mnemonic="negi",
-    opcode=0x50,
-    meaning=np.negative,
-    assembly="{source}{?overflow} overflow<{overflow}>{/} : {result:type}",
+    Unary, mnemonic="negi", opcode=0x50, meaning=np.negative, assembly="{source}" + WRAPPED + TYPED
 ):
     """Integers with the sign turned, modulo the width."""
 
-    overflow: Overflow = attr(_OVERFLOW, default=Overflow.NONE, since=(13, 2))
+    overflow: Overflow = attr(OVERFLOW, default=Overflow.NONE, since=(13, 2))
 
 
 class AddI(WrappingBinary, mnemonic="addi", opcode=0x03, meaning=np.add):
@@ -372,11 +259,11 @@ class DivI(
     SignedBinary,
     mnemonic="divi",
     opcode=0x15,
-    assembly="{lhs}, {rhs} {signedness}{?rounding} rounding<{rounding}>{/} : {result:type}",
+    assembly="{lhs}, {rhs} {signedness}{?rounding} rounding<{rounding}>{/}" + TYPED,
 ):
     """Quotient, rounded to zero, down or up. A zero divisor is undefined."""
 
-    rounding: Rounding = attr(_ROUNDING, default=Rounding.ZERO)
+    rounding: Rounding = attr(ROUNDING, default=Rounding.ZERO)
 
 
 class AndI(Binary, mnemonic="andi", opcode=0x04, meaning=np.bitwise_and):
@@ -391,12 +278,7 @@ class XOrI(Binary, mnemonic="xori", opcode=0x6C, meaning=np.bitwise_xor):
     """Bits set in one of the two."""
 
 
-class MulHiI(
-    Op,
-    mnemonic="mulhii",
-    opcode=0x4D,
-    assembly="{x}, {y} : {result:type}",
-):
+class MulHiI(Op, mnemonic="mulhii", opcode=0x4D, assembly="{x}, {y}" + TYPED):
     """High half of the unsigned product."""
 
     x: Value = operand()
@@ -410,26 +292,11 @@ class MulHiI(
 # --- comparison and choice -----------------------------------------------------------------------
 
 
-class Comparison(Op):
-    """Two tiles in, truth values out."""
-
-    lhs: Value = operand()
-    rhs: Value = operand()
-    comparison_predicate: Predicate = attr(EnumCodec(Predicate))
-    result: Value = defined()
-
-    def result_types(self) -> tuple[Type, ...]:
-        assert isinstance(self.lhs.type, TileType)
-        return (self.lhs.type.with_element(Element.I1),)
-
-
 class CmpF(
     Comparison,
     mnemonic="cmpf",
     opcode=0x0E,
-    assembly=(
-        "{comparison_predicate} {comparison_ordering} {lhs}, {rhs} : {lhs:type} -> {result:type}"
-    ),
+    assembly="{comparison_predicate} {comparison_ordering} {lhs}, {rhs}" + COMPARED,
 ):
     """Comparison of floats."""
 
@@ -440,11 +307,11 @@ class CmpI(
     Comparison,
     mnemonic="cmpi",
     opcode=0x0F,
-    assembly=("{comparison_predicate} {lhs}, {rhs}, {signedness} : {lhs:type} -> {result:type}"),
+    assembly="{comparison_predicate} {lhs}, {rhs}, {signedness}" + COMPARED,
 ):
     """Comparison of integers."""
 
-    signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
+    signedness: Signedness = attr(SIGNEDNESS, default=Signedness.SIGNED)
 
 
 class Select(
@@ -472,67 +339,44 @@ class Bitcast(Conversion, mnemonic="bitcast", opcode=0x09):
     """The same bits read as another element of the same width."""
 
 
-class ExtI(
-    Conversion,
-    mnemonic="exti",
-    opcode=0x25,
-    assembly="{source} {signedness} : {source:type} -> {result:type}",
-):
+class ExtI(Conversion, mnemonic="exti", opcode=0x25, assembly="{source} {signedness}" + CONVERTED):
     """A wider integer of the same value."""
 
-    signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
+    signedness: Signedness = attr(SIGNEDNESS, default=Signedness.SIGNED)
 
 
-class TruncI(
-    Conversion,
-    mnemonic="trunci",
-    opcode=0x6B,
-    assembly="{source}{?overflow} overflow<{overflow}>{/} : {source:type} -> {result:type}",
-):
+class TruncI(Conversion, mnemonic="trunci", opcode=0x6B, assembly="{source}" + WRAPPED + CONVERTED):
     """The low bits as a narrower integer."""
 
-    overflow: Overflow = attr(_OVERFLOW, default=Overflow.NONE)
+    overflow: Overflow = attr(OVERFLOW, default=Overflow.NONE)
 
 
-class FToF(
-    Conversion,
-    mnemonic="ftof",
-    opcode=0x2A,
-    assembly=(
-        "{source} {?rounding_mode}rounding<{rounding_mode}>{/} : {source:type} -> {result:type}"
-    ),
-):
+class FToF(Conversion, mnemonic="ftof", opcode=0x2A, assembly="{source} " + ROUNDED + CONVERTED):
     """A float of another precision."""
 
-    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
+    rounding_mode: Rounding = attr(ROUNDING, default=Rounding.NEAREST_EVEN)
 
 
 class IToF(
     Conversion,
     mnemonic="itof",
     opcode=0x3B,
-    assembly=(
-        "{source} {signedness} {?rounding_mode}rounding<{rounding_mode}>{/} : "
-        "{source:type} -> {result:type}"
-    ),
+    assembly="{source} {signedness} " + ROUNDED + CONVERTED,
 ):
     """The nearest float to an integer."""
 
-    signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
-    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_EVEN)
+    signedness: Signedness = attr(SIGNEDNESS, default=Signedness.SIGNED)
+    rounding_mode: Rounding = attr(ROUNDING, default=Rounding.NEAREST_EVEN)
 
 
 class FToI(
     Conversion,
     mnemonic="ftoi",
     opcode=0x2B,
-    assembly=(
-        "{source} {signedness} {?rounding_mode}rounding<{rounding_mode}>{/}{?saturating} "
-        "saturating{/} : {source:type} -> {result:type}"
-    ),
+    assembly="{source} {signedness} " + ROUNDED + "{?saturating} saturating{/}" + CONVERTED,
 ):
     """A float cut to an integer. Out of range is undefined unless `saturating`."""
 
     saturating: bool = flag(default=False, since=(13, 4))
-    signedness: Signedness = attr(_SIGNEDNESS, default=Signedness.SIGNED)
-    rounding_mode: Rounding = attr(_ROUNDING, default=Rounding.NEAREST_INT_TO_ZERO)
+    signedness: Signedness = attr(SIGNEDNESS, default=Signedness.SIGNED)
+    rounding_mode: Rounding = attr(ROUNDING, default=Rounding.NEAREST_INT_TO_ZERO)

@@ -33,6 +33,9 @@ from tilewright.ir.types import TileType
 
 __all__ = ["attribute_text", "entry_hints_text"]
 
+# Numbers that are printed without their type.
+_UNTYPED = (Element.I1, Element.I64, Element.F64)
+
 # What is not called in the text as it is here.
 _SPELLINGS: dict[Enum, str] = {
     Overflow.NSW: "no_signed_wrap",
@@ -93,8 +96,7 @@ def _identities_text(value: tuple[FloatIdentity | IntIdentity, ...], _op: Op) ->
 
 def _identity_text(identity: FloatIdentity | IntIdentity) -> str:
     number = number_text(identity.value, identity.element)
-    typed = identity.element is not Element.I1
-    return f"{number} : {identity.element.spelling}" if typed else number
+    return number if identity.element in _UNTYPED else f"{number} : {identity.element.spelling}"
 
 
 def _predicate_text(value: DivBy | Bounded, _op: Op) -> str:

@@ -6,7 +6,6 @@ its format needs, else (no fraction, infinite, not a number) as its bits in hexa
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -110,11 +109,21 @@ def _held(value: Any, element: Element) -> float:
 
 
 def _digits(value: float, count: int) -> tuple[str, int]:
-    """At most `count` significant digits without trailing zeros, and the exponent of the last."""
-    rounded = Context(prec=count, rounding=ROUND_HALF_UP).create_decimal(Decimal(abs(value)))
-    _, digits, exponent = rounded.as_tuple()
-    assert isinstance(exponent, int)
-    text = "".join(map(str, digits))
+    """At most `count` significant digits without trailing zeros, and the exponent of the last.
+
+    MLIR cuts the number to about that many digits in binary first, and only then rounds (half up)
+    what is left; both steps are needed to give the same digits.
+    """
+    numerator, denominator = abs(value).as_integer_ratio()
+    twos = denominator.bit_length() - 1
+    whole, exponent = numerator * 5**twos, -twos  # n / 2^k is n * 5^k / 10^k
+    surplus = whole.bit_length() - (count * 196 + 58) // 59  # 196/59 bits make a digit
+    cut = max(surplus, 0) * 59 // 196
+    text, exponent = str(whole // 10**cut), exponent + cut
+    extra = len(text) - count
+    if extra > 0:
+        text = str(int(text[:count]) + (text[count] >= "5"))
+        exponent += extra
     kept = text.rstrip("0") or "0"
     return kept, exponent + len(text) - len(kept)
 

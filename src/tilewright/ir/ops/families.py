@@ -1,0 +1,99 @@
+"""Families of element-wise ops: what many of them have in common, their text form included."""
+
+from __future__ import annotations
+
+from tilewright.dtypes import Element
+from tilewright.ir.attributes import EnumCodec, Overflow, Predicate, Rounding, Signedness
+from tilewright.ir.op import Op, Value, attr, defined, flag, operand
+from tilewright.ir.types import TileType, Type
+
+__all__ = [
+    "COMPARED", "CONVERTED", "FLUSHED", "OVERFLOW", "ROUNDED", "ROUNDING", "SIGNEDNESS", "TYPED",
+    "WRAPPED", "Binary", "Comparison", "Conversion", "ExtremumF", "RoundedBinary", "SignedBinary",
+    "Unary", "WrappingBinary",
+]  # fmt: skip
+
+ROUNDING = EnumCodec(Rounding)
+OVERFLOW = EnumCodec(Overflow)
+SIGNEDNESS = EnumCodec(Signedness)
+
+# Parts of text forms.
+TYPED = " : {result:type}"
+COMPARED = " : {lhs:type} -> {result:type}"
+CONVERTED = " : {source:type} -> {result:type}"
+ROUNDED = "{?rounding_mode}rounding<{rounding_mode}>{/}"
+FLUSHED = "{?flush_to_zero} flush_to_zero{/}"
+WRAPPED = "{?overflow} overflow<{overflow}>{/}"
+
+
+class Unary(Op, assembly="{source}" + TYPED):
+    """One tile in, one of the same type out."""
+
+    source: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.source.type,)
+
+
+class Binary(Op, assembly="{lhs}, {rhs}" + TYPED):
+    """Two tiles of one type in, one of the same type out."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.lhs.type,)
+
+
+class RoundedBinary(Binary, assembly="{lhs}, {rhs} " + ROUNDED + FLUSHED + TYPED):
+    """Float arithmetic with a rounding mode."""
+
+    rounding_mode: Rounding = attr(ROUNDING, default=Rounding.NEAREST_EVEN)
+    flush_to_zero: bool = flag(default=False)
+
+
+class WrappingBinary(Binary, assembly="{lhs}, {rhs}" + WRAPPED + TYPED):
+    """Integer arithmetic modulo the width, unless the overflow attribute promises otherwise."""
+
+    overflow: Overflow = attr(OVERFLOW, default=Overflow.NONE)
+
+
+class SignedBinary(Binary, assembly="{lhs}, {rhs} {signedness}" + TYPED):
+    """Integer arithmetic that reads its bits as signed or unsigned."""
+
+    signedness: Signedness = attr(SIGNEDNESS, default=Signedness.SIGNED)
+
+
+class ExtremumF(
+    Binary, assembly="{lhs}, {rhs}" + FLUSHED + "{?propagate_nan} propagate_nan{/}" + TYPED
+):
+    """Least or greatest of two floats."""
+
+    propagate_nan: bool = flag(default=False)
+    flush_to_zero: bool = flag(default=False)
+
+
+class Conversion(Op, assembly="{source}" + CONVERTED):
+    """A tile of another element type."""
+
+    source: Value = operand()
+    to: TileType = attr()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.to,)
+
+
+class Comparison(Op):
+    """Two tiles in, truth values out."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    comparison_predicate: Predicate = attr(EnumCodec(Predicate))
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        assert isinstance(self.lhs.type, TileType)
+        return (self.lhs.type.with_element(Element.I1),)
