@@ -7,12 +7,11 @@ output may not overlap any other argument.
 from __future__ import annotations
 
 from enum import Enum
-from itertools import combinations
 from typing import NamedTuple, Protocol
 
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.device import Device
-from tilewright.runtime.regions import Region, strides_are_disjoint
+from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site
 from tilewright.runtime.storage import Borrow, Storage
 
@@ -43,10 +42,6 @@ class Handle(Protocol):
         """Which of them."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-
-    @property
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours."""
 
@@ -66,36 +61,34 @@ class Access(NamedTuple):
 
 def check_accesses(accesses: tuple[Access, ...], label: str, device: Device) -> None:
     """Refuse what no order could make right."""
-    for access in accesses:
+    for position, access in enumerate(accesses):
         home = access.tensor.storage.device
         if home is not device:
             raise LaunchError(
                 f"{access.describe()} lives on {home.name}, but {label} runs on {device.name}:"
                 " all tensors of an operation must be on one device"
             )
-        tensor = access.tensor
-        if access.mode.writes and not strides_are_disjoint(tensor.shape, tensor.strides):
+        if access.mode.writes:
+            others = accesses[:position] + accesses[position + 1 :]
+            _check_output(access, others, label)
+
+
+def _check_output(written: Access, others: tuple[Access, ...], label: str) -> None:
+    tensor = written.tensor
+    if not tensor.region.disjoint:
+        raise BorrowError(
+            f"{written.describe()} is written by {label}, but its strides {tensor.strides} make"
+            " elements share memory: write to a tensor whose elements are apart"
+        )
+    for other in others:
+        same = other.tensor.storage is tensor.storage
+        if same and other.tensor.region.overlaps(tensor.region):
+            verb = "written" if other.mode.writes else "read"
+            alias = f" as {other.name}" if other.name and other.name != written.name else ""
             raise BorrowError(
-                f"{access.describe()} is written by {label}, but its strides {tensor.strides} make"
-                " elements share memory: write to a tensor whose elements are apart"
+                f"{written.describe()} is written by this launch and also {verb} by it{alias}:"
+                " give it its own tensor, or slices that do not overlap"
             )
-    for one, other in combinations(accesses, 2):
-        if one.mode.writes or other.mode.writes:
-            _check_pair(one, other)
-
-
-def _check_pair(one: Access, other: Access) -> None:
-    if one.tensor.storage is not other.tensor.storage:
-        return
-    if not one.tensor.region.overlaps(other.tensor.region):
-        return
-    written, second = (one, other) if one.mode.writes else (other, one)
-    verb = "written" if second.mode.writes else "read"
-    alias = f" as {second.name}" if second.name and second.name != written.name else ""
-    raise BorrowError(
-        f"{written.describe()} is written by this launch and also {verb} by it{alias}:"
-        " give it its own tensor, or slices that do not overlap"
-    )
 
 
 def acquire(accesses: tuple[Access, ...], label: str, site: Site) -> tuple[Borrow, ...]:

@@ -64,10 +64,11 @@ class Layout:
         """The bytes that it reaches."""
         low = self.offset * itemsize
         if not self.size:
-            return Region(low, low, dense=True, root=self.root, box=self.box)
+            return Region(low, low, dense=True, disjoint=True, root=self.root, box=self.box)
         reach = sum((e - 1) * s for e, s in zip(self.shape, self.strides, strict=True))
-        dense = reach + 1 == self.size and strides_are_disjoint(self.shape, self.strides)
-        return Region(low, low + (reach + 1) * itemsize, dense, self.root, self.box)
+        disjoint = strides_are_disjoint(self.shape, self.strides)
+        dense = disjoint and reach + 1 == self.size
+        return Region(low, low + (reach + 1) * itemsize, dense, disjoint, self.root, self.box)
 
     def reshape(self, shape: tuple[Any, ...]) -> Layout:
         """The same elements in another shape; one extent may be -1."""

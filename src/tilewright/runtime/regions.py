@@ -19,6 +19,7 @@ class Region:
     low: int
     high: int
     dense: bool  # every byte of the range belongs to the region
+    disjoint: bool  # no two indices reach the same element
     root: int
     box: tuple[tuple[int, int], ...]
 

@@ -118,7 +118,7 @@ class Storage:
         if not self._writes:
             # The allocation itself is ordered on this stream, so even uninitialised bytes have one.
             count = stream.advance()
-            whole = Region(0, self.nbytes, dense=True, root=-1, box=())
+            whole = Region(0, self.nbytes, dense=True, disjoint=True, root=-1, box=())
             self._writes.append(Use(whole, stream, count, stream.watch(count, None, ())))
 
     def conflict(self, region: Region, *, writes: bool) -> Borrow | None:
@@ -164,9 +164,9 @@ class Storage:
     def doubts(self, region: Region) -> list[Outcome]:
         """Outcomes that a reader depends on; raises if one is known to be a failure."""
         found: list[Outcome] = []
-        for use in self.writers(region):
+        for use in self._writes:
             outcome = use.outcome
-            if outcome is None:
+            if outcome is None or not use.region.overlaps(region):
                 continue
             if not outcome.settled and use.stream.has_passed(use.count):
                 use.stream.settle()

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import importlib
+
+import pytest
+from runtime_doubles import RecordingDriver
+
+from tilewright import runtime as tw
+
+# By name: `tilewright.runtime.device` is also the function that opens a context.
+device_module = importlib.import_module("tilewright.runtime.device")
+cuda_device = importlib.import_module("tilewright.backends.cuda.device")
+
+
+@pytest.fixture
+def cpu(monkeypatch):
+    """A CPU device of its own, with no stream held or failure left over."""
+    monkeypatch.setattr(device_module, "_devices", {})
+    device = tw.Device("cpu")
+    with tw.device(device):
+        yield device
+    for stream in device.streams:
+        stream.queue.end_holds()
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """A GPU on paper; `tw.Device("cuda")` is on it."""
+    double = RecordingDriver()
+    monkeypatch.setattr(device_module, "_devices", {})
+    monkeypatch.setattr(cuda_device, "open_driver", lambda ordinal: double)
+    return double
+
+
+@pytest.fixture
+def cuda(driver):
+    device = tw.Device("cuda")
+    with tw.device(device):
+        yield device

@@ -1,0 +1,224 @@
+"""Work that tests can see and stop: NumPy functions as operations, and a GPU that exists on paper.
+
+`RecordingDriver` keeps a log of every driver call and runs what was put on its streams only when
+somebody waits, or when a test says `step`, in any order that events allow; memory that is touched
+after it was freed on its stream is an error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import random
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from tilewright import runtime as tw
+from tilewright.dtypes import numpy_dtype
+
+_BASE = 0x7F00_0000_0000
+
+
+def array_of(tensor: tw.Tensor) -> np.ndarray:
+    """A tensor's elements in place, on the CPU device."""
+    strides = tuple(stride * tensor.itemsize for stride in tensor.strides)
+    data = tensor.storage.allocation.array.data
+    return np.ndarray(
+        tensor.shape, numpy_dtype(tensor.dtype), data, tensor.offset * tensor.itemsize, strides
+    )
+
+
+class NumpyWork:
+    """Runs a function of the tensors' arrays on a CPU stream."""
+
+    def __init__(self, function: Callable[..., object], *tensors: tw.Tensor) -> None:
+        self.function = function
+        self.tensors = tensors
+
+    def enqueue(self, stream: tw.Stream) -> None:
+        stream.queue.put(partial(self.function, *map(array_of, self.tensors)))
+
+
+def operation(
+    label: str,
+    function: Callable[..., object],
+    *accesses: tw.Access,
+    failure: Callable[[], BaseException | None] | None = None,
+) -> tw.DeviceOp[tuple[tw.Tensor, ...]]:
+    """An operation on CPU tensors; the function gets their arrays."""
+    tensors = tuple(access.tensor for access in accesses)
+    work = NumpyWork(function, *tensors)
+    return tw.DeviceOp(label, tensors[0].device, accesses, work, tensors, failure=failure)
+
+
+def reads(tensor: tw.Tensor, name: str = "x") -> tw.Access:
+    return tw.Access(tensor, tw.Mode.READ, name)
+
+
+def writes(tensor: tw.Tensor, name: str = "z") -> tw.Access:
+    return tw.Access(tensor, tw.Mode.WRITE, name)
+
+
+def updates(tensor: tw.Tensor, name: str = "z") -> tw.Access:
+    return tw.Access(tensor, tw.Mode.UPDATE, name)
+
+
+def copy(z: tw.Tensor, x: tw.Tensor, label: str = "copy") -> tw.DeviceOp:
+    return operation(label, np.copyto, writes(z), reads(x))
+
+
+def put(z: tw.Tensor, value: float, label: str = "put") -> tw.DeviceOp:
+    return operation(label, lambda array: array.fill(value), writes(z))
+
+
+class _PaperStream:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.tasks: deque[tuple[str, Callable[[], None] | None, tuple | None]] = deque()
+        self.put = 0
+        self.done = 0
+
+    def __repr__(self) -> str:
+        return f"s{self.number}"
+
+
+class _PaperEvent:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.at: tuple[_PaperStream, int] | None = None
+
+
+class RecordingDriver:
+    """One GPU on paper."""
+
+    target = "sm_90"
+    multiprocessors = 132
+
+    def __init__(self, seed: int = 0) -> None:
+        self.log: list[tuple] = []
+        self.streams: list[_PaperStream] = []
+        self.memory: dict[int, np.ndarray] = {}
+        self.kernels: dict[str, tuple[tuple[int, ...], Callable[..., None]]] = {}
+        self.patient = False  # a query then says "not ready" for ever
+        self._numbers = itertools.count(1)
+        self._next = _BASE
+        self._random = random.Random(seed)
+        self._pinned: list[ctypes.Array] = []
+
+    def calls(self, *names: str) -> list[tuple]:
+        return [entry for entry in self.log if entry[0] in names]
+
+    # What the device does.
+
+    def _put(self, stream: _PaperStream, name: str, task=None, after=None) -> None:
+        stream.tasks.append((name, task, after))
+        stream.put += 1
+
+    def step(self, stream: _PaperStream) -> bool:
+        """Run one task if what it waits for has happened."""
+        if not stream.tasks:
+            return False
+        _, task, after = stream.tasks[0]
+        if after is not None and after[0].done < after[1]:
+            return False
+        stream.tasks.popleft()
+        if task is not None:
+            task()
+        stream.done += 1
+        return True
+
+    def _drain(self, wanted: Callable[[], bool]) -> None:
+        while not wanted():
+            ready = list(self.streams)
+            self._random.shuffle(ready)
+            assert any(self.step(stream) for stream in ready), "the streams wait for each other"
+
+    def at(self, address: int, nbytes: int) -> np.ndarray:
+        for base, memory in self.memory.items():
+            if base <= address and address + nbytes <= base + memory.size:
+                return memory[address - base : address - base + nbytes]
+        raise AssertionError(f"{nbytes} bytes at {address:#x} are not allocated")
+
+    # The driver's interface.
+
+    def create_stream(self) -> _PaperStream:
+        stream = _PaperStream(len(self.streams))
+        self.streams.append(stream)
+        return stream
+
+    def query_stream(self, stream: _PaperStream) -> bool:
+        self.log.append(("query", stream))
+        return not self.patient and not stream.tasks
+
+    def synchronize_stream(self, stream: _PaperStream) -> None:
+        self.log.append(("synchronize", stream))
+        put = stream.put
+        self._drain(lambda: stream.done >= put)
+
+    def create_event(self) -> _PaperEvent:
+        self.log.append(("create_event",))
+        return _PaperEvent(next(self._numbers))
+
+    def record_event(self, event: _PaperEvent, stream: _PaperStream) -> None:
+        self.log.append(("record", stream))
+        event.at = (stream, stream.put)
+
+    def wait_event(self, stream: _PaperStream, event: _PaperEvent) -> None:
+        self.log.append(("wait", stream, event.at[0]))
+        self._put(stream, "wait", None, event.at)
+
+    def allocate(self, nbytes: int, stream: _PaperStream) -> int:
+        address, self._next = self._next, self._next + -(-max(nbytes, 1) // 256) * 256
+        self.log.append(("allocate", stream, address, nbytes))
+        garbage = np.full(max(nbytes, 1), 0xAA, np.uint8)
+        self._put(stream, "allocate", lambda: self.memory.update({address: garbage}))
+        return address
+
+    def free(self, address: int, stream: _PaperStream) -> None:
+        self.log.append(("free", stream, address))
+        self._put(stream, "free", lambda: self.memory.pop(address))
+
+    def fill(self, address: int, pattern: bytes, repeats: int, stream: _PaperStream) -> None:
+        self.log.append(("fill", stream, pattern, repeats))
+        values = np.tile(np.frombuffer(pattern, np.uint8), repeats)
+        self._put(stream, "fill", lambda: np.copyto(self.at(address, values.size), values))
+
+    def copy_in(self, address: int, source: int, nbytes: int, stream: _PaperStream) -> None:
+        self.log.append(("copy_in", stream, nbytes))
+
+        def run() -> None:
+            ctypes.memmove(self.at(address, nbytes).ctypes.data, source, nbytes)
+
+        self._put(stream, "copy_in", run)
+
+    def copy_out(self, target: int, address: int, nbytes: int, stream: _PaperStream) -> None:
+        self.log.append(("copy_out", stream, nbytes))
+
+        def run() -> None:
+            ctypes.memmove(target, self.at(address, nbytes).ctypes.data, nbytes)
+
+        self._put(stream, "copy_out", run)
+
+    def allocate_pinned(self, nbytes: int) -> tuple[int, int]:
+        self.log.append(("allocate_pinned", nbytes))
+        buffer = ctypes.create_string_buffer(nbytes)
+        self._pinned.append(buffer)
+        return ctypes.addressof(buffer), ctypes.addressof(buffer)
+
+    def load_kernel(self, cubin: bytes, name: str) -> str:
+        self.log.append(("load", len(cubin), name))
+        return name
+
+    def parameter_sizes(self, kernel: str) -> tuple[int, ...]:
+        return self.kernels[kernel][0]
+
+    def launch(self, kernel: str, blocks: int, parameters: int, stream: _PaperStream) -> None:
+        sizes, function = self.kernels[kernel]
+        addresses = (ctypes.c_void_p * len(sizes)).from_address(parameters)
+        # Read now: the driver copies parameters during the call.
+        values = [ctypes.string_at(a, n) for a, n in zip(addresses, sizes, strict=True)]
+        self.log.append(("launch", stream, kernel, blocks))
+        self._put(stream, "launch", lambda: function(self, blocks, *values))

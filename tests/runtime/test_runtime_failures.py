@@ -1,0 +1,211 @@
+"""A failure belongs to its operation and reaches everybody who looks."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from runtime_doubles import copy, operation, put, reads, updates, writes
+
+from tilewright import runtime as tw
+from tilewright.errors import OutOfBoundsError
+from tilewright.runtime.operation import State
+
+
+def check(message="index 9 left axis 0"):
+    return lambda: OutOfBoundsError(message)
+
+
+def failing(z, *others, message="index 9 left axis 0"):
+    """An operation that writes and then reports a failure."""
+    accesses = (writes(z), *(reads(other) for other in others))
+    return operation("gather", lambda z, *_: z.fill(5), *accesses, failure=check(message))
+
+
+def test_every_observer_sees_it(cpu):
+    z, y, w = tw.zeros(4), tw.zeros(4), tw.zeros(4)
+    hold = cpu.stream.hold()
+    op = failing(z).submit()
+    behind = copy(y, z).submit()
+    further = copy(w, y).submit()
+    assert not op.done
+    hold.release()
+    observers = [op.sync, behind.sync, further.sync, z.numpy, y.numpy, w.numpy, z.wait]
+    observers += [z[1:].numpy, z.reshape(2, 2).numpy, op.sync]
+    for observer in observers:
+        with pytest.raises(OutOfBoundsError, match="index 9 left axis 0"):
+            observer()
+    assert {op.state, behind.state, further.state} == {State.FAILED}
+    assert op.done
+
+
+def test_the_stream_tells_once(cpu):
+    z, y = tw.zeros(4), tw.zeros(4)
+    failing(z).submit()
+    copy(y, z).submit()
+    with pytest.raises(OutOfBoundsError):
+        cpu.stream.sync()
+    cpu.stream.sync()
+    with pytest.raises(OutOfBoundsError):
+        y.numpy()
+
+
+def test_the_stream_tells_each_failure(cpu):
+    y, z = tw.zeros(4), tw.zeros(4)
+    failing(z, message="first").submit()
+    failing(y, message="second").submit()
+    with pytest.raises(OutOfBoundsError, match="first"):
+        cpu.synchronize()
+    with pytest.raises(OutOfBoundsError, match="second"):
+        cpu.synchronize()
+    tw.synchronize()
+
+
+def test_derived_failures_cross_streams(cpu):
+    first, second = cpu.new_stream(), cpu.new_stream()
+    y, z = tw.zeros(4), tw.zeros(4)
+    hold = first.hold()
+    failing(z).submit(first)
+    copy(y, z).submit(second)
+    hold.release()
+    with pytest.raises(OutOfBoundsError):
+        second.sync()
+    with pytest.raises(OutOfBoundsError):
+        first.sync()
+
+
+def test_new_readers_are_refused_and_unrelated_operations_are_not(cpu):
+    x, y, z = tw.ones(4), tw.zeros(4), tw.zeros(4)
+    op = failing(z).submit()
+    with pytest.raises(OutOfBoundsError):
+        op.sync()
+    with pytest.raises(OutOfBoundsError):
+        copy(y, z)
+    with pytest.raises(OutOfBoundsError):
+        operation("up", lambda a: None, updates(z))
+    copy(y, x).sync()
+    assert y.numpy()[0] == 1
+
+
+def test_refused_at_submission_if_it_failed_meanwhile(cpu):
+    y, z = tw.zeros(4), tw.zeros(4)
+    hold = cpu.stream.hold()
+    op = failing(z).submit()
+    late = copy(y, z)
+    hold.release()
+    with pytest.raises(OutOfBoundsError):
+        op.sync()
+    with pytest.raises(OutOfBoundsError):
+        late.submit()
+    assert late.state is State.FAILED
+    put(y, 1).sync()
+
+
+def test_overwriting_the_whole_tensor_clears_it(cpu):
+    z = tw.zeros(4)
+    op = failing(z).submit()
+    put(z, 3).submit()
+    assert z.numpy().tolist() == [3.0] * 4
+    with pytest.raises(OutOfBoundsError):
+        op.sync()
+
+
+def test_overwriting_a_part_does_not(cpu):
+    z = tw.zeros(4)
+    failing(z).submit()
+    put(z[:2], 3).submit()
+    with pytest.raises(OutOfBoundsError):
+        z.numpy()
+    put(z[2:], 3).submit()
+    with pytest.raises(OutOfBoundsError):
+        z[:2].numpy()
+
+
+def test_a_failed_part_leaves_the_other(cpu):
+    z = tw.zeros(4)
+    z.numpy()
+    failing(z[:2]).submit()
+    assert z[2:].numpy().tolist() == [0, 0]
+    with pytest.raises(OutOfBoundsError):
+        z[:2].numpy()
+
+
+def test_outputs_keep_what_was_written_and_the_stream_goes_on(cpu):
+    z = tw.zeros(4)
+    with pytest.raises(OutOfBoundsError):
+        failing(z).sync()
+    assert np.frombuffer(z.storage.allocation.array.data, np.float32).tolist() == [5.0] * 4
+    put(z, 1).sync()
+    assert z.numpy()[0] == 1
+
+
+def test_work_that_raises_is_a_failure_too(cpu):
+    z = tw.zeros(4)
+
+    def explode(_):
+        raise OutOfBoundsError("inside")
+
+    op = operation("k", explode, writes(z)).submit()
+    with pytest.raises(OutOfBoundsError, match="inside"):
+        z.numpy()
+    with pytest.raises(OutOfBoundsError, match="inside"):
+        op.sync()
+
+
+def test_a_long_chain_behind_a_failure(cpu):
+    tensors = [tw.zeros(4), tw.zeros(4)]
+    for tensor in tensors:
+        tensor.wait()
+    hold = cpu.stream.hold()
+    failing(tensors[0]).submit()
+    for step in range(3000):
+        copy(tensors[(step + 1) % 2], tensors[step % 2]).submit()
+    hold.release()
+    with pytest.raises(OutOfBoundsError):
+        tensors[1].numpy()
+
+
+def test_what_nobody_saw_is_kept_for_the_end(cpu):
+    z = tw.zeros(4)
+    failing(z).submit()
+    cpu.stream.wait(cpu.stream.issued)
+    assert len(cpu.unseen) == 1
+    with pytest.raises(OutOfBoundsError):
+        z.numpy()
+    assert not cpu.unseen
+
+
+def test_good_operations_leave_nothing_behind(cpu):
+    z = tw.zeros(4)
+    for _ in range(500):
+        put(z, 1).submit()
+    z.numpy()
+    assert not cpu.stream._unsettled
+    assert not cpu.stream._kept
+    assert not cpu.unseen
+
+
+def test_a_record_is_not_reused_while_its_operation_runs(cpu):
+    z = tw.zeros(4)
+    record = cpu.new_record()
+    address = record.address
+    words = record.allocation.array.view(np.int32)
+
+    def failure(record=record):
+        return OutOfBoundsError("late") if record.read()[0] else None
+
+    hold = cpu.stream.hold()
+    op = operation("k", lambda _: words.__setitem__(0, 1), writes(z), failure=failure).submit()
+    del record, failure
+    gc.collect()
+    others = [cpu.new_record() for _ in range(200)]
+    assert address not in {other.address for other in others}
+    hold.release()
+    with pytest.raises(OutOfBoundsError, match="late"):
+        op.sync()
+    del others
+    gc.collect()
+    again = [cpu.new_record() for _ in range(256)]
+    assert address in {other.address for other in again}
+    assert all(other.read() == (0,) * 16 for other in again)

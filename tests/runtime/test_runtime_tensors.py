@@ -1,0 +1,273 @@
+"""Handles: creation, views, partitions, and what is refused before anything is allocated."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright import dtypes
+from tilewright import runtime as tw
+from tilewright.dtypes import DTYPES, T, bf16, bool_, f4e2m1fn, f32, i4, i8, i32, numpy_dtype, u8
+from tilewright.errors import LaunchError
+
+IN_MEMORY = [dtype for dtype in DTYPES if dtype not in (i4, f4e2m1fn)]
+IN_NUMPY = [dtype for dtype in IN_MEMORY if dtype is not dtypes.tf32]
+pytestmark = pytest.mark.usefixtures("cpu")
+
+
+class TestCreation:
+    @pytest.mark.parametrize("dtype", IN_MEMORY, ids=lambda dtype: dtype.label)
+    def test_every_dtype(self, dtype):
+        one = tw.ones((2, 3), dtype)
+        assert (one.shape, one.strides, one.ndim, one.size) == ((2, 3), (3, 1), 2, 6)
+        assert one.dtype is dtype
+        values = one.numpy()
+        assert values.dtype == numpy_dtype(dtype)
+        assert values.astype(np.float32).tolist() == [[1.0] * 3] * 2
+
+    @pytest.mark.parametrize("dtype", IN_NUMPY, ids=lambda dtype: dtype.label)
+    def test_round_trip(self, dtype):
+        values = np.array([[0.5, 1, 2], [4, 1, 0.5]]).astype(numpy_dtype(dtype))
+        tensor = tw.from_numpy(values)
+        assert tensor.dtype is dtype
+        assert tensor.numpy().tobytes() == values.tobytes()
+
+    def test_numpy_dtypes_are_understood(self):
+        assert tw.zeros(3, np.float16).dtype is dtypes.f16
+        assert tw.zeros(3, np.dtype(ml_dtypes.bfloat16)).dtype is bf16
+
+    def test_full(self):
+        assert tw.full((), 7, i32).numpy() == 7
+        assert tw.full(2, -1, i8).numpy().tolist() == [-1, -1]
+        assert tw.full(2, 255, u8).numpy().tolist() == [255, 255]
+        assert tw.full(2, True, bool_).numpy().tolist() == [True, True]
+        assert np.isnan(tw.full(1, float("nan"), f32).numpy()).all()
+
+    @pytest.mark.parametrize(
+        ("value", "dtype"), [(256, u8), (1.5, i32), ("a", f32), ([1, 2], f32), (-1, u8)]
+    )
+    def test_values_that_do_not_fit(self, value, dtype):
+        with pytest.raises(LaunchError, match=f"is no {dtype.label}"):
+            tw.full(3, value, dtype)
+
+    def test_non_contiguous_and_list_sources(self):
+        values = np.arange(12, dtype=np.float32).reshape(3, 4)
+        assert tw.from_numpy(values.T).numpy().tolist() == values.T.tolist()
+        assert tw.from_numpy(values[::2, ::-1]).numpy().tolist() == values[::2, ::-1].tolist()
+        assert tw.from_numpy([1.0, 2.0]).numpy().tolist() == [1.0, 2.0]
+        assert tw.from_numpy(np.float32(3)).numpy() == 3
+
+    @pytest.mark.parametrize("dtype", [i4, f4e2m1fn])
+    def test_dtypes_of_tiles_only(self, dtype):
+        with pytest.raises(LaunchError, match=r"lives in tiles only: .* tw\.u8"):
+            tw.zeros(4, dtype)
+
+    @pytest.mark.parametrize("dtype", [T, dtypes.DType, "f32", 3, np.complex64])
+    def test_what_is_no_dtype(self, dtype):
+        with pytest.raises(LaunchError, match="dtype"):
+            tw.zeros(4, dtype)
+
+    def test_arrays_without_a_dtype(self):
+        with pytest.raises(LaunchError, match="no dtype for NumPy's complex128"):
+            tw.from_numpy(np.zeros(3, complex))
+
+    @pytest.mark.parametrize(
+        ("shape", "message"),
+        [
+            ((2**31,), "at most 2147483647: split it"),
+            ((4, -1), "axis 1 of shape .* negative"),
+            ((1.5,), "a tuple of integers"),
+            ("ab", "a tuple of integers"),
+        ],
+    )
+    def test_shapes_refused_before_allocation(self, shape, message):
+        with pytest.raises(LaunchError, match=message):
+            tw.zeros(shape)
+
+    def test_the_longest_axis_is_accepted_and_lazy(self):
+        assert tw.zeros((2**31 - 1,)).storage.is_lazy
+
+    @pytest.mark.parametrize("shape", [(0,), (4, 0), (0, 3, 2)])
+    def test_empty(self, shape):
+        for tensor in (tw.zeros(shape), tw.empty(shape), tw.from_numpy(np.zeros(shape))):
+            assert tensor.numpy().shape == shape
+            assert tensor.size == 0
+        assert tw.zeros(shape).wait().reshape(-1, 1).shape == (0, 1)
+
+
+class TestHandles:
+    def test_repr(self):
+        z = tw.zeros((2, 3))
+        assert repr(z) == "<tensor f32[2, 3] on cpu, no bytes yet>"
+        z.numpy()
+        assert repr(z) == "<tensor f32[2, 3] on cpu>"
+
+    def test_a_handle_is_no_array_and_no_truth(self):
+        z = tw.zeros(3)
+        with pytest.raises(TypeError, match=r"say `\.numpy\(\)`"):
+            np.asarray(z)
+        with pytest.raises(TypeError, match="no truth value"):
+            bool(z)
+        with pytest.raises(TypeError, match="rank 0"):
+            len(tw.zeros(()))
+        for duplicate in (copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="a handle is not copied"):
+                duplicate(z)
+
+    def test_iteration_gives_rows(self):
+        z = tw.from_numpy(np.arange(6).reshape(3, 2))
+        assert [row.numpy().tolist() for row in z] == [[0, 1], [2, 3], [4, 5]]
+
+    def test_numpy_is_a_copy(self):
+        z = tw.zeros(3)
+        z.numpy()[:] = 1
+        assert z.numpy().tolist() == [0, 0, 0]
+
+    def test_alignment(self):
+        z = tw.zeros(3)
+        z.numpy()
+        assert z.address % z.storage.alignment == 0
+        assert z[1:].address == z.address + 4
+
+    def test_devices_pickle(self):
+        device = tw.Device("cpu:1")
+        assert pickle.loads(pickle.dumps(device)) is device
+
+
+class TestViews:
+    @settings(max_examples=80, deadline=None)
+    @given(data=st.data())
+    def test_slices_are_numpys(self, data):
+        values = np.arange(60, dtype=np.int32).reshape(3, 4, 5)
+        tensor = tw.from_numpy(values, device="cpu")
+        for _ in range(2):
+            if not values.ndim:
+                break
+            bound = st.none() | st.integers(-6, 6)
+            index = tuple(
+                slice(data.draw(bound), data.draw(bound))
+                if not extent or data.draw(st.booleans())
+                else data.draw(st.integers(-extent, extent - 1))
+                for extent in values.shape[: data.draw(st.integers(0, values.ndim))]
+            )
+            values, tensor = values[index], tensor[index]
+            assert tensor.shape == values.shape
+        assert tensor.numpy().tolist() == values.tolist()
+
+    @settings(max_examples=150, deadline=None)
+    @given(data=st.data())
+    def test_overlap_never_misses(self, data):
+        marks = np.arange(4 * 6).reshape(4, 6)
+        root = tw.zeros((4, 6), i32, device="cpu")
+
+        def draw(values, tensor):
+            index = tuple(
+                slice(*sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))))
+                for n in values.shape
+            )
+            values, tensor = values[index], tensor[index]
+            if tensor.is_contiguous and data.draw(st.booleans()):
+                return values.reshape(-1), tensor.reshape(-1)
+            return values, tensor
+
+        one, first = draw(marks, root)
+        other, second = draw(marks, root)
+        met = set(one.flat) & set(other.flat)
+        assert not met or first.region.overlaps(second.region)
+        if first.region.root == second.region.root:
+            assert bool(met) == first.region.overlaps(second.region)
+        if first.region.covers(second.region):
+            assert set(other.flat) <= set(one.flat)
+
+    @pytest.mark.parametrize(
+        ("index", "error", "message"),
+        [
+            (5, IndexError, "index 5 is outside axis 0, which has 3"),
+            ((0, 0, 0), IndexError, "3 indices for a tensor of rank 2"),
+            (slice(None, None, 2), IndexError, "sliced with step 1, not 2"),
+            ("a", TypeError, "slices and integers, not str"),
+            (1.0, TypeError, "slices and integers, not float"),
+        ],
+    )
+    def test_refused_indices(self, index, error, message):
+        with pytest.raises(error, match=message):
+            tw.zeros((3, 4))[index]
+
+    def test_reshape(self):
+        z = tw.from_numpy(np.arange(12))
+        assert z.reshape(3, 4).numpy().tolist() == np.arange(12).reshape(3, 4).tolist()
+        assert z.reshape((2, -1)).shape == (2, 6)
+        assert z[4:8].reshape(2, 2).numpy().tolist() == [[4, 5], [6, 7]]
+        with pytest.raises(LaunchError, match=r"12 elements of shape \(12,\) do not fit \(5, 2\)"):
+            z.reshape(5, 2)
+        for bad in ((-1, -1), (5, -1)):
+            with pytest.raises(LaunchError):
+                z.reshape(bad)
+
+    def test_views_with_gaps_are_not_reshaped(self):
+        z = tw.zeros((4, 4))
+        assert not z[:, :2].is_contiguous
+        assert z[1:3].is_contiguous
+        with pytest.raises(LaunchError, match="has gaps and cannot be reshaped"):
+            z[:, :2].reshape(8)
+
+
+class TestPartition:
+    def test_grid(self):
+        z = tw.zeros((100, 64))
+        assert z.partition(32, 64).grid == (4, 1)
+        assert z.partition(7, None).grid == (15, 1)
+        assert z.partition(7, None).tensor is z
+        assert tw.zeros((0, 4)).partition(2, 2).grid == (0, 2)
+        assert tw.zeros(()).partition().grid == ()
+        assert tw.zeros((3,) * 5).partition(1, 2, 3, 1, 2).grid == (3, 2, 1, 3, 2)
+        assert z.partition(np.int64(50), 1).tile == (50, 1)
+
+    @pytest.mark.parametrize(
+        ("tile", "message"),
+        [
+            ((32,), r"has 1 extents for a tensor of rank 2, shape \(100, 64\): give one for each"),
+            ((32, 0), "axis 1 of the tile must be a positive integer, not 0"),
+            ((-1, 8), "axis 0 of the tile must be a positive integer, not -1"),
+            ((1.5, 8), "axis 0 of the tile must be a positive integer, not 1.5"),
+            ((True, 8), "axis 0 of the tile must be a positive integer, not True"),
+            ((2**30 + 1, 2**31), "rounded up to tiles of 2147483648 is over 2147483647"),
+        ],
+    )
+    def test_refused_tiles(self, tile, message):
+        with pytest.raises(LaunchError, match=message):
+            tw.zeros((100, 64)).partition(*tile)
+
+    def test_persistent(self):
+        cut = tw.zeros((1024, 512)).partition(128, 128)
+        walk = cut.persistent(blocks=66, group=(8, 1))
+        assert (walk.grid, walk.tile, walk.group) == ((8, 4), (128, 128), (8, 1))
+        assert walk.tensor is cut.tensor
+        assert walk.blocks(132) == 32
+        assert cut.persistent(blocks=5).blocks(132) == 5
+        assert cut.persistent().blocks(16) == 16
+        assert cut.persistent().group == (1, 1)
+        assert tw.zeros((0, 4)).partition(1, 1).persistent().blocks(9) == 0
+
+    @pytest.mark.parametrize(
+        ("given_", "message"),
+        [
+            ({"blocks": 0}, "blocks must be a positive integer, not 0"),
+            ({"group": (8,)}, "has 1 extents for a partition of 2"),
+            ({"group": (8, 0)}, "group must be a positive integer, not 0"),
+        ],
+    )
+    def test_refused_schedules(self, given_, message):
+        with pytest.raises(LaunchError, match=message):
+            tw.zeros((8, 8)).partition(2, 2).persistent(**given_)
+
+    def test_repr(self):
+        cut = tw.zeros((4,)).partition(2)
+        assert repr(cut) == "<<tensor f32[4] on cpu, no bytes yet> in tiles of (2,): grid (2,)>"
+        assert "persistent" in repr(cut.persistent())
