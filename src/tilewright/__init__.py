@@ -76,7 +76,7 @@ from tilewright.lang.functions import (
     zeros,
 )
 from tilewright.lang.tile import Tile
-from tilewright.passes.place_checks import ReportForm
+from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.device import Device, device, synchronize
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.partition import Partition, PersistentPartition

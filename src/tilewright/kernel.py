@@ -21,11 +21,11 @@ from tilewright.frontend.specialization import Specialization
 from tilewright.ir.function import EntryHints
 from tilewright.jit.binding import Binding, bind_launch
 from tilewright.jit.cache import SingleFlight, in_background
-from tilewright.jit.compiler import CompiledKernel, Options, compile_guarded, compile_kernel
+from tilewright.jit.compiled import CompiledKernel, Options
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
-from tilewright.jit.loader import Program, load_program_maker
+from tilewright.jit.loader import Program, load_compiler, load_program_maker
 from tilewright.jit.specialize import specialize
-from tilewright.passes.place_checks import ReportForm
+from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.operation import DeviceOp
 
 __all__ = ["Kernel", "kernel"]
@@ -73,11 +73,23 @@ class Kernel:
 
     def specialized(self, specialization: Specialization) -> CompiledKernel:
         """This kernel compiled to Tile IR for one specialisation; needs no device."""
-        make = partial(compile_kernel, self.source, self.signature, specialization, self.options)
+        make = partial(
+            load_compiler().compile_kernel,
+            self.source,
+            self.signature,
+            specialization,
+            self.options,
+        )
         return self._compiled.get(("plain", specialization), make)
 
     def _guarded(self, specialization: Specialization) -> CompiledKernel:
-        make = partial(compile_guarded, self.source, self.signature, specialization, self.options)
+        make = partial(
+            load_compiler().compile_guarded,
+            self.source,
+            self.signature,
+            specialization,
+            self.options,
+        )
         return self._compiled.get(("guarded", specialization), make)
 
     def _bind(

@@ -21,7 +21,7 @@ from source_tree import (
 
 # A unit may import units of its own row and of the rows above. "" is `tilewright/__init__.py`.
 LAYERS = (
-    ("errors", "source", "dtypes", "diagnostics", "settings"),
+    ("errors", "source", "dtypes", "diagnostics", "settings", "version"),
     ("ir",),
     ("analysis", "bytecode"),
     ("check", "passes"),
@@ -29,7 +29,7 @@ LAYERS = (
     ("runtime",),
     ("backends",),
     ("jit",),
-    ("kernel",),
+    ("kernel", "host"),
     ("",),
     ("kernels",),
     ("cli", "__main__"),
@@ -37,9 +37,13 @@ LAYERS = (
 RANK = {unit: rank for rank, row in enumerate(LAYERS) for unit in row}
 FOUNDATION = LAYERS[0]
 
-# `backends.cuda` takes long to import and is not installed everywhere, so one place loads it by
-# name on first use.
-LOADERS_BY_NAME = {f"{PACKAGE}.jit.loader"}
+# What takes long to import or is not installed everywhere is loaded by name on first use: a kind of
+# device, the compiler and the program makers, the CUDA bindings.
+LOADERS_BY_NAME = {
+    f"{PACKAGE}.runtime.backend",
+    f"{PACKAGE}.jit.loader",
+    f"{PACKAGE}.backends.cuda.driver",
+}
 
 
 def test_every_unit_has_a_layer():

@@ -27,7 +27,8 @@ from tilewright.ir.ops.internal import (
 from tilewright.ir.types import TileType, scalar
 from tilewright.passes.audit_slice import audit_slice
 from tilewright.passes.drop_dead_code import drop_dead_code
-from tilewright.passes.place_checks import ReportForm, has_residual_checks, place_checks
+from tilewright.passes.place_checks import has_residual_checks, place_checks
+from tilewright.passes.report_form import ReportForm
 from tilewright.source import Location, SourceFile, Span
 
 REPORTING = [ReportForm.IN_PLACE, ReportForm.AT_END, ReportForm.AUDIT]

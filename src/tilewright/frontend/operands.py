@@ -1,8 +1,8 @@
 """What an expression of a kernel can be while it is lowered.
 
 Only `TileOperand` has a value in the IR. Tensors, partitions, pieces, minted indices, tuples,
-dtypes and functions are compile-time aggregates: they cannot be carried by a loop or chosen by a branch.
-A `Static` number has no dtype until it meets a tile.
+dtypes and functions are compile-time aggregates: a loop cannot carry them and a branch cannot
+choose between them. A `Static` number has no dtype until it meets a tile.
 """
 
 from __future__ import annotations

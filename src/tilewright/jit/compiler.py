@@ -6,60 +6,26 @@ Pure: no device is needed, and the same input gives the same output.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 
 from tilewright.bytecode.encode import Encoded, encode
 from tilewright.check.bounds import Settled, settle_checks, settle_checks_in_kernel
 from tilewright.check.errors.bounds import CheckDenied, violation_problem
-from tilewright.check.launch import LaunchCheck
 from tilewright.check.ledger import Ledger
 from tilewright.diagnostics import Problem, compile_error
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.kernel import describe, lower_kernel
 from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization, arguments_of, record_argument
-from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Function, Module
 from tilewright.ir.verify import verify
 from tilewright.ir.versions import required_version
+from tilewright.jit.compiled import CompiledKernel, Options
 from tilewright.jit.coverage import whole_outputs
 from tilewright.passes.pipeline import lower_to_tile_ir
-from tilewright.passes.place_checks import ReportForm, Site, has_residual_checks
+from tilewright.passes.place_checks import has_residual_checks
+from tilewright.passes.report_form import ReportForm
 
-__all__ = ["CompiledKernel", "Options", "compile_guarded", "compile_kernel"]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the decorator says about compilation."""
-
-    deny_checks: bool = False
-    report: ReportForm | None = None  # how a failed check is reported; None: what suits the kernel
-
-
-@dataclass(frozen=True)
-class CompiledKernel:
-    """Tile IR with everything a launch needs to know about it."""
-
-    name: str
-    specialization: Specialization
-    module: Module  # the kernel, and its audit kernel if it has one
-    arguments: tuple[Argument, ...]
-    launch_checks: tuple[LaunchCheck, ...]
-    ledger: Ledger
-    sites: tuple[Site, ...]  # what a failure record's site number means
-    written_whole: frozenset[str]  # outputs of which every element is written, and none read
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether launches need a failure record."""
-        return bool(self.sites)
-
-    @cached_property
-    def bytecode(self) -> Encoded:
-        """The module as Tile IR bytecode, in the oldest version that holds it."""
-        return encode(self.module, required_version(self.module))
+__all__ = ["compile_guarded", "compile_kernel"]
 
 
 def compile_kernel(
@@ -113,6 +79,7 @@ def _compiled(
         ledger=settled.ledger,
         sites=lowered.sites,
         written_whole=whole_outputs(function, signature, specialization),
+        encoder=encode_module,
     )
 
 
@@ -131,3 +98,8 @@ def _denied(ledger: Ledger) -> list[Problem]:
         for entry in ledger.in_kernel
         if entry.location is not None
     ]
+
+
+def encode_module(module: Module) -> Encoded:
+    """A module as bytecode, in the oldest version that holds it."""
+    return encode(module, required_version(module))

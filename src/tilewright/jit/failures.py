@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tilewright.errors import KernelFailure, OutOfBoundsError
 from tilewright.ir.ops.internal import CheckSite
-from tilewright.passes.place_checks import Site
 from tilewright.runtime.records import FailureRecord
+
+if TYPE_CHECKING:
+    from tilewright.passes.place_checks import Site
 
 __all__ = ["FailureReader"]
 

@@ -21,7 +21,7 @@ from tilewright.ir.launch_terms import (
     Stride,
 )
 from tilewright.jit.binding import Binding
-from tilewright.jit.compiler import CompiledKernel
+from tilewright.jit.compiled import CompiledKernel
 from tilewright.jit.environment import LaunchEnvironment
 from tilewright.jit.failures import FailureReader
 from tilewright.jit.loader import Program
@@ -31,7 +31,7 @@ from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.records import FailureRecord as Record
 from tilewright.runtime.stream import Stream
 
-__all__ = ["build_launch", "check_launch"]
+__all__ = ["build_launch", "check_launch", "refuse_guarded"]
 
 
 def check_launch(compiled: CompiledKernel, binding: Binding) -> bool:

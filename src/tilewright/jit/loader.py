@@ -1,16 +1,28 @@
-"""Backends by name: a CUDA library is loaded only when something is compiled for CUDA."""
+"""Heavy parts by name: the compiler on the first call of a kernel, a backend on its first use."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.runtime.device import Device
 from tilewright.runtime.function import KernelFunction
 
-__all__ = ["Program", "ProgramMaker", "load_program_maker"]
+if TYPE_CHECKING:
+    from tilewright.frontend.capture import SourceFunction
+    from tilewright.frontend.signature import Signature
+    from tilewright.frontend.specialization import Specialization
+    from tilewright.jit.compiled import CompiledKernel, Options
+
+__all__ = [
+    "Compiler",
+    "Program",
+    "ProgramMaker",
+    "load_compiler",
+    "load_program_maker",
+]
 
 
 class Program(Protocol):
@@ -30,3 +42,30 @@ class ProgramMaker(Protocol):
 def load_program_maker(kind: str) -> ProgramMaker:
     """The part of a backend that turns Tile IR into something runnable."""
     return cast("ProgramMaker", importlib.import_module(f"tilewright.backends.{kind}.program"))
+
+
+class Compiler(Protocol):
+    """What `tilewright.jit.compiler` provides."""
+
+    def compile_kernel(
+        self,
+        source: SourceFunction,
+        signature: Signature,
+        specialization: Specialization,
+        options: Options,
+    ) -> CompiledKernel:
+        """One specialisation, compiled."""
+
+    def compile_guarded(
+        self,
+        source: SourceFunction,
+        signature: Signature,
+        specialization: Specialization,
+        options: Options,
+    ) -> CompiledKernel:
+        """The variant that checks guarded accesses in the kernel."""
+
+
+def load_compiler() -> Compiler:
+    """The compiler; loading it takes longer than the rest of the package."""
+    return cast("Compiler", importlib.import_module("tilewright.jit.compiler"))

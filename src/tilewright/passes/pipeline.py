@@ -18,7 +18,8 @@ from tilewright.passes.lower_records import lower_records
 from tilewright.passes.lower_walks import lower_walks
 from tilewright.passes.merge_duplicates import merge_duplicates
 from tilewright.passes.order_tokens import order_tokens
-from tilewright.passes.place_checks import ReportForm, Site, place_checks
+from tilewright.passes.place_checks import Site, place_checks
+from tilewright.passes.report_form import ReportForm
 
 __all__ = ["Lowered", "lower_to_tile_ir"]
 

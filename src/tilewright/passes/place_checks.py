@@ -43,21 +43,14 @@ from tilewright.ir.types import TileType, scalar
 from tilewright.passes.audit_slice import audit_slice
 from tilewright.passes.carried_state import StateRewriter
 from tilewright.passes.integer_ops import Integers, element_of, is_unsigned
+from tilewright.passes.report_form import ReportForm
 from tilewright.source import Location
 
-__all__ = ["Placed", "ReportForm", "Site", "has_residual_checks", "place_checks"]
+__all__ = ["Placed", "Site", "has_residual_checks", "place_checks"]
 
+# Where a check stands, and what it is about.
 Site = tuple[Location | None, CheckSite | DivisorSite]
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
-
-
-class ReportForm(Enum):
-    """How a kernel reports a check that fails while it runs."""
-
-    NONE = auto()  # not at all: to measure what reporting costs
-    IN_PLACE = auto()  # where the check stands
-    AT_END = auto()  # once, at the end; the first failure of each block is carried there
-    AUDIT = auto()  # by a second kernel that computes nothing but the checked indices
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,57 @@
+"""A compiled kernel as data: Tile IR with everything a launch needs to know about it.
+
+Apart from the compiler, which is loaded only when the first kernel is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tilewright.frontend.specialization import Specialization
+from tilewright.ir.arguments import Argument
+from tilewright.ir.function import Module
+from tilewright.passes.report_form import ReportForm
+
+if TYPE_CHECKING:
+    from tilewright.bytecode.encode import Encoded
+    from tilewright.check.launch import LaunchCheck
+    from tilewright.check.ledger import Ledger
+    from tilewright.passes.place_checks import Site
+
+__all__ = ["CompiledKernel", "Options"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the decorator says about compilation."""
+
+    deny_checks: bool = False
+    report: ReportForm | None = None  # how a failed check is reported; None: what suits the kernel
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """Tile IR with everything a launch needs to know about it."""
+
+    name: str
+    specialization: Specialization
+    module: Module  # the kernel, and its audit kernel if it has one
+    arguments: tuple[Argument, ...]
+    launch_checks: tuple[LaunchCheck, ...]
+    ledger: Ledger
+    sites: tuple[Site, ...]  # what a failure record's site number means
+    written_whole: frozenset[str]  # outputs of which every element is written, and none read
+    encoder: Callable[[Module], Encoded]
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether launches need a failure record."""
+        return bool(self.sites)
+
+    @cached_property
+    def bytecode(self) -> Encoded:
+        """The module as Tile IR bytecode, in the oldest version that holds it."""
+        return self.encoder(self.module)
