@@ -8,8 +8,10 @@ from ir_samples import I32, Sample, mnemonics, only
 from tilewright.dtypes import Element, i8, i32, i64, u8, u32
 from tilewright.ir.attributes import Rounding, Signedness
 from tilewright.ir.launch_terms import Extent, ScalarArgument
+from tilewright.ir.ops.control import For
 from tilewright.ir.ops.elementwise import DivI, RemI
 from tilewright.ir.ops.internal import BlockIndex, FloorDiv, FloorMod, LaunchValue
+from tilewright.ir.rewrite import with_parts
 from tilewright.ir.types import TileType
 from tilewright.passes.lower_arithmetic import lower_arithmetic
 
@@ -83,11 +85,6 @@ def block_index(sample):
     return sample.add(BlockIndex(counts=(sample.count("z"),))).indices[0]
 
 
-def counter(sample):
-    with sample.loop(sample.count("z")) as number:
-        return number
-
-
 NATURAL = {
     "constant": lambda s: s.index(7),
     "extent": lambda s: s.extent("z"),
@@ -119,6 +116,18 @@ def test_a_loop_counter_counts_from_its_first_value():
 
     assert loop(0) is Rounding.ZERO
     assert loop(-1) is Rounding.NEGATIVE_INF
+
+
+def test_a_counter_compared_as_unsigned_may_pass_the_greatest_signed_number():
+    sample = Sample()
+    view = sample.view("z")
+    with sample.loop(sample.count("z")) as number:
+        half = sample.add(FloorDiv(lhs=number, rhs=sample.index(2))).result
+        sample.store(sample.tile(0), view, half)
+    function = sample.done()
+    place = next(n for n, op in enumerate(function.body.ops) if isinstance(op, For))
+    function.body.ops[place] = with_parts(function.body.ops[place], unsigned_cmp=True)
+    assert only(lower_arithmetic(function), DivI)[0].rounding is Rounding.NEGATIVE_INF
 
 
 def test_walk_coordinates_are_natural():

@@ -15,7 +15,7 @@ from tilewright.ir.ops.internal import BlockIndex, CheckSite, DivisorCheck, Floo
 from tilewright.ir.verify import verify
 from tilewright.ir.versions import required_version
 from tilewright.passes.pipeline import lower_to_tile_ir
-from tilewright.passes.place_checks import ReportForm
+from tilewright.passes.report_form import ReportForm
 
 REPORTING = [ReportForm.IN_PLACE, ReportForm.AT_END, ReportForm.AUDIT]
 

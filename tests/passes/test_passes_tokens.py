@@ -1,43 +1,16 @@
 """Tokens order what conflicts, through every nest of control flow, and nothing else."""
 
 import pytest
-from block_interpreter import World, run, unordered_conflicts
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from ir_samples import Sample, mnemonics, only
+from token_order import assert_ordered, loads_and_stores, ordered
 
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import AtomicMode, MemoryOrder
-from tilewright.ir.launch_terms import BaseAddress, Extent, ScalarArgument
+from tilewright.ir.launch_terms import BaseAddress, ScalarArgument
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return
-from tilewright.ir.ops.elementwise import AddI, DivI, RemI
 from tilewright.ir.ops.internal import LaunchValue
 from tilewright.ir.ops.memory import AtomicRmw, JoinTokens, LoadPtr, LoadView, Offset, StoreView
 from tilewright.ir.types import PtrType, scalar
-from tilewright.passes.drop_dead_code import drop_dead_code
-from tilewright.passes.merge_duplicates import merge_duplicates
-from tilewright.passes.order_tokens import order_tokens
-
-
-def ordered(sample):
-    return drop_dead_code(order_tokens(merge_duplicates(sample.done())))
-
-
-def execute(function, *, condition=1, count=4, blocks=1):
-    terms = {Extent(name, axis): 4 * count for name in "xyz" for axis in range(3)}
-    terms[ScalarArgument("c")] = condition
-    return run(function, World(terms, blocks)).accesses
-
-
-def assert_ordered(function, **run_with):
-    for condition in (0, 1):
-        accesses = execute(function, condition=condition, **run_with)
-        assert unordered_conflicts(accesses) == []
-
-
-def loads_and_stores(function):
-    return only(function, LoadView), only(function, StoreView)
-
 
 # --- straight lines ------------------------------------------------------------------------------
 
@@ -228,96 +201,6 @@ def test_an_inner_loop_carries_only_what_it_touches():
     assert_ordered(function)
 
 
-# --- steps that never meet -----------------------------------------------------------------------
-
-
-def stores_in_walk(build):
-    s = Sample()
-    z = s.view("z", 2)
-    with s.walk(s.count("z", 0), s.count("z", 1)) as (i, j):
-        build(s, z, i, j)
-    function = ordered(s)
-    assert_ordered(function, count=3)
-    return only(function, StoreView)
-
-
-def test_the_tiles_of_a_walk_are_stored_without_tokens():
-    (store,) = stores_in_walk(lambda s, z, i, j: s.store(s.tile(1, 2), z, i, j))
-    assert store.token is None
-
-
-def test_load_and_store_of_the_walked_tile_are_ordered_within_the_step_only():
-    (store,) = stores_in_walk(lambda s, z, i, j: s.store(s.load(z, i, j), z, i, j))
-    assert store.token is not None
-
-
-def test_a_walk_that_drops_a_coordinate_carries_its_token():
-    (store,) = stores_in_walk(lambda s, z, i, j: s.store(s.tile(1, 2), z, i, s.index(0)))
-    assert store.token is not None
-
-
-def test_a_walk_that_swaps_coordinates_between_accesses_carries_its_token():
-    def build(s, z, i, j):
-        s.store(s.load(z, j, i), z, i, j)
-
-    stores_in_walk(build)  # the interpreter checks the order
-
-
-def test_an_inner_loop_over_one_walked_tile_is_ordered():
-    def build(s, z, i, j):
-        with s.loop(s.count("z", 0)):
-            s.store(s.tile(1, 2), z, i, j)
-
-    (store,) = stores_in_walk(build)
-    assert store.token is not None
-
-
-def test_a_walk_in_a_loop_is_ordered_between_the_rounds():
-    s = Sample()
-    z = s.view("z", 2)
-    with s.loop(s.index(2)), s.walk(s.count("z", 0), s.count("z", 1)) as (i, j):
-        s.store(s.tile(1, 2), z, i, j)
-    assert_ordered(ordered(s), count=2)
-
-
-@pytest.mark.parametrize("kind", [DivI, RemI])
-def test_a_computed_index_that_collides_is_ordered(kind):
-    s = Sample()
-    z = s.view("z")
-    with s.loop(s.count("z")) as k:
-        s.store(s.tile(1), z, s.add(kind(lhs=k, rhs=s.index(2))).result)
-    function = ordered(s)
-    (store,) = only(function, StoreView)
-    assert store.token is not None
-    assert_ordered(function)
-
-
-def test_a_shifted_counter_does_not_collide_but_two_different_shifts_do():
-    def stores(*shifts):
-        s = Sample()
-        z, base = s.view("z"), s.scalar("c")
-        with s.loop(s.count("z")) as k:
-            for shift in shifts:
-                offset = s.add(AddI(lhs=base, rhs=s.index(shift))).result
-                s.store(s.tile(1), z, s.sum(offset, k))
-        function = ordered(s)
-        assert_ordered(function)
-        return [store.token for store in only(function, StoreView)]
-
-    assert stores(3) == [None]
-    assert None not in stores(0, 1)
-
-
-def test_an_index_that_changes_with_the_loop_in_another_way_is_ordered():
-    s = Sample()
-    x, z = s.view("x"), s.view("z")
-    with s.loop(s.count("z")) as k:
-        loaded = s.load(x, k)
-        s.store(loaded, z, s.sum(k, k))
-    (store,) = only(ordered(s), StoreView)
-    assert store.token is not None  # 2k is injective, but only k itself is recognised
-
-
 # --- pointers and atomics ------------------------------------------------------------------------
 
 POINTER = scalar(PtrType(Element.I32))
@@ -374,83 +257,3 @@ def test_an_acquire_orders_tensors_that_are_only_read():
     (acquire,) = only(function, AtomicRmw)
     (load,) = only(function, LoadView)
     assert load.token is acquire.result_token
-
-
-# --- random programs -----------------------------------------------------------------------------
-
-leaf = st.tuples(st.sampled_from(["load", "store"]), st.sampled_from("yz"), st.integers(0, 2))
-jump = st.tuples(st.sampled_from(["break", "continue", "return"]), st.booleans())
-statements = st.recursive(
-    st.lists(leaf | jump, max_size=3),
-    lambda inner: st.lists(
-        leaf
-        | jump
-        | st.tuples(st.just("if"), inner, inner)
-        | st.tuples(st.just("for"), inner)
-        | st.tuples(st.just("loop"), inner)
-        | st.tuples(st.just("walk"), inner),
-        max_size=4,
-    ),
-    max_leaves=12,
-)
-
-
-class Program:
-    """Builds a random program; an index 0 is fixed, 1 and 2 are loop counters where there are."""
-
-    def __init__(self, steps):
-        self.s = Sample()
-        self.views = {name: self.s.view(name) for name in "yz"}
-        self.counts = self.s.count("z")
-        self.condition = self.s.scalar("c")
-        self.build(steps, (self.s.index(0),), ())
-        self.function = ordered(self.s)
-
-    def build(self, steps, counters, loops):
-        for step in steps:
-            getattr(self, "build_" + step[0], self.build_jump)(step, counters, loops)
-
-    def build_load(self, step, counters, loops):
-        tile = self.s.load(self.views[step[1]], counters[step[2] % len(counters)])
-        self.s.store(tile, self.s.view("x"), self.s.index(0))
-
-    def build_store(self, step, counters, loops):
-        at = counters[-1 - step[2] % len(counters)]
-        self.s.store(self.s.tile(1), self.views[step[1]], at)
-
-    def build_jump(self, step, counters, loops):
-        kinds = {"return": Return, "continue": Continue, "break": Break}
-        kind = kinds[step[0]]
-        if loops and loops[-1] == "for" and kind is not Continue:
-            return
-        if not loops and kind is not Return:
-            return
-        if loops and kind is Return:
-            return
-        then, otherwise = (lambda: kind()), (lambda: None)
-        self.s.choose(self.condition, *(then, otherwise) if step[1] else (otherwise, then))
-
-    def build_if(self, step, counters, loops):
-        def branch(steps):
-            return lambda: self.build(steps, counters, loops)
-
-        self.s.choose(self.condition, branch(step[1]), branch(step[2]))
-
-    def build_for(self, step, counters, loops):
-        with self.s.loop(self.counts) as number:
-            self.build(step[1], (*counters, number), (*loops, "for"))
-
-    def build_walk(self, step, counters, loops):
-        with self.s.walk(self.counts) as (number,):
-            self.build(step[1], (*counters, number), (*loops, "for"))
-
-    def build_loop(self, step, counters, loops):
-        with self.s.endless():
-            self.build(step[1], counters, (*loops, "loop"))
-            self.s.choose(self.condition, Break, Break)
-
-
-@settings(max_examples=150, deadline=None)
-@given(statements)
-def test_random_programs_have_no_unordered_conflict(steps):
-    assert_ordered(Program(steps).function, count=2)

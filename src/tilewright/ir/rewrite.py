@@ -174,4 +174,5 @@ class Rewriter:
         self.values.update(zip(op.results, results, strict=False))
 
 
+# Rebuilds one old op through the rewriter; each pass knows its own kind of both.
 Rule = Callable[[Any, Any], None]

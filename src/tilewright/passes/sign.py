@@ -54,7 +54,8 @@ class Signs:
         if isinstance(op, Walk):
             return definition.position < len(op.counts)
         if isinstance(op, For):
-            return definition.position == 0 and self.is_non_negative(op.lower_bound)
+            counts_up = definition.position == 0 and not op.unsigned_cmp
+            return counts_up and self.is_non_negative(op.lower_bound)
         return False
 
 

@@ -1,0 +1,95 @@
+"""Loops whose steps touch different tiles are not ordered between their steps; others are."""
+
+import pytest
+from ir_samples import Sample, only
+from token_order import assert_ordered, ordered
+
+from tilewright.ir.ops.elementwise import AddI, DivI, RemI
+from tilewright.ir.ops.memory import StoreView
+
+
+def stores_in_walk(build):
+    s = Sample()
+    z = s.view("z", 2)
+    with s.walk(s.count("z", 0), s.count("z", 1)) as (i, j):
+        build(s, z, i, j)
+    function = ordered(s)
+    assert_ordered(function, count=3)
+    return only(function, StoreView)
+
+
+def test_the_tiles_of_a_walk_are_stored_without_tokens():
+    (store,) = stores_in_walk(lambda s, z, i, j: s.store(s.tile(1, 2), z, i, j))
+    assert store.token is None
+
+
+def test_load_and_store_of_the_walked_tile_are_ordered_within_the_step_only():
+    (store,) = stores_in_walk(lambda s, z, i, j: s.store(s.load(z, i, j), z, i, j))
+    assert store.token is not None
+
+
+def test_a_walk_that_drops_a_coordinate_carries_its_token():
+    (store,) = stores_in_walk(lambda s, z, i, j: s.store(s.tile(1, 2), z, i, s.index(0)))
+    assert store.token is not None
+
+
+def test_a_walk_that_swaps_coordinates_between_accesses_carries_its_token():
+    def build(s, z, i, j):
+        s.store(s.load(z, j, i), z, i, j)
+
+    stores_in_walk(build)  # the interpreter checks the order
+
+
+def test_an_inner_loop_over_one_walked_tile_is_ordered():
+    def build(s, z, i, j):
+        with s.loop(s.count("z", 0)):
+            s.store(s.tile(1, 2), z, i, j)
+
+    (store,) = stores_in_walk(build)
+    assert store.token is not None
+
+
+def test_a_walk_in_a_loop_is_ordered_between_the_rounds():
+    s = Sample()
+    z = s.view("z", 2)
+    with s.loop(s.index(2)), s.walk(s.count("z", 0), s.count("z", 1)) as (i, j):
+        s.store(s.tile(1, 2), z, i, j)
+    assert_ordered(ordered(s), count=2)
+
+
+@pytest.mark.parametrize("kind", [DivI, RemI])
+def test_a_computed_index_that_collides_is_ordered(kind):
+    s = Sample()
+    z = s.view("z")
+    with s.loop(s.count("z")) as k:
+        s.store(s.tile(1), z, s.add(kind(lhs=k, rhs=s.index(2))).result)
+    function = ordered(s)
+    (store,) = only(function, StoreView)
+    assert store.token is not None
+    assert_ordered(function)
+
+
+def test_a_shifted_counter_does_not_collide_but_two_different_shifts_do():
+    def stores(*shifts):
+        s = Sample()
+        z, base = s.view("z"), s.scalar("c")
+        with s.loop(s.count("z")) as k:
+            for shift in shifts:
+                offset = s.add(AddI(lhs=base, rhs=s.index(shift))).result
+                s.store(s.tile(1), z, s.sum(offset, k))
+        function = ordered(s)
+        assert_ordered(function)
+        return [store.token for store in only(function, StoreView)]
+
+    assert stores(3) == [None]
+    assert None not in stores(0, 1)
+
+
+def test_an_index_that_changes_with_the_loop_in_another_way_is_ordered():
+    s = Sample()
+    x, z = s.view("x"), s.view("z")
+    with s.loop(s.count("z")) as k:
+        loaded = s.load(x, k)
+        s.store(loaded, z, s.sum(k, k))
+    (store,) = only(ordered(s), StoreView)
+    assert store.token is not None  # 2k is injective, but only k itself is recognised
