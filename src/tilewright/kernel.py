@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial, update_wrapper
 from types import FunctionType
-from typing import Any, ParamSpec, overload
+from typing import Any, overload
 
 from tilewright.errors import CompileError, LaunchError
 from tilewright.frontend.capture import SourceFunction, capture
@@ -29,8 +29,6 @@ from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.operation import DeviceOp
 
 __all__ = ["Kernel", "kernel"]
-
-P = ParamSpec("P")
 
 
 class Kernel:
@@ -128,7 +126,7 @@ def _started(kind: str, make: Callable[[], Program]) -> Future[Program]:
 
 
 @overload
-def kernel(function: Callable[P, None], /) -> Callable[P, DeviceOp[tuple[Any, ...]]]: ...
+def kernel(function: Callable[..., None], /) -> Kernel: ...
 @overload
 def kernel(
     *,
