@@ -16,6 +16,7 @@ from types import CodeType
 __all__ = ["Site", "user_site"]
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
+_TOUR = f"{_OURS}cli{os.sep}tour"  # shown to people as code of their own would be
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ def user_site() -> Site:
     """The innermost call outside this package, or the outermost frame if all are inside."""
     frame = inspect.currentframe()
     assert frame is not None, "CPython always has a frame"
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return Site(frame.f_code, frame.f_lasti)
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(_OURS) and not file.startswith(_TOUR)
