@@ -32,7 +32,6 @@ from tilewright.ir.ops.elementwise import (
     AbsI,
     AddI,
     AndI,
-    Binary,
     CmpI,
     DivI,
     ExtI,
@@ -44,11 +43,11 @@ from tilewright.ir.ops.elementwise import (
     RemI,
     ShLI,
     ShRI,
-    SignedBinary,
     SubI,
     TruncI,
     XOrI,
 )
+from tilewright.ir.ops.families import Binary, SignedBinary
 from tilewright.ir.ops.internal import (
     BlockIndex,
     BoundsCheck,

@@ -37,7 +37,7 @@ class FunctionType:
     results: tuple[Type, ...] = ()
 
 
-BytecodeType = Type | Element | PtrType | FunctionType
+BytecodeType = Type | Element | PtrType | FunctionType  # what the type section holds
 _Parts = tuple[int, ...]
 
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import InternalError
 from tilewright.ir.function import EntryHints, Function, Module
-from tilewright.ir.op import Block, Op, Value, Version
-from tilewright.ir.ops.control import Terminator
+from tilewright.ir.op import Block, Effect, Op, Value, Version
 from tilewright.ir.types import TileType
 from tilewright.ir.verify_conversions import CONVERSION_RULES
 from tilewright.ir.verify_memory import MATRIX_RULES, MEMORY_RULES
@@ -26,6 +25,7 @@ from tilewright.ir.versions import needs
 
 __all__ = ["RULES", "VerificationError", "Violation", "verify", "violations"]
 
+# What each op class, and each family of them, asks for.
 RULES: dict[type[Op], tuple[Rule, ...]] = {
     **ELEMENTWISE_RULES,
     **CONVERSION_RULES,
@@ -155,7 +155,7 @@ def _ending_problems(block: Block, parent: Op | None) -> Iterator[str]:
     if not block.ops or not isinstance(block.ops[-1], endings):
         names = " or ".join(f"`{ending.mnemonic}`" for ending in endings)
         yield f"a block must end in {names}"
-    if any(isinstance(op, Terminator) for op in block.ops[:-1]):
+    if any(op.effect is Effect.CONTROL for op in block.ops[:-1]):
         yield "an op stands behind the end of its block"
 
 

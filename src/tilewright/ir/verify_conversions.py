@@ -96,6 +96,7 @@ def _widths(wanted: str, least: int, most: int) -> Rule:
     return check
 
 
+# By op class.
 CONVERSION_RULES: dict[type[Op], tuple[Rule, ...]] = {
     Conversion: (same_shape("source", "result"),),
     Bitcast: (tiles(_NUMBER, "source", "result"), _widths("equal", 0, 0)),

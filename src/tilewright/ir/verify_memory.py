@@ -155,6 +155,7 @@ def _swappable(op: memory.AtomicCas) -> Iterator[str]:
         yield f"only numbers of 32 or 64 bits can be compared and swapped, not {element}"
 
 
+# By op class.
 MEMORY_RULES: dict[type[Op], tuple[Rule, ...]] = {
     memory.MakeToken: (),
     memory.JoinTokens: (
@@ -242,6 +243,7 @@ def _product_shapes(op: reduction.MmaF | reduction.MmaI) -> Iterator[str]:
         yield f"{op.lhs.type} times {op.rhs.type} does not give {op.acc.type}"
 
 
+# By op class.
 MATRIX_RULES: dict[type[Op], tuple[Rule, ...]] = {
     reduction.MmaF: (
         tiles(_NUMBER, "lhs", "rhs", "acc"),

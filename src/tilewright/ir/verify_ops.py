@@ -89,6 +89,7 @@ def _rows(kind: TileClass, names: str, *ops: type[Op]) -> dict[type[Op], tuple[R
 
 
 _E = elementwise
+# By op class, families included.
 ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
     Binary: (alike("lhs", "rhs"),),
     Comparison: (alike("lhs", "rhs"),),
@@ -234,6 +235,7 @@ _PROMISES: dict[type, Callable[[control.Assume, Any], Iterator[str]]] = {
     Bounded: _bounded,
 }
 
+# By op class.
 SHAPE_RULES: dict[type[Op], tuple[Rule, ...]] = {
     shape.Constant: (tiles(_NUMBER, "result"), _constant_size),
     shape.Iota: (tiles(_INT, "result"), _counting),

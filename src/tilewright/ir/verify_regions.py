@@ -135,6 +135,7 @@ def _inside(body: Block) -> Iterator[Op]:
 _FLOATS = frozenset(element for element in Element if element.is_float)
 _NOT_PURE = frozenset({"assume"})
 
+# By op class.
 REGION_RULES: dict[type[Op], tuple[Rule, ...]] = {
     For: (
         tiles(_BOUND, "lower_bound", "upper_bound", "step"),
@@ -185,6 +186,7 @@ def _check_yield(_op: Yield, around: Around) -> Iterator[str]:
         yield "it can only end a branch or a combination"
 
 
+# By op class; given the ops around it, innermost first.
 TERMINATOR_RULES: dict[type[Op], Callable[[Any, Around], Iterator[str]]] = {
     Break: _check_break,
     Continue: _check_continue,

@@ -33,12 +33,13 @@ __all__ = [
     "when",
 ]
 
-Rule = Callable[[Any], Iterator[str]]
+Rule = Callable[[Any], Iterator[str]]  # from an op to what is wrong with it
 
+# Elements that most ops group: i4 is in none of them.
 INTEGERS = frozenset({Element.I1, Element.I8, Element.I16, Element.I32, Element.I64})
-BASE_FLOATS = frozenset({Element.F16, Element.BF16, Element.F32, Element.F64})
-FLOATS = frozenset(element for element in Element if element.is_float)
-NUMBERS = INTEGERS | FLOATS
+BASE_FLOATS = frozenset({Element.F16, Element.BF16, Element.F32, Element.F64})  # to compute in
+FLOATS = frozenset(element for element in Element if element.is_float)  # to store, too
+NUMBERS = INTEGERS | FLOATS  # everything but pointers and i4
 _TF32_BITS = 19  # what Tile IR counts; the host holds it in 32
 
 

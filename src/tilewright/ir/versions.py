@@ -13,6 +13,7 @@ from tilewright.ir.types import Type, elements_of
 
 __all__ = ["VERSIONS", "Need", "check_version", "needs", "required_version"]
 
+# Versions of the bytecode that can be written.
 VERSIONS: tuple[Version, ...] = ((13, 1), (13, 2), (13, 3), (13, 4))
 _LEAST_USED: Version = (13, 3)  # what tileiras needs to compile for sm_90
 _HINT: tuple[Version, str] = ((13, 3), "a hint for every target")

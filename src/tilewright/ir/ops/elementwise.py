@@ -20,15 +20,15 @@ from tilewright.ir.ops.families import (
     SIGNEDNESS,
     TYPED,
     WRAPPED,
+    Binary,
     Comparison,
     Conversion,
     ExtremumF,
     RoundedBinary,
+    SignedBinary,
     Unary,
     WrappingBinary,
 )
-from tilewright.ir.ops.families import Binary as Binary  # analyses ask for these two families
-from tilewright.ir.ops.families import SignedBinary as SignedBinary
 from tilewright.ir.types import Type
 
 __all__ = [

@@ -13,17 +13,18 @@ __all__ = [
     "Unary", "WrappingBinary",
 ]  # fmt: skip
 
-ROUNDING = EnumCodec(Rounding)
-OVERFLOW = EnumCodec(Overflow)
-SIGNEDNESS = EnumCodec(Signedness)
+ROUNDING = EnumCodec(Rounding)  # of float results
+OVERFLOW = EnumCodec(Overflow)  # a promise on integers
+SIGNEDNESS = EnumCodec(Signedness)  # how integers are read
 
-# Parts of text forms.
-TYPED = " : {result:type}"
-COMPARED = " : {lhs:type} -> {result:type}"
-CONVERTED = " : {source:type} -> {result:type}"
-ROUNDED = "{?rounding_mode}rounding<{rounding_mode}>{/}"
-FLUSHED = "{?flush_to_zero} flush_to_zero{/}"
-WRAPPED = "{?overflow} overflow<{overflow}>{/}"
+TYPED = " : {result:type}"  # text form: ends an op of one type
+COMPARED = " : {lhs:type} -> {result:type}"  # text form: ends a comparison
+CONVERTED = " : {source:type} -> {result:type}"  # text form: ends a conversion
+ROUNDED = (
+    "{?rounding_mode}rounding<{rounding_mode}>{/}"  # text form: unless it is the usual rounding
+)
+FLUSHED = "{?flush_to_zero} flush_to_zero{/}"  # text form: a flag
+WRAPPED = "{?overflow} overflow<{overflow}>{/}"  # text form: unless nothing is promised
 
 
 class Unary(Op, assembly="{source}" + TYPED):

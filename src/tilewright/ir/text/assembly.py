@@ -56,7 +56,7 @@ class Group:
     nodes: tuple[Node, ...]
 
 
-Node = Literal | Slot | Group
+Node = Literal | Slot | Group  # a part of a form
 
 
 @dataclass(frozen=True)
