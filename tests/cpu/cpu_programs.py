@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.cpu.executor import CpuKernel, compile_function
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import Memory, storage_dtype
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import FloatIdentity, Rounding
 from tilewright.ir.builder import Builder
-from tilewright.ir.function import Function
+from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import Continue, For, GetTileBlockId, Return, Yield
 from tilewright.ir.ops.elementwise import AddF, DivF, DivI, Exp, MaxF, RemI, SubF
@@ -27,6 +27,7 @@ from tilewright.ir.types import (
     TileType,
     scalar,
 )
+from tilewright.ir.verify import verify
 
 I32 = scalar(Element.I32)
 
@@ -88,6 +89,7 @@ class Program:
     def finish(self) -> CpuKernel:
         self.b.add(Return())
         self.function.body.args = tuple(self.params)
+        verify(Module((self.function,)), "sm_100")
         return compile_function(self.function)
 
 
@@ -145,7 +147,40 @@ def apply(
     return program.finish()
 
 
-# --- whole kernels ---------------------------------------------------------------------------------
+def apply_to_scalars(op: Callable[..., Op], elements: Sequence[Element], to: Element) -> CpuKernel:
+    """A kernel of one elementwise op over vectors, one scalar a block."""
+    program = Program("apply_to_scalars")
+    tensors = [program.tensor(element, 1) for element in (*elements, to)]
+    i, _, _ = program.block_id()
+    scalars = []
+    for tensor in tensors[:-1]:
+        tile = program.load(program.partition(tensor, (1,)), i)
+        assert isinstance(tile.type, TileType)
+        scalars.append(program.add(Reshape(source=tile, to=tile.type.with_shape(()))))
+    result = program.add(Reshape(source=program.add(op(*scalars)), to=TileType(to, (1,))))
+    program.store(result, program.partition(tensors[-1], (1,)), i)
+    return program.finish()
+
+
+def evaluate(
+    op: Callable[..., Op], to: Element, *operands: tuple[Element, np.ndarray[Any, Any]]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """What an op gives for vectors: as one tile, and element by element as scalars."""
+    elements = [element for element, _ in operands]
+    arrays = [np.ascontiguousarray(array) for _, array in operands]
+    size = arrays[0].size
+    results = []
+    for kernel, grid in (
+        (apply(op, elements, to, (size,)), 1),
+        (apply_to_scalars(op, elements, to), size),
+    ):
+        out = np.zeros(size, storage_dtype(to))
+        run(kernel, (grid, 1, 1), *arrays, out)
+        results.append(out)
+    return results[0], results[1]
+
+
+# --- whole kernels ---------------------------------------------------------------------------
 
 
 def vector_add(tile: int = 1024) -> CpuKernel:

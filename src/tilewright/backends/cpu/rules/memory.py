@@ -95,14 +95,12 @@ def _load_view(em: Emitter, op: LoadView) -> None:
         text = f"{view}_a[{_slices(op.view, index)}]"
         if tile_element_is_bool(tile):
             text += " != 0"
-        elif op not in em.plan.borrowed and index:
+        elif op not in em.plan.borrowed:
             text += ".copy()"
         em.emit(f"{name} = {text}")
     em.emit("else:")
     with em.indented():
         em.emit(f"{name} = {view}.load_edge({em.site(op)}, {_tuple(index)})")
-    if is_plain(tile):
-        em.emit(f"{name} = {name}.item()")
     em.bind(tile, name, tile_shape(tile))
 
 
@@ -118,7 +116,7 @@ def _store_view(em: Emitter, op: StoreView) -> None:
 
 
 def _inside(limit: str, index: list[str]) -> str:
-    return " and ".join(f"0 <= {at} < {limit}{axis}" for axis, at in enumerate(index)) or "True"
+    return " and ".join(f"0 <= {at} < {limit}{axis}" for axis, at in enumerate(index))
 
 
 def _slices(view: Value, index: list[str]) -> str:
@@ -127,7 +125,7 @@ def _slices(view: Value, index: list[str]) -> str:
         f"{at} * {size}:{at} * {size} + {size}"
         for at, size in zip(index, view.type.tile, strict=True)
     )
-    return ", ".join(slices) or "()"
+    return ", ".join(slices)
 
 
 def tile_element_is_bool(value: Value) -> bool:
