@@ -23,7 +23,7 @@ class Layout:
 
     opcode: int
     counts_results: bool
-    results: tuple[Field, ...]
+    results: int | None  # how many are written; None: all of them
     bits: tuple[Field, ...]  # in the order of the flag bits, lowest first
     attributes: tuple[Field, ...]
     operands: tuple[Field, ...]
@@ -47,13 +47,14 @@ def _derive_layout(op: type[Op], version: Version) -> Layout:
         raise InternalError(f"`{op.mnemonic}` is an internal op and cannot be encoded")
     fields = [field for field in op.fields if field.since <= version]
     operands = [field for field in fields if field.kind.is_operand]
-    results = [f for f in fields if f.kind in (FieldKind.RESULT, FieldKind.RESULTS)]
+    dropped = any(f.kind is FieldKind.RESULT for f in op.fields if f not in fields)
+    fixed = sum(f.kind is FieldKind.RESULT for f in fields)
     variadic = any(f.kind in (FieldKind.OPERANDS, FieldKind.RESULTS) for f in op.fields)
     open_ended = any(f.kind is not FieldKind.OPERAND for f in operands)
     return Layout(
         opcode=op.opcode,
         counts_results=variadic,
-        results=tuple(results),
+        results=fixed if dropped else None,
         bits=_flag_bits(op, fields),
         attributes=tuple(f for f in fields if f.kind is FieldKind.ATTR and f.codec is not None),
         operands=tuple(operands),
@@ -94,20 +95,20 @@ class BodyWriter:
         layout = layout_of(type(op), self._tables.version)
         self.places.append((len(self.stream), op))
         self.stream.put_varint(layout.opcode)
-        self._write_result_types(op, layout)
+        results = op.results[: layout.results]
+        self._write_result_types(results, layout)
         present = self._write_flags(op, layout)
         for field in layout.attributes:
             if not field.optional or field in present:
                 self._write_attribute(op, field)
         self._write_operands(op, layout)
         self._write_regions(op, layout)
-        self._number_values(op.results)
+        self._number_values(results)
 
-    def _write_result_types(self, op: Op, layout: Layout) -> None:
-        written = op.results[: None if layout.counts_results else len(layout.results)]
+    def _write_result_types(self, results: tuple[Value, ...], layout: Layout) -> None:
         if layout.counts_results:
-            self.stream.put_varint(len(written))
-        for value in written:
+            self.stream.put_varint(len(results))
+        for value in results:
             self.stream.put_varint(self._tables.types.type(value.type))
 
     def _write_flags(self, op: Op, layout: Layout) -> frozenset[Field]:

@@ -33,8 +33,8 @@ from tilewright.ir.types import TileType
 
 __all__ = ["attribute_text", "entry_hints_text"]
 
-# Numbers that are printed without their type.
-_UNTYPED = (Element.I1, Element.I64, Element.F64)
+# The elements a bare number is taken for; bits in hexadecimal are always typed.
+_ASSUMED = (Element.I1, Element.I64, Element.F64)
 
 # What is not called in the text as it is here.
 _SPELLINGS: dict[Enum, str] = {
@@ -96,7 +96,8 @@ def _identities_text(value: tuple[FloatIdentity | IntIdentity, ...], _op: Op) ->
 
 def _identity_text(identity: FloatIdentity | IntIdentity) -> str:
     number = number_text(identity.value, identity.element)
-    return number if identity.element in _UNTYPED else f"{number} : {identity.element.spelling}"
+    untyped = identity.element in _ASSUMED and not number.startswith("0x")
+    return number if untyped else f"{number} : {identity.element.spelling}"
 
 
 def _predicate_text(value: DivBy | Bounded, _op: Op) -> str:
