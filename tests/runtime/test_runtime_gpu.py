@@ -180,5 +180,5 @@ def test_there_is_no_such_gpu():
 
 
 def test_a_bad_cubin_is_a_driver_error(cuda):
-    with pytest.raises(DriverError):
+    with pytest.raises(DriverError, match=r"loading the kernel k failed: .*INVALID_IMAGE.*cache"):
         CudaFunction(cuda.backend.driver, b"not a cubin", "k", ())

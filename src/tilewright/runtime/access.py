@@ -13,7 +13,7 @@ from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site
-from tilewright.runtime.storage import Borrow, Storage
+from tilewright.runtime.storage import Borrow, Holder, Storage
 
 __all__ = ["Access", "Mode", "acquire", "check_accesses", "release"]
 
@@ -91,33 +91,34 @@ def _check_output(written: Access, others: tuple[Access, ...], label: str) -> No
             )
 
 
-def acquire(accesses: tuple[Access, ...], label: str, site: Site) -> tuple[Borrow, ...]:
+def acquire(accesses: tuple[Access, ...], label: str, site: Site) -> Holder:
     """Take the borrows of a built operation, all or none. The device's lock is held."""
+    holder = Holder(label, site)
+    for tensor, mode, name in accesses:
+        if tensor.storage.borrows:
+            held = tensor.storage.conflict(tensor.region, writes=mode.writes)
+            if held is not None:
+                raise BorrowError(_refusal(held, Access(tensor, mode, name), holder))
+    for tensor, mode, name in accesses:
+        tensor.storage.borrows.append(Borrow(tensor.region, mode.writes, name, holder))
+    return holder
+
+
+def release(accesses: tuple[Access, ...], holder: Holder) -> None:
+    """Give back what an operation holds. The device's lock is held."""
     for access in accesses:
-        held = access.tensor.storage.conflict(access.tensor.region, writes=access.mode.writes)
-        if held is not None:
-            raise BorrowError(_refusal(held, access, label, site))
-    borrows = []
-    for access in accesses:
-        region, writes = access.tensor.region, access.mode.writes
-        borrow = Borrow(label, site, access.name, region, writes=writes)
-        access.tensor.storage.borrows.append(borrow)
-        borrows.append(borrow)
-    return tuple(borrows)
+        borrows = access.tensor.storage.borrows
+        borrows[:] = [borrow for borrow in borrows if borrow.holder is not holder]
 
 
-def release(accesses: tuple[Access, ...], borrows: tuple[Borrow, ...]) -> None:
-    """Give borrows back. The device's lock is held."""
-    for access, borrow in zip(accesses, borrows, strict=True):
-        access.tensor.storage.borrows.remove(borrow)
-
-
-def _refusal(held: Borrow, wanted: Access, label: str, site: Site) -> str:
+def _refusal(held: Borrow, wanted: Access, by: Holder) -> str:
     name = held.name or wanted.describe()
     purpose = "writing" if held.writes else "reading"
     wish = "write" if wanted.mode.writes else "read"
+    first = held.holder
     return (
-        f"{held.label}, built at {held.site}, holds {name} for {purpose} and has not been run:"
+        f"{first.label}, built at {first.site}, holds {name} for {purpose} and has not been run:"
         " submit, sync or await it, or close it"
-        f" ({label} at {site} would {wish} the same memory, and nobody has said which comes first)"
+        f" ({by.label} at {by.site} would {wish} the same memory, and nobody has said which"
+        " comes first)"
     )

@@ -16,7 +16,7 @@ from tilewright.errors import TilewrightError
 if TYPE_CHECKING:
     from tilewright.runtime.stream import Stream
 
-__all__ = ["Outcome", "report_unseen"]
+__all__ = ["Fence", "Outcome", "report_unseen"]
 
 Check = Callable[[], BaseException | None]
 
@@ -79,6 +79,30 @@ class Outcome:
         assert self.error is not None, "only a failed outcome can surface"
         self.root.stream.device.unseen.discard(self.root)
         raise self.error.with_traceback(None)
+
+
+class Fence:
+    """The point of a stream at which a submitted operation has completed."""
+
+    __slots__ = ("count", "outcome", "stream")
+
+    def __init__(self, stream: Stream, count: int, outcome: Outcome | None) -> None:
+        self.stream = stream
+        self.count = count
+        self.outcome = outcome
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the operation has completed; never blocks."""
+        return self.stream.has_passed(self.count)
+
+    @property
+    def matters(self) -> bool:
+        """Whether somebody may still have to wait for it or to hear of a failure."""
+        outcome = self.outcome
+        if outcome is not None and (not outcome.settled or outcome.error is not None):
+            return True
+        return not self.has_passed
 
 
 def _without_frames(error: BaseException) -> BaseException:

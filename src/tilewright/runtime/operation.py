@@ -15,9 +15,9 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from tilewright.errors import LaunchError
 from tilewright.runtime.access import Access, acquire, check_accesses, release
 from tilewright.runtime.device import Device
-from tilewright.runtime.failures import Check, Outcome
+from tilewright.runtime.failures import Check, Fence, Outcome
 from tilewright.runtime.sites import Site, user_site
-from tilewright.runtime.storage import Borrow, Use
+from tilewright.runtime.storage import Holder
 from tilewright.runtime.stream import Stream
 
 __all__ = ["DeviceOp", "State", "Work"]
@@ -52,14 +52,12 @@ class DeviceOp(Generic[T]):
     __slots__ = (
         "__weakref__",
         "_accesses",
-        "_borrows",
         "_check",
-        "_count",
         "_error",
-        "_outcome",
+        "_fence",
+        "_holder",
         "_result",
         "_state",
-        "_stream",
         "_work",
         "device",
         "label",
@@ -84,16 +82,14 @@ class DeviceOp(Generic[T]):
         self._work: Work | None = work
         self._result: list[T] = [result]
         self._check = failure
-        self._stream: Stream | None = None
-        self._count = 0
-        self._outcome: Outcome | None = None
+        self._fence: Fence | None = None
         self._error: BaseException | None = None
         check_accesses(accesses, label, device)
         with device.lock:
             device.check_usable()
             device.settle_notes()
             _find_doubts(accesses)
-            self._borrows = acquire(accesses, label, self.site)
+            self._holder = acquire(accesses, label, self.site)
             self._state = State.BUILT
 
     @property
@@ -109,10 +105,9 @@ class DeviceOp(Generic[T]):
     @property
     def done(self) -> bool:
         """Whether it has ended, one way or another. Never blocks."""
-        if self._state is State.SUBMITTED:
-            assert self._stream is not None
-            if self._stream.has_passed(self._count):
-                self._conclude()
+        fence = self._fence
+        if fence is not None and self._state is State.SUBMITTED and fence.has_passed:
+            self._conclude(fence)
         return self._state not in (State.BUILT, State.SUBMITTED)
 
     def compile(self) -> Self:
@@ -147,18 +142,16 @@ class DeviceOp(Generic[T]):
         stream.settle(ask=False)
         accesses, work, check = self._accesses, self._work, self._check
         self._release()
-        self._state, self._stream = State.SUBMITTED, stream
         assert work is not None, "a built operation has its work"
-        self._count, self._outcome = _run(accesses, work, check, stream)
+        self._fence = _run(accesses, work, check, stream)
+        self._state = State.SUBMITTED
 
     def _abandon(self, error: BaseException) -> None:
         """Remember why the submission failed; another thread may have submitted meanwhile."""
         with self.device.lock:
             if self._state is State.BUILT:
                 self._release()
-            elif self._outcome is not None or self._count:
-                return
-            self._state, self._error = State.FAILED, error
+                self._state, self._error = State.FAILED, error
 
     def sync(self) -> T:
         """Submit if that has not been done, wait, and hand the result over."""
@@ -166,12 +159,13 @@ class DeviceOp(Generic[T]):
             self.submit()
         if self._state is State.CLOSED:
             raise LaunchError(f"{self._name} was closed and cannot be run")
-        if self._state is State.SUBMITTED:
-            assert self._stream is not None
-            self._stream.wait(self._count)
-            self._conclude()
-        if self._outcome is not None and self._outcome.error is not None:
-            self._outcome.surface()
+        fence = self._fence
+        if fence is not None:
+            if self._state is State.SUBMITTED:
+                fence.stream.wait(fence.count)
+                self._conclude(fence)
+            if self._state is State.FAILED and fence.outcome is not None:
+                fence.outcome.surface()
         if self._error is not None:
             raise self._error.with_traceback(None)
         if not self._result:
@@ -196,14 +190,13 @@ class DeviceOp(Generic[T]):
             raise LaunchError(f"{self._name} runs once and was submitted already: build another")
 
     def _release(self) -> None:
-        release(self._accesses, self._borrows)
-        self._accesses, self._borrows, self._work, self._check = (), (), None, None
+        release(self._accesses, self._holder)
+        self._accesses, self._work, self._check = (), None, None
 
-    def _conclude(self) -> None:
+    def _conclude(self, fence: Fence) -> None:
         with self.device.lock:
-            assert self._stream is not None
-            self._stream.settle()
-            failed = self._outcome is not None and self._outcome.error is not None
+            fence.stream.settle()
+            failed = fence.outcome is not None and fence.outcome.error is not None
             self._state = State.FAILED if failed else State.COMPLETED
 
     def __repr__(self) -> str:
@@ -212,7 +205,7 @@ class DeviceOp(Generic[T]):
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
         if self._state is State.BUILT:
-            self.device.notes.put(_Dropped(self._accesses, self._borrows))
+            self.device.notes.put(_Dropped(self._accesses, self._holder))
             warnings.warn_explicit(
                 f"operation {self.label}, built at {self.site}, was never run",
                 RuntimeWarning,
@@ -229,11 +222,11 @@ class _Dropped(NamedTuple):
     """A built operation that was dropped."""
 
     accesses: tuple[Access, ...]
-    borrows: tuple[Borrow, ...]
+    holder: Holder
 
     def settle(self) -> None:
         """Give its borrows back."""
-        release(self.accesses, self.borrows)
+        release(self.accesses, self.holder)
 
 
 def _find_doubts(accesses: tuple[Access, ...]) -> list[Outcome]:
@@ -245,9 +238,7 @@ def _find_doubts(accesses: tuple[Access, ...]) -> list[Outcome]:
     return doubts
 
 
-def _run(
-    accesses: tuple[Access, ...], work: Work, check: Check | None, stream: Stream
-) -> tuple[int, Outcome | None]:
+def _run(accesses: tuple[Access, ...], work: Work, check: Check | None, stream: Stream) -> Fence:
     for access in accesses:
         access.tensor.storage.materialise(stream)
         access.tensor.storage.order(stream, access.tensor.region, writes=access.mode.writes)
@@ -258,20 +249,16 @@ def _run(
         # Part of the work may be on the stream already: order it, and trust nothing it wrote.
         count = stream.advance()
         cause = error if isinstance(error, Exception) else LaunchError("the launch was interrupted")
-        _leave_fences(accesses, stream, count, Outcome.refused(stream, count, cause))
+        _leave_fences(accesses, Fence(stream, count, Outcome.refused(stream, count, cause)))
         raise
     count = stream.advance()
-    outcome = stream.watch(count, check, causes)
-    _leave_fences(accesses, stream, count, outcome)
-    return count, outcome
+    fence = Fence(stream, count, stream.watch(count, check, causes))
+    _leave_fences(accesses, fence)
+    return fence
 
 
-def _leave_fences(
-    accesses: tuple[Access, ...], stream: Stream, count: int, outcome: Outcome | None
-) -> None:
+def _leave_fences(accesses: tuple[Access, ...], fence: Fence) -> None:
     for access in accesses:
-        use = Use(access.tensor.region, stream, count, outcome)
-        if access.mode.writes:
-            access.tensor.storage.record_write(use)
-        else:
-            access.tensor.storage.record_read(use)
+        storage = access.tensor.storage
+        record = storage.record_write if access.mode.writes else storage.record_read
+        record(access.tensor.region, fence)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 
@@ -19,12 +18,14 @@ _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _TOUR = f"{_OURS}cli{os.sep}tour"  # shown to people as code of their own would be
 
 
-@dataclass(frozen=True, slots=True)
 class Site:
     """One instruction of one code object."""
 
-    code: CodeType
-    instruction: int
+    __slots__ = ("code", "instruction")
+
+    def __init__(self, code: CodeType, instruction: int) -> None:
+        self.code = code
+        self.instruction = instruction
 
     @property
     def path(self) -> str:

@@ -14,40 +14,34 @@ from typing import NamedTuple
 from tilewright.errors import OutOfMemoryError
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.device import Device
-from tilewright.runtime.failures import Outcome
+from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.stream import Stream
 
-__all__ = ["Borrow", "Initialiser", "Storage", "Use"]
+__all__ = ["Borrow", "Holder", "Initialiser", "Storage"]
 
 _CROWDED = 16  # fences on one storage from which passed ones are dropped
 
 
-class Borrow:
-    """A right that a built operation holds on a region. Compared by identity."""
+class Holder(NamedTuple):
+    """A built operation as others see it: it may be dropped, so this does not refer to it."""
 
-    __slots__ = ("label", "name", "region", "site", "writes")
-
-    def __init__(self, label: str, site: Site, name: str, region: Region, *, writes: bool) -> None:
-        self.label = label
-        self.site = site
-        self.name = name
-        self.region = region
-        self.writes = writes
+    label: str
+    site: Site
 
 
-class Use:
-    """The fence that a submitted operation left on a region."""
+class Borrow(NamedTuple):
+    """A right that a built operation holds on a region."""
 
-    __slots__ = ("count", "outcome", "region", "stream")
+    region: Region
+    writes: bool
+    name: str
+    holder: Holder
 
-    def __init__(self, region: Region, stream: Stream, count: int, outcome: Outcome | None) -> None:
-        self.region = region
-        self.stream = stream
-        self.count = count
-        self.outcome = outcome
+
+Use = tuple[Region, Fence]
 
 
 class Storage:
@@ -59,6 +53,7 @@ class Storage:
         "_initialiser",
         "_reads",
         "_writes",
+        "address",
         "borrows",
         "device",
         "label",
@@ -75,6 +70,7 @@ class Storage:
         self.nbytes = nbytes
         self.label = label
         self.site = user_site()
+        self.address = 0  # in the device's address space, from the first submission on
         self.borrows: list[Borrow] = []
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
@@ -86,11 +82,6 @@ class Storage:
         """The bytes; there are some from the first submission on."""
         assert self._allocation is not None, "the storage has not been used by a submission yet"
         return self._allocation
-
-    @property
-    def address(self) -> int:
-        """Where the bytes start, in the device's address space."""
-        return self.allocation.address
 
     @property
     def is_lazy(self) -> bool:
@@ -107,6 +98,7 @@ class Storage:
             except OutOfMemoryError as error:
                 error.add_note(f"it was for {self.label}, made at {self.site}")
                 raise
+            self.address = self.allocation.address
         if self._initialiser is not None:
             # Taken off first: an initialiser may submit operations on this very storage.
             initialise, self._initialiser = self._initialiser, None
@@ -119,7 +111,8 @@ class Storage:
             # The allocation itself is ordered on this stream, so even uninitialised bytes have one.
             count = stream.advance()
             whole = Region(0, self.nbytes, dense=True, disjoint=True, root=-1, box=())
-            self._writes.append(Use(whole, stream, count, stream.watch(count, None, ())))
+            fence = Fence(stream, count, stream.watch(count, None, ()))
+            self._writes.append((whole, fence))
 
     def conflict(self, region: Region, *, writes: bool) -> Borrow | None:
         """The borrow of a built operation that stands against a new one."""
@@ -130,46 +123,46 @@ class Storage:
 
     def order(self, stream: Stream, region: Region, *, writes: bool) -> None:
         """Make a stream wait for the operations that must come before a new one."""
-        for use in self._writes:
-            if use.stream is not stream and use.region.overlaps(region):
-                stream.wait_for(use.stream, use.count)
+        for used, fence in self._writes:
+            if fence.stream is not stream and used.overlaps(region):
+                stream.wait_for(fence.stream, fence.count)
         if writes:
-            for use in self._reads:
-                if use.stream is not stream and use.region.overlaps(region):
-                    stream.wait_for(use.stream, use.count)
+            for used, fence in self._reads:
+                if fence.stream is not stream and used.overlaps(region):
+                    stream.wait_for(fence.stream, fence.count)
 
-    def record_read(self, use: Use) -> None:
+    def record_read(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a submitted reader."""
-        for position, old in enumerate(self._reads):
-            if old.stream is use.stream and use.region.covers(old.region):
-                self._reads[position] = use
+        for position, (used, old) in enumerate(self._reads):
+            if old.stream is fence.stream and region.covers(used):
+                self._reads[position] = (region, fence)
                 return
-        self._reads.append(use)
+        self._reads.append((region, fence))
         if len(self._reads) > _CROWDED:
-            self._reads = [one for one in self._reads if not one.stream.has_passed(one.count)]
+            self._reads = [use for use in self._reads if use[1].matters]
 
-    def record_write(self, use: Use) -> None:
+    def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a submitted writer, which came after all that it covers."""
-        covers = use.region.covers
-        self._reads = [old for old in self._reads if not covers(old.region)]
-        self._writes = [old for old in self._writes if not covers(old.region)]
-        self._writes.append(use)
+        if self._reads:
+            self._reads = [use for use in self._reads if not region.covers(use[0])]
+        self._writes = [use for use in self._writes if not region.covers(use[0])]
+        self._writes.append((region, fence))
         if len(self._writes) > _CROWDED:
-            self._writes = [one for one in self._writes if _still_matters(one)]
+            self._writes = [use for use in self._writes if use[1].matters]
 
-    def writers(self, region: Region) -> Iterator[Use]:
+    def writers(self, region: Region) -> Iterator[Fence]:
         """The submitted writers that a reader of a region must know about."""
-        return (use for use in self._writes if use.region.overlaps(region))
+        return (fence for used, fence in self._writes if used.overlaps(region))
 
     def doubts(self, region: Region) -> list[Outcome]:
         """Outcomes that a reader depends on; raises if one is known to be a failure."""
         found: list[Outcome] = []
-        for use in self._writes:
-            outcome = use.outcome
-            if outcome is None or not use.region.overlaps(region):
+        for used, fence in self._writes:
+            outcome = fence.outcome
+            if outcome is None or not used.overlaps(region):
                 continue
-            if not outcome.settled and use.stream.has_passed(use.count):
-                use.stream.settle()
+            if not outcome.settled and fence.stream.has_passed(fence.count):
+                fence.stream.settle()
             if outcome.error is not None:
                 outcome.surface()
             if not outcome.settled:
@@ -179,17 +172,11 @@ class Storage:
     def __del__(self) -> None:
         # No lock and no driver here: the collector may run this anywhere.
         if getattr(self, "_allocation", None) is not None:
-            self.device.notes.put(_Freed(self.device, self.allocation, self._writes, self._reads))
+            uses = self._writes + self._reads
+            self.device.notes.put(_Freed(self.device, self.allocation, uses))
 
 
 Initialiser = Callable[[Storage, Stream], None]
-
-
-def _still_matters(use: Use) -> bool:
-    outcome = use.outcome
-    if outcome is not None and (not outcome.settled or outcome.error is not None):
-        return True
-    return not use.stream.has_passed(use.count)
 
 
 class _Freed(NamedTuple):
@@ -197,13 +184,12 @@ class _Freed(NamedTuple):
 
     device: Device
     allocation: Allocation
-    writes: list[Use]
-    reads: list[Use]
+    uses: list[Use]
 
     def settle(self) -> None:
         """Free on the stream of the last use, ordered after the uses elsewhere."""
-        uses = self.writes + self.reads
-        last = max(uses, key=lambda use: use.count).stream if uses else self.device.stream
-        for use in uses:
-            last.wait_for(use.stream, use.count)
+        fences = [fence for _, fence in self.uses]
+        last = max(fences, key=lambda fence: fence.count).stream if fences else self.device.stream
+        for fence in fences:
+            last.wait_for(fence.stream, fence.count)
         last.queue.free(self.allocation)

@@ -34,7 +34,9 @@ class Tensor:
     __slots__ = (
         "__weakref__",
         "_moved",
+        "byte_offset",
         "dtype",
+        "itemsize",
         "layout",
         "region",
         "serial",
@@ -49,7 +51,9 @@ class Tensor:
         self.serial = next(_serials)  # never reused: prepared launches are found by it
         self.shape: tuple[int, ...] = layout.shape
         self.strides: tuple[int, ...] = layout.strides
-        self.region: Region = layout.region(numpy_dtype(dtype).itemsize)
+        self.itemsize: int = numpy_dtype(dtype).itemsize
+        self.byte_offset = layout.offset * self.itemsize
+        self.region: Region = layout.region(self.itemsize)
         self.layout = layout
         self._moved: Site | None = None
 
@@ -69,11 +73,6 @@ class Tensor:
         return self.layout.size
 
     @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return numpy_dtype(self.dtype).itemsize
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self.size * self.itemsize
@@ -86,7 +85,7 @@ class Tensor:
     @property
     def address(self) -> int:
         """Where the first element lies; known from the first submission on."""
-        return self.storage.address + self.layout.offset * self.itemsize
+        return self.storage.address + self.byte_offset
 
     @property
     def is_contiguous(self) -> bool:
@@ -98,7 +97,7 @@ class Tensor:
         data = download(self, "numpy()")
         itemsize = self.itemsize
         strides = tuple(stride * itemsize for stride in self.strides)
-        start = self.offset * itemsize - self.region.low
+        start = self.byte_offset - self.region.low
         kind = numpy_dtype(self.dtype)
         if not self.size:
             return np.empty(self.shape, kind)
@@ -110,9 +109,9 @@ class Tensor:
     def wait(self) -> Tensor:
         """Block until every submitted writer has completed; raises what one of them raised."""
         with self.device.lock:
-            uses = tuple(self.storage.writers(self.region))
-        for use in uses:
-            use.stream.wait(use.count)
+            fences = tuple(self.storage.writers(self.region))
+        for fence in fences:
+            fence.stream.wait(fence.count)
         with self.device.lock:
             self.storage.doubts(self.region)
         return self

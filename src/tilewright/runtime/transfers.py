@@ -70,5 +70,5 @@ def _nearest_stream(tensor: Handle) -> Stream:
     """The stream of the last writer, where no wait is needed; the current one if there are more."""
     storage = tensor.storage
     with storage.device.lock:
-        streams = {use.stream for use in storage.writers(tensor.region)}
+        streams = {fence.stream for fence in storage.writers(tensor.region)}
     return streams.pop() if len(streams) == 1 else storage.device.stream

@@ -7,6 +7,8 @@ code and one next step. Only `driver` imports this, by name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from cuda.bindings import driver as cu
@@ -32,6 +34,7 @@ _NEXT_STEPS = {
     cu.CUresult.CUDA_ERROR_LAUNCH_FAILED: _LOST,
     cu.CUresult.CUDA_ERROR_ILLEGAL_INSTRUCTION: _LOST,
 }
+_STEPS_BY_NAME = {code.name: step for code, step in _NEXT_STEPS.items()}
 _DEFAULT_STEP = "`tilewright doctor` checks the driver"
 _SUCCESS = cu.CUresult.CUDA_SUCCESS
 _NOT_READY = cu.CUresult.CUDA_ERROR_NOT_READY
@@ -58,8 +61,9 @@ class CudaDriver:
             raise DriverError(
                 f"there is no GPU number {ordinal}: the driver sees {count}, numbered from 0"
             )
-        self._device = CoreDevice(ordinal)
-        self._device.set_current()
+        with _core_call("opening the GPU"):
+            self._device = CoreDevice(ordinal)
+            self._device.set_current()
         code, self._context = cu.cuCtxGetCurrent()
         _check("cuCtxGetCurrent", code)
         self.target = f"sm_{self._device.arch}"
@@ -74,7 +78,8 @@ class CudaDriver:
     def create_stream(self) -> Any:
         """A stream that does not wait for the legacy default stream."""
         self._bind()
-        return _CudaStream(self._device.create_stream())
+        with _core_call("creating a stream"):
+            return _CudaStream(self._device.create_stream())
 
     def query_stream(self, stream: Any) -> bool:
         """Whether everything put on a stream has completed."""
@@ -93,17 +98,20 @@ class CudaDriver:
     def create_event(self) -> Any:
         """An event without timing, which is cheaper."""
         self._bind()
-        return self._device.create_event()
+        with _core_call("creating an event"):
+            return self._device.create_event()
 
     def record_event(self, event: Any, stream: Any) -> None:
         """Record what has been put on a stream so far."""
         self._bind()
-        stream.core.record(event)
+        with _core_call("recording an event"):
+            stream.core.record(event)
 
     def wait_event(self, stream: Any, event: Any) -> None:
         """Make a stream wait for what an event has recorded."""
         self._bind()
-        stream.core.wait(event)
+        with _core_call("waiting for an event"):
+            stream.core.wait(event)
 
     def allocate(self, nbytes: int, stream: Any) -> int:
         """Memory from the driver's stream-ordered pool; an empty tensor gets a byte."""
@@ -164,9 +172,11 @@ class CudaDriver:
     def load_kernel(self, cubin: bytes, name: str) -> Any:
         """A kernel of a cubin; it belongs to no context and runs in that of its stream."""
         self._bind()
-        library = ObjectCode.from_cubin(cubin, name=name)
+        with _core_call(f"loading the kernel {name}"):
+            library = ObjectCode.from_cubin(cubin, name=name)
+            kernel = _CudaKernel(library.get_kernel(name))
         self._libraries.append(library)
-        return _CudaKernel(library.get_kernel(name))
+        return kernel
 
     def parameter_sizes(self, kernel: Any) -> tuple[int, ...]:
         """Bytes of each parameter of a kernel."""
@@ -196,6 +206,17 @@ class _CudaKernel:
     def __init__(self, core: Any) -> None:
         self.core = core
         self.handle = cu.CUfunction(int(core.handle))
+
+
+@contextmanager
+def _core_call(what: str) -> Iterator[None]:
+    """Turn what cuda-core raises, which has no public class, into a `DriverError`."""
+    try:
+        yield
+    except Exception as error:
+        name = str(error).partition(":")[0]
+        step = _STEPS_BY_NAME.get(name, _DEFAULT_STEP)
+        raise DriverError(f"{what} failed: {error}; {step}") from error
 
 
 def _word(pattern: bytes) -> int:
