@@ -9,23 +9,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.indexing import MAX_EXTENT
 
-if TYPE_CHECKING:
-    from tilewright.runtime.tensor import Tensor
+__all__ = ["Cuttable", "Partition", "PersistentPartition"]
 
-__all__ = ["Partition", "PersistentPartition"]
+
+class Cuttable(Protocol):
+    """What a partition needs to know of a tensor."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+
+    @property
+    def device(self) -> Device:
+        """Where it lives."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
     """A tensor cut into tiles of one shape; None in the tile leaves an axis whole."""
 
-    tensor: Tensor
+    tensor: Cuttable
     tile: tuple[int | None, ...]
 
     def __post_init__(self) -> None:
@@ -89,7 +98,7 @@ class PersistentPartition:
             object.__setattr__(self, "max_blocks", _check_positive("blocks", self.max_blocks))
 
     @property
-    def tensor(self) -> Tensor:
+    def tensor(self) -> Cuttable:
         """The tensor that is cut."""
         return self.partition.tensor
 
