@@ -9,7 +9,7 @@ from tilewright.jit.binding import Binding
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["divisor", "specialize"]
+__all__ = ["LARGEST_DIVISOR", "divisor", "specialize"]
 
 LARGEST_DIVISOR = 16  # what TMA and vector loads need; more would only split the cache
 

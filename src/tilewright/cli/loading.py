@@ -1,0 +1,133 @@
+"""From `FILE::kernel` on the command line to the kernel itself.
+
+The file is run as an import of it would run (its folder on the path, `__name__` not `__main__`);
+whatever goes wrong is told without a traceback, at the line of the user's file. What the file
+prints goes to the error stream, so that answers stay clean.
+"""
+
+from __future__ import annotations
+
+import difflib
+import pkgutil
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tilewright.cli.screen import BadInput
+from tilewright.errors import TilewrightError
+from tilewright.kernel import Kernel
+
+__all__ = ["SEPARATOR", "load_kernel"]
+
+SEPARATOR = "::"  # between a file and the name of a kernel in it
+
+
+def load_kernel(address: str) -> Kernel:
+    """The kernel at `FILE::name`; `FILE` alone will do where the file has only one."""
+    file, _, name = address.partition(SEPARATOR)
+    path = Path(file)
+    _check_file(path)
+    names = vars(_load(path))
+    kernels = [key for key, value in names.items() if isinstance(value, Kernel)]
+    if not name:
+        name = _only(path, kernels)
+    found = names.get(name)
+    if isinstance(found, Kernel):
+        return found
+    raise BadInput(_why_not(path, name, found, kernels))
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder: say FILE{SEPARATOR}kernel")
+    if not path.is_file():
+        beside = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise BadInput(f"there is no file {path}{_meant(path.name, beside)}")
+    if path.suffix != ".py":
+        raise BadInput(f"{path} is no Python file: say FILE.py{SEPARATOR}kernel")
+
+
+def _only(path: Path, kernels: list[str]) -> str:
+    if len(kernels) == 1:
+        return kernels[0]
+    if not kernels:
+        raise BadInput(f"{path} has no kernel: decorate a function with @tw.kernel")
+    raise BadInput(f"say which kernel: {', '.join(f'{path}{SEPARATOR}{k}' for k in kernels)}")
+
+
+def _why_not(path: Path, name: str, found: Any, kernels: list[str]) -> str:
+    if found is not None:
+        kind = "function" if callable(found) else type(found).__name__
+        return f"`{name}` in {path} is a {kind}, no kernel: decorate a function with @tw.kernel"
+    has = f"; it has {', '.join(kernels)}" if kernels else ""
+    return f"{path} has no kernel `{name}`{_meant(name, kernels) or has}"
+
+
+def _meant(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _load(path: Path) -> ModuleType:
+    try:
+        with redirect_stdout(sys.stderr):
+            return _imported(path.resolve())
+    except TilewrightError:
+        raise  # a kernel was refused: that is the answer
+    except SyntaxError as error:
+        raise BadInput(f"{error.filename}:{error.lineno}: {error.msg}") from None
+    except SystemExit as error:
+        raise BadInput(f"{path} ended itself while it was loaded ({error!r}): {_GUARD}") from None
+    except Exception as error:  # noqa: BLE001 (a user's file may raise anything)
+        raise BadInput(_told(path, error)) from None
+
+
+_GUARD = 'put what should only run as a program under `if __name__ == "__main__":`'
+
+
+def _told(path: Path, error: Exception) -> str:
+    """What a user's file raised, at the innermost line of that file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame.lineno for frame in frames if frame.filename == str(path.resolve())]
+    place = f"{path}:{own[-1]}" if own else str(path)
+    return f"{place}: {type(error).__name__}: {error}"
+
+
+def _imported(path: Path) -> ModuleType:
+    root, name = _dotted(path)
+    with _on_path(root):
+        if "." in name:
+            module = pkgutil.resolve_name(name)
+            assert isinstance(module, ModuleType), "a dotted name without a colon names a module"
+            return module
+        # Under a name of our own: a file called `numpy.py` must not become NumPy.
+        spec = spec_from_file_location(f"__tilewright_{name}__", path)
+        assert spec is not None, "a .py file has a loader"
+        assert spec.loader is not None, "a .py file has a loader"
+        module = module_from_spec(spec)
+        sys.modules[spec.name] = module  # dataclasses look their module up
+        spec.loader.exec_module(module)
+        return module
+
+
+def _dotted(path: Path) -> tuple[Path, str]:
+    """The folder that imports start from, and the dotted name of a file below it."""
+    parts, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts)
+
+
+@contextmanager
+def _on_path(folder: Path) -> Iterator[None]:
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))

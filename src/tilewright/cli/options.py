@@ -1,0 +1,126 @@
+"""Options that commands share: `--set NAME=VALUE`, `--target`, `--json`, and what they mean."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from tilewright.cli.screen import BadInput
+from tilewright.dtypes import DTYPES, DType
+from tilewright.errors import LaunchError
+from tilewright.frontend.signature import Signature
+from tilewright.frontend.specialization import Specialization
+from tilewright.jit.defaults import sample_specialization, settable_names
+from tilewright.kernel import Kernel
+from tilewright.runtime.backend import load_backend
+from tilewright.runtime.device import Device
+
+__all__ = ["TARGETS", "json_option", "kernel_options", "specialization_for"]
+
+# What tileiras assembles for.
+TARGETS = (
+    "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90",
+    "sm_100", "sm_103", "sm_107", "sm_110", "sm_120", "sm_121",
+)  # fmt: skip
+_WITHOUT_GPU = "sm_90"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def json_option(command: Command) -> Command:
+    """`--json`."""
+    option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for a machine.")
+    return option(command)
+
+
+def kernel_options(command: Command) -> Command:
+    """The options that say what a kernel is compiled for."""
+    choose = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Choose a static dim, a constant or a dtype: --set BM=64 --set T=bf16.",
+    )
+    target = click.option(
+        "--target",
+        type=click.Choice(TARGETS),
+        metavar="sm_NN",
+        help=f"The GPU to compile for (default: that of this machine, or {_WITHOUT_GPU}).",
+    )
+    return target(choose(command))
+
+
+def specialization_for(
+    kernel: Kernel, settings: Sequence[str], target: str | None
+) -> Specialization:
+    """What the options ask for; anything left open is as it usually is."""
+    chosen = _read_settings(kernel.signature, settings)
+    try:
+        return sample_specialization(
+            kernel.signature, target or _target_here(), chosen, kernel.hints
+        )
+    except LaunchError as error:
+        raise BadInput(f"{error}, with --set NAME=VALUE") from None
+
+
+def _target_here() -> str:
+    return _WITHOUT_GPU if load_backend("cuda").missing() else Device("cuda:0").target
+
+
+def _read_settings(signature: Signature, settings: Sequence[str]) -> dict[str, Any]:
+    kinds = settable_names(signature)
+    chosen: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise BadInput(f"--set {setting}: write it as NAME=VALUE")
+        if name not in kinds:
+            close = difflib.get_close_matches(name, kinds, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(kinds)}"
+            raise BadInput(f"--set {setting}: kernel `{signature.kernel}` has no {name}; {hint}")
+        try:
+            chosen[name] = _READERS[kinds[name]](text)
+        except ValueError as error:
+            raise BadInput(f"--set {setting}: {error}") from None
+    return chosen
+
+
+def _read_extent(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise ValueError("a positive whole number is needed")
+    return int(text)
+
+
+def _read_bool(text: str) -> bool:
+    known = {"true": True, "1": True, "false": False, "0": False}
+    if text.lower() not in known:
+        raise ValueError("say true or false")
+    return known[text.lower()]
+
+
+def _read_float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("a number is needed") from None
+
+
+def _read_dtype(text: str) -> type[DType]:
+    known = {dtype.label: dtype for dtype in DTYPES}
+    if text not in known:
+        close = difflib.get_close_matches(text, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        raise ValueError(f"there is no dtype {text}; {hint}")
+    return known[text]
+
+
+_READERS: dict[type, Callable[[str], Any]] = {
+    int: _read_extent,
+    bool: _read_bool,
+    float: _read_float,
+    DType: _read_dtype,
+}

@@ -1,0 +1,213 @@
+"""What this machine has and what it lacks: data for `tilewright doctor`.
+
+Each part is looked at by itself, so that one that is broken does not hide the others. What only a
+GPU needs is no fault where there is none.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+import tilewright as tw
+from tilewright.backends.cuda.toolkits import Inspection, Toolkit, inspect_toolkits
+from tilewright.cli.options import TARGETS
+from tilewright.cli.tour_kernels import add
+from tilewright.errors import TilewrightError
+from tilewright.runtime.backend import load_backend
+from tilewright.settings import Settings
+
+__all__ = ["Finding", "Gpu", "State", "list_gpus", "survey"]
+
+_PACKAGES = ("numpy", "ml_dtypes")
+_CUDA_PACKAGES = (
+    "cuda-core",
+    "cuda-bindings",
+    "nvidia-cuda-tileiras",
+    "nvidia-cuda-nvcc",
+    "nvidia-nvvm",
+)
+_INSTALL = "pip install tilewright"
+_INSTALL_CUDA = "pip install 'tilewright[cuda]'"
+_OLDEST_DRIVER = 580  # the first that runs code of CUDA 13
+_QUERY = "name,compute_cap,memory.total,driver_version"
+
+
+class State(Enum):
+    """How a part is."""
+
+    GOOD = "good"
+    ABSENT = "absent"  # and not needed here
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part of the machine."""
+
+    name: str
+    state: State
+    detail: str
+    fix: str = ""  # a command, where it is wrong
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as plain data."""
+        return {
+            "name": self.name,
+            "state": self.state.value,
+            "detail": self.detail,
+            "fix": self.fix or None,
+        }
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU as nvidia-smi describes it."""
+
+    name: str
+    target: str
+    memory: str
+    driver: str
+
+
+def survey(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at everything, cheapest first."""
+    why_no_gpu = load_backend("cuda").missing()
+    gpus = list_gpus()
+    has_gpu = why_no_gpu is None or bool(gpus)
+    yield Finding("Python", State.GOOD, f"{platform.python_version()}, {sys.executable}")
+    yield from (_package(name, _INSTALL, is_needed=True) for name in _PACKAGES)
+    yield from (_package(name, _INSTALL_CUDA, is_needed=has_gpu) for name in _CUDA_PACKAGES)
+    yield _driver(why_no_gpu, gpus)
+    yield from map(_gpu, gpus)
+    found = list(_toolkits(environment, is_needed=has_gpu))
+    yield from found
+    yield _works("cpu")
+    if why_no_gpu is None and all(finding.state is not State.WRONG for finding in found):
+        yield _works("cuda:0")
+
+
+def _package(name: str, fix: str, *, is_needed: bool) -> Finding:
+    try:
+        return Finding(name, State.GOOD, metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return _lacking(name, "not installed", fix, is_needed=is_needed)
+
+
+def _lacking(name: str, detail: str, fix: str, *, is_needed: bool) -> Finding:
+    if is_needed:
+        return Finding(name, State.WRONG, detail, fix)
+    return Finding(name, State.ABSENT, f"{detail}; only a GPU needs it")
+
+
+# --- the driver and its GPUs ----------------------------------------------------------------------
+
+
+def list_gpus() -> tuple[Gpu, ...]:
+    """The GPUs that nvidia-smi lists: they can be there although we cannot use them."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ()
+    command = [program, f"--query-gpu={_QUERY}", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    rows = [line.split(", ") for line in answer.stdout.splitlines()]
+    return tuple(
+        Gpu(name, f"sm_{capability.replace('.', '')}", memory, driver)
+        for name, capability, memory, driver in (row for row in rows if len(row) == 4)
+    )
+
+
+def _driver(why_no_gpu: str | None, gpus: tuple[Gpu, ...]) -> Finding:
+    name = "NVIDIA driver"
+    if gpus and int(gpus[0].driver.partition(".")[0]) < _OLDEST_DRIVER:
+        detail = f"{gpus[0].driver} is too old for CUDA 13"
+        return Finding(name, State.WRONG, detail, f"install driver {_OLDEST_DRIVER} or newer")
+    if why_no_gpu is None:
+        return Finding(name, State.GOOD, gpus[0].driver if gpus else "loads and sees a GPU")
+    if gpus:
+        return Finding(name, State.WRONG, why_no_gpu, _INSTALL_CUDA)
+    return Finding(name, State.ABSENT, f"{why_no_gpu}; kernels run on the CPU")
+
+
+def _gpu(gpu: Gpu) -> Finding:
+    detail = f"{gpu.name}, {gpu.target}, {gpu.memory}"
+    if gpu.target in TARGETS:
+        return Finding("GPU", State.GOOD, detail)
+    detail += f": tileiras compiles for {TARGETS[0]} to {TARGETS[-1]} and not for this one"
+    return Finding("GPU", State.WRONG, detail, "export CUDA_VISIBLE_DEVICES=  # to use the CPU")
+
+
+# --- the toolkit ----------------------------------------------------------------------------------
+
+
+def _toolkits(environment: Mapping[str, str], *, is_needed: bool) -> Iterator[Finding]:
+    try:
+        inspections = list(inspect_toolkits(Settings.from_environment(environment)))
+    except TilewrightError as error:
+        variable = str(error).partition("=")[0]
+        yield Finding("environment", State.WRONG, str(error), f"unset {variable}")
+        return
+    used = next((one.toolkit for one in inspections if one.toolkit is not None), None)
+    if used is None:
+        fix = _INSTALL_CUDA
+        if "TILEWRIGHT_TOOLKIT" in environment:
+            fix = "unset TILEWRIGHT_TOOLKIT"
+        detail = "; ".join(map(_problem, inspections)) or "no tileiras, ptxas and libnvvm found"
+        yield _lacking("CUDA toolkit", detail, fix, is_needed=is_needed)
+        return
+    yield from _tools(used)
+    for one in inspections:
+        if one.problems and one.place in environment:  # a variable that leads nowhere
+            detail = f"{_problem(one)}; {used.root} is used instead"
+            yield Finding(one.place, State.ABSENT, f"stale: {detail}", f"unset {one.place}")
+
+
+def _problem(inspection: Inspection) -> str:
+    if not inspection.root.is_dir():
+        return f"{inspection.place} says {inspection.root}, which does not exist"
+    return str(inspection)
+
+
+def _tools(toolkit: Toolkit) -> Iterator[Finding]:
+    release = ".".join(map(str, toolkit.release))
+    yield Finding("tileiras", State.GOOD, f"{toolkit.version}, {toolkit.tileiras}")
+    yield Finding("ptxas", State.GOOD, f"release {release}, {toolkit.ptxas}")
+    yield Finding("libnvvm", State.GOOD, f"release {release}, {toolkit.libnvvm}")
+    if toolkit.tileirdisasm is None:
+        yield Finding("tileirdisasm", State.ABSENT, "not installed; only `disasm FILE` needs it")
+    else:
+        yield Finding("tileirdisasm", State.GOOD, f"release {release}, {toolkit.tileirdisasm}")
+
+
+# --- does it work ---------------------------------------------------------------------------------
+
+
+def _works(device: str) -> Finding:
+    """Compile and run a kernel."""
+    name = f"a kernel on {device}"
+    started = time.perf_counter()
+    try:
+        with tw.device(device):
+            x, y = tw.arange(1000, tw.f32), tw.ones((1000,), tw.f32)
+            z = tw.zeros((1000,), tw.f32)
+            add(z.partition(128), x, y).sync()
+            is_right = np.array_equal(z.numpy(), np.arange(1, 1001, dtype=np.float32))
+    except TilewrightError as error:
+        return Finding(name, State.WRONG, f"{type(error).__name__}: {error}")
+    if not is_right:
+        return Finding(name, State.WRONG, "gave a wrong result: please report this")
+    elapsed = time.perf_counter() - started
+    return Finding(name, State.GOOD, f"compiled, ran and was right, in {elapsed:.2f} s")

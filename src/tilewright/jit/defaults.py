@@ -1,0 +1,110 @@
+"""A specialisation for a kernel without tensors, as `tilewright explain` and `compile` need one.
+
+It is the usual case: contiguous tensors whose addresses, extents and strides divide by 16, and
+tiles of a customary size. A call with tensors never comes here: `specialize` reads them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.dtypes import AnyDType, DType, f16
+from tilewright.errors import LaunchError
+from tilewright.frontend.signature import MappedParam, RefParam, Signature, TensorParam
+from tilewright.frontend.specialization import Specialization, TensorSpec
+from tilewright.ir.function import EntryHints
+from tilewright.jit.specialize import LARGEST_DIVISOR, divisor
+
+__all__ = ["sample_specialization", "settable_names"]
+
+VECTOR_TILE = 1024  # of a piece with one axis
+MATRIX_TILE = 128  # of each of the last two axes
+GROUP = 8  # rows of tiles that a persistent schedule finishes together
+
+
+def settable_names(signature: Signature) -> dict[str, type]:
+    """What can be chosen, and of which type: dtype placeholders, static dims, constants."""
+    found: dict[str, type] = {}
+    tensors, scalars = signature.tensors, signature.scalars
+    for dtype in (*(param.dtype for param in tensors), *(param.dtype for param in scalars)):
+        if issubclass(dtype, AnyDType):
+            found[dtype.__name__] = DType
+    for output in signature.outputs:
+        found.update((dim, int) for dim in output.dims if isinstance(dim, str))
+    found.update((constant.name, constant.type) for constant in signature.constants)
+    return found
+
+
+def sample_specialization(
+    signature: Signature,
+    target: str,
+    chosen: Mapping[str, Any] | None = None,
+    hints: EntryHints | None = None,
+) -> Specialization:
+    """The usual specialisation, with some of its `settable_names` chosen.
+
+    Raises `LaunchError` for a constant that has neither a default nor a chosen value.
+    """
+    given = dict(chosen or {})
+    constants = _constants(signature, given)
+    return Specialization(
+        tensors=tuple(_tensor(signature, param, given, constants) for param in signature.tensors),
+        constants=tuple(sorted(constants.items())),
+        scalars=tuple(_dtype(param.dtype, given) for param in signature.scalars),
+        target=target,
+        hints=hints or EntryHints(),
+    )
+
+
+def _constants(signature: Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for constant in signature.constants:
+        value = given.get(constant.name, constant.default)
+        if value is not inspect.Parameter.empty:
+            found[constant.name] = value
+    for output in signature.outputs:
+        for axis, dim in enumerate(output.dims):
+            if isinstance(dim, str):
+                found.setdefault(dim, given.get(dim, _customary(axis, output.rank)))
+    for constant in signature.constants:
+        if constant.name not in found:
+            raise LaunchError(
+                f"constant `{constant.name}` of kernel `{signature.kernel}` has no default: "
+                "choose a value for it"
+            )
+    return found
+
+
+def _customary(axis: int, rank: int) -> int:
+    if rank == 1:
+        return VECTOR_TILE
+    return MATRIX_TILE if axis >= rank - 2 else 1
+
+
+def _tensor(
+    signature: Signature, param: TensorParam, given: Mapping[str, Any], constants: Mapping[str, Any]
+) -> TensorSpec:
+    is_input = isinstance(param, RefParam)
+    fixed = [constants.get(dim) if isinstance(dim, str) else dim for dim in param.dims]
+    extents = [divisor(dim) if is_input and dim else LARGEST_DIVISOR for dim in fixed]
+    strides = [1]  # of the last axis; each axis before it steps over all that follow
+    for extent in reversed(extents[1:]):
+        strides.insert(0, min(strides[0] * extent, LARGEST_DIVISOR))
+    return TensorSpec(
+        dtype=_dtype(param.dtype, given),
+        unit_strides=tuple(axis == param.rank - 1 for axis in range(param.rank)),
+        address_divisor=LARGEST_DIVISOR,
+        extent_divisors=tuple(extents),
+        stride_divisors=tuple(strides[: param.rank]),
+        tile=() if is_input else tuple(int(extent) for extent in fixed if extent is not None),
+        group=GROUP if isinstance(param, MappedParam) and param.rank > 1 else 1,
+    )
+
+
+def _dtype(declared: type[DType], given: Mapping[str, Any]) -> type[DType]:
+    if issubclass(declared, AnyDType):
+        chosen: type[DType] = given.get(declared.__name__, f16)
+        return chosen
+    return declared
