@@ -11,12 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.backends.cpu.emitter import Emitter, is_plain, tile_dtype, tile_element
+from tilewright.backends.cpu.emitter import (
+    BLOCK,
+    GRID,
+    LOCK,
+    SPACE,
+    Emitter,
+    is_plain,
+    tile_dtype,
+    tile_element,
+)
 from tilewright.backends.cpu.faults import Site
 from tilewright.backends.cpu.planning import plan
 from tilewright.backends.cpu.rules import RULES
-from tilewright.backends.cpu.rules.control import BLOCK, GRID
-from tilewright.backends.cpu.rules.memory import LOCK, SPACE
 from tilewright.dtypes import Element
 from tilewright.errors import InternalError
 from tilewright.ir.function import Function
@@ -25,7 +32,7 @@ from tilewright.ir.types import TileType
 
 __all__ = ["Program", "RunBlock", "translate"]
 
-RunBlock = Callable[[int, int, int], None]
+RunBlock = Callable[[int, int, int], None]  # takes the block's place in the grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +77,7 @@ def translate(function: Function) -> Program:
     for parameter in function.params:
         names.append(emitter.fresh())
         emitter.bind(parameter, names[-1])
+    emitter.write_uniform(function.walk())
     emitter.write(function.body)
     source = _source(emitter, names)
     namespace = dict(emitter.namespace)

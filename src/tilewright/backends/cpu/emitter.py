@@ -12,7 +12,7 @@ Arrays are never changed once they are bound, so a value may be an alias of anot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +26,10 @@ from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.types import PtrType, TileType, TokenType
 
 __all__ = [
+    "BLOCK",
+    "GRID",
+    "LOCK",
+    "SPACE",
     "Emitter",
     "Held",
     "Plan",
@@ -40,8 +44,14 @@ __all__ = [
     "tile_shape",
 ]
 
-Shape = tuple[int, ...]
-Rules = Mapping[type[Op], Callable[["Emitter", Any], None]]
+Shape = tuple[int, ...]  # of an array
+Rules = Mapping[type[Op], Callable[["Emitter", Any], None]]  # how each op is written
+
+# Parameters of the generated functions.
+SPACE = "space"  # the address space of the launch
+LOCK = "lock"  # held while an atomic runs
+GRID = ("grid_x", "grid_y", "grid_z")  # blocks along each axis
+BLOCK = ("block_x", "block_y", "block_z")  # this block's place
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,7 @@ class Held:
 
     text: str
     plain: bool  # a Python int
-    shape: Shape | None  # of the array; None inside a vectorised region body
+    shape: Shape | None  # of the array; None where one text stands for arrays of any shape
     constant: Any = None  # the number in every element, where it is known
 
 
@@ -79,13 +89,18 @@ class Emitter:
         self._depth = 0
         self._count = 0
 
-    def write(self, block: Block) -> None:
-        """Append what the ops of a block do."""
-        for op in block.ops:
+    def write_uniform(self, ops: Iterable[Op]) -> None:
+        """Append what is hoisted among the ops of a function to the uniform part."""
+        self._lines = self.uniform_lines
+        for op in ops:
             if op in self.plan.hoisted:
-                with self._uniform_part():
-                    self._rules[type(op)](self, op)
-            else:
+                self._rules[type(op)](self, op)
+        self._lines = self.block_lines
+
+    def write(self, block: Block) -> None:
+        """Append what the ops of a block do, but for what is hoisted."""
+        for op in block.ops:
+            if op not in self.plan.hoisted:
                 self._rules[type(op)](self, op)
 
     @contextmanager
@@ -111,15 +126,6 @@ class Emitter:
         if len(self._lines) == before:
             self.emit("pass")
         self._depth -= 1
-
-    @contextmanager
-    def _uniform_part(self) -> Iterator[None]:
-        lines, depth = self._lines, self._depth
-        self._lines, self._depth = self.uniform_lines, 0
-        try:
-            yield
-        finally:
-            self._lines, self._depth = lines, depth
 
     def fresh(self) -> str:
         """A variable that nothing else uses."""
@@ -184,7 +190,7 @@ class Emitter:
     def full(self, value: Value) -> str:
         """A tile as an array that really has the tile's shape."""
         held, shape = self.held[value], tile_shape(value)
-        if held.shape == shape and not held.plain:
+        if held.shape is None or (held.shape == shape and not held.plain):
             return held.text
         if held.constant is not None:
             everywhere = np.full(shape, held.constant, tile_dtype(value))

@@ -96,6 +96,7 @@ _ORDERED: dict[Predicate, Callable[[Array, Array], Array]] = {
     Predicate.GREATER_THAN: np.greater,
     Predicate.GREATER_THAN_OR_EQUAL: np.greater_equal,
 }
+# The function of each comparison.
 COMPARE = {(Ordering.ORDERED, predicate): compare for predicate, compare in _ORDERED.items()} | {
     (Ordering.UNORDERED, predicate): np.not_equal
     if predicate is Predicate.NOT_EQUAL

@@ -81,6 +81,7 @@ def divide_ceil(x: Array, y: Array) -> Array:
     return quotient + (quotient * y != x)
 
 
+# The quotient for each rounding; divisors are checked before.
 DIVIDE: dict[Rounding, Callable[[Array, Array], Array]] = {
     Rounding.ZERO: divide_zero,
     Rounding.NEGATIVE_INF: np.floor_divide,

@@ -42,6 +42,7 @@ def _cut_mantissa(x: Array) -> Array:
     return bits.view(np.float32)
 
 
+# The product for each element of the operands.
 FLOAT: dict[Any, Callable[[Array, Array, Array], Array]] = {
     Element.F16: _through_f32,
     Element.BF16: _through_f32,

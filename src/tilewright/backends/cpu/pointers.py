@@ -142,6 +142,7 @@ def exchange_equal(old: Any, expected: Any, new: Any) -> Any:
     return np.where(old.view(bits) == expected.view(bits), new, old)
 
 
+# What each atomic writes, from what was there and its argument.
 COMBINE: dict[AtomicMode, Combine] = {
     AtomicMode.AND: np.bitwise_and,
     AtomicMode.OR: np.bitwise_or,

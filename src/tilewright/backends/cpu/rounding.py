@@ -87,6 +87,7 @@ def up(lost: Lost, nearest: Array, *operands: Array) -> Array:
     return _moved(nearest, _sides(lost, nearest, operands) > 0, np.inf)
 
 
+# How the nearest result is moved under each mode.
 DIRECTED = {Rounding.ZERO: to_zero, Rounding.NEGATIVE_INF: down, Rounding.POSITIVE_INF: up}
 
 

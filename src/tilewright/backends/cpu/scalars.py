@@ -71,6 +71,7 @@ def _quotient(site: int, low: int, high: int, x: int, y: int, quotient: int) -> 
     return quotient
 
 
+# The quotient for each rounding.
 DIVIDE = {
     Rounding.ZERO: divide_zero,
     Rounding.NEGATIVE_INF: divide_floor,

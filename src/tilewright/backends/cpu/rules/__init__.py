@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from tilewright.backends.cpu.emitter import Rules
-from tilewright.backends.cpu.rules import control, floating, integer, memory, reduction, shape
+from tilewright.backends.cpu.rules import (
+    control,
+    floating,
+    integer,
+    loops,
+    memory,
+    reduction,
+    shape,
+)
 
 __all__ = ["RULES"]
 
+# Every op of Tile IR.
 RULES: Rules = {
     **integer.RULES,
     **floating.RULES,
@@ -14,4 +23,5 @@ RULES: Rules = {
     **memory.RULES,
     **reduction.RULES,
     **control.RULES,
+    **loops.RULES,
 }

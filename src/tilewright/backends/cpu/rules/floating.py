@@ -183,6 +183,7 @@ def _dtype(em: Emitter, op: Op) -> str:
     return em.constant(tile_dtype(op.results[0]))
 
 
+# The ops of this page.
 RULES: Rules = {
     **{
         op: _declared(op)

@@ -340,6 +340,7 @@ def _dtype(op: Op) -> np.dtype[Any]:
     return element.numpy
 
 
+# The ops of this page.
 RULES: Rules = {
     AddI: _wrapping("+", operator.add),
     SubI: _wrapping("-", operator.sub),

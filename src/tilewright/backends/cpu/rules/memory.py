@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.cpu import memory, pointers
-from tilewright.backends.cpu.emitter import Emitter, Rules, is_plain, tile_shape
+from tilewright.backends.cpu.emitter import LOCK, SPACE, Emitter, Rules, is_plain, tile_shape
 from tilewright.backends.cpu.memory import PartitionView
 from tilewright.dtypes import Element
 from tilewright.ir.op import Op, Value
@@ -29,9 +29,6 @@ from tilewright.ir.ops.memory import (
 from tilewright.ir.types import PartitionViewType, PtrType, TileType
 
 __all__ = ["RULES", "unpack_view"]
-
-SPACE = "space"  # the address space of the launch, a parameter of the generated function
-LOCK = "lock"  # held while an atomic runs
 
 
 def _nothing(em: Emitter, op: Op) -> None:
@@ -214,6 +211,7 @@ def _define_loaded(em: Emitter, value: Value, text: str) -> None:
     em.define(value, text, shape)
 
 
+# The ops of this page.
 RULES: Rules = {
     MakeToken: _nothing,
     JoinTokens: _nothing,

@@ -169,6 +169,7 @@ def _accumulator(em: Emitter, acc: Value) -> str:
     return em.array(acc)
 
 
+# The ops of this page.
 RULES: Rules = {
     Reduce: _reduce,
     Scan: _scan,

@@ -90,10 +90,10 @@ def _enter_tile(em: Emitter, value: Value, source: Value) -> None:
 
 def _permute(em: Emitter, op: Permute) -> None:
     held = em.held[op.source]
-    if not held.shape:
+    if held.shape == ():
         em.alias(op.result, op.source)
         return
-    shape = tuple(held.shape[axis] for axis in op.permutation)
+    shape = held.shape and tuple(held.shape[axis] for axis in op.permutation)
     em.define(op.result, f"{held.text}.transpose({op.permutation!r})", shape)
 
 
@@ -124,6 +124,7 @@ def report_part(site: int, axis: int, index: int, count: int) -> None:
     report(site, f"takes part {index} on axis {axis}, and the tile has {count} parts there")
 
 
+# The ops of this page.
 RULES: Rules = {
     Constant: _constant,
     Iota: _iota,

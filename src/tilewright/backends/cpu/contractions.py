@@ -1,0 +1,91 @@
+"""Finds counted loops that only add up products of tiles along the counter.
+
+    for k in range(lower, upper):          # step 1, nothing else carried
+        acc = mma(x[i, k], y[k, j], acc)
+
+Such a loop is one product of two panels. What lies outside a tensor counts as zero in it, so the
+views must pad with zeros; and the accumulator must be at least as wide as the sum inside a product,
+so f16 accumulators are left alone. Between a load and its product there may be conversions and
+permutations of axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from tilewright.dtypes import Element
+from tilewright.ir.op import Op, Value
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.elementwise import FToF
+from tilewright.ir.ops.memory import JoinTokens, LoadView, MakeToken
+from tilewright.ir.ops.reduction import MmaF, MmaI
+from tilewright.ir.ops.shape import Permute
+from tilewright.ir.types import Padding, PartitionViewType, TileType, TokenType
+
+__all__ = ["Contraction", "contraction"]
+
+_ALLOWED = (FToF, JoinTokens, LoadView, MakeToken, MmaF, MmaI, Permute)
+_WIDE = (Element.F32, Element.F64, Element.I32)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The loads of a product, each with the axis of its tile that the counter runs along."""
+
+    lhs: tuple[LoadView, int]
+    rhs: tuple[LoadView, int]
+
+
+def contraction(loop: For, outside: AbstractSet[Op]) -> Contraction | None:
+    """The product that a loop is; `outside` are ops that do not depend on its turns."""
+    ops = [op for op in loop.body.ops[:-1] if op not in outside]
+    products = [op for op in ops if isinstance(op, MmaF | MmaI)]
+    if loop.unsigned_cmp or len(products) != 1 or not all(isinstance(op, _ALLOWED) for op in ops):
+        return None
+    product = products[0]
+    if not _accumulates(loop, product):
+        return None
+    made = {result: op for op in ops for result in op.results}
+    rank = len(product.lhs.type.shape) if isinstance(product.lhs.type, TileType) else 0
+    lhs = _loaded(product.lhs, rank - 1, made)
+    rhs = _loaded(product.rhs, rank - 2, made)
+    loads = [op for op in ops if isinstance(op, LoadView)]
+    if lhs is None or rhs is None or {lhs[0], rhs[0]} != set(loads):
+        return None
+    inner = {*loop.body.args, *made}
+    fixed = all(_runs_along(load, axis, loop.body.args[0], inner) for load, axis in (lhs, rhs))
+    return Contraction(lhs, rhs) if fixed else None
+
+
+def _accumulates(loop: For, product: MmaF | MmaI) -> bool:
+    """Whether the product's sum is all that the loop carries."""
+    carried = [arg for arg in loop.body.args[1:] if not isinstance(arg.type, TokenType)]
+    handed = [v for v in loop.body.ops[-1].operands if not isinstance(v.type, TokenType)]
+    wide = isinstance(product.acc.type, TileType) and product.acc.type.element in _WIDE
+    return wide and carried == [product.acc] and handed == [product.result]
+
+
+def _loaded(value: Value, axis: int, made: dict[Value, Op]) -> tuple[LoadView, int] | None:
+    """The load that a value comes from, and which axis of the tile became `axis`."""
+    op = made.get(value)
+    if isinstance(op, LoadView):
+        return op, axis
+    if isinstance(op, Permute):
+        return _loaded(op.source, op.permutation[axis], made)
+    if isinstance(op, FToF):
+        return _loaded(op.source, axis, made)
+    return None
+
+
+def _runs_along(load: LoadView, axis: int, counter: Value, inner: AbstractSet[Value]) -> bool:
+    """Whether the counter is the index of that axis, and the others stay as they are."""
+    assert isinstance(load.view.type, PartitionViewType)
+    return (
+        load.view.type.padding in (None, Padding.ZERO)
+        and load.view not in inner
+        and all(
+            (value is counter) if at == axis else value not in inner
+            for at, value in enumerate(load.index)
+        )
+    )

@@ -1,0 +1,43 @@
+"""Values that regions hand on: carried by loops, given by branches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.cpu.emitter import Emitter, is_held, tile_shape
+from tilewright.backends.cpu.rules.memory import unpack_view
+from tilewright.ir.op import Value
+from tilewright.ir.types import PartitionViewType, TileType
+
+__all__ = ["assign", "bind_carried", "unpack"]
+
+
+def bind_carried(em: Emitter, values: Sequence[Value]) -> None:
+    """Names for values that several places assign; tiles have their whole shape then."""
+    for value in values:
+        if is_held(value):
+            shape = value.type.shape if isinstance(value.type, TileType) else None
+            em.bind(value, em.fresh(), shape)
+
+
+def assign(em: Emitter, targets: Sequence[Value], values: Sequence[Value]) -> None:
+    """Hand values on, all at once."""
+    pairs = [(to, value) for to, value in zip(targets, values, strict=True) if is_held(to)]
+    if pairs:
+        names = "".join(f"{em.held[to].text}, " for to, _ in pairs)
+        texts = "".join(f"{_whole(em, value)}, " for _, value in pairs)
+        em.emit(f"{names}= {texts}")
+
+
+def _whole(em: Emitter, value: Value) -> str:
+    held = em.held[value]
+    if held.plain or not isinstance(value.type, TileType) or not tile_shape(value):
+        return held.text
+    return em.full(value)
+
+
+def unpack(em: Emitter, values: Sequence[Value]) -> None:
+    """Local names for what accesses need of the views among the values."""
+    for value in values:
+        if isinstance(value.type, PartitionViewType):
+            unpack_view(em, value)

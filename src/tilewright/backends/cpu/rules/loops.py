@@ -1,0 +1,95 @@
+"""How loops are written: Tile IR's are structured, so they are Python's own.
+
+A counted loop that does nothing but add up products of tiles along the counter is also written as
+one product of the panels that those tiles make up, which is what a linear algebra library is fast
+at. It is taken when the panels lie inside their tensors; the loop does the rest, and reports.
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu import panels, promises
+from tilewright.backends.cpu.contractions import Contraction, contraction
+from tilewright.backends.cpu.emitter import Emitter, Rules, is_held
+from tilewright.backends.cpu.rules.carried import assign, bind_carried, unpack
+from tilewright.ir.op import Block, Value
+from tilewright.ir.ops.control import Break, Continue, For, Loop
+from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.types import TileType
+
+__all__ = ["RULES"]
+
+
+def _loop(em: Emitter, op: Loop) -> None:
+    bind_carried(em, op.body.args)
+    assign(em, op.body.args, op.init_values)
+    bind_carried(em, op.result_values)
+    em.emit("while True:")
+    with em.indented(), em.target(Break, op.result_values), em.target(Continue, op.body.args):
+        unpack(em, op.body.args)
+        em.write(op.body)
+    unpack(em, op.result_values)
+
+
+def _for(em: Emitter, op: For) -> None:
+    _, *carried = op.body.args
+    bind_carried(em, carried)
+    assign(em, carried, op.init_values)
+    product = contraction(op, em.plan.hoisted)
+    if product is not None and em.held[op.step].constant == 1:
+        _write_product(em, op, product)
+        em.emit("else:")
+        with em.indented():
+            _write_loop(em, op)
+    else:
+        _write_loop(em, op)
+    for value, result in zip(carried, op.result_values, strict=True):
+        if is_held(value):
+            # The loop's own name goes on to change when an outer loop runs it again.
+            em.define(result, em.held[value].text, em.held[value].shape)
+    unpack(em, op.result_values)
+
+
+def _write_loop(em: Emitter, op: For) -> None:
+    counter, *carried = op.body.args
+    bounds = [em.plain(value) for value in (op.lower_bound, op.upper_bound, op.step)]
+    step = em.held[op.step].constant
+    if step is None or step <= 0:
+        em.emit(em.call(promises.require_step, em.site(op), bounds[2], op.unsigned_cmp))
+    if op.unsigned_cmp:
+        text = em.call(promises.unsigned_range, _bits(counter), *bounds)
+    else:
+        text = f"range({', '.join(bounds)})"
+    name = em.fresh()
+    em.emit(f"for {name} in {text}:")
+    em.bind(counter, name)
+    with em.indented(), em.target(Continue, carried):
+        unpack(em, carried)
+        em.write(op.body)
+
+
+def _write_product(em: Emitter, op: For, product: Contraction) -> None:
+    """The loop as one product, under the condition that both panels are there and fit."""
+    bounds = f"{em.plain(op.lower_bound)}, {em.plain(op.upper_bound)}"
+    names = []
+    for load, axis in (product.lhs, product.rhs):
+        index = ["0" if at == axis else em.plain(value) for at, value in enumerate(load.index)]
+        view = em.held[load.view].text
+        name = em.fresh()
+        where = f"({', '.join(index)},)"
+        em.emit(f"{name} = {em.call(panels.panel, view, axis, where, bounds)}")
+        em.bind(load.tile, name, None)
+        names.append(name)
+    axes = product.lhs[1], product.rhs[1]
+    em.emit(f"if {em.call(panels.fit, *names, *axes)}:")
+    with em.indented(), em.target(Continue, op.body.args[1:]):
+        em.write(Block(op.body.args, [o for o in op.body.ops[:-1] if not isinstance(o, LoadView)]))
+        assign(em, op.body.args[1:], op.body.ops[-1].operands)
+
+
+def _bits(value: Value) -> int:
+    assert isinstance(value.type, TileType)
+    return int(getattr(value.type.element, "bits", 64))
+
+
+# The ops of this page.
+RULES: Rules = {For: _for, Loop: _loop}
