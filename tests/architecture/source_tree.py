@@ -44,6 +44,7 @@ class Import:
     names: tuple[str, ...]
     line: int
     is_local: bool  # inside a function
+    is_for_types: bool  # under `if TYPE_CHECKING:`
 
 
 def unit_of(name: str) -> str:
@@ -79,17 +80,29 @@ def imports_of(module: Module) -> Iterator[Import]:
     `from package import module` counts as an import of that module.
     """
     local = {id(node) for function in functions(module.tree) for node in ast.walk(function)}
+    for_types = {id(node) for block in _type_blocks(module.tree) for node in ast.walk(block)}
     for node in ast.walk(module.tree):
+        where = (node.lineno, id(node) in local, id(node) in for_types) if _is_import(node) else ()
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(alias.name, (), node.lineno, id(node) in local)
+                yield Import(alias.name, (), *where)
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [alias.name for alias in node.names]
             inner = [name for name in names if f"{node.module}.{name}" in modules()]
             for name in inner:
-                yield Import(f"{node.module}.{name}", (), node.lineno, id(node) in local)
+                yield Import(f"{node.module}.{name}", (), *where)
             if taken := tuple(name for name in names if name not in inner):
-                yield Import(node.module, taken, node.lineno, id(node) in local)
+                yield Import(node.module, taken, *where)
+
+
+def _is_import(node: ast.AST) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _type_blocks(tree: ast.AST) -> Iterator[ast.If]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield node
 
 
 def own_imports_of(module: Module) -> Iterator[Import]:

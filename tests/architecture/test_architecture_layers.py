@@ -95,12 +95,18 @@ def test_a_backend_never_imports_another():
 
 @pytest.mark.parametrize("grain", ["module", "unit"])
 def test_no_cycles(grain):
-    """Also between the units of one row: the order there is free, but there is one."""
+    """Also between the units of one row: the order there is free, but there is one.
+
+    Inside one unit, two nouns may name each other in annotations: a stream has a device and a
+    device its streams.
+    """
     graph: dict[str, set[str]] = {}
     for module in modules().values():
         source = module.name if grain == "module" else module.unit
         for imported in own_imports_of(module):
             target = imported.target if grain == "module" else unit_of(imported.target)
+            if imported.is_for_types and unit_of(imported.target) == module.unit:
+                continue
             if target != source:
                 graph.setdefault(source, set()).add(target)
     try:

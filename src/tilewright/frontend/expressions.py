@@ -225,6 +225,7 @@ def _if_expression(lo: Lowering, node: ast.IfExp) -> Operand:
     return chosen(lo, node, condition)
 
 
+# How each kind of expression is lowered.
 EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.Attribute: _attribute,
     ast.BinOp: binary,

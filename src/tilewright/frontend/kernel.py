@@ -38,7 +38,7 @@ from tilewright.ir.ops.internal import BlockIndex, LaunchValue
 from tilewright.ir.ops.memory import MakeTensorView
 from tilewright.ir.types import PtrType, TensorViewType, scalar
 
-__all__ = ["lower_kernel"]
+__all__ = ["describe", "lower_kernel"]
 
 _RULES = Rules(STATEMENTS, EXPRESSIONS, REFUSALS)
 

@@ -13,6 +13,7 @@ from tilewright.ir.op import Block
 
 __all__ = ["Pair", "merged"]
 
+# One tile from each branch, of one type.
 Pair = tuple[TileOperand, TileOperand]
 Branch = tuple[Block, Operand]
 

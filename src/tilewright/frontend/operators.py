@@ -385,5 +385,7 @@ def _combined(
     return combine
 
 
+# Both conditions, element by element.
 logical_and = _combined(AndI, lambda left, right: left and right)
+# Either condition, element by element.
 logical_or = _combined(OrI, lambda left, right: left or right)

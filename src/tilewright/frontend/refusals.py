@@ -6,6 +6,7 @@ import ast
 
 __all__ = ["REFUSALS"]
 
+# By AST node: what the construct is called, and what to write instead.
 REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Assert: ("`assert`", "state conditions on extents and scalars with `tw.require(…)`"),
     ast.AsyncFor: ("`async for`", "use `for … in range(…)`"),

@@ -84,6 +84,7 @@ class ConstParam:
     default: Any  # inspect.Parameter.empty if there is none
 
 
+# Any parameter of a kernel.
 Param = RefParam | MutParam | MappedParam | ScalarParam | ConstParam
 
 

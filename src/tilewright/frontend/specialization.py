@@ -19,6 +19,7 @@ from tilewright.ir.types import PtrType, scalar
 
 __all__ = ["MAX_EXTENT", "Specialization", "TensorSpec", "arguments_of", "record_argument"]
 
+# Extents are passed as i32.
 MAX_EXTENT = 2**31 - 1
 
 

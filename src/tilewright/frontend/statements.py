@@ -104,6 +104,7 @@ def _pass(_: Lowering, __: ast.Pass) -> None:
     return
 
 
+# How each kind of statement is lowered.
 STATEMENTS: dict[type[ast.stmt], Any] = {
     ast.AnnAssign: _annotated_assign,
     ast.Assign: _assign,

@@ -15,7 +15,7 @@ from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site
 from tilewright.runtime.storage import Borrow, Holder, Storage
 
-__all__ = ["Access", "Mode", "acquire", "check_accesses", "release"]
+__all__ = ["Access", "Handle", "Mode", "acquire", "check_accesses", "release"]
 
 
 class Mode(Enum):

@@ -29,8 +29,10 @@ __all__ = [
 ]
 
 ALIGNMENT = 256  # bytes; every allocation of every backend starts at a multiple
+# The kinds of device there are.
 KINDS = ("cpu", "cuda")
 
+# Host memory, byte by byte.
 Bytes = npt.NDArray[np.uint8]
 
 

@@ -16,8 +16,9 @@ from tilewright.errors import TilewrightError
 if TYPE_CHECKING:
     from tilewright.runtime.stream import Stream
 
-__all__ = ["Fence", "Outcome", "report_unseen"]
+__all__ = ["Check", "Fence", "Outcome", "report_unseen"]
 
+# Says how an operation failed, once its fence has passed; None if it did not.
 Check = Callable[[], BaseException | None]
 
 

@@ -14,6 +14,7 @@ from tilewright.runtime.regions import Region, strides_are_disjoint
 
 __all__ = ["MAX_EXTENT", "Layout", "check_shape"]
 
+# Indices are 32-bit, so that is how far an axis reaches.
 MAX_EXTENT = 2**31 - 1
 
 _roots = itertools.count(1)

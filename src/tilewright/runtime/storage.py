@@ -176,6 +176,7 @@ class Storage:
             self.device.notes.put(_Freed(self.device, self.allocation, uses))
 
 
+# Puts the first contents of a storage on a stream.
 Initialiser = Callable[[Storage, Stream], None]
 
 

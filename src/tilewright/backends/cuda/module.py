@@ -22,6 +22,7 @@ from tilewright.runtime.stream import Stream
 __all__ = ["POINTER", "CudaFunction", "Kind", "Packer"]
 
 POINTER = None  # the kind of a parameter that is an address
+# What a parameter is: an element, or an address.
 Kind = Element | None
 
 _SLOT = 8  # bytes; every parameter gets one, whatever its size

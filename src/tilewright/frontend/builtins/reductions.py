@@ -52,10 +52,13 @@ def _lesser(element: Value, best: Value, dtype: type[DType]) -> Op:
     return MinI(lhs=element, rhs=best, signedness=signedness(dtype), dtype=dtype)
 
 
+# Every element added up.
 SUM = Reduction("tw.sum", _added, lambda _: 0)
+# The greatest element; a NaN loses against a number.
 MAXIMUM = Reduction(
     "tw.max", _greater, lambda d: -math.inf if d.element.is_float else _limits(d)[0]
 )
+# The least element; a NaN loses against a number.
 MINIMUM = Reduction("tw.min", _lesser, lambda d: math.inf if d.element.is_float else _limits(d)[1])
 
 
