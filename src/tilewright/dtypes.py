@@ -109,6 +109,8 @@ class Element(Enum):
     def __repr__(self) -> str:
         return self.spelling
 
+    __str__ = __repr__
+
 
 class DType:
     """Base of the dtypes. A class is a dtype; an instance stands for a scalar in a kernel."""

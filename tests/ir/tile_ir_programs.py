@@ -6,6 +6,8 @@ irrelevant: nothing here is ever run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from tilewright.dtypes import Element
@@ -156,6 +158,28 @@ class Entry:
         return Module((self.function(),))
 
 
+@dataclass(frozen=True)
+class Case:
+    """A program around one op."""
+
+    op: type[Op]
+    label: str
+    build: Callable[[Entry], Op]
+    oldest: int = 80  # the first target that can hold it
+    version: tuple[int, int] = (13, 3)  # the first bytecode that can
+
+    @property
+    def name(self) -> str:
+        return f"{self.op.__name__}_{self.label}" if self.label else self.op.__name__
+
+    def function(self) -> Function:
+        """The program, its op's results stored."""
+        entry = Entry(self.name)
+        op = self.build(entry)
+        entry.keep(*op.results)
+        return entry.function()
+
+
 # Elements that are not loaded as they are but converted from others.
 _CARRIERS = {E.I4: E.I8, E.TF32: E.F32, E.F4E2M1FN: E.F32}
 
@@ -209,4 +233,4 @@ def _partition(view: Value, m: int, n: int, padding: Padding | None) -> Partitio
     return PartitionViewType((m, n), view.type, (0, 1), padding)
 
 
-__all__ = ["I32", "SOURCE", "TOKEN", "Entry", "at", "gemm", "tile"]
+__all__ = ["I32", "SOURCE", "TOKEN", "Case", "Entry", "at", "gemm", "tile"]
