@@ -35,7 +35,9 @@ def constant_text(value: Any, type_: TileType) -> str:
     if len(set(bits.tolist())) == 1:
         return f"<{element.spelling}: {number_text(numbers.reshape(-1)[0], element)}>"
     if numbers.size > _MOST_LISTED:
-        return f'<{element.spelling}: "0x{constant_bytes(value, type_).hex().upper()}">'
+        truths = element is Element.I1  # a byte each here, a bit each in the bytecode
+        data = bits.astype(np.uint8).tobytes() if truths else constant_bytes(value, type_)
+        return f'<{element.spelling}: "0x{data.hex().upper()}">'
     return f"<{element.spelling}: {_listed(numbers, element)}>"
 
 
