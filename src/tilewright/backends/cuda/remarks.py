@@ -12,7 +12,7 @@ from dataclasses import dataclass
 __all__ = ["Remark", "parse_remarks"]
 
 _PLACE = re.compile(r"\{ File: '?(?P<file>.*?)'?, Line: (?P<line>\d+), Column: (?P<column>\d+) \}")
-_ITEM = re.compile(r"^(?:  - )?(?P<key>\w+):\s+(?P<value>.*)$", re.MULTILINE)
+_ITEM = re.compile(r"^(?:  - )?(?P<key>\w+):[ \t]+(?P<value>.*)$", re.MULTILINE)
 _STATED_AGAIN = re.compile(r'^loc\(".*?":\d+:\d+\): ')  # a reason repeats the remark's own place
 _MESSAGE_PARTS = ("Remark", "Instruction", "Reason")
 
