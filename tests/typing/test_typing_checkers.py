@@ -1,6 +1,6 @@
 """Kernels are ordinary typed Python: the checkers accept what is right and see what is wrong.
 
-Each checker runs once, over both files; `kernels_accepted.py` is strict for pyright, too.
+Each checker runs once, over all files; `kernels_accepted.py` is strict for pyright, too.
 """
 
 import json
@@ -15,6 +15,11 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ACCEPTED, MISUSED = HERE / "kernels_accepted.py", HERE / "kernels_misused.py"
+PROGRAMS = (
+    *(ROOT / "src" / "tilewright" / "cli" / name for name in ("tour.py", "tour_kernels.py")),
+    *sorted((ROOT / "examples").glob("*.py")),
+)
+FILES = (ACCEPTED, MISUSED, *PROGRAMS)
 
 Reports = dict[str, dict[int, list[str]]]  # file name, line, messages
 
@@ -31,7 +36,7 @@ def run(*command: object) -> str:
 def mypy() -> Reports:
     pytest.importorskip("mypy")
     reports: Reports = {}
-    for line in run(sys.executable, "-m", "mypy", "--strict", ACCEPTED, MISUSED).splitlines():
+    for line in run(sys.executable, "-m", "mypy", "--strict", *FILES).splitlines():
         if found := re.match(r"(.+?):(\d+): error: (.*)", line):
             path, number, message = found.groups()
             reports.setdefault(Path(path).name, {}).setdefault(int(number), []).append(message)
@@ -43,7 +48,7 @@ def pyright() -> Reports:
     command = shutil.which("pyright", path=Path(sys.executable).parent) or shutil.which("pyright")
     if command is None:
         pytest.skip("pyright is not installed")
-    text = run(command, "--pythonpath", sys.executable, "--outputjson", ACCEPTED, MISUSED)
+    text = run(command, "--pythonpath", sys.executable, "--outputjson", *FILES)
     reports: Reports = {}
     for found in json.loads(text)["generalDiagnostics"]:
         if found["severity"] == "error":
@@ -61,6 +66,14 @@ def checker(request) -> tuple[str, Reports]:
 def test_kernels_are_accepted(checker):
     _, reports = checker
     assert reports.get(ACCEPTED.name, {}) == {}
+
+
+def test_whole_programs_are_accepted(checker):
+    """The tour and the examples, their host side included."""
+    _, reports = checker
+    assert {path.name: reports.get(path.name) for path in PROGRAMS} == dict.fromkeys(
+        path.name for path in PROGRAMS
+    )
 
 
 def test_each_misuse_is_reported_and_nothing_else(checker):

@@ -12,10 +12,10 @@ import click
 
 from tilewright.backends.cuda.explain import AssemblyError
 from tilewright.cli.compiling import compile_command
-from tilewright.cli.demo import demo
-from tilewright.cli.disassembling import disasm
-from tilewright.cli.doctor import doctor
-from tilewright.cli.explain import explain
+from tilewright.cli.demo import demo_command
+from tilewright.cli.disassembling import disasm_command
+from tilewright.cli.doctor import doctor_command
+from tilewright.cli.explain import explain_command
 from tilewright.cli.screen import Screen
 from tilewright.errors import TilewrightError, ToolchainError
 from tilewright.version import VERSION
@@ -44,5 +44,11 @@ def main(ctx: click.Context) -> None:
     ctx.obj = Screen.of_process()
 
 
-for _command in (compile_command, demo, disasm, doctor, explain):
+for _command in (
+    compile_command,
+    demo_command,
+    disasm_command,
+    doctor_command,
+    explain_command,
+):
     main.add_command(_command)

@@ -169,7 +169,7 @@ def _remarks_table(product: Product) -> Table:
     for heading in ("line", "source", "tileiras"):
         table.add_column(heading, header_style="soft")
     line = None
-    for remark in sorted(product.remarks, key=lambda remark: remark.line):
+    for remark in sorted(product.remarks, key=lambda remark: (remark.line, remark.message)):
         is_known = remark.file == source.path
         shown = Text(source.line(remark.line).strip()) if is_known else Text(remark.file)
         first = remark.line != line

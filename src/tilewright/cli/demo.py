@@ -18,7 +18,7 @@ from tilewright.backends.cuda.toolkits import find_toolkit
 from tilewright.check.ledger import Ledger
 from tilewright.cli.ledgers import ledger_table, plain_source, summary_of
 from tilewright.cli.options import json_option
-from tilewright.cli.screen import Screen, code_lines, error_text
+from tilewright.cli.screen import BadInput, Screen, code_lines, error_text
 from tilewright.cli.survey import list_gpus
 from tilewright.cli.tour import TOUR, Comparison, Refusal
 from tilewright.cli.tour_kernels import gemm_persistent
@@ -28,7 +28,7 @@ from tilewright.runtime.backend import load_backend
 from tilewright.settings import Settings
 from tilewright.version import VERSION
 
-__all__ = ["demo"]
+__all__ = ["demo_command"]
 
 Outcome = Comparison | Refusal
 
@@ -41,17 +41,17 @@ class Choice:
     why: str
 
 
-@click.command()
+@click.command("demo")
 @click.option("--device", "wanted", metavar="NAME", help="Where to run: cpu, cuda, cuda:1.")
 @json_option
 @click.pass_context
-def demo(ctx: click.Context, wanted: str | None, as_json: bool) -> None:
+def demo_command(ctx: click.Context, wanted: str | None, as_json: bool) -> None:
     """Take the tour: kernels that run, mistakes that are refused, and a ledger."""
     screen: Screen = ctx.obj
-    page = Console(quiet=True) if as_json else screen.out
+    page = screen.page(is_shown=not as_json)
     started = time.perf_counter()
     choice = Choice(wanted, "as asked") if wanted else _choose_device(os.environ)
-    with tw.device(choice.device) as device:
+    with tw.device(_open(choice.device)) as device:
         _show_start(page, device, choice)
         outcomes = list(_take_tour(screen, page))
         specialization = sample_specialization(gemm_persistent.signature, device.target)
@@ -74,6 +74,13 @@ def _choose_device(environment: Mapping[str, str]) -> Choice:
     except ToolchainError:
         return Choice("cpu", "there is a GPU, but no toolkit to compile for it: tilewright doctor")
     return Choice("cuda:0", "there is a GPU")
+
+
+def _open(name: str) -> tw.Device:
+    try:
+        return tw.Device(name)
+    except (tw.DriverError, tw.LaunchError) as error:
+        raise BadInput(str(error)) from None
 
 
 def _take_tour(screen: Screen, page: Console) -> Iterator[Outcome]:

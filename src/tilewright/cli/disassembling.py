@@ -13,17 +13,17 @@ from tilewright.cli.options import kernel_options, specialization_for
 from tilewright.cli.screen import BadInput, Screen
 from tilewright.ir.text import module_text
 
-__all__ = ["disasm"]
+__all__ = ["disasm_command"]
 
 _ELF = b"\x7fELF"
 
 
-@click.command()
+@click.command("disasm")
 @click.argument("source", metavar="FILE.tileirbc | FILE::KERNEL")
 @kernel_options
 @click.option("-g", "--debug-info", is_flag=True, help="Show source locations, of a file.")
 @click.pass_obj
-def disasm(
+def disasm_command(
     screen: Screen, source: str, settings: tuple[str, ...], target: str | None, debug_info: bool
 ) -> None:
     """Print Tile IR as text.

@@ -12,7 +12,7 @@ from tilewright.cli.options import json_option
 from tilewright.cli.screen import Screen
 from tilewright.cli.survey import Finding, State, survey
 
-__all__ = ["doctor"]
+__all__ = ["doctor_command"]
 
 _MARKS = {
     State.GOOD: Text("✓", "good"),
@@ -21,10 +21,10 @@ _MARKS = {
 }
 
 
-@click.command()
+@click.command("doctor")
 @json_option
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
+def doctor_command(ctx: click.Context, as_json: bool) -> None:
     """Say what is missing on this machine, and what to do about it."""
     screen: Screen = ctx.obj
     with screen.working("looking around …"):

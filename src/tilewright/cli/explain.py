@@ -15,15 +15,15 @@ from tilewright.frontend.specialization import Specialization
 from tilewright.jit.compiled import CompiledKernel
 from tilewright.kernel import Kernel
 
-__all__ = ["explain", "specialization_text"]
+__all__ = ["explain_command", "specialization_text"]
 
 
-@click.command()
+@click.command("explain")
 @click.argument("address", metavar="FILE::KERNEL")
 @kernel_options
 @json_option
 @click.pass_obj
-def explain(
+def explain_command(
     screen: Screen, address: str, settings: tuple[str, ...], target: str | None, as_json: bool
 ) -> None:
     """Show the checks of a kernel: where each was settled, and why.

@@ -107,7 +107,8 @@ def _annotated(file: SourceFile, lines: range, entries: tuple[LedgerEntry, ...])
 def _remark(entry: LedgerEntry, indent: int) -> Table:
     """One check below its line; a long reason goes on below its own first word."""
     remark = Table.grid(padding=(0, 1))
-    remark.add_row(f"{' ' * indent}↳", _outcome(entry.outcome), _subject(entry), _reason(entry))
+    subject = _subject(entry).append(":")
+    remark.add_row(f"{' ' * indent}↳", _outcome(entry.outcome), subject, _reason(entry))
     return remark
 
 

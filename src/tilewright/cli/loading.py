@@ -62,8 +62,8 @@ def _only(path: Path, kernels: list[str]) -> str:
 
 def _why_not(path: Path, name: str, found: Any, kernels: list[str]) -> str:
     if found is not None:
-        kind = "function" if callable(found) else type(found).__name__
-        return f"`{name}` in {path} is a {kind}, no kernel: decorate a function with @tw.kernel"
+        kind = "a function" if callable(found) else f"of type {type(found).__name__}"
+        return f"`{name}` in {path} is {kind}, no kernel: decorate a function with @tw.kernel"
     has = f"; it has {', '.join(kernels)}" if kernels else ""
     return f"{path} has no kernel `{name}`{_meant(name, kernels) or has}"
 

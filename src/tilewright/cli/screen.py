@@ -71,6 +71,10 @@ class Screen:
             Console(theme=_THEME, highlight=False, width=width, stderr=True),
         )
 
+    def page(self, *, is_shown: bool) -> Console:
+        """Where people read; nothing is shown where a machine does."""
+        return self.out if is_shown else Console(theme=_THEME, quiet=True)
+
     def working(self, what: str) -> AbstractContextManager[Any]:
         """Show that something is going on that may take a second or more."""
         return self.err.status(Text(what), spinner="dots")
