@@ -11,12 +11,14 @@ from tilewright.bytecode import encode
 from tilewright.dtypes import Element
 from tilewright.errors import InternalError
 from tilewright.ir.attributes import (
+    AtomicMode,
     Predicate,
 )
 from tilewright.ir.function import EntryHints, Function, Module
 from tilewright.ir.op import Block, Op
 from tilewright.ir.ops import control as c
 from tilewright.ir.ops import elementwise as e
+from tilewright.ir.ops import memory as m
 from tilewright.ir.ops import shape as s
 from tilewright.ir.ops.internal import BoundsCheck, CheckSite
 from tilewright.ir.types import (
@@ -189,6 +191,22 @@ def test_older_targets_cannot_load_tf32():
     n.view(E.TF32, 8)
     assert list(violations(n.module(), "sm_90")) == []
     assert "sm_80 cannot load tf32" in str(next(violations(n.module(), "sm_80")))
+
+
+def _bf16_sum() -> Module:
+    n = Entry()
+    values = n.given(tile(E.BF16, 8))
+    n.add(m.AtomicRmw(pointers=n.pointers(E.BF16, (8,)), arg=values, mode=AtomicMode.ADDF))
+    return n.module()
+
+
+def test_older_targets_cannot_sum_bf16_atomically():
+    assert list(violations(_bf16_sum(), "sm_89")) == []
+    (found,) = violations(_bf16_sum(), "sm_80")
+    assert found.message == "sm_80 has no atomic sum of bf16; the first that has it is sm_89"
+    find_toolchain().assemble(encode(_bf16_sum()), "sm_89")
+    with pytest.raises(AssemblyError, match="bf16 is not supported"):
+        find_toolchain().assemble(encode(_bf16_sum()), "sm_80")
 
 
 def test_a_version_that_lacks_something():

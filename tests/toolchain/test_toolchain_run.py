@@ -110,6 +110,17 @@ def test_the_disassembler_knows_better(tmp_path):
     assert [reason.text for reason in caught.value.reasons] == ["exact"]
 
 
+def test_bytecode_that_is_too_new(tmp_path):
+    root = toolkit(tmp_path / "kit", "13.3.5")
+    toolchain = Toolchain(find_toolkit(Settings(toolkit=root)), 30.0)
+    with pytest.raises(ToolchainError) as caught:
+        toolchain.assemble(encode(Module((gemm(),)), (13, 4)), "sm_90")
+    assert str(caught.value) == (
+        f"this kernel needs bytecode 13.4, but tileiras 13.3.5 in {root} reads up to 13.3; "
+        'run: pip install "tilewright[cuda]"'
+    )
+
+
 def test_no_disassembler(tmp_path):
     toolchain = _fake(tmp_path / "kit", "exit 0")
     with pytest.raises(ToolchainError, match="bin has no tileirdisasm"):

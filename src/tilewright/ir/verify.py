@@ -16,7 +16,7 @@ from tilewright.ir.function import EntryHints, Function, Module
 from tilewright.ir.op import Block, Effect, Op, Value, Version
 from tilewright.ir.types import TileType
 from tilewright.ir.verify_conversions import CONVERSION_RULES
-from tilewright.ir.verify_memory import MATRIX_RULES, MEMORY_RULES
+from tilewright.ir.verify_memory import MATRIX_RULES, MEMORY_RULES, TARGET_RULES
 from tilewright.ir.verify_ops import ELEMENTWISE_RULES, SHAPE_RULES
 from tilewright.ir.verify_regions import ENDINGS, REGION_RULES, TERMINATOR_RULES
 from tilewright.ir.verify_rules import Rule
@@ -134,6 +134,8 @@ class _Verifier:
                 yield f"{value!r} is used where it is not visible"
         for rule in _rules_of(type(op)):
             yield from rule(op)
+        if type(op) in TARGET_RULES:
+            yield from TARGET_RULES[type(op)](op, self._target)
         ending = TERMINATOR_RULES.get(type(op))
         if ending is not None:
             yield from ending(op, around)

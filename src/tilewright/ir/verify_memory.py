@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import AtomicMode, MemoryOrder
@@ -30,7 +31,7 @@ from tilewright.ir.verify_rules import (
     when,
 )
 
-__all__ = ["MATRIX_RULES", "MEMORY_RULES"]
+__all__ = ["MATRIX_RULES", "MEMORY_RULES", "TARGET_RULES"]
 
 _POINTERS = TileClass(pointers=True)
 _POINTER = TileClass(pointers=True, rank=0)
@@ -40,6 +41,7 @@ _SCALAR_INT = TileClass(INTEGERS, rank=0)
 _NUMBER = TileClass(NUMBERS)
 _M = MemoryOrder
 _WIDE = (32, 64)
+_BF16_SUMS = 89  # the first target with atomic sums of bf16
 
 
 def _tokens(*names: str) -> Rule:
@@ -154,6 +156,18 @@ def _swappable(op: memory.AtomicCas) -> Iterator[str]:
     if not isinstance(element, Element) or not _wide_number(element):
         yield f"only numbers of 32 or 64 bits can be compared and swapped, not {element}"
 
+
+def _atomic_target(op: memory.AtomicRmw, target: int) -> Iterator[str]:
+    kind = op.arg.type
+    assert isinstance(kind, TileType)
+    if op.mode is AtomicMode.ADDF and kind.element is Element.BF16 and target < _BF16_SUMS:
+        yield f"sm_{target} has no atomic sum of bf16; the first that has it is sm_{_BF16_SUMS}"
+
+
+# What a target lacks beside elements, by op class.
+TARGET_RULES: dict[type[Op], Callable[[Any, int], Iterator[str]]] = {
+    memory.AtomicRmw: _atomic_target,
+}
 
 # By op class.
 MEMORY_RULES: dict[type[Op], tuple[Rule, ...]] = {

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tilewright.backends.cuda.explain import AssemblyError, explain
 from tilewright.backends.cuda.remarks import Remark, parse_remarks
-from tilewright.backends.cuda.toolkits import Toolkit, find_toolkit
+from tilewright.backends.cuda.toolkits import FIX, Toolkit, find_toolkit
 from tilewright.bytecode import Encoded
 from tilewright.errors import ToolchainError
 from tilewright.settings import Settings, current_settings
@@ -90,6 +90,7 @@ class Toolchain:
     def _assemble_in(
         self, folder: Path, bytecode: Encoded | bytes, target: str, options: tuple[str, ...]
     ) -> bytes:
+        self._check_version(bytecode)
         source, cubin = folder / "module.tileirbc", folder / "module.cubin"
         source.write_bytes(_data(bytecode))
         finished = self._run(
@@ -102,6 +103,15 @@ class Toolchain:
             second = self._disassemble_in(folder, _data(bytecode), debug_info=False)
             said = second.errors if second.status != 0 else said
         raise AssemblyError(explain(bytecode, said), target=target, status=finished.status)
+
+    def _check_version(self, bytecode: Encoded | bytes) -> None:
+        newest = self.newest_bytecode
+        if isinstance(bytecode, Encoded) and bytecode.version > newest:
+            needed, read = (".".join(map(str, version)) for version in (bytecode.version, newest))
+            raise ToolchainError(
+                f"this kernel needs bytecode {needed}, but tileiras {self.version} in "
+                f"{self.toolkit.root} reads up to {read}; {FIX}"
+            )
 
     def _disassemble_in(self, folder: Path, data: bytes, *, debug_info: bool) -> Finished:
         program = self.toolkit.tileirdisasm

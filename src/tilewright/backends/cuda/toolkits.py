@@ -19,13 +19,13 @@ from pathlib import Path
 from tilewright.errors import ToolchainError
 from tilewright.settings import Settings
 
-__all__ = ["Inspection", "Toolkit", "find_toolkit", "inspect_toolkits"]
+__all__ = ["FIX", "Inspection", "Toolkit", "find_toolkit", "inspect_toolkits"]
 
 _EXECUTABLES = ("tileiras", "ptxas")
 _LIBNVVM = ("nvvm/lib64/libnvvm.so", "nvvm/lib64/libnvvm.so.4", "lib/libnvvm.so.4")
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d+)\.(\d+), V([\d.]+)")
 _OLDEST = (13, 3)
-_FIX = 'pip install "tilewright[cuda]"'
+FIX = 'run: pip install "tilewright[cuda]"'  # the one command that puts it right
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ def find_toolkit(settings: Settings) -> Toolkit:
             return inspection.toolkit
         looked.append(f"  {inspection}")
     if settings.toolkit is not None:
-        way_out = f"correct TILEWRIGHT_TOOLKIT, or unset it and run: {_FIX}"
+        way_out = f"correct TILEWRIGHT_TOOLKIT, or unset it and {FIX}"
     else:
         looked = looked or ["  no installed package, CUDA_HOME, CUDA_PATH or PATH has tileiras"]
-        way_out = f"run: {_FIX}"
+        way_out = FIX
     raise ToolchainError("\n".join(["no usable Tile IR toolkit", *looked, f"  {way_out}"]))
 
 
