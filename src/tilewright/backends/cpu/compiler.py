@@ -15,6 +15,7 @@ from tilewright.backends.cpu.emitter import (
     BLOCK,
     GRID,
     LOCK,
+    NOTE,
     SPACE,
     Emitter,
     is_plain,
@@ -28,11 +29,16 @@ from tilewright.dtypes import Element
 from tilewright.errors import InternalError
 from tilewright.ir.function import Function
 from tilewright.ir.op import Value
+from tilewright.ir.ops.reduction import MmaF, MmaI
 from tilewright.ir.types import TileType
 
 __all__ = ["Program", "RunBlock", "translate"]
 
 RunBlock = Callable[[int, int, int], None]  # takes the block's place in the grid
+
+
+# Below this many elements NumPy holds the interpreter for most of an operation: threads only wait.
+_ELEMENTS_WORTH_A_THREAD = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +49,7 @@ class Program:
     source: str
     sites: tuple[Site, ...]
     parameters: tuple[Value, ...]
-    largest_tile: int  # elements
+    threads_pay: bool
     enter: Callable[..., RunBlock]
 
     def convert(self, arguments: Sequence[float]) -> list[Any]:
@@ -67,12 +73,12 @@ def _converted(parameter: Value, argument: float) -> Any:
     return (int(argument) + half) % (2 * half) - half
 
 
-def translate(function: Function) -> Program:
-    """Write a function as Python and compile it."""
+def translate(function: Function, *, watched: bool = False) -> Program:
+    """Write a function as Python and compile it; a watched one notes every access of memory."""
     for op in function.walk():
         if type(op) not in RULES:
             raise InternalError(f"{op.mnemonic} is no op of Tile IR, or the CPU has no rule for it")
-    emitter = Emitter(RULES, plan(function))
+    emitter = Emitter(RULES, plan(function, watched=watched))
     names = []
     for parameter in function.params:
         names.append(emitter.fresh())
@@ -87,13 +93,13 @@ def translate(function: Function) -> Program:
         source=source,
         sites=tuple(emitter.sites),
         parameters=function.params,
-        largest_tile=_largest_tile(function),
+        threads_pay=_threads_pay(function),
         enter=namespace["enter"],
     )
 
 
 def _source(emitter: Emitter, names: list[str]) -> str:
-    lines = [f"def enter({', '.join([SPACE, LOCK, *GRID, *names])}):"]
+    lines = [f"def enter({', '.join([SPACE, LOCK, NOTE, *GRID, *names])}):"]
     lines += [f"    {line}" for line in emitter.uniform_lines]
     lines += [f"    def block({', '.join(BLOCK)}):"]
     lines += [f"        {line}" for line in emitter.block_lines]
@@ -101,6 +107,14 @@ def _source(emitter: Emitter, names: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _largest_tile(function: Function) -> int:
-    tiles = (value.type for op in function.walk() for value in op.results)
-    return max((tile.size for tile in tiles if isinstance(tile, TileType)), default=1)
+def _threads_pay(function: Function) -> bool:
+    """Whether blocks should be spread over threads.
+
+    NumPy lets other threads run while it works on a large array. Matrix products have threads of
+    their own, which blocks on several threads would only get in the way of.
+    """
+    ops = list(function.walk())
+    types = (value.type for op in ops for value in op.results)
+    largest = max((tile.size for tile in types if isinstance(tile, TileType)), default=1)
+    multiplies = any(isinstance(op, MmaF | MmaI) for op in ops)
+    return largest >= _ELEMENTS_WORTH_A_THREAD and not multiplies

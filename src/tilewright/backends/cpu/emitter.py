@@ -20,15 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu.faults import Site
+from tilewright.backends.cpu.faults import Access, Site
+from tilewright.backends.cpu.races import Note
 from tilewright.dtypes import Element
-from tilewright.ir.op import Block, Op, Value
+from tilewright.ir.attributes import MemoryOrder
+from tilewright.ir.op import Block, Effect, Op, Value
 from tilewright.ir.types import PtrType, TileType, TokenType
 
 __all__ = [
     "BLOCK",
     "GRID",
     "LOCK",
+    "NOTE",
     "SPACE",
     "Emitter",
     "Held",
@@ -50,6 +53,7 @@ Rules = Mapping[type[Op], Callable[["Emitter", Any], None]]  # how each op is wr
 # Parameters of the generated functions.
 SPACE = "space"  # the address space of the launch
 LOCK = "lock"  # held while an atomic runs
+NOTE = "note"  # takes a note of each access, where the program is watched
 GRID = ("grid_x", "grid_y", "grid_z")  # blocks along each axis
 BLOCK = ("block_x", "block_y", "block_z")  # this block's place
 
@@ -61,6 +65,7 @@ class Plan:
     hoisted: AbstractSet[Op] = frozenset()  # ops alike in all blocks, done once
     borrowed: AbstractSet[Op] = frozenset()  # loads whose tile may stay a window on memory
     read: AbstractSet[Value] = frozenset()  # values that something reads
+    watched: bool = False  # whether every access of memory is noted
 
 
 @dataclass(frozen=True)
@@ -151,8 +156,14 @@ class Emitter:
 
     def site(self, op: Op) -> int:
         """A number by which an op reports."""
-        self.sites.append(Site(op.mnemonic, op.loc))
+        self.sites.append(Site(op.mnemonic, op.loc, _access(op)))
         return len(self.sites) - 1
+
+    def watch(self, op: Op, touched: str) -> None:
+        """Note an access, in a program that is watched."""
+        if self.plan.watched:
+            block = f"({', '.join(BLOCK)})"
+            self.emit(f"{NOTE}({self.call(Note, block, self.site(op), touched)})")
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -207,6 +218,14 @@ class Emitter:
                 return None
             found.append(shape)
         return np.broadcast_shapes(*found)
+
+
+def _access(op: Op) -> Access:
+    if op.effect not in (Effect.READ, Effect.WRITE):
+        return Access.NONE
+    if getattr(op, "memory_ordering", MemoryOrder.WEAK) is not MemoryOrder.WEAK:
+        return Access.ATOMIC
+    return Access.READ if op.effect is Effect.READ else Access.WRITE
 
 
 def tile_shape(value: Value) -> Shape:

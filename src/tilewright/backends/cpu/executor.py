@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from math import prod
 
@@ -19,26 +20,26 @@ import numpy as np
 from tilewright.backends.cpu.compiler import Program, RunBlock, translate
 from tilewright.backends.cpu.faults import Fault
 from tilewright.backends.cpu.memory import AddressSpace, Memory
+from tilewright.backends.cpu.races import Note, find_race
+from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.function import Function
 
 __all__ = ["CpuKernel", "compile_function"]
 
 Grid = tuple[int, int, int]
 
-# Below this many elements NumPy holds the interpreter for most of an operation: threads only wait.
-_ELEMENTS_WORTH_A_THREAD = 1 << 15
-
 
 def compile_function(function: Function) -> CpuKernel:
     """Compile a function of pure Tile IR; done once, run often."""
-    return CpuKernel(translate(function))
+    return CpuKernel(function)
 
 
 class CpuKernel:
     """One function, ready to run."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        self._program = translate(function)
 
     @property
     def name(self) -> str:
@@ -50,6 +51,10 @@ class CpuKernel:
         """The Python text that runs."""
         return self._program.source
 
+    @cached_property
+    def _watched(self) -> Program:
+        return translate(self._function, watched=True)
+
     def run(
         self,
         grid: Grid,
@@ -57,19 +62,24 @@ class CpuKernel:
         memories: Sequence[Memory],
         *,
         threads: int | None = None,
+        race_check: bool = False,
     ) -> None:
         """Run every block of a grid; returns when all are done.
 
         `arguments` are the parameters in order, a pointer as its address. Only `memories` are
-        touched. `threads` is chosen by the kernel's tiles unless given; outputs are the same.
+        touched. `threads` is chosen by the kernel's tiles unless given; outputs are the same. With
+        `race_check` two blocks that touch one element, one of them writing it, are reported at the
+        end of the run.
         """
         blocks = prod(grid)
         if blocks == 0:
             return
         workers = min(blocks, threads or self._worthwhile_threads())
-        work = _Work(self._program, grid, blocks, chunk=max(1, blocks // (workers * 8)))
+        program = self._watched if race_check else self._program
+        work = _Work(program, grid, blocks, chunk=max(1, blocks // (workers * 8)))
+        space = AddressSpace(memories)
         with np.errstate(all="ignore"):
-            work.enter(AddressSpace(memories), self._program.convert(arguments))
+            work.enter(space, program.convert(arguments))
         others = [threading.Thread(target=work.take_part) for _ in range(workers - 1)]
         for thread in others:
             thread.start()
@@ -77,10 +87,12 @@ class CpuKernel:
         for thread in others:
             thread.join()
         work.raise_failure()
+        race = find_race(work.notes, program.sites, space)
+        if race is not None:
+            raise UndefinedBehaviourError(race.describe(self.name, program.sites))
 
     def _worthwhile_threads(self) -> int:
-        large = self._program.largest_tile >= _ELEMENTS_WORTH_A_THREAD
-        return len(os.sched_getaffinity(0)) if large else 1
+        return len(os.sched_getaffinity(0)) if self._program.threads_pay else 1
 
 
 @dataclass(eq=False)
@@ -92,13 +104,14 @@ class _Work:
     blocks: int
     chunk: int
     failures: list[tuple[int, BaseException]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
     def enter(self, space: AddressSpace, arguments: list[object]) -> None:
         """Do the uniform part; what it reports counts as block 0's."""
         self._chunks = count()  # `next` on it is atomic
         try:
             self._run: RunBlock = self.program.enter(
-                space, threading.Lock(), *self.grid, *arguments
+                space, threading.Lock(), self.notes.append, *self.grid, *arguments
             )
         except Fault as fault:
             self.failures.append((0, fault))
@@ -123,7 +136,7 @@ class _Work:
             else:
                 for number in range(first, end):
                     run(number % columns, number // columns % rows, number // (columns * rows))
-        except Exception as failure:  # noqa: BLE001 - raised again by the thread that called
+        except BaseException as failure:  # noqa: BLE001 - raised again by the thread that called
             self.failures.append((number, failure))
 
     def raise_failure(self) -> None:

@@ -8,6 +8,7 @@ mistakes of our own: those are assertions and `InternalError`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,7 +16,16 @@ import numpy as np
 from tilewright.errors import KernelAssertionError, KernelFailure, UndefinedBehaviourError
 from tilewright.source import Location
 
-__all__ = ["AssertionFault", "Fault", "Site", "first_true", "report", "report_element"]
+__all__ = ["Access", "AssertionFault", "Fault", "Site", "first_true", "report", "report_element"]
+
+
+class Access(Enum):
+    """How an op touches memory."""
+
+    NONE = auto()
+    READ = auto()
+    WRITE = auto()
+    ATOMIC = auto()  # ordered with accesses of other blocks
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,10 @@ class Site:
 
     mnemonic: str
     loc: Location | None
+    access: Access = Access.NONE
+
+    def __str__(self) -> str:
+        return self.mnemonic if self.loc is None else f"{self.mnemonic} at {self.loc}"
 
 
 class Fault(Exception):

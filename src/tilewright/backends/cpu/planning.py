@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.backends.cpu.emitter import Plan
+from tilewright.backends.cpu.emitter import Plan, is_plain
 from tilewright.ir.attributes import Overflow
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
@@ -25,9 +25,10 @@ _MAY_REPORT = (Assume, DivI, Extract, FToI, MakeTensorView, RemI, ShLI, ShRI)
 _MAY_ALIAS = (Assume, Bitcast, Broadcast, Extract, Permute, Reshape, Select)
 
 
-def plan(function: Function) -> Plan:
+def plan(function: Function, *, watched: bool = False) -> Plan:
     """What to hoist, what to borrow, and which values anything reads."""
     return Plan(
+        watched=watched,
         hoisted=frozenset(_hoisted(function)),
         borrowed=frozenset(_borrowed(function.body)),
         read=frozenset(value for op in function.walk() for value in op.operands),
@@ -84,7 +85,7 @@ def _is_read_before_writes(load: LoadView, later: Sequence[Op]) -> bool:
             if written or op.effect is Effect.CONTROL or (op.regions and _writes(op)):
                 return False
             if isinstance(op, _MAY_ALIAS):
-                tiles.update(op.results)
+                tiles.update(result for result in op.results if not is_plain(result))
             elif op.regions:
                 # What a region hands on could be the tile itself.
                 return False

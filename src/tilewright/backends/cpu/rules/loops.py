@@ -34,7 +34,7 @@ def _for(em: Emitter, op: For) -> None:
     _, *carried = op.body.args
     bind_carried(em, carried)
     assign(em, carried, op.init_values)
-    product = contraction(op, em.plan.hoisted)
+    product = None if em.plan.watched else contraction(op, em.plan.hoisted)
     if product is not None and em.held[op.step].constant == 1:
         _write_product(em, op, product)
         em.emit("else:")

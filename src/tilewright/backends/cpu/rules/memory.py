@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.backends.cpu import memory, pointers
 from tilewright.backends.cpu.emitter import LOCK, SPACE, Emitter, Rules, is_plain, tile_shape
 from tilewright.backends.cpu.memory import PartitionView
+from tilewright.backends.cpu.races import Places, TileOf
 from tilewright.dtypes import Element
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.memory import (
@@ -99,6 +100,7 @@ def _load_view(em: Emitter, op: LoadView) -> None:
     with em.indented():
         em.emit(f"{name} = {view}.load_edge({em.site(op)}, {_tuple(index)})")
     em.bind(tile, name, tile_shape(tile))
+    em.watch(op, em.call(TileOf, view, _tuple(index)))
 
 
 def _store_view(em: Emitter, op: StoreView) -> None:
@@ -110,6 +112,7 @@ def _store_view(em: Emitter, op: StoreView) -> None:
     em.emit("else:")
     with em.indented():
         em.emit(f"{view}.store_edge({em.site(op)}, {_tuple(index)}, {em.full(op.tile)})")
+    em.watch(op, em.call(TileOf, view, _tuple(index)))
 
 
 def _inside(limit: str, index: list[str]) -> str:
@@ -147,16 +150,10 @@ def _offset(em: Emitter, op: Offset) -> None:
 def _load_ptr(em: Emitter, op: LoadPtr) -> None:
     mask = "None" if op.mask is None else em.full(op.mask)
     padding = "None" if op.padding_value is None else em.array(op.padding_value)
-    text = em.call(
-        pointers.load,
-        SPACE,
-        em.site(op),
-        _element(em, op.source),
-        em.full(op.source),
-        mask,
-        padding,
-    )
+    site, element, places = em.site(op), _element(em, op.source), em.full(op.source)
+    text = em.call(pointers.load, SPACE, site, element, places, mask, padding)
     _define_loaded(em, op.result, text)
+    em.watch(op, em.call(Places, element, places, mask))
 
 
 def _store_ptr(em: Emitter, op: StorePtr) -> None:
@@ -164,6 +161,7 @@ def _store_ptr(em: Emitter, op: StorePtr) -> None:
     element, places = _element(em, op.destination), em.full(op.destination)
     site, tile = em.site(op), em.full(op.value)
     em.emit(em.call(pointers.store, SPACE, site, element, places, tile, mask))
+    em.watch(op, em.call(Places, element, places, mask))
 
 
 def _atomic_rmw(em: Emitter, op: AtomicRmw) -> None:
@@ -193,6 +191,7 @@ def _atomic(
     with em.indented():
         call = em.call(through, SPACE, em.site(op), element, places, mask, function, *tiles)
         em.emit(f"{name} = {call}")
+    em.watch(op, em.call(Places, element, places, mask))
     return name
 
 
