@@ -1,11 +1,15 @@
 """What every test can rely on: the `gpu` marker, hypothesis profiles, golden files."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tilewright.errors import KernelFailure, LaunchError
+from tilewright.runtime.device import open_devices
 
 # How fast a shared machine draws examples says nothing about the code under test.
 _STEADY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -40,6 +44,15 @@ def _why_no_gpu() -> str | None:
         return f"needs a GPU: {status.name}"
     _, count = driver.cuDeviceGetCount()
     return None if count else "needs a GPU: the driver sees none"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_untold() -> Iterator[None]:
+    """A failure that a test provoked is told to that test's streams, not to the next test's."""
+    yield
+    for device in open_devices():
+        with suppress(KernelFailure, LaunchError):
+            device.synchronize()
 
 
 @pytest.fixture
