@@ -46,7 +46,7 @@ from tilewright.ir.ops.elementwise import (
     SubF,
     Tan,
     Tanh,
-)  # fmt: skip
+)
 
 __all__ = ["RULES"]
 

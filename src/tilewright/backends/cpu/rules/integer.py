@@ -33,7 +33,7 @@ from tilewright.ir.ops.elementwise import (
     SubI,
     TruncI,
     XOrI,
-)  # fmt: skip
+)
 
 __all__ = ["RULES", "folded", "reading"]
 
