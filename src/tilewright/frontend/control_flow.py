@@ -15,6 +15,7 @@ from tilewright.check.errors.syntax import BadCall, Unsupported
 from tilewright.check.errors.types import CarriedTypeChange
 from tilewright.diagnostics import Rejected
 from tilewright.dtypes import DType, i32
+from tilewright.frontend.comparisons import truth
 from tilewright.frontend.lowering import Derived, Lowering, assigned_names
 from tilewright.frontend.merging import merged
 from tilewright.frontend.operands import (
@@ -27,7 +28,7 @@ from tilewright.frontend.operands import (
     Unset,
     WalkRange,
 )
-from tilewright.frontend.operators import apply_binary, truth
+from tilewright.frontend.operators import apply_binary
 from tilewright.frontend.tensors import tile_count
 from tilewright.frontend.tiles import as_index, as_tile, convert, default_dtype, is_static_number
 from tilewright.ir.op import Block, Value
