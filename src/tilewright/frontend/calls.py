@@ -56,7 +56,7 @@ def call(lo: Lowering, node: ast.Call) -> Operand:
 def _inlined(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> Operand:
     """The body of a plain Python function in place of the call."""
     try:
-        source = capture(callee.function)
+        source = capture(callee.function)  # pyright: ignore[reportArgumentType] as in capture
     except CompileError as error:
         lo.reject(BadCall, node, f"`{callee.function.__name__}`", str(error))
     is_open = any(

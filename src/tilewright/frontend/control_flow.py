@@ -241,15 +241,15 @@ class _LoopShape:
 def _loop(lo: Lowering, node: ast.For, shape: _LoopShape) -> None:
     before = dict(lo.frame.scope)
     dtypes: dict[str, type[DType]] = {}
-    for _ in range(3):  # a literal that meets a dtype in the body takes it, and the body is redone
+    while True:  # a literal that meets a dtype in the body takes it, and the body is redone
         problems = len(lo.problems)
         carried = _carried(lo, node, before, dtypes)
         block, after = _loop_body(lo, node, shape, carried, before)
         learned = _learned_dtypes(carried, after)
         if not learned or len(lo.problems) > problems:
-            break
+            _close(lo, node, shape, carried, block, after, before)
+            return
         dtypes.update(learned)
-    _close(lo, node, shape, carried, block, after, before)
 
 
 def _carried(
