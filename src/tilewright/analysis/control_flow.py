@@ -261,6 +261,7 @@ def _end(flow: Dataflow, op: Return | Yield) -> None:
     """Nothing is handed on here: who opened the region reads its last op."""
 
 
+# What control flow does to facts.
 CONTROL_RULES: dict[type[Op], Rule] = {
     Break: _break,
     Continue: _continue,

@@ -122,6 +122,7 @@ class Obligation:
         return not self.open_goals
 
 
+# What one kind of op does to an analysis.
 Rule = Callable[["Dataflow", Any], None]
 
 

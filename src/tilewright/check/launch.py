@@ -27,6 +27,7 @@ __all__ = [
     "Precondition",
 ]
 
+# The numbers of one launch.
 Environment = Mapping[LaunchTerm, int]
 
 
