@@ -42,7 +42,7 @@ def _kernels() -> dict[str, Kernel]:
 
 
 def _front_end(kernel: Kernel, repetitions: int) -> dict[str, float]:
-    """Milliseconds; the first run, which fills the caches of our own modules, is told apart."""
+    """Milliseconds; the first run of all loads the compiler, so first runs are told apart."""
     specialization = sample_specialization(kernel.signature, TARGET, None, kernel.hints)
     times = []
     for _ in range(repetitions + 1):
