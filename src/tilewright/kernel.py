@@ -10,9 +10,10 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import fields
 from functools import partial, update_wrapper
 from types import FunctionType
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from tilewright.errors import CompileError, LaunchError
 from tilewright.frontend.capture import SourceFunction, capture
@@ -29,6 +30,8 @@ from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.operation import DeviceOp
 
 __all__ = ["Kernel", "kernel"]
+
+Chosen = TypeVar("Chosen", Options, EntryHints)
 
 
 class Kernel:
@@ -149,12 +152,17 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     return _make(function, options=options, local_names=local_names)
 
 
-def _make(function: Any, *, options: dict[str, Any], local_names: Mapping[str, Any]) -> Kernel:
+def _make(function: Any, *, options: Mapping[str, Any], local_names: Mapping[str, Any]) -> Kernel:
     if not isinstance(function, FunctionType):
         raise CompileError(f"@tw.kernel takes a plain function, not {function!r}")
-    compile_options = Options(options.pop("deny_checks", False), options.pop("report", None))
-    try:
-        hints = EntryHints(**options)
-    except TypeError as error:
-        raise CompileError(f"@tw.kernel: {error}") from None
-    return Kernel(function, compile_options, hints, local_names)
+    known = [field.name for of in (Options, EntryHints) for field in fields(of)]
+    for name in options:
+        if name not in known:
+            raise CompileError(f"@tw.kernel has no option `{name}`; it has: {', '.join(known)}")
+    return Kernel(function, _chosen(Options, options), _chosen(EntryHints, options), local_names)
+
+
+def _chosen(of: type[Chosen], options: Mapping[str, Any]) -> Chosen:
+    """The options that belong to one dataclass."""
+    names = {field.name for field in fields(of)}
+    return of(**{name: value for name, value in options.items() if name in names})

@@ -120,10 +120,9 @@ def _chosen(lo: Lowering, node: ast.IfExp, condition: TileOperand) -> Operand:
         right = lo.expression(node.orelse)
     pair = merged(lo, node, (then_body, left), (else_body, right))
     if pair is None:
-        lo.reject(
-            WrongOperand, node, "a conditional expression chooses between tiles",
-            f"these are {left} and {right}", "both sides need one dtype and one shape",
-        )  # fmt: skip
+        what, reason = "a condition cannot choose here", f"these are {left} and {right}"
+        way_out = "both sides must be tiles or numbers of one dtype and one shape"
+        lo.reject(WrongOperand, node, what, reason, way_out)
     if not isinstance(pair, tuple):
         return pair
     if not (pair[0].shape or can_be_noticed(then_body) or can_be_noticed(else_body)):

@@ -91,7 +91,7 @@ def _known(lo: Lowering, node: ast.AST, shown: str, operand: Operand) -> Any:
     if isinstance(operand, TupleOperand):
         reason, way_out = "this tuple holds values of the kernel", "compare item by item"
     else:
-        reason, way_out = f"this is a {operand.kind}", ""
+        reason, way_out = f"this is {operand}", ""
     lo.reject(WrongOperand, node, f"`{shown}` compares numbers, tiles and dtypes", reason, way_out)
 
 

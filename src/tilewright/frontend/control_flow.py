@@ -108,14 +108,21 @@ def _one_value(
     if isinstance(left[1], Poison) or isinstance(right[1], Poison):
         return Poison()
     if left[1] is None or right[1] is None:
-        return Unset("only one branch of an `if` sets it")
+        return Unset("only one branch of an `if` sets it", "set it in every branch, or before")
     for side in (left[1], right[1]):
         if isinstance(side, Unset):
             return side
     pair = merged(lo, node, (left[0], left[1]), (right[0], right[1]))
     if pair is None:
-        return Unset(f"the branches of an `if` give it {left[1]} and {right[1]}")
+        reason = f"one branch of an `if` makes it {left[1]} and the other {right[1]}"
+        return Unset(reason, _one_type(left[1], right[1]))
     return pair
+
+
+def _one_type(left: Operand, right: Operand) -> str:
+    if isinstance(left, TileOperand) and isinstance(right, TileOperand):
+        return "both branches must give it one dtype and one shape"
+    return "a branch can choose between tiles and numbers only: use it inside the branches"
 
 
 # --- for ------------------------------------------------------------------------------------------
@@ -145,7 +152,7 @@ def for_statement(lo: Lowering, node: ast.For) -> None:
         lo.reject(
             Unsupported,
             node.iter,
-            f"a loop over a {source.kind}",
+            f"a loop over {source}",
             "loops run over `range(…)` or `z.indices()`",
         )
     _walk_loop(lo, node, source)
@@ -188,11 +195,11 @@ def _counted_loop(lo: Lowering, node: ast.For, call: ast.Call) -> None:
 
 def _range_bounds(lo: Lowering, call: ast.Call) -> tuple[Operand, Operand, int]:
     if call.keywords or not 1 <= len(call.args) <= 3:
-        lo.reject(BadCall, call, "`range`", "it takes a stop, or a start and a stop, and a step")
+        lo.reject(BadCall, call, "range", "it takes a stop, or a start and a stop, and a step")
     operands = [lo.expression(item) for item in call.args]
     step: Operand = operands[2] if len(operands) == 3 else Static(1)
     if not isinstance(step, Static) or not isinstance(step.value, int) or step.value == 0:
-        lo.reject(BadCall, call, "`range`", "the step is a constant and not zero")
+        lo.reject(BadCall, call, "range", "the step is a constant and not zero")
     lower = operands[0] if len(operands) > 1 else Static(0)
     return lower, operands[min(1, len(operands) - 1)], step.value
 
@@ -331,19 +338,24 @@ def _close(
     kept = {item.name for item in carried}
     for name in [*assigned_names([*node.body]), *_target_names(node)]:
         if name not in kept:
-            lo.frame.scope[name] = _after_loop(name, before.get(name), node)
+            lo.frame.scope[name] = _after_loop(name, node, before.get(name), after.get(name))
 
 
 def _target_names(node: ast.For) -> list[str]:
     return [node.target.id] if isinstance(node.target, ast.Name) else []
 
 
-def _after_loop(name: str, before: Operand | None, node: ast.For) -> Operand:
+def _after_loop(name: str, node: ast.For, before: Operand | None, after: Operand | None) -> Operand:
+    """What is left of a name that a loop sets and does not hand on."""
+    if isinstance(after, Minted):
+        reason = f"an index of `{after.output}` ends with the loop that minted it"
+        return Unset(reason, "store inside the loop")
     if name in _target_names(node):
-        return Unset("it is the variable of a loop that has ended")
+        return Unset("it is the variable of a loop that has ended", "use it inside the loop")
     if before is None or isinstance(before, Unset):
-        return Unset("it is set only inside a loop, which may not run")
-    return Unset(f"a loop sets it, and it was a {before.kind} before, which a loop cannot hand on")
+        return Unset("it is set only inside a loop, which may not run", "set it before the loop")
+    reason = f"a loop sets it, and before it was {before}, which a loop cannot hand on"
+    return Unset(reason, "use another name inside the loop")
 
 
 def _next_value(lo: Lowering, node: ast.For, item: Carried, after: Operand) -> TileOperand:
@@ -358,7 +370,15 @@ def _next_value(lo: Lowering, node: ast.For, item: Carried, after: Operand) -> T
             tile = None
     if tile is None or tile.type != item.initial.type or tile.dtype is not item.initial.dtype:
         got = after.reason if isinstance(after, Unset) else str(after)
-        lo.reject(
-            CarriedTypeChange, node.target, item.name, str(item.initial), got, lo.span(node.iter)
-        )
+        where, loop = _last_assignment(node, item.name), lo.span(node.iter)
+        lo.reject(CarriedTypeChange, where, item.name, str(item.initial), got, loop)
     return tile
+
+
+def _last_assignment(node: ast.For, name: str) -> ast.AST:
+    """Where the body of a loop last sets a name."""
+    found: ast.AST = node.target
+    for inner in (inner for statement in node.body for inner in ast.walk(statement)):
+        if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store):
+            found = inner
+    return found

@@ -31,8 +31,6 @@ from tilewright.source import Location, Span
 
 __all__ = ["Derived", "Frame", "Lowering", "Rules", "assigned_names"]
 
-MAX_PROBLEMS = 10
-
 
 class Derived(Exception):
     """Something failed because of a problem that was already reported."""
@@ -118,7 +116,7 @@ class Lowering:
     def statements(self, nodes: list[ast.stmt]) -> None:
         """Lower statements in order, up to a `return`; a problem in one does not hide the next."""
         for node in nodes:
-            if len(self.problems) >= MAX_PROBLEMS or self.frame.returned is not None:
+            if self.frame.returned is not None:
                 return
             try:
                 self.statement(node)
@@ -192,4 +190,6 @@ def assigned_names(nodes: list[ast.stmt]) -> list[str]:
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
                 found[inner.id] = None
+            elif isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
+                found[inner.name] = None
     return list(found)

@@ -11,7 +11,7 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Assert: ("`assert`", "state conditions on extents and scalars with `tw.require(…)`"),
     ast.AsyncFor: ("`async for`", "use `for … in range(…)`"),
     ast.AsyncFunctionDef: ("a nested function", "define it at module level: calls are inlined"),
-    ast.AsyncWith: ("`async with`", ""),
+    ast.AsyncWith: ("`async with`", "a kernel has no context managers"),
     ast.Await: ("`await`", "await the operation that launches the kernel, on the host"),
     ast.Break: ("`break`", "compute the bound before the loop: `for i in range(bound):`"),
     ast.ClassDef: ("a class", "define it at module level"),
@@ -27,7 +27,7 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.In: ("`in`", "compare with `==` and join with `or`"),
     ast.Is: ("`is`", "compare with `==`"),
     ast.IsNot: ("`is not`", "compare with `!=`"),
-    ast.JoinedStr: ("an f-string", ""),
+    ast.JoinedStr: ("an f-string", "use a plain string"),
     ast.Lambda: ("a lambda", "define a function at module level: calls are inlined"),
     ast.List: ("a list", "use a tuple"),
     ast.ListComp: (
@@ -46,7 +46,7 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Try: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
     ast.TryStar: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
     ast.While: ("`while`", "use `for i in range(bound):` with a bound known before the loop"),
-    ast.With: ("`with`", ""),
+    ast.With: ("`with`", "a kernel has no context managers"),
     ast.Yield: ("`yield`", "write results to a Mut or a Mapped with `.store(tile)`"),
     ast.YieldFrom: ("`yield from`", "write results to a Mut or a Mapped with `.store(tile)`"),
 }

@@ -46,6 +46,17 @@ class CheckSite:
     axis: int
     tile: int
     is_store: bool = False
+    of_piece: bool = False  # counted in parts of this block's piece, not in tiles of the tensor
+
+    @property
+    def place(self) -> str:
+        """What is indexed, for people."""
+        return f"this block's piece of `{self.subject}`" if self.of_piece else f"`{self.subject}`"
+
+    def counted(self, number: object) -> str:
+        """So many tiles, or parts, of this extent."""
+        noun = "part" if self.of_piece else "tile"
+        return f"{number} {noun}{'' if str(number) == '1' else 's'} of {self.tile}"
 
 
 @dataclass(frozen=True)
