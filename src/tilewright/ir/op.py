@@ -173,6 +173,7 @@ def note(*, default: None) -> Any:
 
 @dataclass_transform(
     kw_only_default=True,
+    eq_default=False,  # an op is itself and no other
     field_specifiers=(
         operand, operands, optional_operand, attr, flag, region, defined, defined_many, note,
     ),
