@@ -22,7 +22,7 @@ from tilewright.analysis.arithmetic import (
 )
 from tilewright.analysis.dataflow import Dataflow, Rule, machine_type, not_followed
 from tilewright.analysis.formulas import FALSE, OPAQUE, TRUE, AllOf, AnyOf, compare
-from tilewright.analysis.intervals import MachineType
+from tilewright.analysis.intervals import Interval, MachineType
 from tilewright.analysis.terms import Linear, Origin, number
 from tilewright.ir.attributes import Rounding, Signedness
 from tilewright.ir.launch_terms import Blocks
@@ -254,7 +254,9 @@ def _and(flow: Dataflow, op: AndI) -> None:
         if mask.is_constant and mask.constant >= 0 and (mask.constant + 1).bit_count() == 1:
             flow.define(op.result, remainder(unheld(other, type_.bits), number(mask.constant + 1)))
             return
-    uppers = [term for term in terms if term.range.low >= 0]
+    # An operand whose sign bit is clear, however it is read, bounds the result.
+    plain = Interval(0, type_.interval.high)
+    uppers = [term for term in terms if plain.contains(term.range)]
     flow.define_fresh(op.result, Origin.COMPUTED, [number(0)] if uppers else [], uppers)
 
 
@@ -279,11 +281,11 @@ def _exclusive_or(flow: Dataflow, op: XOrI) -> None:
 def _mix_bits(flow: Dataflow, op: OrI | XOrI) -> None:
     """No bit appears above the highest bit of two numbers that are not negative."""
     ranges = [flow.term(value).range for value in (op.lhs, op.rhs)]
-    if min(found.low for found in ranges) < 0:
-        flow.define_fresh(op.result, Origin.COMPUTED)
-        return
     limit = (1 << max(found.high for found in ranges).bit_length()) - 1
-    flow.define_fresh(op.result, Origin.COMPUTED, (number(0),), (number(limit),))
+    if min(found.low for found in ranges) < 0 or limit > _type(op.result).interval.high:
+        flow.define_fresh(op.result, Origin.COMPUTED)
+    else:
+        flow.define_fresh(op.result, Origin.COMPUTED, (number(0),), (number(limit),))
 
 
 def _compare(flow: Dataflow, op: CmpI) -> None:
