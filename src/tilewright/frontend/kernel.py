@@ -75,7 +75,8 @@ def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:
     signature, specialization = lo.signature, lo.specialization
     scope: dict[str, Operand] = {}
     for name, value in specialization.constants:
-        scope[name] = DTypeOperand(value) if isinstance(value, type) else Static(value)
+        plain = float(value) if isinstance(value, float) else value
+        scope[name] = DTypeOperand(value) if isinstance(value, type) else Static(plain)
     for param, spec in zip(signature.tensors, specialization.tensors, strict=True):
         with lo.builder.inside(lo.prologue):
             check_dtype(lo, _annotation(node, param.name), spec.dtype)

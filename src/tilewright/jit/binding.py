@@ -28,6 +28,7 @@ from tilewright.frontend.signature import (
     Signature,
     TensorParam,
 )
+from tilewright.frontend.specialization import ExactFloat
 from tilewright.runtime.device import Device
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.tensor import Tensor
@@ -214,10 +215,9 @@ def _constant_bool(value: Any) -> bool:
     return bool(value)
 
 
-def _constant_float(value: Any) -> float:
-    if not isinstance(value, (float, np.floating)):
-        return float(_constant_int(value))
-    return float(value)
+def _constant_float(value: Any) -> ExactFloat:
+    is_float = isinstance(value, (float, np.floating))
+    return ExactFloat(value if is_float else _constant_int(value))
 
 
 def _constant_dtype(value: Any) -> type[DType]:
