@@ -55,6 +55,7 @@ from tilewright.ir.ops.internal import (
     FloorDiv,
     FloorMod,
     LaunchValue,
+    ReadAs,
     Require,
 )
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
@@ -305,7 +306,7 @@ def _widen(flow: Dataflow, op: ExtI) -> None:
         flow.define(op.result, _read(flow, op.source, _signed(op)))
 
 
-def _cut(flow: Dataflow, op: TruncI) -> None:
+def _cut(flow: Dataflow, op: TruncI | ReadAs) -> None:
     bits = _type(op.result).bits
     flow.define(op.result, unheld(flow.term(op.source), bits))
 
@@ -367,6 +368,7 @@ SCALAR_RULES: dict[type[Op], Rule] = {
     MulI: _scalars_only(_ring(product)),
     NegI: _scalars_only(_negate),
     OrI: _scalars_only(_or),
+    ReadAs: _scalars_only(_cut),
     RemI: _scalars_only(_truncated_remainder),
     Require: _require,
     Reshape: _spread,

@@ -37,6 +37,7 @@ from tilewright.frontend.operands import (
 from tilewright.ir.attributes import Ordering, Predicate, Signedness
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import CmpF, CmpI, ExtI, FToF, FToI, IToF, TruncI
+from tilewright.ir.ops.internal import ReadAs
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 from tilewright.ir.types import MAX_TILE_ELEMENTS, TileType
 
@@ -357,7 +358,7 @@ def _converted(lo: Lowering, tile: TileOperand, dtype: type[DType]) -> Value:
         return add(ExtI(source=tile.value, to=to, signedness=sign, dtype=dtype)).result
     if dtype.element.bits < source.bits:
         return add(TruncI(source=tile.value, to=to, dtype=dtype)).result
-    return tile.value  # the same bits, read with another sign
+    return add(ReadAs(source=tile.value, dtype=dtype)).result
 
 
 def _is_not_zero(lo: Lowering, tile: TileOperand) -> Value:

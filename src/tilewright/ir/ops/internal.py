@@ -32,6 +32,7 @@ __all__ = [
     "FloorDiv",
     "FloorMod",
     "LaunchValue",
+    "ReadAs",
     "Record",
     "Require",
     "Walk",
@@ -150,6 +151,16 @@ class FloorMod(Op, mnemonic="floor_mod"):
 
     def result_types(self) -> tuple[Type, ...]:
         return (self.lhs.type,)
+
+
+class ReadAs(Op, mnemonic="read_as"):
+    """The same bits, which the author's dtype reads with or without a sign from here on."""
+
+    source: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.source.type,)
 
 
 class Require(Op, mnemonic="require", effect=Effect.OBSERVE):
