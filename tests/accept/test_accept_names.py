@@ -62,7 +62,7 @@ def test_a_tensor_is_an_argument():
 @neighbour_of(
     "names/set_in_one_branch", "names/branches_that_differ", "names/partition_chosen_by_a_branch",
     "names/set_only_in_a_loop", "names/loop_variable_after_the_loop",
-    "names/partition_set_in_a_loop",
+    "names/partition_set_in_a_loop", "names/changed_by_a_loop",
 )  # fmt: skip
 def test_names_that_have_a_value_on_every_path():
     @tw.kernel
@@ -118,7 +118,8 @@ def test_loops_that_end():
     "syntax/wrong_argument_count", "syntax/unknown_keyword", "syntax/unknown_keyword_of_a_method",
     "syntax/wrong_argument_count_of_a_function", "syntax/random_numbers",
     "syntax/static_assertion", "syntax/static_assertion_of_a_value", "syntax/function_as_a_value",
-    "syntax/calling_a_tile", "calls/several_errors_at_once", "calls/wide_characters",
+    "syntax/calling_a_tile", "syntax/rarer_constructs", "calls/several_errors_at_once",
+    "calls/wide_characters",
     "calls/more_than_ten_errors", "calls/error_on_many_lines",
 )  # fmt: skip
 def test_the_same_said_in_the_words_of_the_language():

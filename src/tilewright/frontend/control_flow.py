@@ -320,6 +320,8 @@ def _target_names(node: ast.For) -> list[str]:
 
 def _after_loop(name: str, node: ast.For, before: Operand | None, after: Operand | None) -> Operand:
     """What is left of a name that a loop sets and does not hand on."""
+    if isinstance(after, Poison):
+        return after
     if isinstance(after, Minted):
         reason = f"an index of `{after.output}` ends with the loop that minted it"
         return Unset(reason, "store inside the loop")
@@ -335,7 +337,8 @@ def _not_handed_on(before: Operand) -> Operand:
     if isinstance(before, (Poison, Unset)):
         return before
     reason = f"a loop sets it, and before it was {before}, which a loop cannot hand on"
-    return Unset(reason, "use another name inside the loop")
+    way_out = "start with a tile or a number, or use another name inside the loop"
+    return Unset(reason, way_out)
 
 
 def _next_value(lo: Lowering, node: ast.For, item: Carried, after: Operand) -> TileOperand:

@@ -9,10 +9,7 @@ __all__ = ["REFUSALS"]
 # By AST node: what the construct is called, and what to write instead.
 REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Assert: ("`assert`", "state conditions on extents and scalars with `tw.require(…)`"),
-    ast.AsyncFor: ("`async for`", "use `for … in range(…)`"),
     ast.AsyncFunctionDef: ("a nested function", "define it at module level: calls are inlined"),
-    ast.AsyncWith: ("`async with`", "a kernel has no context managers"),
-    ast.Await: ("`await`", "await the operation that launches the kernel, on the host"),
     ast.Break: ("`break`", "compute the bound before the loop: `for i in range(bound):`"),
     ast.ClassDef: ("a class", "define it at module level"),
     ast.Continue: ("`continue`", "put the rest of the body under `if`"),
