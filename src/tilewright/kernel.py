@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import fields
 from functools import partial, update_wrapper
+from itertools import count
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
@@ -74,24 +75,21 @@ class Kernel:
 
     def specialized(self, specialization: Specialization) -> CompiledKernel:
         """This kernel compiled to Tile IR for one specialisation; needs no device."""
-        make = partial(
-            load_compiler().compile_kernel,
-            self.source,
-            self.signature,
-            specialization,
-            self.options,
-        )
-        return self._compiled.get(("plain", specialization), make)
+        return self._current(load_compiler().compile_kernel, specialization)
 
     def _guarded(self, specialization: Specialization) -> CompiledKernel:
-        make = partial(
-            load_compiler().compile_guarded,
-            self.source,
-            self.signature,
-            specialization,
-            self.options,
-        )
-        return self._compiled.get(("guarded", specialization), make)
+        return self._current(load_compiler().compile_guarded, specialization)
+
+    def _current(
+        self, compile_: Callable[..., CompiledKernel], specialization: Specialization
+    ) -> CompiledKernel:
+        """What was compiled with the globals, helpers and closures that there are now."""
+        make = partial(compile_, self.source, self.signature, specialization, self.options)
+        for edition in count():
+            compiled = self._compiled.get((compile_, specialization, edition), make)
+            if compiled.captures.are_current():
+                return compiled
+        raise AssertionError("counting has no end")
 
     def _bind(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -109,8 +107,7 @@ class Kernel:
         maker = load_program_maker(kind)
         target = compiled.specialization.target
         make = partial(maker.make_program, compiled.module, compiled.arguments, target)
-        key = (kind, id(compiled))  # the cache keeps every compiled kernel alive
-        return self._programs.get(key, lambda: _started(kind, make))
+        return self._programs.get((kind, compiled), lambda: _started(kind, make))
 
     def __reduce__(self) -> str:
         """Pickle by the qualified name, like a function."""

@@ -65,6 +65,7 @@ def _inlined(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> Operand:
     )
     if is_open:
         lo.reject(TooDeep, node, source.name)
+    lo.captures.helper(callee.function)  # pyright: ignore[reportArgumentType] as in capture
     signature = inspect.signature(callee.function, follow_wrapped=False)
     arguments = bind(lo, node, source.name, signature)
     scope = {

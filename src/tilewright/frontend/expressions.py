@@ -56,8 +56,11 @@ def _name(lo: Lowering, node: ast.Name) -> Operand:
 
 def _looked_up(lo: Lowering, node: ast.Name) -> Any:
     source = lo.frame.source
+    if source.is_local(node.id):
+        reason = "it is set further down, and so it is a name of this function"
+        lo.reject(UnsetName, node, node.id, reason, "set it before, or use another name")
     try:
-        return source.lookup(node.id)
+        return lo.captures.name(source, node.id)
     except NameError:
         known = [*lo.frame.scope, *source.visible_names()]
         similar = difflib.get_close_matches(node.id, known, n=1)
@@ -76,7 +79,7 @@ def _module_attribute(lo: Lowering, node: ast.Attribute, owner: ModuleOperand) -
         similar = tuple(difflib.get_close_matches(node.attr, dir(owner.module), n=3))
         lo.reject(UnknownAttribute, node, str(owner), node.attr, similar)
     name = f"{owner.module.__name__}.{node.attr}"
-    return captured(lo, node, name, getattr(owner.module, node.attr))
+    return captured(lo, node, name, lo.captures.attribute(owner.module, node.attr))
 
 
 # --- subscripts -----------------------------------------------------------------------------------

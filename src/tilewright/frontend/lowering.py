@@ -18,6 +18,7 @@ from tilewright.check.errors.syntax import Unsupported
 from tilewright.diagnostics import Problem, Rejected
 from tilewright.dtypes import DType, Element
 from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.captures import Captures
 from tilewright.frontend.operands import Operand, PieceOperand, Poison, TensorOperand
 from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization
@@ -68,6 +69,7 @@ class Lowering:
     body: Block = field(default_factory=Block)
     problems: list[Problem] = field(default_factory=list)
     grid_owner: PieceOperand | None = None  # the output whose pieces number the blocks
+    captures: Captures = field(default_factory=Captures)
 
     def __post_init__(self) -> None:
         self.builder = Builder(self.body)
@@ -192,4 +194,6 @@ def assigned_names(nodes: list[ast.stmt]) -> list[str]:
                 found[inner.id] = None
             elif isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
                 found[inner.name] = None
+            elif isinstance(inner, ast.alias):
+                found[(inner.asname or inner.name).partition(".")[0]] = None
     return list(found)
