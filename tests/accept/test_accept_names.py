@@ -62,7 +62,7 @@ def test_a_tensor_is_an_argument():
 @neighbour_of(
     "names/set_in_one_branch", "names/branches_that_differ", "names/partition_chosen_by_a_branch",
     "names/set_only_in_a_loop", "names/loop_variable_after_the_loop",
-    "names/partition_set_in_a_loop", "names/changed_by_a_loop",
+    "names/partition_set_in_a_loop", "names/changed_by_a_loop", "names/set_further_down",
 )  # fmt: skip
 def test_names_that_have_a_value_on_every_path():
     @tw.kernel

@@ -141,11 +141,12 @@ def test_threads_that_launch_at_once_compile_once(monkeypatch):
     monkeypatch.setattr(kernel._compiled, "_make", counted)
     barrier = threading.Barrier(4)
 
+    tensors = [(tw.zeros((64,), f32), tw.full((64,), seed, f32)) for seed in range(4)]
+
     def launch(seed: int) -> bool:
-        x = np.full(64, seed, np.float32)
-        z = tw.zeros((64,), f32)
+        z, x = tensors[seed]
         barrier.wait()
-        kernel(z.partition(16), tw.from_numpy(x)).sync()
+        kernel(z.partition(16), x).sync()
         return bool((z.numpy() == 2 * seed).all())
 
     with ThreadPoolExecutor(4) as pool:
