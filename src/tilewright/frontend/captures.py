@@ -5,6 +5,9 @@ defaults: each is compiled into the kernel as it was. Before a compiled kernel i
 them are looked up again.
 """
 
+# pyright takes a function in a field for a method.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
