@@ -59,6 +59,27 @@ def test_extents_that_the_signature_fixes_or_ties_are_checked_every_time():
 
 
 @tw.kernel
+def empty_by_signature(
+    z: Mut[f32, B], x: Ref[f32, Literal[0]], y: Ref[f32, K], *, K: Const[int]
+) -> None:
+    total = tw.full((B,), x.shape[0] + y.shape[0], i32).astype(f32)
+    xs, ys = x.partition(B), y.partition(B)
+    for i in range(xs.num_tiles(0)):
+        total = total + xs[i]
+    for i in range(ys.num_tiles(0)):
+        total = total + ys[i]
+    z.store(total)
+
+
+def test_an_axis_may_be_empty_by_its_type():
+    z, x = tw.ones((4,), f32), tw.zeros((0,), f32)
+    for extent, want in ((0, 0.0), (4, 5.0)):
+        empty_by_signature(z.partition(4), x, tw.ones((extent,), f32), K=extent).sync()
+        assert z.numpy().tolist() == [want] * 4
+    assert outcome(lambda: empty_by_signature(z.partition(4), z[0:1], x, K=0)) == "LaunchError"
+
+
+@tw.kernel
 def tied_constant(z: Mut[f32, B], x: Ref[f32, K], *, K: Const[int]) -> None:
     z.store(x.partition(B)[K // 4 - 1])
 

@@ -137,6 +137,20 @@ def test_groups_of_any_size_visit_every_tile_once(groups, blocks):
     assert all((output.tensor.numpy() == 1).all() for output in outputs)
 
 
+@pytest.mark.parametrize("group", [(0, 1), (-3, 1), (2.5, 1), (True, 1), ("a", 1), (), (1,), 3])
+def test_a_schedule_made_by_hand_is_checked_too(group):
+    """The class is public, and `.persistent` is not the only way to it."""
+    cut = tw.zeros((10, 7), i32).partition(2, 2)
+    with pytest.raises(tw.LaunchError, match="group"):
+        tw.PersistentPartition(cut, 2, group)
+
+
+def test_a_schedule_made_by_hand_may_have_groups_of_any_size():
+    cuts = [tw.zeros((10, 7), i32).partition(2, 2) for _ in range(2)]
+    two_walks(*(tw.PersistentPartition(cut, 3, (2**31, 1)) for cut in cuts)).sync()
+    assert all((cut.tensor.numpy() == 1).all() for cut in cuts)
+
+
 # --- pieces ---
 
 

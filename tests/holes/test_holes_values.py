@@ -6,7 +6,13 @@ import pytest
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i32, i64, u8, u32
 from tilewright.dims import B, N, T
-from tilewright.dtypes import numpy_dtype
+from tilewright.dtypes import Element, numpy_dtype
+from tilewright.ir.function import Function, Module
+from tilewright.ir.op import Block
+from tilewright.ir.ops.control import Return
+from tilewright.ir.ops.shape import Constant
+from tilewright.ir.types import scalar
+from tilewright.ir.verify import VerificationError, verify
 
 LEAST = -(2**31)
 
@@ -177,3 +183,20 @@ def test_constants_that_compare_equal_are_two_kernels():
         found.append(str(z.numpy()[0]))
     assert found == ["inf", "-inf", "inf", "nan", "nan", "1.0"]
     assert len(inverse._compiled) == 4
+
+
+@pytest.mark.parametrize(
+    ("number", "element", "fits"),
+    [(2**31, Element.I32, True), (2**32 - 1, Element.I32, True), (2**32, Element.I32, False),
+     (-(2**31), Element.I32, True), (-(2**31) - 1, Element.I32, False), (1.5, Element.I32, False),
+     (256, Element.I8, False), (2, Element.I1, False), (2**64, Element.F32, True)],
+)  # fmt: skip
+def test_no_constant_loses_bits(number, element, fits):
+    """A number that does not fit its type was cut without a word, wherever it came from."""
+    body = Block((), [Constant(value=number, to=scalar(element)), Return()])
+    module = Module((Function("constants", body),), name="constants")
+    if fits:
+        verify(module, "sm_90")
+    else:
+        with pytest.raises(VerificationError, match="does not fit"):
+            verify(module, "sm_90")

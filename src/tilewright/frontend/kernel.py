@@ -155,11 +155,11 @@ def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Value:
 
 
 def _fixed_extent(lo: Lowering, dim: int | str) -> int | None:
-    if isinstance(dim, int):
-        return dim
-    if dim in lo.signature.static_dims:
-        return int(lo.specialization.constant(dim))
-    return None
+    """An extent that is known now; none in a type is zero, so that one is passed like others."""
+    if isinstance(dim, str) and dim not in lo.signature.static_dims:
+        return None
+    extent = dim if isinstance(dim, int) else int(lo.specialization.constant(dim))
+    return extent if extent > 0 else None
 
 
 def _extent(lo: Lowering, param: TensorParam, axis: int, wide: bool) -> Value:

@@ -196,6 +196,18 @@ def _constant_size(op: shape.Constant) -> Iterator[str]:
         yield f"a value of shape {given} does not fill {op.to}"
 
 
+def _constant_fits(op: shape.Constant) -> Iterator[str]:
+    """Bits have no sign, so a number fits if it does with or without one."""
+    element = op.to.element
+    if not isinstance(element, Element) or not element.is_integer:
+        return
+    ends = (op.value,) if np.ndim(op.value) == 0 else (np.min(op.value), np.max(op.value))
+    low, high = -(1 << (element.bits - 1)), (1 << element.bits) - 1
+    for number in ends:
+        if not low <= number <= high or number != int(number):
+            yield f"{number} does not fit {element}"
+
+
 def _counting(op: shape.Iota) -> Iterator[str]:
     if op.to.rank != 1:
         yield f"the result must have one axis, but is {op.to}"
@@ -237,7 +249,7 @@ _PROMISES: dict[type, Callable[[control.Assume, Any], Iterator[str]]] = {
 
 # By op class.
 SHAPE_RULES: dict[type[Op], tuple[Rule, ...]] = {
-    shape.Constant: (tiles(_NUMBER, "result"), _constant_size),
+    shape.Constant: (tiles(_NUMBER, "result"), _constant_size, _constant_fits),
     shape.Iota: (tiles(_INT, "result"), _counting),
     shape.Broadcast: (
         tiles(_ANY, "source"),

@@ -72,15 +72,8 @@ class Partition:
         `group` is the shape of the super-tiles that are finished one after the other, (8, 1) say,
         so that neighbouring blocks share what they read.
         """
-        return PersistentPartition(self, blocks, self._check_group(group))
-
-    def _check_group(self, group: Any) -> tuple[int, ...]:
-        rank = len(self.tile)
-        entries = group if isinstance(group, tuple) else (group,) * rank
-        if len(entries) != rank:
-            raise LaunchError(f"group={group} has {len(entries)} extents for a partition of {rank}")
-        checked = tuple(_check_positive("group", entry) for entry in entries)
-        return tuple(min(entry, MAX_EXTENT) for entry in checked)  # no axis has more tiles
+        entries = group if isinstance(group, tuple) else (group,) * len(self.tile)
+        return PersistentPartition(self, blocks, entries)
 
     def __repr__(self) -> str:
         return f"<{self.tensor!r} in tiles of {self.tile}: grid {self.grid}>"
@@ -97,6 +90,14 @@ class PersistentPartition:
     def __post_init__(self) -> None:
         if self.max_blocks is not None:
             object.__setattr__(self, "max_blocks", _check_positive("blocks", self.max_blocks))
+        group, rank = self.group, len(self.partition.tile)
+        if not isinstance(group, tuple):
+            raise LaunchError(f"group={group!r} is no tuple with an extent for each axis")
+        if len(group) != rank:
+            raise LaunchError(f"group={group} has {len(group)} extents for a partition of {rank}")
+        checked = (_check_positive("group", entry) for entry in group)
+        # No axis has more tiles than that.
+        object.__setattr__(self, "group", tuple(min(entry, MAX_EXTENT) for entry in checked))
 
     @property
     def tensor(self) -> Cuttable:
