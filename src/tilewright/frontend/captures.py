@@ -56,9 +56,9 @@ class Captures:
         return True
 
     def _look(self, owner: object, name: str, read: Callable[[], Any]) -> Any:
-        value = read()
-        self._found[owner, name] = (read, value)
-        return value
+        if (owner, name) not in self._found:  # one meaning for the whole compilation
+            self._found[owner, name] = (read, read())
+        return self._found[owner, name][1]
 
 
 def _keyword_default(function: FunctionType, name: str) -> Any:
