@@ -20,10 +20,10 @@ Ops are immutable by convention once built: a pass that changes one makes a new 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, ClassVar, Literal, dataclass_transform
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 from tilewright.dtypes import DType
 from tilewright.ir.attributes import AttributeCodec
@@ -235,11 +235,26 @@ class Op(Declared):
             raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
         self._define_results()
 
+    @classmethod
+    def restored(cls, parts: Mapping[str, Any], types: Iterable[Type]) -> Self:
+        """An op as a file states it, with the types of its results: no type rule is asked.
+
+        `parts` names every field without a default. Whether the types follow from the rule is for
+        the verifier to say.
+        """
+        op = cls.__new__(cls)
+        for field in cls.fields:
+            if field.kind not in (FieldKind.RESULT, FieldKind.RESULTS):
+                setattr(op, field.name, parts.get(field.name, field.default))
+        op._hold_results(tuple([Value(type_) for type_ in types]))
+        return op
+
     def _define_results(self) -> None:
-        self.results: tuple[Value, ...] = tuple(
-            Value(type_, self.dtype) for type_ in self.result_types()
-        )
-        remaining = iter(self.results)
+        self._hold_results(tuple([Value(type_, self.dtype) for type_ in self.result_types()]))
+
+    def _hold_results(self, results: tuple[Value, ...]) -> None:
+        self.results = results
+        remaining = iter(results)
         for field in self.fields:
             if field.kind is FieldKind.RESULT:
                 setattr(self, field.name, next(remaining))
