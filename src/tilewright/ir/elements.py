@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.dtypes import Element
 from tilewright.ir.types import TileType
 
-__all__ = ["constant_bytes", "element_bits"]
+__all__ = ["constant_bytes", "element_bits", "numbers_of_bits", "numbers_of_bytes"]
 
 _TF32_DROPPED = 13  # mantissa bits of f32 that tf32 lacks
 
@@ -38,6 +38,34 @@ def element_bits(values: Any, element: Element) -> np.ndarray[Any, np.dtype[np.u
         held = np.asarray(values).astype(element.numpy)
     bits = held.view(np.dtype(f"u{held.itemsize}")).astype(np.uint64)
     return _round_to_tf32(bits) if element is Element.TF32 else bits
+
+
+def numbers_of_bits(
+    bits: np.ndarray[Any, np.dtype[np.uint64]], element: Element
+) -> np.ndarray[Any, Any]:
+    """The numbers that bits stand for, as NumPy holds the element; undoes `element_bits`."""
+    if element is Element.TF32:
+        return (bits.astype(np.uint32) << _TF32_DROPPED).view(np.float32)
+    if element is Element.I4:
+        return ((bits.astype(np.int8) << 4) >> 4).astype(element.numpy)
+    narrow = (bits & np.uint64((1 << element.bits) - 1)).astype(f"u{element.numpy.itemsize}")
+    return narrow.view(element.numpy)
+
+
+def numbers_of_bytes(data: bytes, element: Element) -> np.ndarray[Any, Any] | None:
+    """The numbers in a constant's raw data; undoes `constant_bytes`. None if a part is left over.
+
+    Truth values fill whole bytes: there may be up to seven more than were meant.
+    """
+    if element is Element.I1:
+        return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").view(np.bool_)
+    width = _stored_bytes(element)
+    if len(data) % width:
+        return None
+    parts = np.frombuffer(data, np.uint8).reshape(-1, width)
+    bits = np.zeros((len(parts), 8), np.uint8)
+    bits[:, :width] = parts
+    return numbers_of_bits(bits.view("<u8")[:, 0], element)
 
 
 def _round_to_tf32(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
