@@ -155,9 +155,9 @@ def test_parameters_are_scalars():
 @pytest.mark.parametrize(
     ("hints", "message"),
     [
-        (EntryHints(num_ctas=3), "`num_ctas` must be a power of two up to 16, but is 3"),
+        (EntryHints(num_ctas=3), "`num_cta_in_cga` must be a power of two up to 16, but is 3"),
         (EntryHints(occupancy=33), "`occupancy` must be 1 to 32, but is 33"),
-        (EntryHints(num_worker_warps=6), "`num_worker_warps` must be 4 or 8, but is 6"),
+        (EntryHints(num_worker_warps=6), "`num_worker_warps_per_cta` must be 4 or 8, but is 6"),
     ],
 )
 def test_hints_that_would_be_ignored(hints: EntryHints, message: str):

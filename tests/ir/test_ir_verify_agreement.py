@@ -16,7 +16,7 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode import encode
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError
-from tilewright.ir.attributes import EnumCodec, LoadHints
+from tilewright.ir.attributes import EnumCodec, Hints
 from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value
 from tilewright.ir.ops.control import Return
@@ -54,8 +54,8 @@ def _changes(op: Op, field: Field, strangers: list[Value]) -> Iterator[object]:
         yield not held
     elif isinstance(field.codec, EnumCodec):
         yield from (member for member in field.codec.enum if member is not held)
-    elif isinstance(held, LoadHints | None) and field.optional:
-        yield LoadHints(latency=4)
+    elif isinstance(held, Hints | None) and field.optional:
+        yield Hints.of(latency=4)
 
 
 def _changed(case: Case) -> Iterator[Function]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from tile_ir_programs import Case, Entry, tile
 
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import AtomicMode, LoadHints, MemoryOrder, MemoryScope
+from tilewright.ir.attributes import AtomicMode, Hints, MemoryOrder, MemoryScope
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops import memory
 from tilewright.ir.types import Padding, PartitionViewType, PtrType, TensorViewType, scalar
@@ -34,7 +34,7 @@ def view_cases() -> Iterator[Case]:
         version=(13, 4),
     )  # fmt: skip
     yield Case(m.StoreView, "", lambda n: _store_view(n))
-    yield Case(m.StoreView, "hinted", lambda n: _store_view(n, hints=LoadHints(allow_tma=True)))
+    yield Case(m.StoreView, "hinted", lambda n: _store_view(n, hints=Hints.of(allow_tma=True)))
     yield Case(
         m.StoreView, "release",
         lambda n: _store_view(
@@ -95,7 +95,7 @@ def _tensor_shape(entry: Entry) -> Op:
 
 
 def _hinted_load(entry: Entry) -> Op:
-    hints = LoadHints(latency=3, allow_tma=False)
+    hints = Hints.of(latency=3, allow_tma=False)
     token = entry.add(memory.MakeToken()).result
     return entry.add(memory.LoadView(view=_view(entry), index=_at(entry), hints=hints, token=token))
 
@@ -152,7 +152,7 @@ def _offset(entry: Entry) -> Op:
 def _masked_load(entry: Entry) -> Op:
     loaded = memory.LoadPtr(
         source=entry.pointers(E.F32, (8,)), mask=entry.given(tile(E.I1, 8)),
-        padding_value=entry.build.constant(-1.0, E.F32, (8,)), hints=LoadHints(latency=2),
+        padding_value=entry.build.constant(-1.0, E.F32, (8,)), hints=Hints.of(latency=2),
         token=entry.add(memory.MakeToken()).result,
     )  # fmt: skip
     return entry.add(loaded)
@@ -170,7 +170,7 @@ def _masked_store(entry: Entry) -> Op:
     stored = memory.StorePtr(
         destination=entry.pointers(E.F32, (8,)), value=entry.given(tile(E.F32, 8)),
         mask=entry.given(tile(E.I1, 8)), token=entry.add(memory.MakeToken()).result,
-        hints=LoadHints(latency=1),
+        hints=Hints.of(latency=1),
     )  # fmt: skip
     return entry.add(stored)
 

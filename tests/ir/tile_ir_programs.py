@@ -151,7 +151,7 @@ class Entry:
         """The finished function."""
         if not self.block.ops or self.block.ops[-1].mnemonic != "return":
             self.add(Return())
-        return Function(self.name, self.block, hints or EntryHints())
+        return Function(self.name, self.block, hints and hints.hints())
 
     def module(self) -> Module:
         """A module with this function only."""

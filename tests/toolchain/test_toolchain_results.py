@@ -99,7 +99,7 @@ def test_no_remarks():
 
 def test_occupancy_halves_the_shared_memory():
     twice = gemm()
-    twice.hints = EntryHints(occupancy=2)
+    twice.hints = EntryHints(occupancy=2).hints()
     twice.name = "twice"
     cubin = find_toolchain().assemble(encode(Module((gemm(), twice))), "sm_90", lineinfo=True)
     found = cubin_resources(cubin)

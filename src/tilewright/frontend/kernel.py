@@ -58,7 +58,7 @@ def lower_kernel(
         raise compile_error(lo.problems, describe(signature, specialization))
     lo.body.ops.append(Return())
     body = Block((), [*lo.prologue.ops, *lo.body.ops])
-    return Function(signature.kernel, body, specialization.hints)
+    return Function(signature.kernel, body, specialization.hints.hints())
 
 
 def describe(signature: Signature, specialization: Specialization) -> str:

@@ -41,11 +41,14 @@ __all__ = [
     "attr",
     "defined",
     "defined_many",
+    "first_type",
     "flag",
     "operand",
     "operands",
     "optional_operand",
     "region",
+    "typed",
+    "typed_all",
 ]
 
 # A release of Tile IR, major and minor: what a field or an op needs, what a file is written for.
@@ -117,6 +120,7 @@ class Field:
     codec: AttributeCodec | None = None  # how an attribute is written and printed
     since: Version = (13, 1)
     optional: bool = False  # an attribute that may be None (a bit in the flags says so)
+    from_types: Callable[[tuple[Type, ...]], Any] | None = None  # read off the results' types
     name: str = ""
 
 
@@ -142,8 +146,23 @@ def attr(
     since: Version = (13, 1),
     optional: bool = False,
 ) -> Any:
-    """A compile-time property. Without a codec it is not written: the results' types carry it."""
+    """A compile-time property. Without a codec it is never written, as in internal ops."""
     return Field(FieldKind.ATTR, default, codec, since, optional)
+
+
+def typed(*, default: Any = _REQUIRED) -> Any:
+    """The type of the first result where operands do not determine it; written as that type."""
+    return Field(FieldKind.ATTR, default, from_types=first_type)
+
+
+def typed_all(*, default: tuple[()]) -> Any:
+    """The types of all results where operands do not determine them."""
+    return Field(FieldKind.ATTR, default, from_types=lambda types: types)
+
+
+def first_type(types: tuple[Type, ...]) -> Type:
+    """What `typed` reads off the results; there must be one."""
+    return types[0]
 
 
 def flag(*, default: bool = False, since: Version = (13, 1)) -> Any:
@@ -174,7 +193,8 @@ def note(*, default: None) -> Any:
 @dataclass_transform(
     kw_only_default=True,
     field_specifiers=(
-        operand, operands, optional_operand, attr, flag, region, defined, defined_many, note,
+        operand, operands, optional_operand, attr, typed, typed_all, flag, region, defined,
+        defined_many, note,
     ),
 )  # fmt: skip
 class Declared:

@@ -8,11 +8,12 @@ the types, how blocks end, what the target can hold and what the bytecode versio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from tilewright.errors import InternalError
-from tilewright.ir.function import EntryHints, Function, Module
+from tilewright.ir.attributes import Attribute
+from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Block, Effect, Op, Value, Version
 from tilewright.ir.types import TileType
 from tilewright.ir.verify_conversions import CONVERSION_RULES
@@ -165,10 +166,15 @@ def _function_problems(function: Function) -> Iterator[str]:
     for param in function.params:
         if not isinstance(param.type, TileType) or param.type.rank != 0:
             yield f"a parameter must be a scalar, but one is {param.type}"
-    hints: EntryHints = function.hints
-    if hints.num_ctas not in (None, 1, 2, 4, 8, 16):
-        yield f"`num_ctas` must be a power of two up to 16, but is {hints.num_ctas}"
-    if hints.occupancy is not None and not 1 <= hints.occupancy <= 32:
-        yield f"`occupancy` must be 1 to 32, but is {hints.occupancy}"
-    if hints.num_worker_warps not in (None, 4, 8):
-        yield f"`num_worker_warps` must be 4 or 8, but is {hints.num_worker_warps}"
+    for name, wanted, good in _ENTRY_HINTS if function.hints is not None else ():
+        for value in function.hints.named(name) if function.hints is not None else ():
+            if value not in good:
+                yield f"`{name}` must be {wanted}, but is {value}"
+
+
+# What tileiras takes as advice on an entry; anything else it drops without a word.
+_ENTRY_HINTS: tuple[tuple[str, str, Container[Attribute]], ...] = (
+    ("num_cta_in_cga", "a power of two up to 16", (1, 2, 4, 8, 16)),
+    ("occupancy", "1 to 32", range(1, 33)),
+    ("num_worker_warps_per_cta", "4 or 8", (4, 8)),
+)

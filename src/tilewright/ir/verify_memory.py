@@ -89,9 +89,9 @@ _STORE = _scoped(_M.WEAK, _M.RELAXED, _M.RELEASE)
 
 def _hints(op: memory.LoadView) -> Iterator[str]:
     """A hint out of range would be dropped without a word."""
-    latency = op.hints.latency if op.hints is not None else None
-    if latency is not None and not 1 <= latency <= 10:
-        yield f"a latency hint is 1 to 10, but this is {latency}"
+    for latency in op.hints.named("latency") if op.hints is not None else ():
+        if latency not in range(1, 11):
+            yield f"a latency hint is 1 to 10, but this is {latency}"
 
 
 def _view_access(op: memory.LoadView | memory.StoreView) -> Iterator[str]:

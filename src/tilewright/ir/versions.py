@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.errors import CompileError
-from tilewright.ir.attributes import LoadHints
-from tilewright.ir.function import EntryHints, Module
+from tilewright.ir.attributes import EVERY_TARGET, Hints
+from tilewright.ir.function import Module
 from tilewright.ir.op import FieldKind, Op, Version
 from tilewright.ir.types import Type, elements_of
 
@@ -49,7 +49,7 @@ def check_version(module: Module, version: Version) -> None:
 def needs(module: Module) -> Iterator[Need]:
     """The version that each part of a module asks for."""
     for function in module.functions:
-        if function.hints != EntryHints():
+        if _is_general(function.hints):
             yield Need(*_HINT, None, function.name)
         for param in function.params:
             for version, what in _type_needs(param.type):
@@ -63,7 +63,7 @@ def _op_needs(op: Op) -> Iterator[tuple[Version, str]]:
     yield op.since, f"`{op.mnemonic}`"
     for field in op.fields:
         held = getattr(op, field.name)
-        if isinstance(held, LoadHints):
+        if isinstance(held, Hints) and _is_general(held):
             yield _HINT
         elif (
             field.since > op.since and field.kind is not FieldKind.RESULT and held != field.default
@@ -72,6 +72,10 @@ def _op_needs(op: Op) -> Iterator[tuple[Version, str]]:
     arguments = (value for block in op.regions for value in block.args)
     for value in (*op.results, *arguments):
         yield from _type_needs(value.type)
+
+
+def _is_general(hints: Hints | None) -> bool:
+    return hints is not None and EVERY_TARGET in dict(hints.targets)
 
 
 def _type_needs(type_: Type) -> Iterator[tuple[Version, str]]:

@@ -7,8 +7,8 @@ from tilewright.ir.attributes import (
     AtomicMode,
     BoolArrayCodec,
     EnumCodec,
+    Hints,
     HintsCodec,
-    LoadHints,
     MemoryOrder,
     MemoryScope,
 )
@@ -22,6 +22,7 @@ from tilewright.ir.op import (
     operand,
     operands,
     optional_operand,
+    typed,
 )
 from tilewright.ir.types import (
     TOKEN,
@@ -30,6 +31,7 @@ from tilewright.ir.types import (
     TensorViewType,
     TileType,
     Type,
+    ViewType,
     scalar,
 )
 
@@ -89,7 +91,7 @@ class MakeTensorView(
     base: Value = operand()
     dynamic_shape: tuple[Value, ...] = operands(default=())
     dynamic_strides: tuple[Value, ...] = operands(default=())
-    to: TensorViewType = attr()
+    to: TensorViewType = typed()
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
@@ -105,7 +107,7 @@ class MakePartitionView(
     """A tensor view cut into tiles."""
 
     tensor_view: Value = operand()
-    to: PartitionViewType = attr()
+    to: PartitionViewType = typed()
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
@@ -121,11 +123,12 @@ class GetIndexSpaceShape(
     """How many tiles a view has along each axis."""
 
     src: Value = operand()
+    to: TileType = typed(default=scalar(Element.I32))
     extents: tuple[Value, ...] = defined_many()
 
     def result_types(self) -> tuple[Type, ...]:
-        assert isinstance(self.src.type, PartitionViewType)
-        return (scalar(Element.I32),) * len(self.src.type.tile)
+        assert isinstance(self.src.type, ViewType)
+        return (self.to,) * self.src.type.index_rank
 
 
 class GetTensorShape(
@@ -137,11 +140,12 @@ class GetTensorShape(
     """The extents of a tensor view."""
 
     src: Value = operand()
+    to: TileType = typed(default=scalar(Element.I32))
     extents: tuple[Value, ...] = defined_many()
 
     def result_types(self) -> tuple[Type, ...]:
         assert isinstance(self.src.type, TensorViewType)
-        return (scalar(Element.I32),) * self.src.type.rank
+        return (self.to,) * self.src.type.rank
 
 
 class LoadView(
@@ -164,13 +168,13 @@ class LoadView(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
     inbounds: tuple[bool, ...] = attr(BoolArrayCodec("index"), default=(), since=(13, 4))
     tile: Value = defined()
     result_token: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
-        assert isinstance(self.view.type, PartitionViewType)
+        assert isinstance(self.view.type, ViewType)
         return self.view.type.tile_type, TOKEN
 
 
@@ -195,7 +199,7 @@ class StoreView(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
     inbounds: tuple[bool, ...] = attr(BoolArrayCodec("index"), default=(), since=(13, 4))
     result_token: Value = defined()
 
@@ -241,7 +245,7 @@ class LoadPtr(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
     result: Value = defined()
     result_token: Value = defined()
 
@@ -270,7 +274,7 @@ class StorePtr(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
     result_token: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import (
     ArrayCodec,
+    Attribute,
     AttributeCodec,
     BoolArrayCodec,
     BoolCodec,
     Bounded,
     ConstantCodec,
+    DenseElements,
+    Dictionary,
     DivBy,
     EnumCodec,
     FloatIdentity,
+    Hints,
     HintsCodec,
     Int32ArrayCodec,
     IntCodec,
     IntIdentity,
-    LoadHints,
     Overflow,
     PredicateCodec,
+    Promise,
+    SameElements,
     StringCodec,
+    SymbolCodec,
 )
-from tilewright.ir.function import EntryHints
 from tilewright.ir.op import Op
-from tilewright.ir.text.numbers import constant_text, number_text, quoted
+from tilewright.ir.text.numbers import constant_text, number_text, quoted, symbol_text
 from tilewright.ir.types import TileType
 
-__all__ = ["attribute_text", "entry_hints_text"]
+__all__ = ["attribute_text", "hints_text"]
 
 # The elements a bare number is taken for; bits in hexadecimal are always typed.
 _ASSUMED = (Element.I1, Element.I64, Element.F64)
@@ -49,15 +54,9 @@ def attribute_text(codec: AttributeCodec, value: Any, op: Op) -> str:
     return _FORMATTERS[type(codec)](value, op)
 
 
-def entry_hints_text(hints: EntryHints) -> str:
-    """The advice on a whole entry."""
-    return _hints_text(
-        {
-            "num_cta_in_cga": hints.num_ctas,
-            "num_worker_warps_per_cta": hints.num_worker_warps,
-            "occupancy": hints.occupancy,
-        }
-    )
+def hints_text(hints: Hints) -> str:
+    """Advice by target, on an entry or on an op."""
+    return f"<{_named(hints.targets)}>"
 
 
 def _enum_text(value: Enum, _op: Op) -> str:
@@ -76,6 +75,10 @@ def _string_text(value: str, _op: Op) -> str:
     return quoted(value)
 
 
+def _symbol(value: str, _op: Op) -> str:
+    return symbol_text(value)
+
+
 def _list_text(value: tuple[int, ...], _op: Op) -> str:
     return ", ".join(map(str, value))
 
@@ -90,34 +93,82 @@ def _constant_text(value: Any, op: Op) -> str:
     return constant_text(value, type_)
 
 
-def _identities_text(value: tuple[FloatIdentity | IntIdentity, ...], _op: Op) -> str:
-    return ", ".join(map(_identity_text, value))
+def _items_text(value: tuple[Attribute, ...], _op: Op) -> str:
+    return ", ".join(map(_tagged_text, value))
 
 
-def _identity_text(identity: FloatIdentity | IntIdentity) -> str:
-    number = number_text(identity.value, identity.element)
-    untyped = identity.element in _ASSUMED and not number.startswith("0x")
-    return number if untyped else f"{number} : {identity.element.spelling}"
+def _promise_text(value: Promise, _op: Op) -> str:
+    return _tagged_text(value)
 
 
-def _predicate_text(value: DivBy | Bounded, _op: Op) -> str:
-    if isinstance(value, DivBy):
-        return f"div_by<{value.divisor}>"
+def _op_hints_text(value: Hints, _op: Op) -> str:
+    return hints_text(value)
+
+
+def _named(items: tuple[tuple[str, Attribute], ...]) -> str:
+    """Names and values in the order of the names, which is how MLIR keeps them."""
+    return ", ".join(f"{name} = {_tagged_text(value)}" for name, value in sorted(items, key=_name))
+
+
+def _name(item: tuple[str, Attribute]) -> str:
+    return item[0]
+
+
+def _tagged_text(value: Attribute) -> str:
+    return _TAGGED.get(type(value), str)(value)
+
+
+def _typed_number(value: FloatIdentity | IntIdentity) -> str:
+    number = number_text(value.value, value.element)
+    untyped = value.element in _ASSUMED and not number.startswith("0x")
+    return number if untyped else f"{number} : {value.element.spelling}"
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _array(value: tuple[Attribute, ...]) -> str:
+    return f"[{', '.join(map(_tagged_text, value))}]"
+
+
+def _dictionary(value: Dictionary) -> str:
+    return f"{{{_named(value.items)}}}"
+
+
+def _div_by(value: DivBy) -> str:
+    every = "" if value.every is None else f", every {value.every}"
+    along = "" if value.along is None else f" along {value.along}"
+    return f"div_by<{value.divisor}{every}{along}>"
+
+
+def _same_elements(value: SameElements) -> str:
+    return f"same_elements<[{', '.join(map(str, value.groups))}]>"
+
+
+def _bounded(value: Bounded) -> str:
     lower, upper = ("?" if bound is None else bound for bound in (value.lower, value.upper))
     return f"bounded<{lower}, {upper}>"
 
 
-def _load_hints_text(value: LoadHints, _op: Op) -> str:
-    return _hints_text({"allow_tma": value.allow_tma, "latency": value.latency})
+def _elements(value: DenseElements) -> str:
+    return f"dense{constant_text(value.value, value.type)} : {value.type}"
 
 
-def _hints_text(given: Mapping[str, int | None]) -> str:
-    items = [f"{name} = {_hint(value)}" for name, value in given.items() if value is not None]
-    return f"<default = {{{', '.join(items)}}}>"
-
-
-def _hint(value: int) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+# How an attribute that describes itself is printed; a type is printed as itself.
+_TAGGED: dict[type, Callable[[Any], str]] = {
+    bool: _truth,
+    str: quoted,
+    IntIdentity: _typed_number,
+    FloatIdentity: _typed_number,
+    tuple: _array,
+    Dictionary: _dictionary,
+    Hints: hints_text,
+    DivBy: _div_by,
+    SameElements: _same_elements,
+    Bounded: _bounded,
+    DenseElements: _elements,
+}
 
 
 _FORMATTERS: dict[type[AttributeCodec], Callable[[Any, Op], str]] = {
@@ -125,10 +176,11 @@ _FORMATTERS: dict[type[AttributeCodec], Callable[[Any, Op], str]] = {
     IntCodec: _plain_text,
     BoolCodec: _bool_text,
     StringCodec: _string_text,
+    SymbolCodec: _symbol,
     Int32ArrayCodec: _list_text,
     BoolArrayCodec: _bools_text,
     ConstantCodec: _constant_text,
-    ArrayCodec: _identities_text,
-    PredicateCodec: _predicate_text,
-    HintsCodec: _load_hints_text,
+    ArrayCodec: _items_text,
+    PredicateCodec: _promise_text,
+    HintsCodec: _op_hints_text,
 }

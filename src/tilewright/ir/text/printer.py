@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tilewright.ir.attributes import BoolArrayCodec
-from tilewright.ir.function import EntryHints, Function, Module
+from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value
 from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
 from tilewright.ir.text.assembly import Group, Literal, Node, Slot, parse_assembly
-from tilewright.ir.text.attributes import attribute_text, entry_hints_text
+from tilewright.ir.text.attributes import attribute_text, hints_text
 from tilewright.ir.text.names import Names, name_values
 from tilewright.ir.text.numbers import symbol_text
 
@@ -33,8 +33,9 @@ def function_text(function: Function) -> str:
     """One function, ending in a newline."""
     printer = _Printer(name_values(function.body))
     params = printer.arguments(function.body)
-    hints = entry_hints_text(function.hints)
-    advice = f" optimization_hints={hints}" if function.hints != EntryHints() else ""
+    advice = ""
+    if function.hints is not None:
+        advice = f" optimization_hints={hints_text(function.hints)}"
     body = printer.block(function.body, 0, None)
     return f"entry {symbol_text(function.name)}({params}){advice} {body}\n"
 
