@@ -20,7 +20,7 @@ Ops are immutable by convention once built: a pass that changes one makes a new 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
@@ -123,6 +123,12 @@ class Field:
     from_types: Callable[[tuple[Type, ...]], Any] | None = None  # read off the results' types
     name: str = ""
 
+    @property
+    def has_default(self) -> bool:
+        """Whether the part may be left out; results are not parts that are given."""
+        is_result = self.kind in (FieldKind.RESULT, FieldKind.RESULTS)
+        return self.default is not _REQUIRED and not is_result
+
 
 def operand() -> Any:
     """One value that flows in."""
@@ -214,6 +220,9 @@ class Op(Declared):
     fields: ClassVar[tuple[Field, ...]] = ()
     operand_fields: ClassVar[tuple[Field, ...]] = ()  # those of `fields` that hold operands
     region_fields: ClassVar[tuple[Field, ...]] = ()  # those of `fields` that hold regions
+    defaults: ClassVar[Mapping[str, Any]] = {}  # of the parts that may be left out
+    result_names: ClassVar[tuple[str, ...]] = ()  # of the fields with one result each
+    rest_name: ClassVar[str] = ""  # of the field with any number of results
 
     loc: Location | None = note(default=None)  # where in the user's source it comes from
     dtype: type[DType] | None = note(default=None)  # of the results, with signedness
@@ -234,6 +243,9 @@ class Op(Declared):
         cls.fields = tuple(declared.values())
         cls.operand_fields = tuple(f for f in cls.fields if f.kind.is_operand)
         cls.region_fields = tuple(f for f in cls.fields if f.kind is FieldKind.REGION)
+        cls.defaults = {f.name: f.default for f in cls.fields if f.has_default}
+        cls.result_names = tuple(f.name for f in cls.fields if f.kind is FieldKind.RESULT)
+        cls.rest_name = next((f.name for f in cls.fields if f.kind is FieldKind.RESULTS), "")
         if mnemonic:
             cls.mnemonic, cls.opcode, cls.since = mnemonic, opcode, since
         cls.segmented = segmented or cls.segmented
@@ -256,30 +268,30 @@ class Op(Declared):
         self._define_results()
 
     @classmethod
-    def restored(cls, parts: Mapping[str, Any], types: Iterable[Type]) -> Self:
-        """An op as a file states it, with the types of its results: no type rule is asked.
+    def restored(cls, parts: Mapping[str, Any], types: tuple[Type, ...]) -> Self:
+        """An op as a file states it, with the types of its results.
 
-        `parts` names every field without a default. Whether the types follow from the rule is for
-        the verifier to say.
+        `parts` names every field without a default. The type rule is asked only for results that
+        the file leaves out; whether the others follow from it is for the verifier to say.
         """
         op = cls.__new__(cls)
-        for field in cls.fields:
-            if field.kind not in (FieldKind.RESULT, FieldKind.RESULTS):
-                setattr(op, field.name, parts.get(field.name, field.default))
-        op._hold_results(tuple([Value(type_) for type_ in types]))
+        op.__dict__.update(cls.defaults)
+        op.__dict__.update(parts)
+        if len(types) < len(cls.result_names):
+            types += op.result_types()[len(types) :]
+        op.hold_results(tuple([Value(type_) for type_ in types]))
         return op
 
     def _define_results(self) -> None:
-        self._hold_results(tuple([Value(type_, self.dtype) for type_ in self.result_types()]))
+        self.hold_results(tuple([Value(type_, self.dtype) for type_ in self.result_types()]))
 
-    def _hold_results(self, results: tuple[Value, ...]) -> None:
+    def hold_results(self, results: tuple[Value, ...]) -> None:
+        """Take the values that the op defines, for who builds it."""
         self.results = results
-        remaining = iter(results)
-        for field in self.fields:
-            if field.kind is FieldKind.RESULT:
-                setattr(self, field.name, next(remaining))
-            elif field.kind is FieldKind.RESULTS:
-                setattr(self, field.name, tuple(remaining))
+        for name, value in zip(self.result_names, results, strict=False):
+            setattr(self, name, value)
+        if self.rest_name:
+            setattr(self, self.rest_name, results[len(self.result_names) :])
 
     def result_types(self) -> tuple[Type, ...]:
         """The type rule: what the op defines, from its operands and attributes."""
