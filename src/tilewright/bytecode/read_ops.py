@@ -68,12 +68,8 @@ def _plan(op: type[Op], version: Version) -> _Plan:
         flags=tuple((f.name, bit[f.name]) for f in layout.bits if f.kind is FieldKind.FLAG),
         known_bits=(1 << len(layout.bits)) - 1,
         attributes=tuple(
-            (
-                field.name,
-                attribute_reader(_codec(field)),
-                bit[field.name] if field in optional else 0,
-            )
-            for field in layout.attributes
+            (f.name, attribute_reader(_codec(f)), bit[f.name] if f.optional else 0)
+            for f in layout.attributes
         ),
         operands=tuple((f.name, f.kind, bit.get(f.name, 0)) for f in layout.operands),
         operand_count=fixed if layout.counts_operands else None,
