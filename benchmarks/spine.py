@@ -45,7 +45,7 @@ def main() -> None:
     options = _options()
     quick: bool = options.quick
     timer = Timer(
-        tw.Device("cuda:0").stream, repetitions=5 if quick else 15, rounds=2 if quick else 6
+        tw.Device("cuda:0").stream, repetitions=5 if quick else 15, rounds=2 if quick else 8
     )
     peers = load_peers(options.peers)
     report = Report(options.json, {"machine": machine(), "quick": quick})

@@ -37,6 +37,7 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "limits",
     "numpy_dtype",
     "tf32",
     "u8",
@@ -289,3 +290,12 @@ def dtype_of_numpy(dtype: np.dtype[Any]) -> type[DType] | None:
 
 
 _BY_NUMPY = {numpy_dtype(dtype): dtype for dtype in DTYPES if dtype is not tf32}
+
+
+def limits(dtype: type[DType]) -> tuple[float, float]:
+    """The lowest and the highest number that a dtype holds, infinities aside."""
+    bits = dtype.element.bits
+    if dtype.element.is_float:
+        highest = float(ml_dtypes.finfo(dtype.element.numpy).max)  # type: ignore[no-untyped-call]
+        return -highest, highest
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.signed else (0, (1 << bits) - 1)

@@ -14,8 +14,9 @@ SAMPLES = Path(__file__).parent / "cli_samples.py"
 def run() -> Callable[..., Result]:
     """Call the command line; an exception that is not told to the user fails the test."""
 
-    def call(*args: object) -> Result:
-        result = CliRunner().invoke(main, [str(arg) for arg in args])
+    def call(*args: object, columns: int = 120) -> Result:
+        runner = CliRunner(env={"COLUMNS": str(columns)})
+        result = runner.invoke(main, [str(arg) for arg in args])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert "Traceback" not in result.output

@@ -54,7 +54,7 @@ def test_no_gpu_is_no_fault(machine):
 
 def test_packages_that_only_a_gpu_needs(machine, monkeypatch):
     def version(name: str) -> str:
-        if name == "cuda-core":
+        if name in ("cuda-core", "nvidia-nvvm"):
             raise metadata.PackageNotFoundError(name)
         return "1.0"
 
@@ -66,6 +66,8 @@ def test_packages_that_only_a_gpu_needs(machine, monkeypatch):
     assert findings["cuda-core"].state is State.WRONG
     assert findings["cuda-core"].fix == "pip install 'tilewright[cuda]'"
     assert findings["NVIDIA driver"].fix == "pip install 'tilewright[cuda]'"
+    assert findings["nvidia-nvvm"].state is State.ABSENT  # the toolkit may come from elsewhere
+    assert findings["libnvvm"].state is State.GOOD
 
 
 def test_a_gpu_without_a_toolkit(machine, tmp_path):

@@ -221,11 +221,24 @@ def test_a_cut_that_does_not_fit_is_reported(target, sign, good, bad):
             run(kernel, (1, 1, 1), np.array([1.0, number]), out)
 
 
+@pytest.mark.parametrize(
+    ("sign", "good", "one", "bad"), [(SIGNS[1], 1.9, 1, 2.0), (SIGNS[0], -1.9, -1, 1.0)]
+)
+def test_a_float_is_cut_to_a_truth_value(sign, good, one, bad):
+    x = np.array([0, good, one, 0.5 * one], np.float32)
+    for saturating in (False, True):
+        for found in evaluate(ftoi(Element.I1, sign, saturating), Element.I1, (Element.F32, x)):
+            assert found.tolist() == [0, 1, 1, 0]
+    kernel = apply(ftoi(Element.I1, sign, False), [Element.F32], Element.I1, (4,))
+    with pytest.raises(UndefinedBehaviourError, match="does not fit in 1 bits"):
+        run(kernel, (1, 1, 1), np.full(4, bad, np.float32), np.zeros(4, np.uint8))
+
+
 @settings(max_examples=200)
 @given(st.floats())
 def test_saturation_is_clamping(x):
     with np.errstate(all="ignore"):
-        found = int(cut_saturating(np.array([x]), np.dtype(np.int64))[0])
+        found = int(cut_saturating(np.array([x]), np.dtype(np.int64), 64)[0])
     if x != x:
         assert found == 0
     elif abs(x) == np.inf:

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tilewright.backends.cpu import integers, scalars
-from tilewright.backends.cpu.emitter import limits
 from tilewright.backends.cpu.faults import Fault
+from tilewright.backends.cpu.scalars import limits
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import Overflow, Predicate, Rounding, Signedness

@@ -18,12 +18,14 @@ from tilewright.ir.attributes import (
     Signedness,
 )
 from tilewright.ir.op import Block, Value
-from tilewright.ir.ops.control import Yield
+from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.elementwise import (
+    AbsI,
     AddF,
     AddI,
     AndI,
     CmpF,
+    CmpI,
     DivI,
     MaxF,
     MaxI,
@@ -266,6 +268,31 @@ def test_a_body_may_use_constants_and_values_from_outside():
     for limit, expected in ((7, 14), (100, 36)):
         run(kernel, (1, 1, 1), np.arange(1, 9, dtype=np.int32), out, limit)
         assert out[0] == expected
+
+
+def test_a_body_may_branch():
+    """The greatest by magnitude, and the sign of it, chosen by an `if`."""
+
+    def build(p, t):
+        element, acc = Value(scalar(Element.I32)), Value(scalar(Element.I32))
+        body, then, other = Block((element, acc)), Block(), Block()
+        with p.b.inside(body):
+            sizes = [p.add(AbsI(source=value)) for value in (element, acc)]
+            larger = p.add(
+                CmpI(lhs=sizes[0], rhs=sizes[1], comparison_predicate=Predicate.GREATER_THAN)
+            )
+            for block, value in ((then, element), (other, acc)):
+                with p.b.inside(block):
+                    p.b.add(Yield(values=(value,)))
+            choice = If(condition=larger, then_body=then, else_body=other, types=(element.type,))
+            p.b.add(choice)
+            p.b.add(Yield(values=choice.result_values))
+        identity = IntIdentity(Element.I32, 0)
+        return p.add(Reduce(sources=(t,), dim=1, identities=(identity,), body=body))
+
+    x = np.random.default_rng(5).integers(-100, 100, (4, 16)).astype(np.int32)
+    out = over_tile(build, x, Element.I32, (4,))
+    assert out.tolist() == [max(row.tolist(), key=abs) for row in x]
 
 
 def test_undefined_behaviour_in_a_body_is_reported():

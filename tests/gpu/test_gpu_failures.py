@@ -1,5 +1,6 @@
 """A check that fails on the GPU is reported with its place, and the process goes on."""
 
+import functools
 import inspect
 
 import numpy as np
@@ -32,6 +33,12 @@ def quotient(z: Mut[i32, B], x: Ref[i32, N], y: Ref[i32, N]) -> None:
     z.store(x.load_like(z) // y.load_like(z))
 
 
+@functools.cache
+def reporting(function, form):
+    """A kernel that reports in a form, made once: it keeps what it has compiled."""
+    return tw.kernel(report=form)(function)
+
+
 def line_of(function, text):
     lines, first = inspect.getsourcelines(function)
     return first + next(number for number, line in enumerate(lines) if text in line)
@@ -43,7 +50,7 @@ def tensors(device, *arrays):
 
 def launch(function, form, device, shape, *arrays, tile=128, dtype=np.float32):
     """A launch that has not been run, and its output."""
-    kernel = tw.kernel(report=form)(function)
+    kernel = reporting(function, form)
     z, *inputs = tensors(device, poisoned(shape, dtype), *arrays)
     return kernel(z.partition(tile), *inputs), z
 

@@ -8,21 +8,19 @@ agree with the machine's modulo its width whatever wrapped on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from tilewright.analysis.intervals import I32, Interval, MachineType
-from tilewright.analysis.terms import (
-    Atom,
+from tilewright.analysis.operations import (
     Greatest,
     Held,
-    Known,
     Least,
-    Linear,
     NonZero,
     Product,
     Quotient,
     Remainder,
-    number,
 )
+from tilewright.analysis.terms import Atom, Known, Linear, number
 from tilewright.ir.launch_terms import Blocks, Extent, LaunchTerm, TileCount
 
 __all__ = [
@@ -45,6 +43,7 @@ _NARROW: dict[type, Callable[..., Interval]] = {
 }
 
 
+@lru_cache(maxsize=1024)
 def known(term: LaunchTerm, type: MachineType = I32) -> Linear:
     """Something known at launch, with the numbers it can be."""
     narrow = _NARROW.get(term.__class__)

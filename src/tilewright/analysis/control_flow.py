@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from tilewright.analysis.arithmetic import product, quotient
 from tilewright.analysis.dataflow import Arm, Dataflow, Exit, Frame, Leaving, Rule, machine_type
 from tilewright.analysis.formulas import FALSE, AllOf, AnyOf, Formula
+from tilewright.analysis.intervals import MachineType
 from tilewright.analysis.terms import Linear, Origin, number
 from tilewright.dtypes import Element
 from tilewright.ir.op import Block, Op, Value
@@ -23,8 +25,6 @@ from tilewright.ir.ops.internal import Walk
 from tilewright.ir.types import TileType
 
 __all__ = ["CONTROL_RULES", "leaves_early"]
-
-_ROUNDS = 3  # how often a body is walked before nothing is assumed about what the loop carries
 
 
 def leaves_early(block: Block) -> bool:
@@ -105,30 +105,68 @@ def _is_truth(value: Value) -> bool:
 # --- loops ---------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Carried:
-    """What is assumed about one carried integer."""
+class _Stage(Enum):
+    """What is assumed about one side of a carried integer, each weaker than the one before."""
 
+    INITIAL = auto()  # it stays beyond its initial value
+    OPEN = auto()  # nothing, to see what the body gives whatever comes in
+    LIMITED = auto()  # what the body then gave
+    NOTHING = auto()
+
+
+@dataclass
+class _Side:
+    """The lower (`sign` 1) or upper (`sign` -1) side of a carried integer."""
+
+    sign: int
     initial: Linear
+    type: MachineType
+    bounds: tuple[Linear, ...]
+    stage: _Stage = _Stage.INITIAL
+
+    def confirm(self, ends: Sequence[tuple[Linear, Leaving]]) -> bool:
+        """Whether every iteration keeps to the side; if not, assume less next time."""
+        kept = all(
+            end.scope.proves((term - bound).times(self.sign))
+            for bound in self.bounds
+            for term, end in ends
+        )
+        if self.stage is _Stage.OPEN:
+            self.bounds = self._limit([term for term, _ in ends])
+            self.stage = _Stage.LIMITED if self.bounds else _Stage.NOTHING
+            return not self.bounds
+        if not kept:
+            self.bounds = ()
+            self.stage = _Stage.OPEN if self.stage is _Stage.INITIAL else _Stage.NOTHING
+        return kept
+
+    def _limit(self, terms: Sequence[Linear]) -> tuple[Linear, ...]:
+        """A number that the initial value and every iteration keep to, if it says anything."""
+        ranges = [term.range for term in (self.initial, *terms)]
+        whole = self.type.interval
+        if self.sign > 0:
+            low = min(found.low for found in ranges)
+            return (number(low),) if low > whole.low else ()
+        high = max(found.high for found in ranges)
+        return (number(high),) if high < whole.high else ()
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """One carried integer and what is assumed about it."""
+
     argument: Value
-    lowers: tuple[Linear, ...]
-    uppers: tuple[Linear, ...]
+    low: _Side
+    high: _Side
 
     def confirm(self, ends: Iterable[tuple[Linear, Leaving]]) -> bool:
         """Whether every iteration keeps the assumptions; those that it does not are weakened."""
-        ends = tuple(ends)
-        low = all(end.scope.proves(term - bound) for bound in self.lowers for term, end in ends)
-        high = all(end.scope.proves(bound - term) for bound in self.uppers for term, end in ends)
-        if not low:
-            least = min(self.initial.range.low, *(term.range.low for term, _ in ends))
-            self.lowers = self._weaker(self.lowers, least)
-        if not high:
-            most = max(self.initial.range.high, *(term.range.high for term, _ in ends))
-            self.uppers = self._weaker(self.uppers, most)
-        return low and high
+        found = tuple(ends)
+        return all([self.low.confirm(found), self.high.confirm(found)])
 
-    def _weaker(self, failed: tuple[Linear, ...], limit: int) -> tuple[Linear, ...]:
-        return (number(limit),) if failed == (self.initial,) else ()
+    def define(self, flow: Dataflow, value: Value) -> None:
+        """Give a value what is assumed now."""
+        flow.define_fresh(value, Origin.CARRIED, self.low.bounds, self.high.bounds)
 
 
 def _carry(flow: Dataflow, op: Op, inits: Sequence[Value], run: Callable[[], Frame]) -> Frame:
@@ -136,31 +174,31 @@ def _carry(flow: Dataflow, op: Op, inits: Sequence[Value], run: Callable[[], Fra
     arguments = op.regions[0].args[len(op.regions[0].args) - len(inits) :]
     carried: dict[int, _Carried] = {}
     for place, (argument, init) in enumerate(zip(arguments, inits, strict=True)):
-        if machine_type(argument) is not None:
-            initial = flow.term(init)
-            carried[place] = _Carried(initial, argument, (initial,), (initial,))
+        type_ = machine_type(argument)
+        if type_ is not None:
+            term = flow.term(init)
+            sides = [_Side(sign, term, type_, (term,)) for sign in (1, -1)]
+            carried[place] = _Carried(argument, *sides)
     frame = _settle(flow, op, carried, run)
-    for place, one in carried.items():
-        if not isinstance(op, Loop):
-            flow.define_fresh(op.results[place], Origin.CARRIED, one.lowers, one.uppers)
+    if not isinstance(op, Loop):
+        for place, one in carried.items():
+            one.define(flow, op.results[place])
     return frame
 
 
 def _settle(
     flow: Dataflow, op: Op, carried: dict[int, _Carried], run: Callable[[], Frame]
 ) -> Frame:
-    for attempt in range(_ROUNDS + 1):
+    """Every round that does not confirm weakens something, so the rounds come to an end."""
+    while True:
         for one in carried.values():
-            if attempt == _ROUNDS:
-                one.lowers = one.uppers = ()
-            flow.define_fresh(one.argument, Origin.CARRIED, one.lowers, one.uppers)
+            one.define(flow, one.argument)
         frame = run()
         # A break of a counted loop hands on what is carried; of an endless one, its results.
         ends = frame.continues if isinstance(op, Loop) else frame.continues + frame.breaks
         confirmed = [one.confirm(_handed_on(ends, place)) for place, one in carried.items()]
         if all(confirmed):
-            break
-    return frame
+            return frame
 
 
 def _handed_on(ends: Sequence[Leaving], place: int) -> Iterable[tuple[Linear, Leaving]]:
@@ -223,6 +261,7 @@ def _end(flow: Dataflow, op: Return | Yield) -> None:
     """Nothing is handed on here: who opened the region reads its last op."""
 
 
+# What control flow does to facts.
 CONTROL_RULES: dict[type[Op], Rule] = {
     Break: _break,
     Continue: _continue,

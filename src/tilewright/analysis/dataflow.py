@@ -17,8 +17,9 @@ from typing import Any
 from tilewright.analysis.arithmetic import greatest, held, least
 from tilewright.analysis.formulas import OPAQUE, AtLeastZero, Formula
 from tilewright.analysis.intervals import MachineType
+from tilewright.analysis.operations import Held
 from tilewright.analysis.proofs import Scope
-from tilewright.analysis.terms import Held, Linear, Origin, Variable
+from tilewright.analysis.terms import Linear, Origin, Variable
 from tilewright.dtypes import Element
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
@@ -121,6 +122,7 @@ class Obligation:
         return not self.open_goals
 
 
+# What one kind of op does to an analysis.
 Rule = Callable[["Dataflow", Any], None]
 
 

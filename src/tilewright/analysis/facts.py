@@ -10,6 +10,7 @@ from tilewright.ir.op import Op
 
 __all__ = ["RULES", "analyse"]
 
+# Every op that is followed; the integers of all others may be anything.
 RULES: dict[type[Op], Rule] = {**SCALAR_RULES, **CONTROL_RULES}
 
 

@@ -135,9 +135,10 @@ class AnyOf(Several):
         return None if None in found else False
 
 
+# All of nothing, one of nothing, and what says nothing.
 TRUE = AllOf(())
-FALSE = AnyOf(())
-OPAQUE = Opaque()
+FALSE = AnyOf(())  # no part could be true
+OPAQUE = Opaque()  # true or false, and not known when
 
 
 def compare(predicate: Predicate, left: Linear, right: Linear) -> Formula:

@@ -97,7 +97,7 @@ class MachineType:
         return Interval(value.low - shift, value.high - shift) if turns else value
 
 
-I32 = MachineType(32)
+I32 = MachineType(32)  # the type of extents, counts and indices
 
 
 def _is_usable(candidate: int, divisor: Interval) -> bool:

@@ -12,16 +12,8 @@ from collections.abc import Callable, Iterator
 from math import gcd, lcm
 
 from tilewright.analysis.arithmetic import known
-from tilewright.analysis.terms import (
-    Atom,
-    Greatest,
-    Known,
-    Least,
-    Linear,
-    Quotient,
-    Remainder,
-    Variable,
-)
+from tilewright.analysis.operations import Greatest, Least, Quotient, Remainder
+from tilewright.analysis.terms import Atom, Known, Linear, Variable
 from tilewright.ir.launch_terms import Extent, TileCount
 
 __all__ = ["Scope"]
@@ -45,6 +37,8 @@ class Scope:
         self.own_facts: dict[Linear, None] = {}  # in order; what holds here and not outside
         self.by_atom: dict[Atom, list[Linear]] = {}
         self.divisors: dict[Atom, int] = {}
+        self.root: Scope = self if parent is None else parent.root
+        self.has_divisors = False  # of the root: whether any scope of the kernel knows one
 
     def add(self, *facts: Linear) -> None:
         """Terms that are at least zero here."""
@@ -64,6 +58,7 @@ class Scope:
             if dividend is not None:
                 by = remainder.divisor.constant
                 self.divisors[dividend] = lcm(self.divisors.get(dividend, 1), by)
+                self.root.has_divisors = True
 
     def chain(self) -> Iterator[Scope]:
         """This scope and those around it, innermost first."""
@@ -90,6 +85,8 @@ class Scope:
         return abs(found)
 
     def _divisor_of(self, atom: Atom) -> int:
+        if not self.root.has_divisors:
+            return 1
         return lcm(*(scope.divisors.get(atom, 1) for scope in self.chain()))
 
     def proves(self, term: Linear) -> bool:

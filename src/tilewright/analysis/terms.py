@@ -2,36 +2,28 @@
 
 A `Linear` is a sum of atoms with whole coefficients, in normal form: equal sums are equal objects.
 An atom is something known at launch (`Known`), something that varies inside a kernel (`Variable`),
-or an operation that a sum cannot express. Terms are mathematical integers, never machine ones;
-`Held` is the one atom that says "and then wrapped to a machine type". Terms are plain data that
-can be pickled, so a launch check can be kept in a cache. Build atoms that hold other terms through
-`arithmetic`, which simplifies; proofs about terms are in `proofs`.
+or an operation that a sum cannot express (`operations`). Terms are mathematical integers, never
+machine ones, and plain data that can be pickled, so a launch check can be kept in a cache.
+Proofs about terms are in `proofs`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
-from tilewright.analysis.intervals import Interval, MachineType
+from tilewright.analysis.intervals import Interval
 from tilewright.ir.launch_terms import LaunchTerm
 
 __all__ = [
     "Atom",
-    "Greatest",
-    "Held",
     "Known",
-    "Least",
     "Linear",
-    "NonZero",
     "Numbers",
     "Origin",
-    "Product",
-    "Quotient",
-    "Remainder",
     "Variable",
     "number",
 ]
@@ -57,7 +49,27 @@ _EVERY_LAUNCH = Numbers()
 
 
 class Atom:
-    """What a sum is made of."""
+    """What a sum is made of. Equal by kind and fields; the hash, which is asked often, is kept."""
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, f.name) for f in fields(cast("Any", self)) if f.compare)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((type(self), self._key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Atom) and type(self) is type(other) and self._key == other._key
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Hashes of text differ from process to process, so the kept one stays behind.
+        return type(self), tuple(getattr(self, f.name) for f in fields(cast("Any", self)))
 
     def interval(self, numbers: Numbers) -> Interval:
         """Where it lies, given the intervals of its parts."""
@@ -99,7 +111,7 @@ class Linear:
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Hashes of text differ from process to process, so the cached one stays behind.
+        # As for atoms, the kept hash stays behind.
         return Linear, (self.constant, dict(self.coefficients))
 
     def __add__(self, other: Linear | int) -> Linear:
@@ -186,7 +198,7 @@ class Linear:
         return text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Known(Atom):
     """Something known at launch."""
 
@@ -217,7 +229,7 @@ class Origin(Enum):
         return self in (Origin.LOOP, Origin.BLOCK, Origin.WALK)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variable(Atom):
     """Something that varies inside a kernel, between every lower and every upper term.
 
@@ -252,130 +264,6 @@ class Variable(Atom):
         return self.name or "?"
 
 
-@dataclass(frozen=True)
-class Least(Atom):
-    """The least of several terms."""
-
-    choices: frozenset[Linear]
-
-    def interval(self, numbers: Numbers) -> Interval:
-        found = [numbers.of(term) for term in self.choices]
-        return Interval(min(i.low for i in found), min(i.high for i in found))
-
-    @property
-    def parts(self) -> tuple[Linear, ...]:
-        return tuple(self.choices)
-
-    def __str__(self) -> str:
-        return f"min({', '.join(sorted(map(str, self.choices)))})"
-
-
-@dataclass(frozen=True)
-class Greatest(Atom):
-    """The greatest of several terms."""
-
-    choices: frozenset[Linear]
-
-    def interval(self, numbers: Numbers) -> Interval:
-        found = [numbers.of(term) for term in self.choices]
-        return Interval(max(i.low for i in found), max(i.high for i in found))
-
-    @property
-    def parts(self) -> tuple[Linear, ...]:
-        return tuple(self.choices)
-
-    def __str__(self) -> str:
-        return f"max({', '.join(sorted(map(str, self.choices)))})"
-
-
-@dataclass(frozen=True)
-class Pair(Atom):
-    """An operation on a dividend and a divisor that is not zero."""
-
-    dividend: Linear
-    divisor: Linear
-
-    @property
-    def parts(self) -> tuple[Linear, ...]:
-        return (self.dividend, self.divisor)
-
-
-@dataclass(frozen=True)
-class Quotient(Pair):
-    """Python's `//`."""
-
-    def interval(self, numbers: Numbers) -> Interval:
-        return numbers.of(self.dividend).floor_divide(numbers.of(self.divisor))
-
-    def __str__(self) -> str:
-        return f"{_operand(self.dividend)} // {_operand(self.divisor)}"
-
-
-@dataclass(frozen=True)
-class Remainder(Pair):
-    """Python's `%`."""
-
-    def interval(self, numbers: Numbers) -> Interval:
-        return numbers.of(self.dividend).floor_remainder(numbers.of(self.divisor))
-
-    def __str__(self) -> str:
-        return f"{_operand(self.dividend)} % {_operand(self.divisor)}"
-
-
-@dataclass(frozen=True)
-class Product(Atom):
-    """Two atoms multiplied; a set of one is a square."""
-
-    factors: frozenset[Atom]
-
-    def interval(self, numbers: Numbers) -> Interval:
-        found = [numbers.at(factor) for factor in self.factors]
-        return found[0] * found[-1]
-
-    @property
-    def parts(self) -> tuple[Linear, ...]:
-        return tuple(Linear.of(factor) for factor in self.factors)
-
-    def __str__(self) -> str:
-        names = sorted(map(str, self.factors))
-        return f"{names[0]}*{names[-1]}"
-
-
-@dataclass(frozen=True)
-class NonZero(Atom):
-    """A divisor after its check: itself, or one where it is zero."""
-
-    value: Linear
-
-    def interval(self, numbers: Numbers) -> Interval:
-        return numbers.of(self.value).without_zero()
-
-    @property
-    def parts(self) -> tuple[Linear, ...]:
-        return (self.value,)
-
-    def __str__(self) -> str:
-        return str(self.value)
-
-
-@dataclass(frozen=True)
-class Held(Atom):
-    """A sum as a machine holds it: wrapped around where it does not fit."""
-
-    value: Linear
-    type: MachineType
-
-    def interval(self, numbers: Numbers) -> Interval:
-        return self.type.hold(numbers.of(self.value))
-
-    @property
-    def parts(self) -> tuple[Linear, ...]:
-        return (self.value,)
-
-    def __str__(self) -> str:
-        return _operand(self.value)
-
-
 def number(value: int) -> Linear:
     """A term that is one number."""
     return Linear(value)
@@ -385,8 +273,3 @@ def _sign(coefficient: int, before: str) -> str:
     if before:
         return " - " if coefficient < 0 else " + "
     return "-" if coefficient < 0 else ""
-
-
-def _operand(term: Linear) -> str:
-    text = str(term)
-    return text if term.is_constant or isinstance(term.atom, Known) else f"({text})"

@@ -341,6 +341,7 @@ def _require(flow: Dataflow, op: Require) -> None:
         flow.root.add(*formula.facts())
 
 
+# What ops on scalars do to terms and conditions.
 SCALAR_RULES: dict[type[Op], Rule] = {
     AbsI: _scalars_only(_magnitude),
     AddI: _scalars_only(_ring(lambda a, b: a + b)),

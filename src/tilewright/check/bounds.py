@@ -156,7 +156,7 @@ class _Settlement:
             self._at_launch(DivisorNotZero(op.loc, guarded, self._premises(scope), divisor))
             self._settle(op, Outcome.LAUNCH, f"at launch: `{divisor}` must not be zero")
         else:
-            self._kept(obligation, reasons.why_kept(divisor))
+            self._kept(obligation, reasons.why_divisor_kept(divisor))
 
     # --- outcomes ---
 

@@ -9,20 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright.analysis.operations import Greatest, Held, Least, Product, Quotient, Remainder
 from tilewright.analysis.proofs import Scope
-from tilewright.analysis.terms import (
-    Atom,
-    Greatest,
-    Held,
-    Known,
-    Least,
-    Linear,
-    Origin,
-    Product,
-    Quotient,
-    Remainder,
-    Variable,
-)
+from tilewright.analysis.terms import Atom, Known, Linear, Origin, Variable
 
 __all__ = ["certain_violation", "closed", "is_evaluable", "is_exact"]
 

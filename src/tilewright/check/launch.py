@@ -27,6 +27,7 @@ __all__ = [
     "Precondition",
 ]
 
+# The numbers of one launch.
 Environment = Mapping[LaunchTerm, int]
 
 
@@ -36,9 +37,12 @@ class _AtLaunch(Numbers):
     def __init__(self, environment: Environment, premises: tuple[Linear, ...]) -> None:
         self.environment = environment
         self.premises = premises
-        self.is_reached = True
+        self._contradicts = False
         self._found: dict[Atom, Interval] = {}
-        self.is_reached = all(self.of(premise).high >= 0 for premise in premises)
+
+    def may_be_reached(self) -> bool:
+        """Whether nothing says that the code never runs in this launch."""
+        return all(self.of(fact).high >= 0 for fact in self.premises) and not self._contradicts
 
     def of(self, term: Linear) -> Interval:
         return term.interval(self)
@@ -65,7 +69,7 @@ class _AtLaunch(Numbers):
             low = max(found.low, -limit) if share > 0 else found.low
             high = min(found.high, limit) if share < 0 else found.high
             if low > high:
-                self.is_reached = False
+                self._contradicts = True
                 return found
             found = Interval(low, high)
         return found
@@ -98,7 +102,7 @@ class LaunchCheck:
     def holds(self, environment: Environment) -> bool:
         """Whether a launch with these numbers satisfies it."""
         numbers = _AtLaunch(environment, self.premises)
-        return not numbers.is_reached or self._is_met(numbers) or not numbers.is_reached
+        return self._is_met(numbers) or not numbers.may_be_reached()
 
     def explain(self, environment: Environment) -> str:
         """Why a launch with these numbers is refused, for people."""

@@ -8,7 +8,7 @@ from tilewright.analysis.proofs import Scope
 from tilewright.analysis.terms import Known, Linear, Origin, Variable
 from tilewright.ir.launch_terms import TileCount
 
-__all__ = ["why_at_launch", "why_kept", "why_proved"]
+__all__ = ["why_at_launch", "why_divisor_kept", "why_kept", "why_proved"]
 
 
 def why_proved(index: Linear, count: Linear, scope: Scope) -> str:
@@ -37,22 +37,30 @@ def why_at_launch(index: Linear, count: Linear) -> str:
     return f"at launch: the interval of `{index}` must lie in [0, {count})"
 
 
-def why_kept(index: Linear, count: Linear | None = None) -> str:
-    """What keeps a check in the kernel."""
-    for name, term in (("index", index), ("count", count)):
-        for variable in () if term is None else term.variables():
-            if not variable.is_followed:
-                subject = (
-                    f"the {name}"
-                    if term is not None and term.atom == variable
-                    else _of(variable, name)
-                )
-                return f"{subject} is {variable.origin.value}"
-    return "the interval of the index is wider than the axis in the launch that asked for this"
+def why_kept(index: Linear, count: Linear) -> str:
+    """What keeps the check of an index in the kernel."""
+    return (
+        _not_followed(index, "index")
+        or _not_followed(count, "count")
+        or "the interval of the index is wider than the axis in the launch that asked for this"
+    )
 
 
-def _of(variable: Variable, name: str) -> str:
-    return f"`{variable.name}`" if variable.name else f"a part of the {name}"
+def why_divisor_kept(divisor: Linear) -> str:
+    """What keeps the check of a divisor in the kernel."""
+    return (
+        _not_followed(divisor, "divisor")
+        or "the interval of the divisor has zero in it in the launch that asked for this"
+    )
+
+
+def _not_followed(term: Linear, role: str) -> str | None:
+    for variable in term.variables():
+        if not variable.is_followed:
+            part = f"`{variable.name}`" if variable.name else f"a part of the {role}"
+            subject = f"the {role}" if term.atom == variable else part
+            return f"{subject} is {variable.origin.value}"
+    return None
 
 
 def _things(count: Linear) -> str:

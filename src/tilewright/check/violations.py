@@ -52,4 +52,5 @@ class RequireNeverHolds:
     text: str
 
 
+# Everything that a kernel can get certainly wrong here.
 Violation = IndexOutOfRange | ZeroDivisor | RequireNotLaunchKnown | RequireNeverHolds

@@ -135,6 +135,8 @@ def _report(screen: Screen, product: Product, output: Path | None, *, on_error: 
     text = specialization_text(product.kernel, product.compiled.specialization)
     page.print(Text(text, "soft"), soft_wrap=True)
     facts = Table.grid(padding=(0, 2))
+    facts.add_column(no_wrap=True)
+    facts.add_column(overflow="fold")
     for name, value in _facts(product, output):
         facts.add_row(Text(name, "soft"), value)
     page.print(facts)
@@ -167,7 +169,7 @@ def _remarks_table(product: Product) -> Table:
     source = product.kernel.source.file
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("line", "source", "tileiras"):
-        table.add_column(heading, header_style="soft")
+        table.add_column(heading, header_style="soft", overflow="fold")
     line = None
     for remark in sorted(product.remarks, key=lambda remark: (remark.line, remark.message)):
         is_known = remark.file == source.path

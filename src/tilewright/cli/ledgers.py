@@ -49,7 +49,7 @@ def ledger_table(ledger: Ledger) -> Table:
     """A row for each check."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("line", "check", "settled", "why"):
-        table.add_column(heading, header_style="soft")
+        table.add_column(heading, header_style="soft", overflow="fold")
     for entry in ledger.entries:
         line = "" if entry.location is None else str(entry.location.span.line)
         table.add_row(line, _subject(entry), _outcome(entry.outcome), _reason(entry))

@@ -30,13 +30,8 @@ from tilewright.settings import Settings
 __all__ = ["Finding", "Gpu", "State", "list_gpus", "survey"]
 
 _PACKAGES = ("numpy", "ml_dtypes")
-_CUDA_PACKAGES = (
-    "cuda-core",
-    "cuda-bindings",
-    "nvidia-cuda-tileiras",
-    "nvidia-cuda-nvcc",
-    "nvidia-nvvm",
-)
+_DRIVER_PACKAGES = ("cuda-core", "cuda-bindings")
+_TOOLKIT_PACKAGES = ("nvidia-cuda-tileiras", "nvidia-cuda-nvcc", "nvidia-nvvm")
 _INSTALL = "pip install tilewright"
 _INSTALL_CUDA = "pip install 'tilewright[cuda]'"
 _OLDEST_DRIVER = 580  # the first that runs code of CUDA 13
@@ -87,7 +82,9 @@ def survey(environment: Mapping[str, str]) -> Iterator[Finding]:
     has_gpu = why_no_gpu is None or bool(gpus)
     yield Finding("Python", State.GOOD, f"{platform.python_version()}, {sys.executable}")
     yield from (_package(name, _INSTALL, is_needed=True) for name in _PACKAGES)
-    yield from (_package(name, _INSTALL_CUDA, is_needed=has_gpu) for name in _CUDA_PACKAGES)
+    yield from (_package(name, _INSTALL_CUDA, is_needed=has_gpu) for name in _DRIVER_PACKAGES)
+    # A toolkit may come from elsewhere, so what lacks there is told by what was found.
+    yield from (_package(name, _INSTALL_CUDA, is_needed=False) for name in _TOOLKIT_PACKAGES)
     yield _driver(why_no_gpu, gpus)
     yield from map(_gpu, gpus)
     found = list(_toolkits(environment, is_needed=has_gpu))

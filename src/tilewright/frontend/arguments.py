@@ -32,7 +32,7 @@ class Arguments:
         return name in self.bound
 
     def operand(self, name: str) -> Operand:
-        """The operand of a parameter, or its default."""
+        """The operand of a parameter, or its default, which is a constant."""
         if name in self.bound:
             operand: Operand = self.bound[name][1]
             return operand

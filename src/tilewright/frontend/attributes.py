@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.check.errors.names import UnknownAttribute
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import i32
-from tilewright.frontend import tensors, tile_methods
+from tilewright.frontend import outputs, tensors, tile_methods
 from tilewright.frontend.arguments import Arguments, bind, method_signature
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
@@ -25,6 +25,7 @@ from tilewright.frontend.operands import (
     PiecePartition,
     RefOperand,
     Static,
+    TensorOperand,
     TileOperand,
     TupleOperand,
 )
@@ -49,7 +50,7 @@ def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -
         return _method(owner, declaration, name, methods[name])
     if name == "store" and isinstance(owner, (RefOperand, PartitionOperand)):
         tensor = owner if isinstance(owner, RefOperand) else owner.tensor
-        tensors.refuse_store(lo, node, tensor.name)
+        outputs.refuse_store(lo, node, tensor.name)
     if name in ("partition", "load_like") and isinstance(owner, MappedOperand):
         lo.reject(
             WrongOperand, node, f"`{owner.name}.{name}`", "a walked output is used tile by tile",
@@ -61,7 +62,7 @@ def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -
 def _method(owner: Operand, declaration: type, name: str, rule: MethodRule) -> Method:
     def lower(lo: Lowering, node: ast.Call) -> Operand:
         if isinstance(owner, PieceOperand) and name == "store":
-            tensors.refuse_indexed_store(lo, node, owner)
+            outputs.refuse_indexed_store(lo, node, owner)
         arguments = bind(lo, node, f"`{_shown(owner)}.{name}`", method_signature(declaration, name))
         return rule(lo, owner, arguments)
 
@@ -79,7 +80,7 @@ def _static_tuple(numbers: tuple[int, ...]) -> TupleOperand:
     return TupleOperand(tuple(Static(number) for number in numbers))
 
 
-def _tensor_shape(lo: Lowering, owner: RefOperand) -> Operand:
+def _tensor_shape(lo: Lowering, owner: TensorOperand) -> Operand:
     return TupleOperand(tuple(tensors.extent_of(lo, owner, axis) for axis in range(owner.rank)))
 
 
@@ -103,12 +104,12 @@ _PROPERTIES: dict[type, dict[str, Property]] = {
     },
     RefOperand: {"shape": _tensor_shape, "dtype": _dtype_of_tensor},
     PieceOperand: {
-        "shape": _tile_of,
+        "shape": _tensor_shape,
         "tile": _tile_of,
         "index": _piece_index,
         "dtype": _dtype_of_tensor,
     },
-    MappedOperand: {"shape": _tile_of, "tile": _tile_of, "dtype": _dtype_of_tensor},
+    MappedOperand: {"shape": _tensor_shape, "tile": _tile_of, "dtype": _dtype_of_tensor},
     PartitionOperand: {},
     PiecePartition: {},
 }
@@ -158,24 +159,24 @@ _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
     PieceOperand: (
         Mut,
         {
-            "store": tensors.store_piece,
-            "load": tensors.load_piece,
-            "partition": tensors.partition_piece,
+            "store": outputs.store_piece,
+            "load": outputs.load_piece,
+            "partition": outputs.partition_piece,
         },
     ),
     PiecePartition: (
         MutPartition,
         {
-            "store": tensors.store_part,
-            "num_tiles": _counted(tensors.part_count, lambda owner: owner.piece.rank),
+            "store": outputs.store_part,
+            "num_tiles": _counted(outputs.part_count, lambda owner: owner.piece.rank),
         },
     ),
     MappedOperand: (
         Mapped,
         {
-            "indices": tensors.walk,
-            "store": tensors.store_mapped,
-            "load": tensors.load_mapped,
+            "indices": outputs.walk,
+            "store": outputs.store_mapped,
+            "load": outputs.load_mapped,
         },
     ),
 }

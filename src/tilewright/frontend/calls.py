@@ -9,11 +9,13 @@ from typing import Any
 
 from tilewright.check.errors.syntax import BadCall, TooDeep, Unsupported
 from tilewright.check.errors.types import WrongOperand
-from tilewright.dtypes import bool_, f32, i32
+from tilewright.dtypes import DType, bool_, f32, i32
 from tilewright.errors import CompileError
-from tilewright.frontend.arguments import bind
+from tilewright.frontend.arguments import Arguments, bind
+from tilewright.frontend.builtins.elementwise import absolute, extreme
 from tilewright.frontend.builtins.table import LOWERINGS
 from tilewright.frontend.capture import capture
+from tilewright.frontend.captured_values import captured
 from tilewright.frontend.lowering import Derived, Frame, Lowering
 from tilewright.frontend.operands import (
     BuiltinOperand,
@@ -26,9 +28,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
-from tilewright.frontend.tiles import as_scalar, as_tile, check_dtype, convert, unify
-from tilewright.ir.op import Op
-from tilewright.ir.ops.elementwise import AbsF, AbsI, MaxF, MaxI, MinF, MinI
+from tilewright.frontend.tiles import as_scalar, as_tile, check_dtype, convert
 
 __all__ = ["call"]
 
@@ -56,22 +56,36 @@ def call(lo: Lowering, node: ast.Call) -> Operand:
 def _inlined(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> Operand:
     """The body of a plain Python function in place of the call."""
     try:
-        source = capture(callee.function)
+        source = capture(callee.function)  # pyright: ignore[reportArgumentType] as in capture
     except CompileError as error:
         lo.reject(BadCall, node, f"`{callee.function.__name__}`", str(error))
-    if any(
-        span.file is source.file and span.line in _lines_of(source.node) for span in lo.frame.calls
-    ):
+    is_open = any(
+        span.file is source.file and span.line in _lines_of(source.node)
+        for span in (lo.span(node), *lo.frame.calls)
+    )
+    if is_open:
         lo.reject(TooDeep, node, source.name)
-    signature = inspect.signature(callee.function)
+    signature = inspect.signature(callee.function, follow_wrapped=False)
     arguments = bind(lo, node, f"`{source.name}`", signature)
-    scope: dict[str, Operand] = {}
-    for name, parameter in signature.parameters.items():
-        variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
-        scope[name] = (
-            TupleOperand(arguments.operands(name)) if variadic else arguments.operand(name)
-        )
+    scope = {
+        name: _parameter(lo, arguments, parameter)
+        for name, parameter in signature.parameters.items()
+    }
     return _lower_body(lo, node, Frame(source, scope, (lo.span(node), *lo.frame.calls)))
+
+
+def _parameter(lo: Lowering, arguments: Arguments, parameter: inspect.Parameter) -> Operand:
+    """What a parameter of an inlined function is bound to."""
+    name = parameter.name
+    if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+        lo.reject(
+            Unsupported, arguments.node, f"a `**{name}` parameter", "name the parameters"
+        )  # fmt: skip
+    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+        return TupleOperand(arguments.operands(name))
+    if arguments.given(name):
+        return arguments.operand(name)
+    return captured(lo, arguments.node, f"{name}={parameter.default!r}", parameter.default)
 
 
 def _lines_of(node: ast.FunctionDef) -> range:
@@ -96,15 +110,14 @@ def _lower_body(lo: Lowering, node: ast.Call, frame: Frame) -> Operand:
 def _python_call(lo: Lowering, node: ast.Call, function: Any) -> Operand:
     if node.keywords:
         lo.reject(BadCall, node, f"`{function.__name__}`", "it takes no keywords in a kernel")
-    operands = [lo.expression(item) for item in node.args]
-    if all(isinstance(operand, Static) for operand in operands) and function is not range:
-        return _computed_now(lo, node, function, operands)
-    rule = _PYTHON_RULES.get(function)
-    if rule is None:
+    if function is range:
         lo.reject(
             Unsupported, node, "`range(…)` outside a `for`", "loop over it: `for i in range(n):`"
         )
-    return rule(lo, node, operands)
+    operands = [lo.expression(item) for item in node.args]
+    if all(isinstance(operand, Static) for operand in operands):
+        return _computed_now(lo, node, function, operands)
+    return _PYTHON_RULES[function](lo, node, operands)
 
 
 def _computed_now(lo: Lowering, node: ast.Call, function: Any, operands: list[Operand]) -> Operand:
@@ -112,7 +125,7 @@ def _computed_now(lo: Lowering, node: ast.Call, function: Any, operands: list[Op
         return Static(
             function(*(operand.value for operand in operands if isinstance(operand, Static)))
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         lo.reject(BadCall, node, f"`{function.__name__}`", str(error))
 
 
@@ -124,56 +137,55 @@ def _length(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
     lo.reject(BadCall, node, "`len`", "it takes a tuple or a tile", "a tensor has `.shape[0]`")
 
 
-def _extremum(name: str, floats: type[Op], integers: type[Op]) -> Callable[..., Operand]:
+def _extremum(name: str) -> Callable[..., Operand]:
     def rule(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
         if len(operands) == 1 and isinstance(operands[0], TupleOperand):
             operands = list(operands[0].items)
         if len(operands) < 2:
-            lo.reject(
-                BadCall,
-                node,
-                f"`{name}`",
-                "it takes two numbers or more",
-                f"over a tile: `tw.{name}(tile)`",
-            )
+            way_out = f"over a tile: `tw.{name}(tile)`"
+            lo.reject(BadCall, node, f"`{name}`", "it takes two numbers or more", way_out)
         result = operands[0]
         for operand in operands[1:]:
-            lhs, rhs = unify(lo, node, f"`{name}`", result, operand)
-            if lhs.shape:
-                lo.reject(
-                    BadCall,
-                    node,
-                    f"`{name}`",
-                    "it compares scalars",
-                    f"by element: `tw.{name}imum(a, b)`",
-                )
-            op: Any = floats if lhs.dtype.element.is_float else integers
-            made = lo.builder.add(op(lhs=lhs.value, rhs=rhs.value, dtype=lhs.dtype))
-            result = TileOperand(made.results[0], lhs.dtype, lhs.weak and rhs.weak)
+            result = extreme(lo, node, f"`{name}`", (result, operand), least=name == "min")
+            if isinstance(result, TileOperand) and result.shape:
+                way_out = f"by element: `tw.{name}imum(a, b)`"
+                lo.reject(BadCall, node, f"`{name}`", "it compares scalars", way_out)
         return result
 
     return rule
 
 
-def _absolute(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
-    tile = as_tile(lo, node, operands[0])
-    op = AbsF if tile.dtype.element.is_float else AbsI
-    return TileOperand(lo.builder.add(op(source=tile.value, dtype=tile.dtype)).result, tile.dtype)
+def _one_argument(
+    rule: Callable[[Lowering, ast.Call, Operand], Operand],
+) -> Callable[[Lowering, ast.Call, list[Operand]], Operand]:
+    def checked(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
+        if len(operands) != 1:
+            assert isinstance(node.func, ast.Name)
+            lo.reject(
+                BadCall, node, f"`{node.func.id}`", f"it takes one value, not {len(operands)}"
+            )
+        return rule(lo, node, operands[0])
+
+    return checked
 
 
-def _converted_scalar(dtype: Any) -> Callable[..., Operand]:
-    def rule(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
-        scalar = as_scalar(lo, node, operands[0], f"conversion to {dtype.label}")
+def _absolute(lo: Lowering, node: ast.Call, operand: Operand) -> Operand:
+    return absolute(lo, as_tile(lo, node, operand))
+
+
+def _converted_scalar(dtype: type[DType]) -> Callable[..., Operand]:
+    def rule(lo: Lowering, node: ast.Call, operand: Operand) -> Operand:
+        scalar = as_scalar(lo, node, operand, f"conversion to {dtype.label}")
         return convert(lo, scalar, dtype)
 
-    return rule
+    return _one_argument(rule)
 
 
 _PYTHON_RULES: dict[Any, Callable[..., Operand]] = {
     len: _length,
-    min: _extremum("min", MinF, MinI),
-    max: _extremum("max", MaxF, MaxI),
-    abs: _absolute,
+    min: _extremum("min"),
+    max: _extremum("max"),
+    abs: _one_argument(_absolute),
     int: _converted_scalar(i32),
     float: _converted_scalar(f32),
     bool: _converted_scalar(bool_),

@@ -5,6 +5,9 @@ The whole file is parsed, so that line numbers, columns and multi-line strings a
 Assumes that the file has not changed since the function was defined, and says so if it has.
 """
 
+# pyright takes a function in a field for a method.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import ast

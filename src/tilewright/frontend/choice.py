@@ -1,4 +1,4 @@
-"""Values that depend on a condition inside an expression: `a if c else b`, and `and`/`or`.
+"""Values that depend on a condition in an expression: `a if c else b`, `and`/`or`, `a < b < c`.
 
 When nothing in the dependent part can be noticed (no memory, no check), both parts are computed
 and one is selected; otherwise the part runs under a real branch.
@@ -7,20 +7,22 @@ and one is selected; otherwise the part runs under a real branch.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from functools import partial
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_
+from tilewright.frontend.comparisons import compared, logical_and, logical_or, truth
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.merging import merged
-from tilewright.frontend.operands import Operand, TileOperand
-from tilewright.frontend.operators import logical_and, logical_or, truth
+from tilewright.frontend.operands import Operand, Static, TileOperand
 from tilewright.frontend.tiles import as_tile
 from tilewright.ir.op import Block, Effect
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.elementwise import Select
 from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck
 
-__all__ = ["chosen", "guarded"]
+__all__ = ["bool_op", "compare", "if_expression"]
 
 
 def can_be_noticed(block: Block) -> bool:
@@ -32,11 +34,58 @@ def can_be_noticed(block: Block) -> bool:
     )
 
 
-def guarded(lo: Lowering, node: ast.expr, left: TileOperand, *, is_and: bool) -> Operand:
-    """`left and node` or `left or node`, where `left` is a scalar known only in the kernel."""
+def bool_op(lo: Lowering, node: ast.BoolOp) -> Operand:
+    """`and`, `or`: the right side runs only when it matters, if that can be noticed.
+
+    Of constants it is the deciding one, as in Python; of anything else a truth value.
+    """
+    is_and = isinstance(node.op, ast.And)
+    first, *others = node.values
+    place, result = first, lo.expression(first)
+    for item in others:
+        if isinstance(result, Static):
+            if bool(result.value) != is_and:
+                return result
+            place, result = item, lo.expression(item)
+            continue
+        left = truth(lo, place, result)
+        assert isinstance(left, TileOperand)
+        result = _guarded(lo, item, left, partial(lo.expression, item), is_and=is_and)
+        place = item
+    return result
+
+
+def compare(lo: Lowering, node: ast.Compare) -> Operand:
+    """`a < b <= c`: neighbouring pairs, all true; what follows a false one is not computed."""
+    return _chained(lo, node, lo.expression(node.left), 0)
+
+
+def _chained(lo: Lowering, node: ast.Compare, left: Operand, first: int) -> Operand:
+    """The pairs of a chain from the one at `first` on, whose left side is there already."""
+    right = lo.expression(node.comparators[first])
+    result = compared(lo, node, node.ops[first], left, right)
+    if first + 1 == len(node.ops) or (isinstance(result, Static) and not result.value):
+        return result
+    if isinstance(result, Static):
+        return _chained(lo, node, right, first + 1)
+    assert isinstance(result, TileOperand)
+    if result.shape:
+        return logical_and(lo, node, result, _chained(lo, node, right, first + 1))
+    return _guarded(lo, node, result, lambda: _chained(lo, node, right, first + 1), is_and=True)
+
+
+def _guarded(
+    lo: Lowering,
+    node: ast.expr,
+    left: TileOperand,
+    compute: Callable[[], Operand],
+    *,
+    is_and: bool,
+) -> Operand:
+    """`left and …` or `left or …`, where `left` is a scalar known only in the kernel."""
     block = Block()
     with lo.builder.inside(block):
-        right = truth(lo, node, lo.expression(node))
+        right = truth(lo, node, compute())
         if can_be_noticed(block):
             lo.builder.add(Yield(values=(as_tile(lo, node, right, bool_).value,)))
     if not can_be_noticed(block):
@@ -54,8 +103,16 @@ def guarded(lo: Lowering, node: ast.expr, left: TileOperand, *, is_and: bool) ->
     return TileOperand(lo.builder.add(op).result_values[0], bool_)
 
 
-def chosen(lo: Lowering, node: ast.IfExp, condition: TileOperand) -> Operand:
-    """`node.body if condition else node.orelse`, with a condition known only in the kernel."""
+def if_expression(lo: Lowering, node: ast.IfExp) -> Operand:
+    """`a if condition else b`; with a condition known now, one side is not even looked at."""
+    condition = truth(lo, node.test, lo.expression(node.test))
+    if isinstance(condition, Static):
+        return lo.expression(node.body if condition.value else node.orelse)
+    assert isinstance(condition, TileOperand)
+    return _chosen(lo, node, condition)
+
+
+def _chosen(lo: Lowering, node: ast.IfExp, condition: TileOperand) -> Operand:
     then_body, else_body = Block(), Block()
     with lo.builder.inside(then_body):
         left = lo.expression(node.body)

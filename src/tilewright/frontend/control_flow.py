@@ -15,6 +15,7 @@ from tilewright.check.errors.syntax import BadCall, Unsupported
 from tilewright.check.errors.types import CarriedTypeChange
 from tilewright.diagnostics import Rejected
 from tilewright.dtypes import DType, i32
+from tilewright.frontend.comparisons import truth
 from tilewright.frontend.lowering import Derived, Lowering, assigned_names
 from tilewright.frontend.merging import merged
 from tilewright.frontend.operands import (
@@ -27,7 +28,7 @@ from tilewright.frontend.operands import (
     Unset,
     WalkRange,
 )
-from tilewright.frontend.operators import apply_binary, truth
+from tilewright.frontend.operators import apply_binary
 from tilewright.frontend.tensors import tile_count
 from tilewright.frontend.tiles import as_index, as_tile, convert, default_dtype, is_static_number
 from tilewright.ir.op import Block, Value
@@ -240,15 +241,15 @@ class _LoopShape:
 def _loop(lo: Lowering, node: ast.For, shape: _LoopShape) -> None:
     before = dict(lo.frame.scope)
     dtypes: dict[str, type[DType]] = {}
-    for _ in range(3):  # a literal that meets a dtype in the body takes it, and the body is redone
+    while True:  # a literal that meets a dtype in the body takes it, and the body is redone
         problems = len(lo.problems)
         carried = _carried(lo, node, before, dtypes)
         block, after = _loop_body(lo, node, shape, carried, before)
         learned = _learned_dtypes(carried, after)
         if not learned or len(lo.problems) > problems:
-            break
+            _close(lo, node, shape, carried, block, after, before)
+            return
         dtypes.update(learned)
-    _close(lo, node, shape, carried, block, after, before)
 
 
 def _carried(

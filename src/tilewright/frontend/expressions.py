@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import ast
 import difflib
-from types import BuiltinFunctionType, FunctionType, ModuleType
+import itertools
 from typing import Any
 
-from tilewright.check.errors.names import NotCapturable, UndefinedName, UnknownAttribute, UnsetName
+from tilewright.check.errors.names import UndefinedName, UnknownAttribute, UnsetName
 from tilewright.check.errors.types import IndexCount, WrongOperand
-from tilewright.dtypes import DType
 from tilewright.frontend.attributes import attribute_of
 from tilewright.frontend.calls import call
-from tilewright.frontend.choice import chosen, guarded
+from tilewright.frontend.captured_values import captured
+from tilewright.frontend.choice import bool_op, compare, if_expression
+from tilewright.frontend.comparisons import logical_not
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
-    BuiltinOperand,
-    DTypeOperand,
-    FunctionOperand,
     Minted,
     ModuleOperand,
     Operand,
     PartitionOperand,
     PiecePartition,
-    PythonFunction,
     Static,
     TileOperand,
     TupleOperand,
     Unset,
 )
-from tilewright.frontend.operators import binary, compare, truth, unary
-from tilewright.frontend.tensors import load_part, load_tile
+from tilewright.frontend.operators import binary, unary
+from tilewright.frontend.outputs import load_part
+from tilewright.frontend.tensors import load_tile
 from tilewright.frontend.tiles import reshaped, static_int
-from tilewright.lang.builtin import Builtin
-from tilewright.lang.dimensions import Dim
 
-__all__ = ["EXPRESSIONS", "captured"]
-
-_PYTHON_FUNCTIONS = (range, len, min, max, abs, int, float, bool)
+__all__ = ["EXPRESSIONS"]
 
 
 def _constant(_: Lowering, node: ast.Constant) -> Operand:
@@ -65,56 +59,6 @@ def _looked_up(lo: Lowering, node: ast.Name) -> Any:
         known = [*lo.frame.scope, *source.visible_names()]
         similar = difflib.get_close_matches(node.id, known, n=1)
         lo.reject(UndefinedName, node, node.id, similar[0] if similar else None)
-
-
-def captured(lo: Lowering, node: ast.AST, name: str, value: Any) -> Operand:
-    """A Python value from outside the kernel as an operand, if kernels can use it."""
-    operand = _as_operand(value)
-    if operand is None:
-        lo.reject(NotCapturable, node, name, _kind_of(value))
-    return operand
-
-
-def _as_operand(value: Any) -> Operand | None:
-    for kinds, make in _CAPTURES:
-        if isinstance(value, kinds):
-            operand: Operand | None = make(value)
-            return operand
-    return _captured_class(value)
-
-
-def _captured_tuple(value: tuple[Any, ...]) -> Operand | None:
-    items = [_as_operand(item) for item in value]
-    return (
-        None if None in items else TupleOperand(tuple(item for item in items if item is not None))
-    )
-
-
-def _captured_class(value: Any) -> Operand | None:
-    if isinstance(value, type) and issubclass(value, DType):
-        return DTypeOperand(value)
-    if value in _PYTHON_FUNCTIONS:
-        return PythonFunction(value)
-    return None
-
-
-_CAPTURES: tuple[tuple[Any, Any], ...] = (
-    ((bool, int, float, str, type(None)), Static),
-    (tuple, _captured_tuple),
-    (Builtin, BuiltinOperand),
-    (ModuleType, ModuleOperand),
-    (FunctionType, FunctionOperand),
-    (
-        BuiltinFunctionType,
-        lambda value: PythonFunction(value) if value in _PYTHON_FUNCTIONS else None,
-    ),
-)
-
-
-def _kind_of(value: Any) -> str:
-    if isinstance(value, type) and issubclass(value, Dim):
-        return "a dim that its signature does not have"
-    return f"a {type(value).__name__}"
 
 
 def _attribute(lo: Lowering, node: ast.Attribute) -> Operand:
@@ -172,25 +116,36 @@ def _item(
 
 
 def _new_axes(lo: Lowering, node: ast.Subscript, tile: TileOperand) -> Operand:
-    """`t[:, None]`: each `:` keeps an axis, each `None` adds one of extent one."""
-    items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    shape: list[int] = []
-    axes = iter(tile.shape)
+    """`t[:, None]`: `:` keeps an axis, `...` those that are left, `None` adds one of extent one."""
+    items = [*node.slice.elts] if isinstance(node.slice, ast.Tuple) else [node.slice]
     for item in items:
-        if isinstance(item, ast.Constant) and item.value is None:
-            shape.append(1)
-        elif isinstance(item, ast.Slice) and item.lower is item.upper is item.step is None:
-            shape.append(next(axes, 0))
-        else:
+        if not (_is_whole_axis(item) or _is_constant(item, None) or _is_constant(item, ...)):
             lo.reject(
-                WrongOperand, item, "a tile is indexed with `:` and `None` only",
+                WrongOperand, item, "a tile is indexed with `:`, `...` and `None` only",
                 "its elements are not addressed one by one",
                 "use tw.where with tw.arange to pick elements, or reduce",
             )  # fmt: skip
-    shape.extend(axes)
-    if 0 in shape:
-        lo.reject(IndexCount, node, str(tile), len(tile.shape), len(items))
+    if not any(_is_constant(item, ...) for item in items):
+        items.append(ast.Constant(...))
+    left_over = len(tile.shape) - sum(map(_is_whole_axis, items))
+    if left_over < 0 or sum(_is_constant(item, ...) for item in items) > 1:
+        lo.reject(IndexCount, node, f"a {tile}", len(tile.shape), len(tile.shape) - left_over)
+    shape: list[int] = []
+    axes = iter(tile.shape)
+    for item in items:
+        if _is_constant(item, None):
+            shape.append(1)
+        else:
+            shape.extend(itertools.islice(axes, left_over if _is_constant(item, ...) else 1))
     return reshaped(lo, tile, tuple(shape))
+
+
+def _is_constant(node: ast.expr, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def _is_whole_axis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Slice) and node.lower is node.upper is node.step is None
 
 
 def _index_help(owner: Operand) -> str:
@@ -199,43 +154,26 @@ def _index_help(owner: Operand) -> str:
     return "it has no items"
 
 
-# --- logic and choice -----------------------------------------------------------------------------
+# --- operators ------------------------------------------------------------------------------------
 
 
-def _bool_op(lo: Lowering, node: ast.BoolOp) -> Operand:
-    """`and`, `or`: the right side runs only when it matters, if that can be noticed."""
-    result = truth(lo, node.values[0], lo.expression(node.values[0]))
-    is_and = isinstance(node.op, ast.And)
-    for item in node.values[1:]:
-        if isinstance(result, Static):
-            if result.value != is_and:
-                return result
-            result = truth(lo, item, lo.expression(item))
-            continue
-        assert isinstance(result, TileOperand)
-        result = guarded(lo, item, result, is_and=is_and)
-    return result
-
-
-def _if_expression(lo: Lowering, node: ast.IfExp) -> Operand:
-    condition = truth(lo, node.test, lo.expression(node.test))
-    if isinstance(condition, Static):
-        return lo.expression(node.body if condition.value else node.orelse)
-    assert isinstance(condition, TileOperand)
-    return chosen(lo, node, condition)
+def _unary(lo: Lowering, node: ast.UnaryOp) -> Operand:
+    if isinstance(node.op, ast.Not):
+        return logical_not(lo, node, lo.expression(node.operand))
+    return unary(lo, node)
 
 
 # How each kind of expression is lowered.
 EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.Attribute: _attribute,
     ast.BinOp: binary,
-    ast.BoolOp: _bool_op,
+    ast.BoolOp: bool_op,
     ast.Call: call,
     ast.Compare: compare,
     ast.Constant: _constant,
-    ast.IfExp: _if_expression,
+    ast.IfExp: if_expression,
     ast.Name: _name,
     ast.Subscript: _subscript,
     ast.Tuple: _tuple,
-    ast.UnaryOp: unary,
+    ast.UnaryOp: _unary,
 }

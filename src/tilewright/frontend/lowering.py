@@ -11,11 +11,12 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NoReturn
 
 from tilewright.check.errors.syntax import Unsupported
 from tilewright.diagnostics import Problem, Rejected
-from tilewright.dtypes import Element
+from tilewright.dtypes import DType, Element
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.operands import Operand, PieceOperand, Poison, TensorOperand
 from tilewright.frontend.signature import Signature
@@ -75,6 +76,12 @@ class Lowering:
         self._launch_values: dict[tuple[LaunchTerm, Element], Value] = {}
         self._partition_views: dict[tuple[str, tuple[int, ...], Padding | None], Value] = {}
 
+    @cached_property
+    def placeholders(self) -> Mapping[type[DType], type[DType]]:
+        """What the dtype placeholders of the signature are in this specialisation."""
+        tensors = zip(self.signature.tensors, self.specialization.tensors, strict=True)
+        return {param.dtype: spec.dtype for param, spec in tensors}
+
     # --- where we are ---------------------------------------------------------------------------
 
     def span(self, node: ast.AST) -> Span:
@@ -109,9 +116,9 @@ class Lowering:
         return operand
 
     def statements(self, nodes: list[ast.stmt]) -> None:
-        """Lower statements in order; a problem in one does not hide those of the next."""
+        """Lower statements in order, up to a `return`; a problem in one does not hide the next."""
         for node in nodes:
-            if len(self.problems) >= MAX_PROBLEMS:
+            if len(self.problems) >= MAX_PROBLEMS or self.frame.returned is not None:
                 return
             try:
                 self.statement(node)
@@ -129,12 +136,15 @@ class Lowering:
         with self.at(node):
             rule(self, node)
 
-    def refuse(self, node: ast.AST) -> NoReturn:
-        """Say that a construct is not in the language, and what is."""
+    def refuse(self, node: ast.AST, where: ast.AST | None = None) -> NoReturn:
+        """Say that a construct is not in the language, and what is.
+
+        Operators have no place of their own in the AST: for those `where` is the expression.
+        """
         construct, instead = self.rules.refusals.get(
             type(node), (f"`{type(node).__name__.lower()}`", "")
         )
-        self.reject(Unsupported, node, construct, instead)
+        self.reject(Unsupported, where or node, construct, instead)
 
     def _poison(self, statement: ast.stmt) -> None:
         for name in assigned_names([statement]):

@@ -1,7 +1,7 @@
-"""Operators on numbers and tiles: Python's meaning, and nothing undefined.
+"""Arithmetic operators on numbers and tiles: Python's meaning, and nothing undefined.
 
 `//` and `%` round down, a divisor that may be zero is checked, a shift by the width or more gives
-zero (or the sign), comparisons with NaN are false except `!=`.
+zero (or the sign). Comparisons and logic are in `comparisons`.
 """
 
 from __future__ import annotations
@@ -9,24 +9,16 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from tilewright.check.errors.bounds import DivisionByZero
-from tilewright.check.errors.types import ConditionIsATile, WrongOperand
+from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_
 from tilewright.frontend.builtins.matrix import matrix_product
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, TileOperand
-from tilewright.frontend.tiles import (
-    as_scalar,
-    as_tile,
-    broadcast_together,
-    constant,
-    is_static_number,
-    signedness,
-    unify,
-)
-from tilewright.ir.attributes import Ordering, Predicate
+from tilewright.frontend.tiles import as_tile, constant, is_static_number, signedness, unify
+from tilewright.ir.attributes import Predicate
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.elementwise import (
     AddF,
@@ -53,16 +45,7 @@ from tilewright.ir.ops.elementwise import (
 )
 from tilewright.ir.ops.internal import DivisorCheck, FloorDiv, FloorMod
 
-__all__ = [
-    "apply_binary",
-    "binary",
-    "compare",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "truth",
-    "unary",
-]
+__all__ = ["apply_binary", "binary", "inverted", "unary"]
 
 _PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
@@ -73,8 +56,7 @@ _PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
     ast.Pow: "**", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<",
-    ast.RShift: ">>", ast.MatMult: "@", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<",
-    ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.RShift: ">>",
 }  # fmt: skip
 
 
@@ -92,17 +74,26 @@ def apply_binary(
     if is_static_number(left) and is_static_number(right):
         return _static_binary(lo, node, sign, left, right)
     lhs, rhs = unify(lo, node, f"`{_SIGNS[type(sign)]}`", left, right)
-    if isinstance(sign, (ast.LShift, ast.RShift)) and isinstance(right, Static):
-        _check_shift(lo, node, lhs, right)
     rules = _FLOAT_RULES if lhs.dtype.element.is_float else _INTEGER_RULES
     if type(sign) not in rules:
-        is_division = isinstance(sign, ast.Div)
-        reason = "integers divide with `//`" if is_division else "there is no such operation"
-        way_out = "or convert to float: `.astype(f32)`" if is_division else ""
-        what = f"`{_SIGNS[type(sign)]}` on {lhs.dtype.label}"
-        lo.reject(WrongOperand, node, what, reason, way_out)
+        _refuse_operator(lo, node, sign, lhs)
+    if isinstance(sign, (ast.LShift, ast.RShift)) and isinstance(right, Static):
+        _check_shift(lo, node, lhs, right)
     value = rules[type(sign)](lo, node, lhs, rhs)
     return TileOperand(value, lhs.dtype, lhs.weak and rhs.weak)
+
+
+def _refuse_operator(
+    lo: Lowering, node: ast.AST, sign: ast.operator, tile: TileOperand
+) -> NoReturn:
+    what = f"`{_SIGNS[type(sign)]}` on {tile.dtype.label}"
+    if isinstance(sign, ast.Div):
+        way_out = "use `//`, or convert to floats: `.astype(f32)`"
+        lo.reject(WrongOperand, node, what, "integers divide with `//`", way_out)
+    if isinstance(sign, ast.Pow):
+        way_out = "convert to floats: `.astype(f32)`, or multiply"
+        lo.reject(WrongOperand, node, what, "powers are taken of floats", way_out)
+    lo.reject(WrongOperand, node, what, "only integers and truth values have bits")
 
 
 def _static_binary(
@@ -130,19 +121,18 @@ def _simple(op: Callable[..., Op]) -> Rule:
     return rule
 
 
-def _integers_only(op: Callable[..., Op]) -> Rule:
-    simple = _simple(op)
+def _refuse_bool(lo: Lowering, node: ast.AST, tile: TileOperand) -> None:
+    if tile.dtype is bool_:
+        lo.reject(
+            WrongOperand, node, "arithmetic on bool", "truth values are not numbers",
+            "convert them: `.astype(i32)`; combine them with `&`, `|`, `^`, `~`",
+        )  # fmt: skip
 
+
+def _integers_only(integer_rule: Rule) -> Rule:
     def rule(lo: Lowering, node: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
-        if lhs.dtype is bool_:
-            lo.reject(
-                WrongOperand,
-                node,
-                "arithmetic on bool",
-                "truth values do not add up",
-                "convert them: `.astype(i32)`",
-            )
-        return simple(lo, node, lhs, rhs)
+        _refuse_bool(lo, node, lhs)
+        return integer_rule(lo, node, lhs, rhs)
 
     return rule
 
@@ -157,9 +147,26 @@ def _checked_division(op: Callable[..., Op]) -> Rule:
     return rule
 
 
-def _float_floor_division(lo: Lowering, _: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
-    quotient = lo.builder.add(DivF(lhs=lhs.value, rhs=rhs.value)).result
-    return lo.builder.add(Floor(source=quotient, dtype=lhs.dtype)).result
+def _float_floor_division(lo: Lowering, node: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
+    """How often the divisor fits: the exact quotient rounded down, which a rounded one may miss.
+
+    `1.0 // 0.1` is 9, though `1.0 / 0.1` rounds to 10. With the remainder taken off, the quotient
+    is a whole number but for its rounding: the nearest one. Division by zero is as in `/`.
+    """
+    add, dtype = lo.builder.add, lhs.dtype
+    half, one, zero = (
+        lo.builder.constant(number, dtype.element, lhs.shape) for number in (0.5, 1.0, 0.0)
+    )
+    multiple = add(SubF(lhs=lhs.value, rhs=_float_modulo(lo, node, lhs, rhs), dtype=dtype)).result
+    quotient = add(DivF(lhs=multiple, rhs=rhs.value, dtype=dtype)).result
+    down = add(Floor(source=quotient, dtype=dtype)).result
+    above = add(SubF(lhs=quotient, rhs=down, dtype=dtype)).result
+    is_short = add(CmpF(lhs=above, rhs=half, comparison_predicate=Predicate.GREATER_THAN)).result
+    up = add(AddF(lhs=down, rhs=one, dtype=dtype)).result
+    nearest = add(Select(cond=is_short, val_if_true=up, val_if_false=down, dtype=dtype)).result
+    by_zero = add(CmpF(lhs=rhs.value, rhs=zero, comparison_predicate=Predicate.EQUAL)).result
+    plain = add(DivF(lhs=lhs.value, rhs=rhs.value, dtype=dtype)).result
+    return add(Select(cond=by_zero, val_if_true=plain, val_if_false=nearest, dtype=dtype)).result
 
 
 def _float_modulo(lo: Lowering, _: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
@@ -233,10 +240,12 @@ _FLOAT_RULES: dict[type[ast.operator], Rule] = {
     ast.FloorDiv: _float_floor_division, ast.Mod: _float_modulo, ast.Pow: _power,
 }  # fmt: skip
 _INTEGER_RULES: dict[type[ast.operator], Rule] = {
-    ast.Add: _integers_only(AddI), ast.Sub: _integers_only(SubI), ast.Mult: _integers_only(MulI),
-    ast.FloorDiv: _checked_division(FloorDiv), ast.Mod: _checked_division(FloorMod),
+    ast.Add: _integers_only(_simple(AddI)), ast.Sub: _integers_only(_simple(SubI)),
+    ast.Mult: _integers_only(_simple(MulI)),
+    ast.FloorDiv: _integers_only(_checked_division(FloorDiv)),
+    ast.Mod: _integers_only(_checked_division(FloorMod)),
     ast.BitAnd: _simple(AndI), ast.BitOr: _simple(OrI), ast.BitXor: _simple(XOrI),
-    ast.LShift: _shift_left, ast.RShift: _shift_right,
+    ast.LShift: _integers_only(_shift_left), ast.RShift: _integers_only(_shift_right),
 }  # fmt: skip
 
 
@@ -244,19 +253,23 @@ _INTEGER_RULES: dict[type[ast.operator], Rule] = {
 
 
 def unary(lo: Lowering, node: ast.UnaryOp) -> Operand:
-    """`-x`, `+x`, `~x`, `not x`."""
+    """`-x`, `+x`, `~x`."""
     operand = lo.expression(node.operand)
-    if isinstance(node.op, ast.Not):
-        return logical_not(lo, node, operand)
-    if is_static_number(operand):
-        assert isinstance(operand, Static)
+    if isinstance(operand, Static) and _computable(operand, node.op):
         return Static(_STATIC_UNARY[type(node.op)](operand.value))
     tile = as_tile(lo, node, operand)
     if isinstance(node.op, ast.UAdd):
         return tile
     if isinstance(node.op, ast.USub):
-        return _negated(lo, tile)
-    return _inverted(lo, node, tile)
+        return _negated(lo, node, tile)
+    return inverted(lo, node, tile)
+
+
+def _computable(operand: Static, sign: ast.unaryop) -> bool:
+    """Whether Python has this operator for a constant; `~` is for those with bits only."""
+    return is_static_number(operand) and not (
+        isinstance(sign, ast.Invert) and isinstance(operand.value, float)
+    )
 
 
 _STATIC_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
@@ -264,14 +277,16 @@ _STATIC_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def _negated(lo: Lowering, tile: TileOperand) -> TileOperand:
+def _negated(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
+    _refuse_bool(lo, node, tile)
     op = NegF if tile.dtype.element.is_float else NegI
     return TileOperand(
         lo.builder.add(op(source=tile.value, dtype=tile.dtype)).result, tile.dtype, tile.weak
     )
 
 
-def _inverted(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
+def inverted(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
+    """`~x`: every bit turned."""
     if tile.dtype.element.is_float:
         lo.reject(
             WrongOperand, node, f"`~` on {tile.dtype.label}", "only integers have bits to turn"
@@ -284,108 +299,3 @@ def _inverted(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
     mask = constant(lo, node, ones, tile.dtype, tile.shape)
     op = XOrI(lhs=tile.value, rhs=mask.value, dtype=tile.dtype)
     return TileOperand(lo.builder.add(op).result, tile.dtype)
-
-
-# --- comparison and logic -------------------------------------------------------------------------
-
-_PREDICATES: dict[type[ast.cmpop], Predicate] = {
-    ast.Eq: Predicate.EQUAL, ast.NotEq: Predicate.NOT_EQUAL, ast.Lt: Predicate.LESS_THAN,
-    ast.LtE: Predicate.LESS_THAN_OR_EQUAL, ast.Gt: Predicate.GREATER_THAN,
-    ast.GtE: Predicate.GREATER_THAN_OR_EQUAL,
-}  # fmt: skip
-_STATIC_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
-
-
-def compare(lo: Lowering, node: ast.Compare) -> Operand:
-    """`a < b <= c`: each neighbouring pair, all of them true."""
-    operands = [lo.expression(item) for item in (node.left, *node.comparators)]
-    result: Operand | None = None
-    for sign, left, right in zip(node.ops, operands, operands[1:], strict=False):
-        one = _compared(lo, node, sign, left, right)
-        result = one if result is None else logical_and(lo, node, result, one)
-    assert result is not None
-    return result
-
-
-def _compared(
-    lo: Lowering, node: ast.AST, sign: ast.cmpop, left: Operand, right: Operand
-) -> Operand:
-    if type(sign) not in _PREDICATES:
-        lo.refuse(sign)
-    if not isinstance(left, TileOperand) and not isinstance(right, TileOperand):
-        return Static(bool(_STATIC_COMPARE[type(sign)](_static(left), _static(right))))
-    lhs, rhs = unify(lo, node, f"`{_SIGNS[type(sign)]}`", left, right)
-    predicate = _PREDICATES[type(sign)]
-    if lhs.dtype.element.is_float:
-        # NaN differs from everything, itself too; all other comparisons with it are false.
-        ordering = Ordering.UNORDERED if predicate is Predicate.NOT_EQUAL else Ordering.ORDERED
-        made: Op = CmpF(
-            lhs=lhs.value, rhs=rhs.value, comparison_predicate=predicate,
-            comparison_ordering=ordering, dtype=bool_,
-        )  # fmt: skip
-    else:
-        sign_of = signedness(lhs.dtype)
-        made = CmpI(
-            lhs=lhs.value,
-            rhs=rhs.value,
-            comparison_predicate=predicate,
-            signedness=sign_of,
-            dtype=bool_,
-        )
-    return TileOperand(lo.builder.add(made).results[0], bool_)
-
-
-def _static(operand: Operand) -> Any:
-    """What a compile-time operand is compared by."""
-    value = getattr(operand, "value", None)
-    return (
-        getattr(operand, "dtype", operand)
-        if value is None and not isinstance(operand, Static)
-        else value
-    )
-
-
-def truth(lo: Lowering, node: ast.AST, operand: Operand) -> Operand:
-    """A condition: a constant, or one bool scalar; a number is true when it is not zero."""
-    if isinstance(operand, Static):
-        return Static(bool(operand.value))
-    if isinstance(operand, TileOperand) and operand.shape:
-        lo.reject(ConditionIsATile, node, operand.shape)
-    tile = as_scalar(lo, node, operand, "a condition")
-    if tile.dtype is bool_:
-        return tile
-    zero = constant(lo, node, 0, tile.dtype)
-    return _compared(lo, node, ast.NotEq(), tile, zero)
-
-
-def logical_not(lo: Lowering, node: ast.AST, operand: Operand) -> Operand:
-    """`not x` on a truth value."""
-    condition = truth(lo, node, operand)
-    if isinstance(condition, Static):
-        return Static(not condition.value)
-    assert isinstance(condition, TileOperand)
-    return _inverted(lo, node, condition)
-
-
-def _combined(
-    op: Callable[..., Op], static: Callable[[Any, Any], Any]
-) -> Callable[[Lowering, ast.AST, Operand, Operand], Operand]:
-    def combine(lo: Lowering, node: ast.AST, left: Operand, right: Operand) -> Operand:
-        if isinstance(left, Static) and isinstance(right, Static):
-            return Static(static(left.value, right.value))
-        lhs = as_tile(lo, node, left, bool_)
-        rhs = as_tile(lo, node, right, bool_)
-        lhs, rhs = broadcast_together(lo, node, "`and`/`or`", lhs, rhs)
-        made = op(lhs=lhs.value, rhs=rhs.value, dtype=bool_)
-        return TileOperand(lo.builder.add(made).results[0], bool_)
-
-    return combine
-
-
-# Both conditions, element by element.
-logical_and = _combined(AndI, lambda left, right: left and right)
-# Either condition, element by element.
-logical_or = _combined(OrI, lambda left, right: left or right)

@@ -153,14 +153,43 @@ def read_signature(function: FunctionType, local_names: Mapping[str, Any]) -> Si
     if hints.pop("return", None) is not None:
         raise CompileError(f"kernel `{function.__name__}` returns nothing: annotate it `-> None`")
     params = []
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in inspect.signature(function, follow_wrapped=False).parameters.values():
+        if parameter.kind in _VARIADIC:
+            raise CompileError(
+                f"kernel `{function.__name__}` has `{parameter}`, but every parameter of a kernel "
+                f"needs a name and an annotation of its own"
+            )
         if parameter.name not in hints:
             raise CompileError(
                 f"parameter `{parameter.name}` of kernel `{function.__name__}` has no annotation: "
                 f"say what it is, `{parameter.name}: Ref[f32, N]` or `{parameter.name}: f32`"
             )
         params.append(_read_param(function.__name__, parameter, hints[parameter.name]))
+    _check_names(function.__name__, params)
     return Signature(function.__name__, tuple(params))
+
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _check_names(kernel: str, params: list[Param]) -> None:
+    """A dim is a name of the body, so only a constant, which is the same value, may share it."""
+    tensors = [param for param in params if isinstance(param, TensorParam)]
+    dims = {dim for tensor in tensors for dim in tensor.dims}
+    dtypes = {tensor.dtype for tensor in tensors}
+    for param in params:
+        if param.name in dims and not isinstance(param, ConstParam):
+            raise CompileError(
+                f"kernel `{kernel}`: `{param.name}` is a parameter and a dim at the same time; "
+                f"rename one of them"
+            )
+        if not isinstance(param, ScalarParam) or param.dtype in dtypes:
+            continue
+        if issubclass(param.dtype, AnyDType):
+            raise CompileError(
+                f"`{param.name}` of kernel `{kernel}` is a {param.dtype.__name__}, but no tensor "
+                f"of the kernel says which dtype that is"
+            )
 
 
 def _evaluated_annotations(
@@ -171,9 +200,10 @@ def _evaluated_annotations(
         if isinstance(annotation, str):
             try:
                 annotation = eval(annotation, function.__globals__, dict(local_names))
-            except NameError as error:
+            except Exception as error:  # noqa: BLE001 (whatever the annotation's own code raises)
                 raise CompileError(
-                    f"annotation of `{name}` in kernel `{function.__name__}`: {error}"
+                    f"the annotation `{annotation}` of `{name}` in kernel `{function.__name__}` "
+                    f"cannot be evaluated: {error}"
                 ) from None
         evaluated[name] = annotation
     return evaluated
@@ -193,6 +223,12 @@ def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> P
                 f"like `{origin.__name__}[f32, …]`; got {dtype!r}"
             )
         dims = tuple(_read_dim(kernel, name, dim) for dim in args[1:])
+        if not dims:
+            raise CompileError(
+                f"`{name}` of kernel `{kernel}` has no dims: a tensor has at least one axis, "
+                f"`{origin.__name__}[{dtype.__name__}, N]`; a single number is passed as a scalar, "
+                f"`{name}: {dtype.__name__}`"
+            )
         if origin is not Ref and any(isinstance(dim, int) and dim < 1 for dim in dims):
             raise CompileError(f"`{name}` of kernel `{kernel}`: a tile has at least one element")
         return _TENSOR_KINDS[origin](name, dtype, dims)  # type: ignore[return-value]
@@ -217,7 +253,7 @@ def _read_const(kernel: str, parameter: inspect.Parameter, of: Any) -> ConstPara
 
 
 def _read_dim(kernel: str, name: str, dim: Any) -> DimSpec:
-    if get_origin(dim) is Literal:
+    if get_origin(dim) is Literal and len(get_args(dim)) == 1:
         dim = get_args(dim)[0]
     if isinstance(dim, int) and not isinstance(dim, bool):
         return dim
@@ -227,8 +263,3 @@ def _read_dim(kernel: str, name: str, dim: Any) -> DimSpec:
         f"`{name}` of kernel `{kernel}`: a dim is a class derived from tw.Dim, `Literal[n]` or a "
         f"number; got {dim!r}"
     )
-
-
-def is_placeholder(dtype: type[DType]) -> bool:
-    """Whether a dtype is bound only at launch."""
-    return issubclass(dtype, AnyDType)

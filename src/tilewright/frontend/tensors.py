@@ -1,7 +1,6 @@
-"""Tensors in a kernel: partitions, loads, stores, pieces and walks.
+"""Tensors in a kernel: extents, partitions and loads. Writing is in `outputs`.
 
 Every coordinate of a load goes through `BoundsCheck`; whether that costs anything is decided later.
-A store to a piece has no coordinate, and a store to a walked output takes a minted one.
 """
 
 from __future__ import annotations
@@ -9,37 +8,19 @@ from __future__ import annotations
 import ast
 import math
 
-from tilewright.check.errors.ownership import (
-    ForeignIndex,
-    IndexedPieceStore,
-    IndexOutlivesLoop,
-    NotAMintedIndex,
-    StoreToShared,
-)
-from tilewright.check.errors.syntax import BadCall
-from tilewright.check.errors.types import (
-    IndexCount,
-    NotPowerOfTwo,
-    WrongOperand,
-    WrongStoreDType,
-    WrongStoreShape,
-)
+from tilewright.check.errors.types import IndexCount, NotPowerOfTwo, WrongOperand
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
-    MappedOperand,
-    Minted,
     Operand,
     PartitionOperand,
     PieceOperand,
-    PiecePartition,
     RefOperand,
     Static,
     TensorOperand,
     TileOperand,
     TupleOperand,
-    WalkRange,
 )
 from tilewright.frontend.tiles import (
     as_index,
@@ -51,27 +32,21 @@ from tilewright.frontend.tiles import (
 from tilewright.ir.attributes import Predicate
 from tilewright.ir.launch_terms import Extent, TileCount
 from tilewright.ir.op import Value
-from tilewright.ir.ops.elementwise import AddI, CmpI, MinI, MulI, SubI
+from tilewright.ir.ops.elementwise import CmpI
 from tilewright.ir.ops.internal import BoundsCheck, CheckSite, Require
-from tilewright.ir.ops.memory import LoadView, StoreView
+from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.types import Padding, TensorViewType
 
 __all__ = [
+    "check_piece_shape",
+    "checked",
     "extent_of",
     "load_like",
-    "load_mapped",
-    "load_part",
-    "load_piece",
     "load_tile",
-    "part_count",
+    "loaded",
     "partition",
-    "partition_piece",
-    "refuse_store",
-    "store_mapped",
-    "store_part",
-    "store_piece",
+    "tile_argument",
     "tile_count",
-    "walk",
 ]
 
 _PIECE_WAY_OUT = (
@@ -115,14 +90,15 @@ def tile_count(lo: Lowering, tensor: TensorOperand, axis: int, tile: int) -> Val
 
 def partition(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
     """`x.partition(BM, BK, padding=…)`."""
-    tile = _tile_argument(lo, call, "tile", tensor.rank, f"`{tensor.name}.partition`")
+    tile = tile_argument(lo, call, "tile", tensor.rank, f"`{tensor.name}.partition`")
     check_tile_shape(lo, call.node, tile, "a tile", "round it up: loads pad what lies outside")
-    return PartitionOperand(tensor, tile, _padding(lo, call))
+    return PartitionOperand(tensor, tile, _padding(lo, call, tensor))
 
 
-def _tile_argument(
+def tile_argument(
     lo: Lowering, call: Arguments, name: str, rank: int, what: str
 ) -> tuple[int, ...]:
+    """The extents of a tile, one for each axis, each known now."""
     operands = call.operands(name)
     if len(operands) == 1 and isinstance(operands[0], TupleOperand):
         operands = operands[0].items
@@ -134,22 +110,35 @@ def _tile_argument(
 _PADDINGS: dict[float, Padding] = {math.inf: Padding.POS_INF, -math.inf: Padding.NEG_INF}
 
 
-def _padding(lo: Lowering, call: Arguments) -> Padding:
-    """What loads give outside the tensor: one of five values."""
+def _padding(lo: Lowering, call: Arguments, tensor: RefOperand) -> Padding:
+    """What loads give outside the tensor: zero or, for floats, one of four more values."""
     operand = call.operand("padding")
     value = operand.value if isinstance(operand, Static) else None
     if not isinstance(value, (int, float)):
         lo.reject(WrongOperand, call.where("padding"), "padding", "it is a constant number")
-    if value == 0:
-        return Padding.NEG_ZERO if math.copysign(1.0, value) < 0 else Padding.ZERO
-    if math.isnan(value):
-        return Padding.NAN
-    if value not in _PADDINGS:
+    padding = _padding_of(value)
+    if padding is None:
         lo.reject(
             WrongOperand, call.where("padding"), f"padding with {value}",
-            "loads pad with 0, -0.0, nan, inf or -inf", "for another value use tw.where",
+            "loads pad with 0 or, for floats, with -0.0, nan, inf or -inf",
+            "for another value use tw.where",
         )  # fmt: skip
-    return _PADDINGS[value]
+    dtype = tensor.spec.dtype
+    if padding is not Padding.ZERO and dtype.element.is_integer:
+        lo.reject(
+            WrongOperand, call.where("padding"), f"padding with {value}",
+            f"`{tensor.name}` holds {dtype.label}, and integers are padded with 0 only",
+            "for another value use tw.where",
+        )  # fmt: skip
+    return padding
+
+
+def _padding_of(value: float) -> Padding | None:
+    if value == 0:
+        return Padding.NEG_ZERO if math.copysign(1.0, value) < 0 else Padding.ZERO
+    if value != value:  # only NaN differs from itself
+        return Padding.NAN
+    return _PADDINGS.get(value)
 
 
 def load_tile(
@@ -159,31 +148,31 @@ def load_tile(
     tensor = source.tensor
     if len(indices) != tensor.rank:
         lo.reject(IndexCount, node, str(source), tensor.rank, len(indices))
-    checked = tuple(
-        _checked(lo, as_index(lo, node, index), tile_count(lo, tensor, axis, source.tile[axis]),
+    places = tuple(
+        checked(lo, as_index(lo, node, index), tile_count(lo, tensor, axis, source.tile[axis]),
                  CheckSite(tensor.name, axis, source.tile[axis]))
         for axis, index in enumerate(indices)
     )  # fmt: skip
-    return _loaded(lo, tensor, source.tile, source.padding, checked)
+    return loaded(lo, tensor, source.tile, source.padding, places)
 
 
-def _checked(lo: Lowering, index: Value, count: Value, site: CheckSite) -> Value:
-    checked = lo.builder.add(BoundsCheck(index=index, count=count, site=site, dtype=i32)).result
-    checked.hint = index.hint
-    return checked
+def checked(lo: Lowering, index: Value, count: Value, site: CheckSite) -> Value:
+    """An index that has to lie in [0, count)."""
+    result = lo.builder.add(BoundsCheck(index=index, count=count, site=site, dtype=i32)).result
+    result.hint = index.hint
+    return result
 
 
-def _loaded(
+def loaded(
     lo: Lowering,
     tensor: TensorOperand,
     tile: tuple[int, ...],
     padding: Padding,
     index: tuple[Value, ...],
 ) -> TileOperand:
+    """The tile at a place that was checked."""
     dtype = tensor.spec.dtype
-    # Integers have no infinities or signed zeros: Tile IR pads them with zero only.
-    usable = padding if dtype.element.is_float else Padding.ZERO
-    view = lo.partition_view(tensor, tile, usable)
+    view = lo.partition_view(tensor, tile, padding)
     loaded = lo.builder.add(LoadView(view=view, index=index))
     loaded.tile.dtype = dtype
     return TileOperand(loaded.tile, dtype)
@@ -206,11 +195,11 @@ def load_like(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
             f"`{tensor.name}.load_like({piece.name})`",
             f"their ranks {tensor.rank} and {piece.rank} differ",
         )
-    _check_piece_shape(lo, call.node, piece)
+    check_piece_shape(lo, call.node, piece)
     for axis in range(tensor.rank):
         _require_equal_extents(lo, tensor, piece, axis)
-    checked = tuple(
-        _checked(
+    places = tuple(
+        checked(
             lo,
             index,
             tile_count(lo, tensor, axis, piece.tile[axis]),
@@ -218,7 +207,7 @@ def load_like(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
         )
         for axis, index in enumerate(piece.index)
     )
-    return _loaded(lo, tensor, piece.tile, _padding(lo, call), checked)
+    return loaded(lo, tensor, piece.tile, _padding(lo, call, tensor), places)
 
 
 def _require_equal_extents(
@@ -235,10 +224,8 @@ def _require_equal_extents(
     lo.builder.add(Require(condition=condition, text=text))
 
 
-# --- this block's piece ---------------------------------------------------------------------------
-
-
-def _check_piece_shape(lo: Lowering, node: ast.AST, piece: TensorOperand) -> None:
+def check_piece_shape(lo: Lowering, node: ast.AST, piece: TensorOperand) -> None:
+    """Refuse to take a whole piece at once if its shape is none that a tile can have."""
     tile = piece.spec.tile
     if not all(is_power_of_two(extent) for extent in tile):
         lo.reject(
@@ -249,161 +236,3 @@ def _check_piece_shape(lo: Lowering, node: ast.AST, piece: TensorOperand) -> Non
             _PIECE_WAY_OUT.format(name=piece.name),
         )
     check_tile_shape(lo, node, tile, f"the piece of `{piece.name}`", "")
-
-
-def load_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
-    """`z.load()`: what the piece holds now."""
-    _check_piece_shape(lo, call.node, piece)
-    return _loaded(lo, piece, piece.tile, Padding.ZERO, piece.index)
-
-
-def store_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
-    """`z.store(tile)`."""
-    _check_piece_shape(lo, call.node, piece)
-    tile = _storable(lo, call, piece, piece.tile)
-    _store(lo, piece, piece.tile, tile, piece.index)
-    return Static(None)
-
-
-def refuse_indexed_store(lo: Lowering, node: ast.Call, piece: PieceOperand) -> None:
-    """A store to a piece with more than the tile names a place, which is not its to choose."""
-    if len(node.args) > 1:
-        lo.reject(IndexedPieceStore, node.args[1], piece.name, piece.rank)
-
-
-def refuse_store(lo: Lowering, node: ast.AST, name: str) -> Operand:
-    """A store to something shared."""
-    lo.reject(StoreToShared, node, name)
-
-
-def _storable(
-    lo: Lowering, call: Arguments, output: TensorOperand, shape: tuple[int, ...]
-) -> TileOperand:
-    where, dtype = call.where("tile"), output.spec.dtype
-    operand = call.operand("tile")
-    tile = as_tile(lo, where, operand, dtype)
-    if tile.dtype is not dtype:
-        lo.reject(WrongStoreDType, where, output.name, dtype.label, tile.dtype.label)
-    if tile.shape != shape:
-        lo.reject(WrongStoreShape, where, output.name, shape, tile.shape)
-    return tile
-
-
-def _store(
-    lo: Lowering,
-    output: TensorOperand,
-    shape: tuple[int, ...],
-    tile: TileOperand,
-    index: tuple[Value, ...],
-) -> None:
-    view = lo.partition_view(output, shape, None)
-    lo.builder.add(StoreView(tile=tile.value, view=view, index=index))
-
-
-# --- parts of a piece -----------------------------------------------------------------------------
-
-
-def partition_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
-    """`z.partition(sub…)`: parts that divide this block's piece."""
-    sub = _tile_argument(lo, call, "part", piece.rank, f"`{piece.name}.partition`")
-    check_tile_shape(lo, call.node, sub, "a part", "use powers of two that divide the piece")
-    for axis, (whole, part) in enumerate(zip(piece.tile, sub, strict=True)):
-        if whole % part:
-            lo.reject(
-                BadCall, call.node, f"`{piece.name}.partition`",
-                f"parts of {part} do not divide the piece of {whole} along axis {axis}",
-                "a part that reached past the piece would belong to another block",
-            )  # fmt: skip
-    origin, counts = [], []
-    for axis, (whole, part) in enumerate(zip(piece.tile, sub, strict=True)):
-        first, count = _parts_along(lo, piece, axis, whole // part, part)
-        origin.append(first)
-        counts.append(count)
-    return PiecePartition(piece, sub, tuple(counts), tuple(origin))
-
-
-def _parts_along(
-    lo: Lowering, piece: PieceOperand, axis: int, parts: int, part: int
-) -> tuple[Value, Value]:
-    """The first part of the piece, and how many of its parts begin inside the tensor."""
-    add = lo.builder.add
-    if parts == 1:
-        return piece.index[axis], lo.builder.index(1)
-    per_piece = lo.builder.index(parts)
-    first = add(MulI(lhs=piece.index[axis], rhs=per_piece, dtype=i32)).result
-    remaining = add(SubI(lhs=tile_count(lo, piece, axis, part), rhs=first, dtype=i32)).result
-    return first, add(MinI(lhs=per_piece, rhs=remaining, dtype=i32)).result
-
-
-def part_count(lo: Lowering, parts: PiecePartition, axis: int) -> Value:
-    """How many parts begin inside the tensor."""
-    return parts.counts[axis]
-
-
-def _part_index(
-    lo: Lowering,
-    node: ast.AST,
-    parts: PiecePartition,
-    indices: tuple[Operand, ...],
-    *,
-    is_store: bool,
-) -> tuple[Value, ...]:
-    if len(indices) != parts.piece.rank:
-        lo.reject(IndexCount, node, str(parts), parts.piece.rank, len(indices))
-    found = []
-    for axis, index in enumerate(indices):
-        site = CheckSite(parts.piece.name, axis, parts.tile[axis], is_store)
-        own = _checked(lo, as_index(lo, node, index), parts.counts[axis], site)
-        found.append(lo.builder.add(AddI(lhs=parts.origin[axis], rhs=own, dtype=i32)).result)
-    return tuple(found)
-
-
-def load_part(
-    lo: Lowering, node: ast.AST, parts: PiecePartition, indices: tuple[Operand, ...]
-) -> Operand:
-    """`p[i, j]` of this block's own piece."""
-    index = _part_index(lo, node, parts, indices, is_store=False)
-    return _loaded(lo, parts.piece, parts.tile, Padding.ZERO, index)
-
-
-def store_part(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
-    """`p.store(tile, i, j)` into this block's own piece."""
-    tile = _storable(lo, call, parts.piece, parts.tile)
-    index = _part_index(lo, call.node, parts, call.operands("index"), is_store=True)
-    _store(lo, parts.piece, parts.tile, tile, index)
-    return Static(None)
-
-
-# --- walked outputs -------------------------------------------------------------------------------
-
-
-def walk(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
-    """`z.indices()`."""
-    return WalkRange(output, lo.span(call.node))
-
-
-def _minted_for(lo: Lowering, output: MappedOperand, call: Arguments) -> tuple[Value, ...]:
-    at = call.operand("at")
-    if not isinstance(at, Minted):
-        lo.reject(NotAMintedIndex, call.where("at"), output.name, f"a {at.kind}")
-    if at.output != output.name:
-        lo.reject(ForeignIndex, call.where("at"), at.output, output.name, at.span)
-    if not at.open:
-        lo.reject(IndexOutlivesLoop, call.where("at"), output.name, at.span)
-    return tuple(coordinate.value for coordinate in at.coordinates)
-
-
-def store_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
-    """`z.store(tile, at)`."""
-    index = _minted_for(lo, output, call)
-    _check_piece_shape(lo, call.node, output)
-    tile = _storable(lo, call, output, output.tile)
-    _store(lo, output, output.tile, tile, index)
-    return Static(None)
-
-
-def load_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
-    """`z.load(at)`: what this block's tile holds now."""
-    index = _minted_for(lo, output, call)
-    _check_piece_shape(lo, call.node, output)
-    return _loaded(lo, output, output.tile, Padding.ZERO, index)

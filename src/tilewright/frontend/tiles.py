@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from math import prod
 
 import numpy as np
@@ -17,7 +18,7 @@ from tilewright.check.errors.types import (
     UnsupportedByTarget,
     WrongOperand,
 )
-from tilewright.dtypes import DType, bool_, f32, i32
+from tilewright.dtypes import DType, bool_, f32, i32, limits
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     DTypeOperand,
@@ -90,13 +91,32 @@ def constant(
 ) -> TileOperand:
     """A tile with one number in every element, checked to fit the dtype."""
     check_dtype(lo, node, dtype)
-    element = dtype.element
-    if element.is_integer:
-        value = _fitting_integer(lo, node, value, dtype)
-    op = Constant(
-        value=float(value) if element.is_float else value, to=TileType(element, shape), dtype=dtype
-    )
+    fitting = _fitting_integer if dtype.element.is_integer else _fitting_float
+    number = fitting(lo, node, value, dtype)
+    op = Constant(value=number, to=TileType(dtype.element, shape), dtype=dtype)
     return TileOperand(lo.builder.add(op).result, dtype)
+
+
+def _fitting_float(lo: Lowering, node: ast.AST, value: bool | float, dtype: type[DType]) -> float:
+    """The number as a float; one that rounds to an infinity was not meant."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    with np.errstate(over="ignore"):
+        rounded = float(np.float64(number).astype(dtype.element.numpy))
+    is_finite = isinstance(value, int) or math.isfinite(value)
+    if is_finite and not math.isfinite(rounded):
+        way_out = f"its largest number is {limits(dtype)[1]:g}"
+        lo.reject(LiteralDoesNotFit, node, _shown(value), dtype.label, way_out)
+    return number
+
+
+def _shown(value: float) -> str:
+    """A literal for a message; thousands of digits would help nobody."""
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"an integer of {value.bit_length()} bits"
+    return repr(value)
 
 
 def _fitting_integer(lo: Lowering, node: ast.AST, value: bool | float, dtype: type[DType]) -> int:
@@ -104,16 +124,10 @@ def _fitting_integer(lo: Lowering, node: ast.AST, value: bool | float, dtype: ty
         lo.reject(
             LiteralDoesNotFit, node, repr(value), dtype.label, "convert the tile: `.astype(f32)`"
         )
-    if dtype is bool_:
-        low, high = 0, 1
-    else:
-        bits = dtype.element.bits
-        low, high = (
-            (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.signed else (0, (1 << bits) - 1)
-        )
+    low, high = limits(dtype)
     if not low <= value <= high:
         lo.reject(
-            LiteralDoesNotFit, node, repr(value), dtype.label, f"its range is {low} to {high}"
+            LiteralDoesNotFit, node, _shown(value), dtype.label, f"its range is {low} to {high}"
         )
     return int(value)
 
@@ -280,25 +294,35 @@ def _same_dtype(
     lo: Lowering, node: ast.AST, operation: str, left: Operand, right: Operand
 ) -> tuple[TileOperand, TileOperand]:
     if is_static_number(left) and isinstance(right, TileOperand):
-        return as_tile(lo, node, left, _meeting(left, right)), right
+        return _met(lo, node, left, right)
     if is_static_number(right) and isinstance(left, TileOperand):
-        return left, as_tile(lo, node, right, _meeting(right, left))
+        literal, tile = _met(lo, node, right, left)
+        return tile, literal
     lhs, rhs = as_tile(lo, node, left), as_tile(lo, node, right)
     if lhs.dtype is rhs.dtype:
         return lhs, rhs
-    if lhs.weak and not (rhs.weak and rhs.dtype.element.is_integer):
+    if lhs.weak and _can_become(lhs.dtype, rhs.dtype):
         return convert(lo, lhs, rhs.dtype), rhs
-    if rhs.weak:
+    if rhs.weak and _can_become(rhs.dtype, lhs.dtype):
         return lhs, convert(lo, rhs, lhs.dtype)
     lo.reject(MixedDTypes, node, operation, lhs.dtype.label, rhs.dtype.label)
 
 
-def _meeting(literal: Operand, tile: TileOperand) -> type[DType]:
-    """The dtype a literal takes: the tile's, unless that is only a literal's default too."""
+def _can_become(literal: type[DType], dtype: type[DType]) -> bool:
+    """Whether a literal's default dtype may give way: never from float to integer to bool."""
+    if literal.element.is_float:
+        return dtype.element.is_float
+    return literal is bool_ or dtype is not bool_
+
+
+def _met(
+    lo: Lowering, node: ast.AST, literal: Operand, tile: TileOperand
+) -> tuple[TileOperand, TileOperand]:
+    """A literal takes the tile's dtype; an integer that is only a literal too follows a float."""
     assert isinstance(literal, Static)
     if tile.weak and isinstance(literal.value, float) and tile.dtype.element.is_integer:
-        return f32
-    return tile.dtype
+        tile = convert(lo, tile, f32)
+    return as_tile(lo, node, literal, tile.dtype), tile
 
 
 # --- conversion -----------------------------------------------------------------------------------

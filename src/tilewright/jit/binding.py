@@ -8,6 +8,8 @@ without an error; what the compiler derives is checked later, by `launch`.
 from __future__ import annotations
 
 import inspect
+import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
@@ -15,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import AnyDType, DType, bool_
+from tilewright.dtypes import AnyDType, DType, bool_, limits
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import (
     ConstParam,
@@ -63,7 +65,8 @@ class Binding:
 def bind_launch(signature: Signature, call: inspect.BoundArguments) -> Binding:
     """Check a call's arguments; raises `LaunchError` with the argument's name and the way out."""
     binding = Binding(signature)
-    for param in signature.params:
+    params: tuple[Any, ...] = (*signature.tensors, *signature.scalars, *signature.constants)
+    for param in params:  # tensors first: they say what a placeholder is
         _BINDERS[type(param)](binding, param, call.arguments[param.name])
     _check_devices(binding)
     _bind_static_dims(binding)
@@ -176,40 +179,59 @@ def _bind_tile(binding: Binding, param: TensorParam, partition: Partition) -> No
 
 
 def _bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
-    dtype = param.dtype
-    if issubclass(dtype, AnyDType):
-        if dtype not in binding.dtypes:
-            raise _refused(
-                binding, param.name, f"comes before any tensor that says what {dtype.__name__} is"
-            )
-        dtype = binding.dtypes[dtype]
+    dtype = binding.dtype(param.dtype)
     if isinstance(value, np.generic):
         value = value.item()
     wanted = bool if dtype is bool_ else int if dtype.element.is_integer else (int, float)
     if not isinstance(value, wanted) or (dtype is not bool_ and isinstance(value, bool)):
         raise _refused(binding, param.name, f"is a {dtype.label} scalar, not {_described(value)}")
-    if dtype.element.is_integer and dtype is not bool_:
-        _check_range(binding, param.name, int(value), dtype)
+    low, high = limits(dtype)
+    if not low <= value <= high and abs(value) != math.inf and value == value:
+        raise _refused(
+            binding, param.name, f"is {dtype.label}: {value} is outside {low:g} to {high:g}"
+        )
     binding.scalars[param.name] = value
 
 
-def _check_range(binding: Binding, name: str, value: int, dtype: type[DType]) -> None:
-    bits = dtype.element.bits
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.signed else (0, (1 << bits) - 1)
-    if not low <= value <= high:
-        raise _refused(binding, name, f"is {dtype.label}: {value} is outside {low} to {high}")
-
-
 def _bind_const(binding: Binding, param: ConstParam, value: Any) -> None:
-    if param.type is DType:
-        fits = isinstance(value, type) and issubclass(value, DType)
-    else:
-        fits = isinstance(value, param.type) and (param.type is bool or not isinstance(value, bool))
-    if not fits:
+    try:
+        binding.constants[param.name] = _CONSTANTS[param.type](value)
+    except TypeError:
         raise _refused(
             binding, param.name, f"is a constant of type {param.type.__name__}, not {value!r}"
-        )
-    binding.constants[param.name] = value
+        ) from None
+
+
+def _constant_int(value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return operator.index(value)
+
+
+def _constant_bool(value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return bool(value)
+
+
+def _constant_float(value: Any) -> float:
+    if not isinstance(value, (float, np.floating)):
+        return float(_constant_int(value))
+    return float(value)
+
+
+def _constant_dtype(value: Any) -> type[DType]:
+    if not (isinstance(value, type) and issubclass(value, DType) and hasattr(value, "element")):
+        raise TypeError
+    return value
+
+
+_CONSTANTS: dict[type, Callable[[Any], Any]] = {
+    int: _constant_int,
+    bool: _constant_bool,
+    float: _constant_float,
+    DType: _constant_dtype,
+}
 
 
 _BINDERS: dict[type, Callable[[Binding, Any, Any], None]] = {

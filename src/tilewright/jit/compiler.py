@@ -21,9 +21,9 @@ from tilewright.ir.verify import verify
 from tilewright.ir.versions import required_version
 from tilewright.jit.compiled import CompiledKernel, Options
 from tilewright.jit.coverage import whole_outputs
+from tilewright.jit.reporting import cheapest_report
 from tilewright.passes.pipeline import lower_to_tile_ir
 from tilewright.passes.place_checks import has_residual_checks
-from tilewright.passes.report_form import ReportForm
 
 __all__ = ["compile_guarded", "compile_kernel"]
 
@@ -81,12 +81,6 @@ def _compiled(
         written_whole=whole_outputs(function, signature, specialization),
         encoder=encode_module,
     )
-
-
-def cheapest_report(function: Function) -> ReportForm:
-    """How this kernel should report a failed check."""
-    del function
-    return ReportForm.AT_END
 
 
 def _denied(ledger: Ledger) -> list[Problem]:

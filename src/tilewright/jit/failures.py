@@ -51,6 +51,6 @@ class FailureReader:
 def _out_of_bounds(check: CheckSite, index: int, extent: int) -> str:
     access = "skipped the store" if check.is_store else "read the nearest one instead"
     return (
-        f"index {index} is outside axis {check.axis} of `{check.subject}`, which has {extent} "
-        f"tiles of {check.tile}; the kernel {access}"
+        f"index {index} is outside axis {check.axis} of {check.place}, which has "
+        f"{check.counted(extent)}; the kernel {access}"
     )

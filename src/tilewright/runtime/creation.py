@@ -117,11 +117,12 @@ def _make(
 
 
 def _pattern(value: Any, dtype: type[DType]) -> bytes:
+    refused = LaunchError(f"{value!r} is no {dtype.label}")
     try:
         element = np.array(value).astype(numpy_dtype(dtype), casting="unsafe")
         fits = not dtype.element.is_integer or bool(element == value)
     except (TypeError, ValueError, OverflowError):
-        fits = False
+        raise refused from None
     if not fits or element.shape:
-        raise LaunchError(f"{value!r} is no {dtype.label}")
+        raise refused
     return element.tobytes()

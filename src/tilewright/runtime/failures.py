@@ -49,7 +49,7 @@ class Outcome:
     def settle(self) -> None:
         """Look how it ended. Its fence has passed, so those of its causes have too."""
         # A chain of dependent operations is as long as the user's loop: no recursion.
-        stack = [self]
+        stack: list[Outcome] = [self]
         while stack:
             top = stack[-1]
             waiting = [cause for cause in top.causes if not cause.settled]

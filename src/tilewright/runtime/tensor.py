@@ -129,7 +129,8 @@ class Tensor:
         """A new handle; this one is refused from now on. What `tw.move` calls."""
         moved = Tensor(self.storage, self.dtype, self.layout)
         self._moved = user_site()
-        self.__class__ = _MovedTensor  # a swap, so that the check costs nothing on the way
+        # A swap, so that the check costs nothing on the way.
+        self.__class__ = _MovedTensor  # pyright: ignore[reportAttributeAccessIssue]
         return moved
 
     def __getitem__(self, index: Any) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.backends.cpu.faults import report_element
 from tilewright.backends.cpu.floats import nearest
+from tilewright.backends.cpu.scalars import limits
 
 __all__ = ["cut", "cut_saturating", "float_of_integer", "power_of_two_above", "power_of_two_below"]
 
@@ -17,32 +18,31 @@ Array = Any  # an array, or a NumPy scalar where all elements are alike
 _E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 
 
-def cut(site: int, x: Array, dtype: np.dtype[Any]) -> Array:
-    """Floats cut to integers; one that does not fit is reported."""
+def cut(site: int, x: Array, dtype: np.dtype[Any], bits: int) -> Array:
+    """Floats cut to integers of a width, signed as the dtype; one that does not fit is reported."""
     wide = x.astype(np.float64)
-    low, high = _open_range(dtype)
+    low, high = _open_range(dtype, bits)
     wrong = ~((wide > low) & (wide < high))
     if low == -(2.0**63):  # the bound itself fits, and f64 has nothing between it and the next
         wrong &= wide != low
     if np.any(wrong):
-        report_element(site, wrong, f"cuts {{}}, which does not fit in {dtype.name}", wide)
+        report_element(site, wrong, f"cuts {{}}, which does not fit in {bits} bits", wide)
     return wide.astype(dtype)
 
 
-def cut_saturating(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Floats cut to integers; too large gives the limit, NaN gives 0."""
-    wide = np.nan_to_num(np.trunc(x.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
-    info = np.iinfo(dtype)
-    low, high = _open_range(dtype)
+def cut_saturating(x: Array, dtype: np.dtype[Any], bits: int) -> Array:
+    """Floats cut to integers of a width; too large gives the limit, NaN gives 0."""
+    wide = np.trunc(x.astype(np.float64))
+    least, greatest = (dtype.type(end) for end in limits(bits, dtype.kind == "i"))
+    low, high = _open_range(dtype, bits)
     inside = np.where((wide > low) & (wide < high), wide, 0.0).astype(dtype)
-    above = np.where(wide >= high, dtype.type(info.max), inside)
-    return np.where(wide <= low, dtype.type(info.min), above)
+    return np.where(wide <= low, least, np.where(wide >= high, greatest, inside))
 
 
-def _open_range(dtype: np.dtype[Any]) -> tuple[float, float]:
+def _open_range(dtype: np.dtype[Any], bits: int) -> tuple[float, float]:
     """Bounds that a float must lie strictly between to fit after it is cut."""
-    info = np.iinfo(dtype)
-    return (float(info.min) - 1.0, float(info.max) + 1.0)
+    low, high = limits(bits, dtype.kind == "i")
+    return float(low) - 1.0, float(high) + 1.0
 
 
 def float_of_integer(x: Array, dtype: np.dtype[Any]) -> Array:

@@ -41,7 +41,6 @@ __all__ = [
     "is_held",
     "is_integral",
     "is_plain",
-    "limits",
     "tile_dtype",
     "tile_element",
     "tile_shape",
@@ -260,8 +259,3 @@ def is_plain(value: Value) -> bool:
 def is_held(value: Value) -> bool:
     """Whether a value exists at run time at all."""
     return not isinstance(value.type, TokenType)
-
-
-def limits(bits: int, signed: bool) -> tuple[int, int]:
-    """The least and the greatest integer of a width."""
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)

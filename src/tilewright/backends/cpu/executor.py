@@ -92,7 +92,13 @@ class CpuKernel:
             raise UndefinedBehaviourError(race.describe(self.name, program.sites))
 
     def _worthwhile_threads(self) -> int:
-        return len(os.sched_getaffinity(0)) if self._program.threads_pay else 1
+        return _usable_cores() if self._program.threads_pay else 1
+
+
+def _usable_cores() -> int:
+    """Cores this process may use; not every system can say."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
 
 
 @dataclass(eq=False)

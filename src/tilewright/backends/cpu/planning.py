@@ -14,7 +14,7 @@ from tilewright.backends.cpu.emitter import Plan, is_plain
 from tilewright.ir.attributes import Overflow
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
-from tilewright.ir.ops.control import Assert, Assume, GetTileBlockId, Return
+from tilewright.ir.ops.control import Assert, Assume, For, GetTileBlockId, If, Loop, Return
 from tilewright.ir.ops.elementwise import Bitcast, DivI, FToI, RemI, Select, ShLI, ShRI
 from tilewright.ir.ops.memory import LoadView, MakeTensorView
 from tilewright.ir.ops.shape import Broadcast, Extract, Permute, Reshape
@@ -22,6 +22,7 @@ from tilewright.ir.ops.shape import Broadcast, Extract, Permute, Reshape
 __all__ = ["plan"]
 
 _MAY_REPORT = (Assume, DivI, Extract, FToI, MakeTensorView, RemI, ShLI, ShRI)
+_HANDS_ON = (For, If, Loop)  # what their regions give could be the tile itself
 _MAY_ALIAS = (Assume, Bitcast, Broadcast, Extract, Permute, Reshape, Select)
 
 
@@ -86,8 +87,7 @@ def _is_read_before_writes(load: LoadView, later: Sequence[Op]) -> bool:
                 return False
             if isinstance(op, _MAY_ALIAS):
                 tiles.update(result for result in op.results if not is_plain(result))
-            elif op.regions:
-                # What a region hands on could be the tile itself.
+            elif isinstance(op, _HANDS_ON):
                 return False
         written = written or _writes(op)
     return True

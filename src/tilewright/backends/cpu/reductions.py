@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["accumulate", "extremum", "running", "tree"]
+__all__ = ["accumulate", "extremum", "one_by_one", "running", "tree"]
 
 Array = Any
 Body = Callable[..., tuple[Array, ...]]
@@ -61,6 +61,19 @@ def accumulate(
     if not reverse:
         return ufunc.accumulate(source, axis, dtype)
     return np.flip(ufunc.accumulate(np.flip(source, axis), axis, dtype), axis)
+
+
+def one_by_one(body: Body, plain: tuple[bool, ...]) -> Body:
+    """A body over scalars as one over arrays; `plain` says which arguments are Python ints."""
+
+    def applied(*arrays: Array) -> tuple[Array, ...]:
+        flat = (array.reshape(-1) for array in arrays)
+        columns = (a.tolist() if ints else a for a, ints in zip(flat, plain, strict=True))
+        rows = [body(*row) for row in zip(*columns, strict=True)]
+        shape = np.shape(arrays[0])
+        return tuple(np.array(column).reshape(shape) for column in zip(*rows, strict=True))
+
+    return applied
 
 
 def _forwards(source: Array, axis: int, reverse: bool) -> Array:

@@ -16,9 +16,15 @@ __all__ = [
     "divide_floor",
     "divide_zero",
     "fitting",
+    "limits",
     "remainder",
     "shift_count",
 ]
+
+
+def limits(bits: int, signed: bool) -> tuple[int, int]:
+    """The least and the greatest integer of a width."""
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
 
 
 def divide_zero(site: int, low: int, high: int, x: int, y: int) -> int:

@@ -154,7 +154,8 @@ class CpuQueue:
         self._make_locks()
         self._current = None
         self.end_holds()
-        if self._tasks and self._tasks[0] is under_way and not under_way.repeatable:
+        interrupted = under_way is not None and not under_way.repeatable
+        if interrupted and self._tasks and self._tasks[0] is under_way:
             self._tasks.popleft()
             self._error = DriverError(
                 f"the process forked while {self._label} was running an operation, so its result"

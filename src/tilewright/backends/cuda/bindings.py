@@ -5,6 +5,9 @@ pinned memory with a device address). Every failure becomes a `DriverError` that
 code and one next step. Only `driver` imports this, by name.
 """
 
+# The packages are compiled and have no stubs.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Iterator

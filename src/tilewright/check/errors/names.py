@@ -50,24 +50,24 @@ class UnsetName(NameProblem):
 
 @dataclass(frozen=True)
 class NotCapturable(NameProblem):
-    """A global that a kernel cannot use."""
+    """A value from outside that a kernel cannot use."""
 
     name: str
     what: str
+    reason: str
+    way_out: str
 
     @property
     def title(self) -> str:
-        return f"a kernel cannot use `{self.name}`, {self.what}, from outside"
+        return f"a kernel cannot use `{self.name}` from outside: it is {self.what}"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (
-            "it can capture numbers, strings, tuples of them, dtypes, modules and plain functions",
-        )
+        return (self.reason,)
 
     @property
     def helps(self) -> tuple[str, ...]:
-        return ("pass it as a parameter",)
+        return (self.way_out,)
 
 
 @dataclass(frozen=True)

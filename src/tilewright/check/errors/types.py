@@ -227,17 +227,22 @@ class MmaShapes(TypeProblem):
 
     @property
     def _reason(self) -> str:
-        if {len(self.left), len(self.right), len(self.acc)} != {2}:
-            return "all three must be matrices"
-        if self.left[1] != self.right[0]:
-            return f"the inner extents {self.left[1]} and {self.right[0]} differ"
-        return f"the result has shape {(self.left[0], self.right[1])}"
+        ranks = {len(self.left), len(self.right), len(self.acc)}
+        if ranks != {2} and ranks != {3}:
+            return "all three must be matrices, or all three batches of them"
+        *batch, rows, inner = self.left
+        if [*self.right[:-2]] != batch or [*self.acc[:-2]] != batch:
+            return "the batches differ"
+        if inner != self.right[-2]:
+            return f"the inner extents {inner} and {self.right[-2]} differ"
+        return f"the result has shape {(*batch, rows, self.right[-1])}"
 
     @property
     def helps(self) -> tuple[str, ...]:
-        if len(self.right) == 2 and self.left[-1:] == self.right[1:]:
+        is_matrix = len(self.left) == len(self.right) == 2
+        if is_matrix and self.left[1] == self.right[1] != self.right[0]:
             return ("the right one seems to be transposed: use its `.T`",)
-        return ()
+        return ("`a` is [M, K], `b` is [K, N] and `acc` is [M, N]",)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from tilewright.ir.op import Op
 from tilewright.ir.ops.elementwise import AbsF, AbsI, Fma, MaxF, MaxI, MinF, MinI, Select
 
 __all__ = [
+    "absolute",
+    "extreme",
     "extremum",
     "floats",
     "lower_abs",
@@ -55,24 +57,29 @@ def floats(op: type[Op]) -> Lowers:
     return lower
 
 
-def lower_abs(lo: Lowering, call: Arguments) -> Operand:
-    """`tw.abs(x)`."""
-    tile = as_tile(lo, call.where("x"), call.operand("x"))
+def absolute(lo: Lowering, tile: TileOperand) -> TileOperand:
+    """The magnitude of every element; what has no sign stays as it is."""
     if not tile.dtype.signed:
         return tile
     op = AbsF if tile.dtype.element.is_float else AbsI
     return TileOperand(lo.builder.add(op(source=tile.value, dtype=tile.dtype)).result, tile.dtype)
 
 
-def _extreme(
-    lo: Lowering, call: Arguments, pair: tuple[Operand, Operand], *, least: bool
+def lower_abs(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.abs(x)`."""
+    return absolute(lo, as_tile(lo, call.where("x"), call.operand("x")))
+
+
+def extreme(
+    lo: Lowering, node: ast.AST, what: str, pair: tuple[Operand, Operand], *, least: bool
 ) -> Operand:
+    """The smaller or the larger of two operands; of two constants it is one too."""
     left, right = pair
     if is_static_number(left) and is_static_number(right):
         assert isinstance(left, Static)
         assert isinstance(right, Static)
         return Static((min if least else max)(left.value, right.value))
-    lhs, rhs = unify(lo, call.node, "tw.minimum" if least else "tw.maximum", left, right)
+    lhs, rhs = unify(lo, node, what, left, right)
     if lhs.dtype.element.is_float:
         made: Op = (MinF if least else MaxF)(lhs=lhs.value, rhs=rhs.value, dtype=lhs.dtype)
     else:
@@ -85,17 +92,20 @@ def _extreme(
 
 def extremum(*, least: bool) -> Lowers:
     """`tw.minimum(a, b)` and `tw.maximum(a, b)`."""
+    what = "tw.minimum" if least else "tw.maximum"
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
-        return _extreme(lo, call, (call.operand("a"), call.operand("b")), least=least)
+        pair = call.operand("a"), call.operand("b")
+        return extreme(lo, call.node, what, pair, least=least)
 
     return lower
 
 
 def lower_clamp(lo: Lowering, call: Arguments) -> Operand:
     """`tw.clamp(x, low, high)`."""
-    raised = _extreme(lo, call, (call.operand("x"), call.operand("low")), least=False)
-    return _extreme(lo, call, (raised, call.operand("high")), least=True)
+    node, what = call.node, "tw.clamp"
+    raised = extreme(lo, node, what, (call.operand("x"), call.operand("low")), least=False)
+    return extreme(lo, node, what, (raised, call.operand("high")), least=True)
 
 
 def lower_fma(lo: Lowering, call: Arguments) -> Operand:
@@ -126,6 +136,11 @@ def lower_where(lo: Lowering, call: Arguments) -> Operand:
             f"the condition is bool; this is a {condition}",
             "compare it: `x != 0`",
         )
+    if is_static_number(call.operand("x")) and is_static_number(call.operand("y")):
+        lo.reject(
+            WrongOperand, call.node, "tw.where", "two numbers have no dtype to give the result",
+            "give one of them a dtype: `tw.where(condition, f32(1), 0)`",
+        )  # fmt: skip
     x, y = unify(lo, call.node, "tw.where", call.operand("x"), call.operand("y"))
     condition, x, y = broadcast_together(lo, call.node, "tw.where", condition, x, y)
     op = Select(cond=condition.value, val_if_true=x.value, val_if_false=y.value, dtype=x.dtype)
@@ -134,6 +149,12 @@ def lower_where(lo: Lowering, call: Arguments) -> Operand:
 
 def lower_cdiv(lo: Lowering, call: Arguments) -> Operand:
     """`tw.cdiv(a, b)` is `(a + b - 1) // b`, written so that the sum cannot wrap: `-(-a // b)`."""
+    for name in ("a", "b"):
+        operand = call.operand(name)
+        is_float = isinstance(operand, TileOperand) and operand.dtype.element.is_float
+        if is_float or (isinstance(operand, Static) and isinstance(operand.value, float)):
+            reason = f"it divides integers; this is a {operand}"
+            lo.reject(WrongOperand, call.where(name), "tw.cdiv", reason)
     negative = apply_binary(lo, call.node, ast.Sub(), Static(0), call.operand("a"))
     down = apply_binary(lo, call.node, ast.FloorDiv(), negative, call.operand("b"))
     return apply_binary(lo, call.node, ast.Sub(), Static(0), down)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.check.errors.types import WrongOperand
-from tilewright.dtypes import DType, bool_
+from tilewright.check.errors.types import NotStatic, WrongOperand
+from tilewright.dtypes import DType, bool_, limits
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, TileOperand
@@ -31,11 +31,6 @@ class Reduction:
     identity: Callable[[type[DType]], float]
 
 
-def _limits(dtype: type[DType]) -> tuple[int, int]:
-    bits = dtype.element.bits
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.signed else (0, (1 << bits) - 1)
-
-
 def _added(element: Value, total: Value, dtype: type[DType]) -> Op:
     return (AddF if dtype.element.is_float else AddI)(lhs=element, rhs=total, dtype=dtype)
 
@@ -55,11 +50,9 @@ def _lesser(element: Value, best: Value, dtype: type[DType]) -> Op:
 # Every element added up.
 SUM = Reduction("tw.sum", _added, lambda _: 0)
 # The greatest element; a NaN loses against a number.
-MAXIMUM = Reduction(
-    "tw.max", _greater, lambda d: -math.inf if d.element.is_float else _limits(d)[0]
-)
+MAXIMUM = Reduction("tw.max", _greater, lambda d: -math.inf if d.element.is_float else limits(d)[0])
 # The least element; a NaN loses against a number.
-MINIMUM = Reduction("tw.min", _lesser, lambda d: math.inf if d.element.is_float else _limits(d)[1])
+MINIMUM = Reduction("tw.min", _lesser, lambda d: math.inf if d.element.is_float else limits(d)[1])
 
 
 def reduction(kind: Reduction) -> Callable[[Lowering, Arguments], Operand]:
@@ -76,11 +69,12 @@ def reduction(kind: Reduction) -> Callable[[Lowering, Arguments], Operand]:
                 "convert them: `.astype(i32)`",
             )
         keep = call.operand("keepdims")
-        kept = isinstance(keep, Static) and bool(keep.value)
+        if not isinstance(keep, Static):
+            lo.reject(NotStatic, call.where("keepdims"), "keepdims", f"a {keep.kind}")
         result = tile
         for axis in _axes(lo, call, tile):
             result = _reduced(lo, result, axis, kind)
-        if not kept:
+        if not keep.value:
             return result
         axes = _axes(lo, call, tile)
         shape = tuple(1 if axis in axes else extent for axis, extent in enumerate(tile.shape))

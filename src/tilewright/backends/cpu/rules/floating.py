@@ -46,7 +46,7 @@ from tilewright.ir.ops.elementwise import (
     SubF,
     Tan,
     Tanh,
-)  # fmt: skip
+)
 
 __all__ = ["RULES"]
 
@@ -162,14 +162,18 @@ def _unsigned_if(em: Emitter, op: IToF, text: str) -> str:
 
 def _float_to_integer(em: Emitter, op: FToI) -> None:
     signed = op.signedness is Signedness.SIGNED
-    dtype = tile_dtype(op.result)
-    target = dtype if signed else np.dtype(f"u{dtype.name}")
-    source, name = em.array(op.source), em.constant(target)
+    element = tile_element(op.result)
+    assert isinstance(element, Element)
+    held = np.dtype(np.int8) if element is Element.I1 else element.numpy
+    target = em.constant(held if signed else np.dtype(f"u{held.name}"))
+    source = em.array(op.source)
     if op.saturating:
-        text = em.call(conversions.cut_saturating, source, name)
+        text = em.call(conversions.cut_saturating, source, target, element.bits)
     else:
-        text = em.call(conversions.cut, em.site(op), source, name)
-    if not signed:
+        text = em.call(conversions.cut, em.site(op), source, target, element.bits)
+    if element is Element.I1:
+        text = f"{text} != 0"
+    elif not signed:
         text = em.call(integers.signed, text)
     _define_from_array(em, op.result, text, op.operands)
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.cpu import integers, scalars
-from tilewright.backends.cpu.emitter import Emitter, Rules, limits, tile_element
+from tilewright.backends.cpu.emitter import Emitter, Rules, tile_element
+from tilewright.backends.cpu.scalars import limits
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import Overflow, Predicate, Rounding, Signedness
 from tilewright.ir.op import Op, Value
@@ -33,7 +34,7 @@ from tilewright.ir.ops.elementwise import (
     SubI,
     TruncI,
     XOrI,
-)  # fmt: skip
+)
 
 __all__ = ["RULES", "folded", "reading"]
 

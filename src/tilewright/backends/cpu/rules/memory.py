@@ -26,7 +26,7 @@ from tilewright.ir.ops.memory import (
     Offset,
     StorePtr,
     StoreView,
-)  # fmt: skip
+)
 from tilewright.ir.types import PartitionViewType, PtrType, TileType
 
 __all__ = ["RULES", "unpack_view"]

@@ -36,7 +36,7 @@ from tilewright.ir.ops.elementwise import (
     MulI,
     OrI,
     XOrI,
-)  # fmt: skip
+)
 from tilewright.ir.ops.reduction import MmaF, MmaI, Reduce, Scan
 
 __all__ = ["RULES"]
@@ -85,8 +85,7 @@ def _reduce(em: Emitter, op: Reduce) -> None:
     tree = em.fresh()
     if known is None or not _is_direct(op.sources[0], known):
         _write_body(em, op.body, tree)
-        text = em.call(reductions.tree, tree, op.dim, *sources)
-        _define_totals(em, op, f"{text}")
+        _define_totals(em, op, em.call(reductions.tree, tree, op.dim, *sources))
         return
     dtype = em.constant(_dtype(op.sources[0]))
     text = f"{em.function(known.ufunc)}.reduce({sources[0]}, {op.dim}, {dtype})"
@@ -123,15 +122,23 @@ def _define_totals(em: Emitter, op: Any, text: str) -> None:
 
 
 def _write_body(em: Emitter, body: Block, name: str) -> None:
-    """A function over arrays: elements and accumulators in pairs, as the body takes them."""
+    """A function over arrays: elements and accumulators in pairs, as the body takes them.
+
+    A body with branches or loops cannot take arrays: it is written for scalars, and applied one by
+    one.
+    """
+    structured = any(op.regions for op in body.ops)
     arguments = [em.fresh() for _ in body.args]
     em.emit(f"def {name}({', '.join(arguments)}):")
     with em.indented():
         for argument, value in zip(arguments, body.args, strict=True):
-            em.bind(value, argument, None)
+            em.bind(value, argument, () if structured else None)
         em.write(Block(body.args, body.ops[:-1]))
         results = [em.array(value) for value in body.ops[-1].operands]
         em.emit(f"return {', '.join(results)},")
+    if structured:
+        plain = tuple(is_plain(value) for value in body.args)
+        em.emit(f"{name} = {em.call(reductions.one_by_one, name, repr(plain))}")
 
 
 def _scan(em: Emitter, op: Scan) -> None:
@@ -153,20 +160,14 @@ def _scan(em: Emitter, op: Scan) -> None:
 
 def _multiply_floats(em: Emitter, op: MmaF) -> None:
     multiply = matrices.FLOAT[tile_element(op.lhs)]
-    operands = (em.full(op.lhs), em.full(op.rhs), _accumulator(em, op.acc))
+    operands = (em.full(op.lhs), em.full(op.rhs), em.array(op.acc))
     em.define(op.result, em.call(multiply, *operands), tile_shape(op.result))
 
 
 def _multiply_integers(em: Emitter, op: MmaI) -> None:
     signs = (op.signedness_lhs is Signedness.SIGNED, op.signedness_rhs is Signedness.SIGNED)
-    text = em.call(
-        matrices.integers, em.full(op.lhs), em.full(op.rhs), _accumulator(em, op.acc), *signs
-    )
+    text = em.call(matrices.integers, em.full(op.lhs), em.full(op.rhs), em.array(op.acc), *signs)
     em.define(op.result, text, tile_shape(op.result))
-
-
-def _accumulator(em: Emitter, acc: Value) -> str:
-    return em.array(acc)
 
 
 # The ops of this page.

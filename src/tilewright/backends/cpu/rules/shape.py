@@ -39,7 +39,9 @@ def bind_constant(em: Emitter, value: Value, number: Any) -> None:
     """Hold a tile whose elements are all one known number."""
     element = tile_element(value)
     assert isinstance(element, Element)
-    if element.is_integer and element is not Element.I1:
+    if element is Element.I1:
+        number = bool(number)
+    elif element.is_integer:
         number = (int(number) + (half := 1 << element.bits - 1)) % (2 * half) - half
     if is_plain(value):
         em.bind(value, repr(number), constant=number)

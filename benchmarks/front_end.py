@@ -1,0 +1,96 @@
+"""Time of the front end, from a kernel's AST to bytecode with all checks, and of the import.
+
+    python benchmarks/front_end.py [--repetitions 25] [--json FILE]
+
+Needs no GPU and no toolchain. A kernel is specialised afresh each time, so no cache helps; imports
+are timed in fresh interpreters, and the time of an empty one is taken off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import kernels
+
+import tilewright as tw
+from tilewright import Kernel
+from tilewright.jit.defaults import sample_specialization
+
+__all__ = ["main"]
+
+TARGET = "sm_90"
+LIMITS = {"import": 300.0, "front end": 60.0}  # milliseconds
+
+
+def _kernels() -> dict[str, Kernel]:
+    checked = tw.kernel(deny_checks=True)
+    return {
+        "add": checked(kernels.add),
+        "gemm": checked(kernels.gemm),
+        "gemm, persistent": checked(kernels.walked),
+        "gemm, checked": tw.kernel(report=tw.ReportForm.AT_END)(kernels.gemm_listed),
+    }
+
+
+def _front_end(kernel: Kernel, repetitions: int) -> dict[str, float]:
+    """Milliseconds; the first run of all loads the compiler, so first runs are told apart."""
+    specialization = sample_specialization(kernel.signature, TARGET, None, kernel.hints)
+    times = []
+    for _ in range(repetitions + 1):
+        fresh = Kernel(kernel.__wrapped__, kernel.options, kernel.hints, {})
+        start = time.perf_counter()
+        size = len(fresh.specialized(specialization).bytecode.data)
+        times.append((time.perf_counter() - start) * 1e3)
+    first, *rest = times
+    return {"first": first, "median": statistics.median(rest), "least": min(rest), "bytes": size}
+
+
+def _import(statement: str, repetitions: int) -> float:
+    times = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", statement], check=True)
+        times.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=25)
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    options = parser.parse_args()
+    imports = max(3, options.repetitions // 3)
+    empty, numpy, whole = (
+        _import(statement, imports) for statement in ("pass", "import numpy", "import tilewright")
+    )
+    print(f"import tilewright: {whole - empty:.0f} ms (limit {LIMITS['import']:.0f} ms), of which")
+    print(f"import numpy: {numpy - empty:.0f} ms\n")
+    print(f"front end, ms (limit {LIMITS['front end']:.0f})    first   median    least   bytes")
+    found: dict[str, Any] = {}
+    for name, kernel in _kernels().items():
+        row = found[name] = _front_end(kernel, options.repetitions)
+        figures = f"{row['first']:8.1f} {row['median']:8.1f} {row['least']:8.1f}"
+        print(f"{name:24} {figures} {row['bytes']:7}", flush=True)
+    if options.json is not None:
+        data = {
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "import": {"empty": empty, "numpy": numpy, "tilewright": whole},
+            "front end": found,
+        }
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(data, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Operations on terms that a sum cannot express, as atoms.
+
+Each is a mathematical function of its parts; `Held` is the one that says "and then wrapped to a
+machine type". Build them through `arithmetic`, which simplifies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.analysis.intervals import Interval, MachineType
+from tilewright.analysis.terms import Atom, Known, Linear, Numbers
+
+__all__ = ["Greatest", "Held", "Least", "NonZero", "Product", "Quotient", "Remainder"]
+
+
+@dataclass(frozen=True, eq=False)
+class Least(Atom):
+    """The least of several terms."""
+
+    choices: frozenset[Linear]
+
+    def interval(self, numbers: Numbers) -> Interval:
+        found = [numbers.of(term) for term in self.choices]
+        return Interval(min(i.low for i in found), min(i.high for i in found))
+
+    @property
+    def parts(self) -> tuple[Linear, ...]:
+        return tuple(self.choices)
+
+    def __str__(self) -> str:
+        return f"min({', '.join(sorted(map(str, self.choices)))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Greatest(Atom):
+    """The greatest of several terms."""
+
+    choices: frozenset[Linear]
+
+    def interval(self, numbers: Numbers) -> Interval:
+        found = [numbers.of(term) for term in self.choices]
+        return Interval(max(i.low for i in found), max(i.high for i in found))
+
+    @property
+    def parts(self) -> tuple[Linear, ...]:
+        return tuple(self.choices)
+
+    def __str__(self) -> str:
+        return f"max({', '.join(sorted(map(str, self.choices)))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Pair(Atom):
+    """An operation on a dividend and a divisor that is not zero."""
+
+    dividend: Linear
+    divisor: Linear
+
+    @property
+    def parts(self) -> tuple[Linear, ...]:
+        return (self.dividend, self.divisor)
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient(Pair):
+    """Python's `//`."""
+
+    def interval(self, numbers: Numbers) -> Interval:
+        return numbers.of(self.dividend).floor_divide(numbers.of(self.divisor))
+
+    def __str__(self) -> str:
+        return f"{_operand(self.dividend)} // {_operand(self.divisor)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Remainder(Pair):
+    """Python's `%`."""
+
+    def interval(self, numbers: Numbers) -> Interval:
+        return numbers.of(self.dividend).floor_remainder(numbers.of(self.divisor))
+
+    def __str__(self) -> str:
+        return f"{_operand(self.dividend)} % {_operand(self.divisor)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Atom):
+    """Two atoms multiplied; a set of one is a square."""
+
+    factors: frozenset[Atom]
+
+    def interval(self, numbers: Numbers) -> Interval:
+        found = [numbers.at(factor) for factor in self.factors]
+        return found[0] * found[-1]
+
+    @property
+    def parts(self) -> tuple[Linear, ...]:
+        return tuple(Linear.of(factor) for factor in self.factors)
+
+    def __str__(self) -> str:
+        names = sorted(map(str, self.factors))
+        return f"{names[0]}*{names[-1]}"
+
+
+@dataclass(frozen=True, eq=False)
+class NonZero(Atom):
+    """A divisor after its check: itself, or one where it is zero."""
+
+    value: Linear
+
+    def interval(self, numbers: Numbers) -> Interval:
+        return numbers.of(self.value).without_zero()
+
+    @property
+    def parts(self) -> tuple[Linear, ...]:
+        return (self.value,)
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Held(Atom):
+    """A sum as a machine holds it: wrapped around where it does not fit."""
+
+    value: Linear
+    type: MachineType
+
+    def interval(self, numbers: Numbers) -> Interval:
+        return self.type.hold(numbers.of(self.value))
+
+    @property
+    def parts(self) -> tuple[Linear, ...]:
+        return (self.value,)
+
+    def __str__(self) -> str:
+        return _operand(self.value)
+
+
+def _operand(term: Linear) -> str:
+    text = str(term)
+    return text if term.is_constant or isinstance(term.atom, Known) else f"({text})"

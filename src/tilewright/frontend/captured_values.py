@@ -1,0 +1,102 @@
+"""Python values from outside a kernel: which ones it can use, and why not the others.
+
+What a kernel captures is compiled into it, so it must not be able to change: numbers, strings,
+dtypes, functions, modules, and tuples of those.
+"""
+
+from __future__ import annotations
+
+import ast
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+from tilewright.check.errors.names import NotCapturable
+from tilewright.dtypes import AnyDType, DType
+from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import (
+    BuiltinOperand,
+    DTypeOperand,
+    FunctionOperand,
+    ModuleOperand,
+    Operand,
+    PythonFunction,
+    Static,
+    TupleOperand,
+)
+from tilewright.lang import functions
+from tilewright.lang.builtin import Builtin
+from tilewright.lang.dimensions import Dim
+
+__all__ = ["captured"]
+
+_PYTHON_FUNCTIONS = (range, len, min, max, abs, int, float, bool)
+
+
+def captured(lo: Lowering, node: ast.AST, name: str, value: Any) -> Operand:
+    """A Python value from outside the kernel as an operand, if kernels can use it."""
+    operand = _as_operand(lo, value)
+    if operand is None:
+        lo.reject(NotCapturable, node, name, *_refusal(name, value))
+    return operand
+
+
+def _as_operand(lo: Lowering, value: Any) -> Operand | None:
+    if isinstance(value, type) and issubclass(value, DType):
+        bound = lo.placeholders.get(value, value)
+        return None if issubclass(bound, AnyDType) else DTypeOperand(bound)
+    if isinstance(value, tuple):
+        items = [_as_operand(lo, item) for item in value]
+        known = tuple(item for item in items if item is not None)
+        return TupleOperand(known) if len(known) == len(items) else None
+    if any(value is function for function in _PYTHON_FUNCTIONS):
+        return PythonFunction(value)
+    make = next((make for kinds, make in _CAPTURES if isinstance(value, kinds)), None)
+    made: Operand | None = None if make is None else make(value)
+    return made
+
+
+_CAPTURES: tuple[tuple[Any, Any], ...] = (
+    ((bool, int, float, str, type(None)), Static),
+    (Builtin, BuiltinOperand),
+    (ModuleType, ModuleOperand),
+    (FunctionType, FunctionOperand),
+)
+
+
+def _refusal(name: str, value: Any) -> tuple[str, str, str]:
+    """What the value is, why a kernel cannot use it, and the way out."""
+    if isinstance(value, type) and issubclass(value, AnyDType):
+        return "a dtype placeholder", "no tensor of the signature has it", "use `x.dtype`"
+    if isinstance(value, type) and issubclass(value, Dim):
+        return _DIM
+    if isinstance(getattr(value, "source", None), SourceFunction):
+        return _KERNEL
+    if isinstance(value, (list, dict, set, bytearray)):
+        return f"a {type(value).__name__}", "it could change after the kernel is compiled", _TUPLE
+    if isinstance(value, (BuiltinFunctionType, type)) or callable(value):
+        return "a function that is not plain Python", _NOT_INLINED, _instead_of(name)
+    return f"of type {type(value).__name__}", _NOT_CONSTANT, "pass it as a parameter"
+
+
+_TUPLE = "use a tuple"
+_NOT_CONSTANT = "a kernel can use numbers, strings, tuples of them, dtypes, modules and functions"
+_NOT_INLINED = "functions are inlined from their source"
+_DIM = (
+    "a dim that is not in this signature",
+    "only the dims of a kernel's own signature have a value in its body",
+    "a function that a kernel calls gets what it needs as arguments",
+)
+_KERNEL = (
+    "a kernel",
+    "a kernel is launched from the host and cannot be called by another",
+    "put what they share into a plain function, which both call",
+)
+
+
+def _instead_of(name: str) -> str:
+    """A function of ours with the same name, or the general way out."""
+    last = name.rpartition(".")[2]
+    if last in functions.__all__:
+        return f"on tiles and scalars use `tw.{last}`; a constant can be computed outside"
+    return "compute the value outside the kernel and use the result, or write a plain function"

@@ -1,0 +1,221 @@
+"""Outputs in a kernel: this block's piece, parts of it, and walks.
+
+A store to a piece has no coordinate, a store to a part of it is checked like a load, and a store
+to a walked output takes an index that its own walk minted.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tilewright.check.errors.ownership import (
+    ForeignIndex,
+    IndexedPieceStore,
+    IndexOutlivesLoop,
+    NotAMintedIndex,
+    StoreToShared,
+)
+from tilewright.check.errors.syntax import BadCall
+from tilewright.check.errors.types import IndexCount, WrongStoreDType, WrongStoreShape
+from tilewright.dtypes import i32
+from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import (
+    MappedOperand,
+    Minted,
+    Operand,
+    PieceOperand,
+    PiecePartition,
+    Static,
+    TensorOperand,
+    TileOperand,
+    WalkRange,
+)
+from tilewright.frontend.tensors import (
+    check_piece_shape,
+    checked,
+    loaded,
+    tile_argument,
+    tile_count,
+)
+from tilewright.frontend.tiles import as_index, as_tile, check_tile_shape
+from tilewright.ir.op import Value
+from tilewright.ir.ops.elementwise import AddI, MinI, MulI, SubI
+from tilewright.ir.ops.internal import CheckSite
+from tilewright.ir.ops.memory import StoreView
+from tilewright.ir.types import Padding
+
+__all__ = [
+    "load_mapped",
+    "load_part",
+    "load_piece",
+    "part_count",
+    "partition_piece",
+    "refuse_indexed_store",
+    "refuse_store",
+    "store_mapped",
+    "store_part",
+    "store_piece",
+    "walk",
+]
+
+
+# --- this block's piece ---------------------------------------------------------------------------
+
+
+def load_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
+    """`z.load()`: what the piece holds now."""
+    check_piece_shape(lo, call.node, piece)
+    return loaded(lo, piece, piece.tile, Padding.ZERO, piece.index)
+
+
+def store_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
+    """`z.store(tile)`."""
+    check_piece_shape(lo, call.node, piece)
+    tile = _storable(lo, call, piece, piece.tile)
+    _store(lo, piece, piece.tile, tile, piece.index)
+    return Static(None)
+
+
+def refuse_indexed_store(lo: Lowering, node: ast.Call, piece: PieceOperand) -> None:
+    """A store to a piece with more than the tile names a place, which is not its to choose."""
+    if len(node.args) > 1:
+        lo.reject(IndexedPieceStore, node.args[1], piece.name, piece.rank)
+
+
+def refuse_store(lo: Lowering, node: ast.AST, name: str) -> Operand:
+    """A store to something shared."""
+    lo.reject(StoreToShared, node, name)
+
+
+def _storable(
+    lo: Lowering, call: Arguments, output: TensorOperand, shape: tuple[int, ...]
+) -> TileOperand:
+    where, dtype = call.where("tile"), output.spec.dtype
+    operand = call.operand("tile")
+    tile = as_tile(lo, where, operand, dtype)
+    if tile.dtype is not dtype:
+        lo.reject(WrongStoreDType, where, output.name, dtype.label, tile.dtype.label)
+    if tile.shape != shape:
+        lo.reject(WrongStoreShape, where, output.name, shape, tile.shape)
+    return tile
+
+
+def _store(
+    lo: Lowering,
+    output: TensorOperand,
+    shape: tuple[int, ...],
+    tile: TileOperand,
+    index: tuple[Value, ...],
+) -> None:
+    view = lo.partition_view(output, shape, None)
+    lo.builder.add(StoreView(tile=tile.value, view=view, index=index))
+
+
+# --- parts of a piece -----------------------------------------------------------------------------
+
+
+def partition_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
+    """`z.partition(sub…)`: parts that divide this block's piece."""
+    sub = tile_argument(lo, call, "part", piece.rank, f"`{piece.name}.partition`")
+    check_tile_shape(lo, call.node, sub, "a part", "use powers of two that divide the piece")
+    for axis, (whole, part) in enumerate(zip(piece.tile, sub, strict=True)):
+        if whole % part:
+            lo.reject(
+                BadCall, call.node, f"`{piece.name}.partition`",
+                f"parts of {part} do not divide the piece of {whole} along axis {axis}",
+                "a part that reached past the piece would belong to another block",
+            )  # fmt: skip
+    origin, counts = [], []
+    for axis, (whole, part) in enumerate(zip(piece.tile, sub, strict=True)):
+        first, count = _parts_along(lo, piece, axis, whole // part, part)
+        origin.append(first)
+        counts.append(count)
+    return PiecePartition(piece, sub, tuple(counts), tuple(origin))
+
+
+def _parts_along(
+    lo: Lowering, piece: PieceOperand, axis: int, parts: int, part: int
+) -> tuple[Value, Value]:
+    """The first part of the piece, and how many of its parts begin inside the tensor."""
+    add = lo.builder.add
+    if parts == 1:
+        return piece.index[axis], lo.builder.index(1)
+    per_piece = lo.builder.index(parts)
+    first = add(MulI(lhs=piece.index[axis], rhs=per_piece, dtype=i32)).result
+    remaining = add(SubI(lhs=tile_count(lo, piece, axis, part), rhs=first, dtype=i32)).result
+    return first, add(MinI(lhs=per_piece, rhs=remaining, dtype=i32)).result
+
+
+def part_count(lo: Lowering, parts: PiecePartition, axis: int) -> Value:
+    """How many parts begin inside the tensor."""
+    return parts.counts[axis]
+
+
+def _part_index(
+    lo: Lowering,
+    node: ast.AST,
+    parts: PiecePartition,
+    indices: tuple[Operand, ...],
+    *,
+    is_store: bool,
+) -> tuple[Value, ...]:
+    if len(indices) != parts.piece.rank:
+        lo.reject(IndexCount, node, str(parts), parts.piece.rank, len(indices))
+    found = []
+    for axis, index in enumerate(indices):
+        site = CheckSite(parts.piece.name, axis, parts.tile[axis], is_store)
+        own = checked(lo, as_index(lo, node, index), parts.counts[axis], site)
+        found.append(lo.builder.add(AddI(lhs=parts.origin[axis], rhs=own, dtype=i32)).result)
+    return tuple(found)
+
+
+def load_part(
+    lo: Lowering, node: ast.AST, parts: PiecePartition, indices: tuple[Operand, ...]
+) -> Operand:
+    """`p[i, j]` of this block's own piece."""
+    index = _part_index(lo, node, parts, indices, is_store=False)
+    return loaded(lo, parts.piece, parts.tile, Padding.ZERO, index)
+
+
+def store_part(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
+    """`p.store(tile, i, j)` into this block's own piece."""
+    tile = _storable(lo, call, parts.piece, parts.tile)
+    index = _part_index(lo, call.node, parts, call.operands("index"), is_store=True)
+    _store(lo, parts.piece, parts.tile, tile, index)
+    return Static(None)
+
+
+# --- walked outputs -------------------------------------------------------------------------------
+
+
+def walk(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
+    """`z.indices()`."""
+    return WalkRange(output, lo.span(call.node))
+
+
+def _minted_for(lo: Lowering, output: MappedOperand, call: Arguments) -> tuple[Value, ...]:
+    at = call.operand("at")
+    if not isinstance(at, Minted):
+        lo.reject(NotAMintedIndex, call.where("at"), output.name, f"a {at.kind}")
+    if at.output != output.name:
+        lo.reject(ForeignIndex, call.where("at"), at.output, output.name, at.span)
+    if not at.open:
+        lo.reject(IndexOutlivesLoop, call.where("at"), output.name, at.span)
+    return tuple(coordinate.value for coordinate in at.coordinates)
+
+
+def store_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
+    """`z.store(tile, at)`."""
+    index = _minted_for(lo, output, call)
+    check_piece_shape(lo, call.node, output)
+    tile = _storable(lo, call, output, output.tile)
+    _store(lo, output, output.tile, tile, index)
+    return Static(None)
+
+
+def load_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
+    """`z.load(at)`: what this block's tile holds now."""
+    index = _minted_for(lo, output, call)
+    check_piece_shape(lo, call.node, output)
+    return loaded(lo, output, output.tile, Padding.ZERO, index)

@@ -1,0 +1,33 @@
+"""Which form of report suits a kernel whose checks could not all be settled before it runs.
+
+Measured by `benchmarks/check_forms.py` on an H200 (benchmarks/results/spine-h200.json): clamping an
+index costs nothing, reporting can. Where a loop of matrix products fills the registers, whatever
+the kernel carries for its report spills and halves its speed (0.45 to 0.58 of the unchecked one),
+while an audit kernel, which computes nothing but the checked indices, costs 2 to 8 %. Where
+registers are left, carrying the first failure to the end costs 0 to 5 % and needs no second launch.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.function import Function
+from tilewright.ir.op import Op
+from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck
+from tilewright.ir.ops.reduction import MmaF, MmaI
+from tilewright.ir.rewrite import is_loop
+from tilewright.passes.report_form import ReportForm
+
+__all__ = ["cheapest_report"]
+
+
+def cheapest_report(function: Function) -> ReportForm:
+    """The form that is never far from the best: an audit for checked loops of matrix products."""
+    if any(_multiplies_and_checks(op) for op in function.walk() if is_loop(op)):
+        return ReportForm.AUDIT
+    return ReportForm.AT_END
+
+
+def _multiplies_and_checks(loop: Op) -> bool:
+    inside = list(loop.walk())
+    return any(isinstance(op, MmaF | MmaI) for op in inside) and any(
+        isinstance(op, BoundsCheck | DivisorCheck) for op in inside
+    )
