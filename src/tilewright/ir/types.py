@@ -42,9 +42,9 @@ class Padding(Enum):
 
 
 class PtrAttribute(Enum):
-    """What is said of the memory behind a pointer; the format has one word for it so far."""
+    """What a pointer says of its memory; the one word there is so far says nothing."""
 
-    DEFAULT = 0
+    NONE = 0
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PtrType:
     attribute: PtrAttribute | None = None
 
     def __str__(self) -> str:
-        return f"ptr<{self.pointee.spelling}{_attributed(self.attribute)}>"
+        return f"ptr<{self.pointee.spelling}{_attributed(self.attribute, '')}>"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ class TensorViewType:
         shape = "".join(f"{_dynamic(extent)}x" for extent in self.shape)
         strides = ",".join(_dynamic(stride) for stride in self.strides)
         tail = f", strides=[{strides}]" if self.shape else ""
-        return f"tensor_view<{shape}{self.element.spelling}{tail}{_attributed(self.attribute)}>"
+        said = _attributed(self.attribute, "#cuda_tile.ptr_attr")
+        return f"tensor_view<{shape}{self.element.spelling}{tail}{said}>"
 
 
 @dataclass(frozen=True)
@@ -245,8 +246,8 @@ def _mapped(dim_map: tuple[int, ...]) -> tuple[str, ...]:
     return () if usual else (f"dim_map=[{', '.join(map(str, dim_map))}]",)
 
 
-def _attributed(attribute: PtrAttribute | None) -> str:
-    return "" if attribute is None else f", {attribute.name.lower()}"
+def _attributed(attribute: PtrAttribute | None, prefix: str) -> str:
+    return "" if attribute is None else f", {prefix}<{attribute.name.lower()}>"
 
 
 def _dynamic(extent: int | None) -> str:

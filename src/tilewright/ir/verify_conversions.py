@@ -61,6 +61,7 @@ _FORMATS = {
     Element.F8E5M2: Format(3, -14, 15),
     Element.F8E8M0FNU: Format(1, -127, 127),
     Element.F4E2M1FN: Format(2, 0, 2),
+    Element.FNV8E5M3FNU: Format(4, -14, 16),
 }
 
 # How a number is rounded where the target does not hold it; where it does, any way will do.
@@ -69,6 +70,7 @@ _ROUNDINGS = {
     Element.F8E4M3FN: _NEAREST,
     Element.F8E5M2: _NEAREST,
     Element.F4E2M1FN: _NEAREST,
+    Element.FNV8E5M3FNU: _NEAREST,
 }
 
 

@@ -11,7 +11,7 @@ __all__ = ["GdcLaunchDependents", "GdcWait", "MemoryFenceAlias"]
 class Dependency(
     Op,
     effect=Effect.WRITE,
-    assembly="{?token}token = {token} {/}: {result_token:type}",
+    assembly="{?token}token = {token} {/}-> {result_token:type}",
 ):
     """A point in a block's work that other grids, or other accesses, are ordered by."""
 
@@ -38,7 +38,7 @@ class MemoryFenceAlias(
     opcode=0x7A,
     since=(13, 4),
     effect=Effect.WRITE,
-    assembly="token = {token} : {result_token:type}",
+    assembly="{token}",
 ):
     """Order accesses before and after that go to one place by different addresses."""
 

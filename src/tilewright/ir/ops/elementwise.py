@@ -187,7 +187,11 @@ class Pow(
 
 
 class FPowI(
-    Op, mnemonic="fpowi", opcode=0x79, since=(13, 4), assembly="{source}, {exponent}" + TYPED
+    Op,
+    mnemonic="fpowi",
+    opcode=0x79,
+    since=(13, 4),
+    assembly="{source}, {exponent} : {source:type}, {exponent:type}",
 ):
     """`source` to the power of a signed integer."""
 

@@ -81,9 +81,10 @@ class MakeTensorView(
     segmented=True,
     assembly=(
         "tview := {base}, shape = [{to.shape/dynamic_shape}], strides = "
-        "[{to.strides/dynamic_strides}] : "
-        "{?dynamic_shape+dynamic_strides}{dynamic_shape+dynamic_strides:type} -> "
-        "{/}{result:type}"
+        "[{to.strides/dynamic_strides}] : {?marked_base}{base:type}"
+        "{?dynamic_shape+dynamic_strides}, {/}{/}"
+        "{?dynamic_shape+dynamic_strides}{dynamic_shape+dynamic_strides:type}{/}"
+        "{?marked_base+dynamic_shape+dynamic_strides} -> {/}{result:type}"
     ),
 ):
     """A tensor in memory: base, and one operand for each dynamic extent and stride."""
@@ -93,6 +94,13 @@ class MakeTensorView(
     dynamic_strides: tuple[Value, ...] = operands(default=())
     to: TensorViewType = typed()
     result: Value = defined()
+
+    @property
+    def marked_base(self) -> Value | None:
+        """The base if its type says more than the element, which the result does not show."""
+        held = self.base.type
+        marked = isinstance(held, TileType) and isinstance(held.element, PtrType)
+        return self.base if marked and held.element.attribute is not None else None
 
     def result_types(self) -> tuple[Type, ...]:
         return (self.to,)
@@ -157,7 +165,7 @@ class LoadView(
     assembly=(
         "{memory_ordering}{?memory_scope} {memory_scope}{/} {view}[{index}]{?token} "
         "token = {token}{/}{?hints} optimization_hints = {hints}{/}{?inbounds} inbounds "
-        "= [{inbounds}]{/} : {view:type}, {index:type} -> {tile:type}, "
+        "= [{inbounds}]{/} : {view:type}, {index:kinds} -> {tile:type}, "
         "{result_token:type}"
     ),
 ):
@@ -188,7 +196,7 @@ class StoreView(
         "{memory_ordering}{?memory_scope} {memory_scope}{/} {tile}, "
         "{view}[{index}]{?token} token = {token}{/}{?hints} optimization_hints = "
         "{hints}{/}{?inbounds} inbounds = [{inbounds}]{/} : {tile:type}, {view:type}, "
-        "{index:type} -> {result_token:type}"
+        "{index:kinds} -> {result_token:type}"
     ),
 ):
     """Write one tile of a view; what overhangs the tensor is dropped."""

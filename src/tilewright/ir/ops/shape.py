@@ -122,7 +122,7 @@ class Insert(
     mnemonic="insert",
     opcode=0x76,
     since=(13, 4),
-    assembly="{source}, {destination}[{indices}] : {source:type} -> {result:type}",
+    assembly="{source}, {destination}[{indices}] : {source:type}, {result:type}",
 ):
     """A tile with one of its equal parts replaced, by the part's number along each axis."""
 

@@ -24,7 +24,7 @@ class MakeStridedView(
     mnemonic="make_strided_view",
     opcode=0x74,
     since=(13, 3),
-    assembly="{tensor_view} : {result:type}",
+    assembly="sview := {tensor_view} : {result:type}",
 ):
     """A tensor view seen as tiles that start at any regular step."""
 
@@ -41,7 +41,7 @@ class MakeGatherScatterView(
     mnemonic="make_gather_scatter_view",
     opcode=0x73,
     since=(13, 3),
-    assembly="{tensor_view} : {result:type}",
+    assembly="gsview := {tensor_view} : {result:type}",
 ):
     """A tensor view seen as tiles whose rows are picked by number.
 
@@ -66,7 +66,7 @@ class AtomicRedView(
     segmented=True,
     assembly=(
         "{memory_ordering} {memory_scope} {view}[{index}], {mode}, {value}{?token} "
-        "token = {token}{/} : {view:type}, {index:type}, {value:type} -> {result_token:type}"
+        "token = {token}{/} : {value:type}, {view:type}, {index:kinds} -> {result_token:type}"
     ),
 ):
     """Combine a tile into one of a view, each element at once; what was there is not given."""

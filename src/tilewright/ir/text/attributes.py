@@ -33,10 +33,16 @@ from tilewright.ir.attributes import (
     SymbolCodec,
 )
 from tilewright.ir.op import Op
-from tilewright.ir.text.numbers import constant_text, number_text, quoted, symbol_text
-from tilewright.ir.types import TileType
+from tilewright.ir.text.numbers import (
+    constant_text,
+    key_text,
+    number_text,
+    quoted,
+    symbol_text,
+)
+from tilewright.ir.types import FunctionType, TileType
 
-__all__ = ["attribute_text", "hints_text"]
+__all__ = ["attribute_text", "hints_text", "spelling"]
 
 # The elements a bare number is taken for; bits in hexadecimal are always typed.
 _ASSUMED = (Element.I1, Element.I64, Element.F64)
@@ -56,11 +62,17 @@ def attribute_text(codec: AttributeCodec, value: Any, op: Op) -> str:
 
 def hints_text(hints: Hints) -> str:
     """Advice by target, on an entry or on an op."""
-    return f"<{_named(hints.targets)}>"
+    targets = (f"{target} = {{{_advice(known)}}}" for target, known in _by_name(hints.targets))
+    return f"<{', '.join(targets)}>"
+
+
+def spelling(member: Enum) -> str:
+    """What a member of an enum is called in the text."""
+    return _SPELLINGS.get(member) or member.name.lower()
 
 
 def _enum_text(value: Enum, _op: Op) -> str:
-    return _SPELLINGS.get(value) or value.name.lower()
+    return spelling(value)
 
 
 def _plain_text(value: Any, _op: Op) -> str:
@@ -98,30 +110,45 @@ def _items_text(value: tuple[Attribute, ...], _op: Op) -> str:
 
 
 def _promise_text(value: Promise, _op: Op) -> str:
-    return _tagged_text(value)
+    return _PROMISES[type(value)](value)
 
 
 def _op_hints_text(value: Hints, _op: Op) -> str:
     return hints_text(value)
 
 
-def _named(items: tuple[tuple[str, Attribute], ...]) -> str:
-    """Names and values in the order of the names, which is how MLIR keeps them."""
-    return ", ".join(f"{name} = {_tagged_text(value)}" for name, value in sorted(items, key=_name))
+def _by_name(items: tuple[tuple[str, Any], ...]) -> list[tuple[str, Any]]:
+    """In the order of the names, which is how MLIR keeps a dictionary."""
+    return sorted(items, key=lambda item: item[0])
 
 
-def _name(item: tuple[str, Attribute]) -> str:
-    return item[0]
+def _advice(known: Dictionary) -> str:
+    """Names and values; a number stands here without its element."""
+    return ", ".join(f"{name} = {_untyped(value)}" for name, value in _by_name(known.items))
+
+
+def _untyped(value: Attribute) -> str:
+    if isinstance(value, IntIdentity | FloatIdentity):
+        return number_text(value.value, value.element)
+    return str(value) if type(value) is int else _tagged_text(value)
 
 
 def _tagged_text(value: Attribute) -> str:
-    return _TAGGED.get(type(value), str)(value)
+    """An attribute as MLIR prints any: what is not its own carries the name of the dialect."""
+    promise = _PROMISES.get(type(value))
+    if promise is not None:
+        return f"#cuda_tile.{promise(value)}"
+    return _TAGGED.get(type(value), _type_text)(value)
 
 
 def _typed_number(value: FloatIdentity | IntIdentity) -> str:
     number = number_text(value.value, value.element)
     untyped = value.element in _ASSUMED and not number.startswith("0x")
     return number if untyped else f"{number} : {value.element.spelling}"
+
+
+def _small_integer(value: int) -> str:
+    return _typed_number(IntIdentity(Element.I32, value))
 
 
 def _truth(value: bool) -> str:
@@ -133,7 +160,27 @@ def _array(value: tuple[Attribute, ...]) -> str:
 
 
 def _dictionary(value: Dictionary) -> str:
-    return f"{{{_named(value.items)}}}"
+    items = (f"{key_text(name)} = {_tagged_text(item)}" for name, item in _by_name(value.items))
+    return f"{{{', '.join(items)}}}"
+
+
+def _nested_hints(value: Hints) -> str:
+    return f"#cuda_tile.optimization_hints{hints_text(value)}"
+
+
+def _elements(value: DenseElements) -> str:
+    return f"dense{constant_text(value.value, value.type)} : {_type_text(value.type)}"
+
+
+def _type_text(value: Any) -> str:
+    if isinstance(value, Element):
+        return value.spelling
+    if isinstance(value, FunctionType):
+        params, results = (
+            ", ".join(map(_type_text, group)) for group in (value.params, value.results)
+        )
+        return f"({params}) -> {results if len(value.results) == 1 else f'({results})'}"
+    return f"!cuda_tile.{value}"
 
 
 def _div_by(value: DivBy) -> str:
@@ -151,22 +198,22 @@ def _bounded(value: Bounded) -> str:
     return f"bounded<{lower}, {upper}>"
 
 
-def _elements(value: DenseElements) -> str:
-    return f"dense{constant_text(value.value, value.type)} : {value.type}"
+_PROMISES: dict[type, Callable[[Any], str]] = {
+    DivBy: _div_by,
+    SameElements: _same_elements,
+    Bounded: _bounded,
+}
 
-
-# How an attribute that describes itself is printed; a type is printed as itself.
+# Everything else that describes itself, types aside.
 _TAGGED: dict[type, Callable[[Any], str]] = {
     bool: _truth,
+    int: _small_integer,
     str: quoted,
     IntIdentity: _typed_number,
     FloatIdentity: _typed_number,
     tuple: _array,
     Dictionary: _dictionary,
-    Hints: hints_text,
-    DivBy: _div_by,
-    SameElements: _same_elements,
-    Bounded: _bounded,
+    Hints: _nested_hints,
     DenseElements: _elements,
 }
 
