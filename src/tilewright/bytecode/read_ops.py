@@ -17,13 +17,19 @@ from tilewright.bytecode.op_writer import layout_of
 from tilewright.bytecode.read_attributes import AttributeReader, ReadTables, attribute_reader
 from tilewright.bytecode.read_cursor import Cursor
 from tilewright.bytecode.read_debug import LocationList
-from tilewright.ir.op import Block, Field, FieldKind, Op, Value, Version
+from tilewright.ir.op import (
+    DEEPEST_NESTING,
+    Block,
+    Field,
+    FieldKind,
+    Op,
+    Value,
+    Version,
+)
 from tilewright.ir.ops import TILE_IR_OPS
 from tilewright.ir.types import Type
 
-__all__ = ["DEEPEST_NESTING", "BodyReader"]
-
-DEEPEST_NESTING = 100  # regions inside one another; far more than a program that people write
+__all__ = ["BodyReader"]
 
 _OPS = {op.opcode: op for op in TILE_IR_OPS}
 

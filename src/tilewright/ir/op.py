@@ -31,6 +31,7 @@ from tilewright.ir.types import Type
 from tilewright.source import Location
 
 __all__ = [
+    "DEEPEST_NESTING",
     "Block",
     "Effect",
     "Field",
@@ -53,6 +54,10 @@ __all__ = [
 
 # A release of Tile IR, major and minor: what a field or an op needs, what a file is written for.
 Version = tuple[int, int]
+
+
+# Regions inside one another that readers of files take, so that recursion over them is safe.
+DEEPEST_NESTING = 64
 
 
 class Value:

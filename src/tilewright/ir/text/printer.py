@@ -18,10 +18,11 @@ from tilewright.ir.text.attributes import attribute_text, hints_text
 from tilewright.ir.text.names import Names, name_values
 from tilewright.ir.text.numbers import constant_text, symbol_text
 
-__all__ = ["function_text", "module_text"]
+__all__ = ["IMPLIED_ENDINGS", "function_text", "module_text"]
 
 _INDENT = "  "
-_IMPLIED: dict[type, type[Op]] = {If: Yield, For: Continue, Loop: Continue}
+# What ends a region of an op and is not printed if it hands nothing on.
+IMPLIED_ENDINGS: dict[type[Op] | None, type[Op]] = {If: Yield, For: Continue, Loop: Continue}
 
 
 def module_text(module: Module) -> str:
@@ -73,7 +74,11 @@ class _Printer:
     def block(self, block: Block, depth: int, parent: Op | None) -> str:
         """A block in braces."""
         shown = block.ops
-        if shown and type(shown[-1]) is _IMPLIED.get(type(parent)) and not shown[-1].operands:
+        if (
+            shown
+            and type(shown[-1]) is IMPLIED_ENDINGS.get(parent and type(parent))
+            and not shown[-1].operands
+        ):
             shown = shown[:-1]
         inner = "".join(f"{_INDENT * (depth + 1)}{self.op(op, depth + 1)}\n" for op in shown)
         return f"{{\n{inner}{_INDENT * depth}}}"
