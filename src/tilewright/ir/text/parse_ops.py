@@ -121,7 +121,7 @@ class BodyParser:
             scanner.expect("{")
             while not scanner.accepts("}"):
                 ops.append(self._op(depth))
-        ending = IMPLIED_ENDINGS.get(parent)
+        ending = None if parent is None else IMPLIED_ENDINGS.get(parent)
         if ending is not None and not (ops and ops[-1].effect is Effect.CONTROL):
             ops.append(ending())
         return Block(values, ops)

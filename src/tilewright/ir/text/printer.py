@@ -22,7 +22,7 @@ __all__ = ["IMPLIED_ENDINGS", "function_text", "module_text"]
 
 _INDENT = "  "
 # What ends a region of an op and is not printed if it hands nothing on.
-IMPLIED_ENDINGS: dict[type[Op] | None, type[Op]] = {If: Yield, For: Continue, Loop: Continue}
+IMPLIED_ENDINGS: dict[type[Op], type[Op]] = {If: Yield, For: Continue, Loop: Continue}
 
 
 def module_text(module: Module) -> str:
@@ -74,11 +74,8 @@ class _Printer:
     def block(self, block: Block, depth: int, parent: Op | None) -> str:
         """A block in braces."""
         shown = block.ops
-        if (
-            shown
-            and type(shown[-1]) is IMPLIED_ENDINGS.get(parent and type(parent))
-            and not shown[-1].operands
-        ):
+        implied = None if parent is None else IMPLIED_ENDINGS.get(type(parent))
+        if shown and type(shown[-1]) is implied and not shown[-1].operands:
             shown = shown[:-1]
         inner = "".join(f"{_INDENT * (depth + 1)}{self.op(op, depth + 1)}\n" for op in shown)
         return f"{{\n{inner}{_INDENT * depth}}}"
