@@ -7,6 +7,7 @@ the byte. Nothing here knows what the numbers mean.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tilewright.errors import MalformedBytecodeError
@@ -76,6 +77,16 @@ class Cursor:
         if self.end < start + _LONGEST_VARINT:
             self.fail("the data ends within a number", start)
         self.fail("a number has more than 64 bits", start)
+
+    def varints(self, count: int) -> Sequence[int]:
+        """Several numbers one after the other."""
+        end = self.position + count
+        if end <= self.end:
+            run = self.data[self.position : end]
+            if run.isascii():  # each is one byte, and mostly they are
+                self.position = end
+                return run
+        return [self.varint() for _ in range(count)]
 
     def signed(self) -> int:
         """A 64-bit signed number, folded so that small magnitudes are short."""

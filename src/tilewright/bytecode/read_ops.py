@@ -47,8 +47,9 @@ class _Plan:
     known_bits: int
     attributes: tuple[tuple[str, AttributeReader, int], ...]  # with the bit that says it is there
     operands: tuple[tuple[str, FieldKind, int], ...]  # likewise
-    operand_count: int | None  # how many there are at least, if they are counted together
-    segmented: bool
+    plain_operands: tuple[str, ...]  # if all of them are there, and nothing counts them
+    least: int  # operands
+    counts_operands: bool
     regions: tuple[str, ...]
     from_types: tuple[tuple[str, Callable[[tuple[Type, ...]], Any]], ...]
 
@@ -65,6 +66,7 @@ def _plan(op: type[Op], version: Version) -> _Plan:
     bit = {field.name: 1 << position for position, field in enumerate(layout.bits)}
     declared = sum(field.kind is FieldKind.RESULT for field in op.fields)
     fixed = sum(field.kind is FieldKind.OPERAND for field in layout.operands)
+    is_plain = fixed == len(layout.operands) and not layout.counts_operands
     return _Plan(
         op=op,
         counts_results=layout.counts_results,
@@ -78,8 +80,9 @@ def _plan(op: type[Op], version: Version) -> _Plan:
             for f in layout.attributes
         ),
         operands=tuple((f.name, f.kind, bit.get(f.name, 0)) for f in layout.operands),
-        operand_count=fixed if layout.counts_operands else None,
-        segmented=op.segmented,
+        plain_operands=tuple(f.name for f in layout.operands) if is_plain else (),
+        least=fixed,
+        counts_operands=layout.counts_operands,
         regions=tuple(field.name for field in layout.regions),
         from_types=tuple((f.name, f.from_types) for f in op.fields if f.from_types is not None),
     )
@@ -115,29 +118,24 @@ class BodyReader:
         plan = self._plans.get(cursor.varint())
         if plan is None:
             self._refuse_opcode(start)
-        number, self._ops_read = self._ops_read, self._ops_read + 1
-        types = self._result_types(plan)
-        parts: dict[str, Any] = {}
-        flags = self._flags(plan) if plan.has_flags else 0
-        for name, bit in plan.flags:
-            parts[name] = bool(flags & bit)
+        parts: dict[str, Any] = {"loc": self._locations.of_op(self._ops_read)}
+        self._ops_read += 1
+        types = self._tables.types.value_types(self._count_results(plan), cursor)
+        flags = self._flags(plan, parts) if plan.has_flags else 0
         for name, read, bit in plan.attributes:
             if not bit or flags & bit:
                 parts[name] = read(cursor, self._tables, types)
-        self._read_operands(plan, flags, parts)
+        if plan.plain_operands:
+            parts.update(zip(plan.plain_operands, self._read_values(plan.least), strict=True))
+        elif plan.operands:
+            self._read_operands(plan, flags, parts)
         if plan.regions:
             self._read_regions(plan, parts, depth)
-        return self._finish(plan, parts, types, number)
-
-    def _finish(
-        self, plan: _Plan, parts: dict[str, Any], types: tuple[Type, ...], number: int
-    ) -> Op:
-        for name, derive in plan.from_types:
-            if types:
+        if types:
+            for name, derive in plan.from_types:
                 parts[name] = derive(types)
-        parts["loc"] = self._locations.of_op(number)
         op = plan.op.restored(parts, types)
-        self._values.extend(op.results[: len(types)])
+        self._values += op.results[: len(types)]
         return op
 
     def _refuse_opcode(self, start: int) -> NoReturn:
@@ -149,49 +147,53 @@ class BodyReader:
         since, version = (".".join(map(str, v)) for v in (op.since, self._tables.version))
         self._cursor.fail(f"`{op.mnemonic}` came with {since}, but the file is {version}", start)
 
-    def _result_types(self, plan: _Plan) -> tuple[Type, ...]:
-        cursor, count = self._cursor, plan.results
-        if plan.counts_results:
-            stated = cursor.count("results")
-            if stated < count or (stated > count and not plan.more_results):
-                cursor.fail_number(f"`{plan.op.mnemonic}` defines {count} values, not {stated}")
-            count = stated
-        types = self._tables.types
-        return tuple([types.value_type(cursor.varint(), cursor) for _ in range(count)])
+    def _count_results(self, plan: _Plan) -> int:
+        if not plan.counts_results:
+            return plan.results
+        stated = self._cursor.count("results")
+        if stated < plan.results or (stated > plan.results and not plan.more_results):
+            wanted = f"`{plan.op.mnemonic}` defines {plan.results} values"
+            self._cursor.fail_number(f"{wanted}, not {stated}")
+        return stated
 
-    def _flags(self, plan: _Plan) -> int:
+    def _flags(self, plan: _Plan, parts: dict[str, Any]) -> int:
         flags = self._cursor.varint()
         if flags & ~plan.known_bits:
-            self._cursor.fail_number(
-                f"flags of `{plan.op.mnemonic}` that are not known: {flags:#x}"
-            )
+            unknown = f"flags that are not known: {flags:#x}"
+            self._cursor.fail_number(f"`{plan.op.mnemonic}` has {unknown}")
+        for name, bit in plan.flags:
+            parts[name] = bool(flags & bit)
         return flags
 
     def _read_operands(self, plan: _Plan, flags: int, parts: dict[str, Any]) -> None:
-        more = None
-        if plan.operand_count is not None:
-            more = self._cursor.count("operands") - plan.operand_count
+        more = None  # how many of a common count are left for what may be absent
+        if plan.counts_operands:
+            more = self._cursor.count("operands") - plan.least
             if more < 0:
                 self._cursor.fail_number(f"`{plan.op.mnemonic}` has too few operands")
         for name, kind, bit in plan.operands:
             if kind is FieldKind.OPERAND:
-                parts[name] = self._value()
+                (parts[name],) = self._read_values(1)
             elif kind is FieldKind.OPERANDS:
                 count = self._cursor.count("operands") if more is None else more
-                parts[name] = tuple([self._value() for _ in range(count)])
+                parts[name] = tuple(self._read_values(count))
                 more = None if more is None else 0
             elif flags & bit or more:
-                parts[name] = self._value()
+                (parts[name],) = self._read_values(1)
                 more = None if more is None else more - 1
         if more:
             self._cursor.fail(f"`{plan.op.mnemonic}` has too many operands")
 
-    def _value(self) -> Value:
-        number = self._cursor.varint()
-        if number >= len(self._values):
-            visible = f"{len(self._values)} values are visible here"
-            self._cursor.fail_number(f"value {number} is not defined: {visible}")
-        return self._values[number]
+    def _read_values(self, count: int) -> list[Value]:
+        cursor, values = self._cursor, self._values
+        start = cursor.position
+        try:
+            return [values[number] for number in cursor.varints(count)]
+        except IndexError:
+            cursor.position = start
+        while (number := cursor.varint()) < len(values):
+            pass
+        cursor.fail_number(f"value {number} is not defined: {len(values)} are visible here")
 
     def _read_regions(self, plan: _Plan, parts: dict[str, Any], depth: int) -> None:
         cursor = self._cursor
@@ -212,8 +214,8 @@ class BodyReader:
         cursor, types = self._cursor, self._tables.types
         outside = len(self._values)
         count = cursor.count("arguments")
-        args = [Value(types.value_type(cursor.varint(), cursor)) for _ in range(count)]
-        self._values.extend(args)
-        block = Block(tuple(args), [self._read_op(depth) for _ in range(cursor.count("ops"))])
+        args = tuple([Value(type_) for type_ in types.value_types(count, cursor)])
+        self._values += args
+        block = Block(args, [self._read_op(depth) for _ in range(cursor.count("ops"))])
         del self._values[outside:]
         return block

@@ -52,13 +52,22 @@ class TypeReader:
         self.version = version
         self._items = items
         self._known: dict[int, BytecodeType] = {}
+        self._of_values: dict[int, Type] = {}  # those that values can have
 
-    def value_type(self, number: int, user: Cursor) -> Type:
-        """A type that a value can have; `user` has just read the number."""
-        found = self._known.get(number)
-        if found is None or not isinstance(found, _VALUES):
-            found = self.type(number, user, _VALUES)
-        return found  # type: ignore[return-value]
+    def value_types(self, count: int, user: Cursor) -> tuple[Type, ...]:
+        """Types that values have, whose numbers come next."""
+        known, start = self._of_values, user.position
+        try:
+            return tuple([known[number] for number in user.varints(count)])
+        except KeyError:
+            user.position = start
+            return tuple([self._value_type(user) for _ in range(count)])
+
+    def _value_type(self, user: Cursor) -> Type:
+        number = user.varint()
+        found: Type = self.type(number, user, _VALUES)  # type: ignore[assignment]
+        self._of_values[number] = found
+        return found
 
     def signature(self, number: int, user: Cursor) -> FunctionType:
         """The type of a function."""
@@ -155,10 +164,7 @@ def _read_gather_scatter_view(types: TypeReader, window: Cursor) -> GatherScatte
 
 def _read_function(types: TypeReader, window: Cursor) -> FunctionType:
     params, results = (
-        tuple(
-            types.value_type(window.varint(), window) for _ in range(window.count(f"{what} types"))
-        )
-        for what in ("parameter", "result")
+        types.value_types(window.count(f"{what} types"), window) for what in ("parameter", "result")
     )
     return FunctionType(params, results)
 

@@ -280,8 +280,7 @@ class Op(Declared):
         the file leaves out; whether the others follow from it is for the verifier to say.
         """
         op = cls.__new__(cls)
-        op.__dict__.update(cls.defaults)
-        op.__dict__.update(parts)
+        op.__dict__ = {**cls.defaults, **parts}
         if len(types) < len(cls.result_names):
             types += op.result_types()[len(types) :]
         op.hold_results(tuple([Value(type_) for type_ in types]))
