@@ -161,7 +161,7 @@ def _read_function(
         cursor.fail_number(f"an entry {reason}")
     flags = cursor.byte()
     if flags & ~FunctionFlag.HINTS != FunctionFlag.ENTRY:
-        cursor.fail(f"{name} is no entry", cursor.position - 1)
+        cursor.fail(f"{name!r} is no public entry", cursor.position - 1)
     places = debug.list_of(cursor.varint(), cursor)
     hints = read_hints(cursor, tables) if flags & FunctionFlag.HINTS else None
     length = cursor.varint()

@@ -27,6 +27,7 @@ from tilewright.ir.op import (
     Version,
 )
 from tilewright.ir.ops import TILE_IR_OPS
+from tilewright.ir.text.printer import IMPLIED_ENDINGS
 from tilewright.ir.types import Type
 
 __all__ = ["BodyReader"]
@@ -205,9 +206,12 @@ class BodyReader:
             cursor.fail_number(f"{wanted}, not {stated}")
         for name in plan.regions:
             blocks = cursor.varint()
-            if blocks != 1:
-                cursor.fail_number(f"a region has one block, not {blocks}")
-            parts[name] = self._read_block(depth + 1)
+            if blocks == 1:
+                parts[name] = self._read_block(depth + 1)
+            elif blocks == 0 and plan.op in IMPLIED_ENDINGS:
+                parts[name] = Block((), [IMPLIED_ENDINGS[plan.op]()])  # left out: does nothing
+            else:
+                cursor.fail_number(f"a region of `{plan.op.mnemonic}` has {blocks} blocks")
 
     def _read_block(self, depth: int) -> Block:
         """A nested block. Its values are numbered on from the outer ones and then forgotten."""

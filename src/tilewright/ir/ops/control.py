@@ -82,8 +82,8 @@ class If(
     mnemonic="if",
     opcode=0x32,
     assembly=(
-        "{condition} {?result_values}-> ({result_values:types}) {/}{then_body:block} "
-        "else {else_body:block}"
+        "{condition} {?result_values}-> ({result_values:types}) {/}{then_body:block}"
+        "{?else_body} else {else_body:block}{/}"
     ),
 ):
     """One of two blocks, by a scalar condition."""

@@ -121,9 +121,8 @@ class BodyParser:
             scanner.expect("{")
             while not scanner.accepts("}"):
                 ops.append(self._op(depth))
-        ending = None if parent is None else IMPLIED_ENDINGS.get(parent)
-        if ending is not None and not (ops and ops[-1].effect is Effect.CONTROL):
-            ops.append(ending())
+        if parent in IMPLIED_ENDINGS and not (ops and ops[-1].effect is Effect.CONTROL):
+            ops.append(IMPLIED_ENDINGS[parent]())
         return Block(values, ops)
 
     def _op(self, depth: int) -> Op:
@@ -149,6 +148,9 @@ class BodyParser:
     def _finish(self, reading: _Reading) -> Op:
         scanner, kind, parts = self._scanner, reading.op, reading.parts
         types = self._result_types(reading)
+        for region in kind.region_fields:
+            if region.name not in parts:
+                parts[region.name] = _empty_block(kind)
         for name, held in parts.items():
             if isinstance(held, ConstantText):
                 parts[name] = self._constant(held, types)
@@ -332,3 +334,8 @@ class BodyParser:
             initial.append(self._visible.use(scanner))
             reading.args.append(Argument(name, place, initial[-1].type))
         reading.parts["init_values"] = tuple(initial)
+
+
+def _empty_block(parent: type[Op]) -> Block:
+    """A region that was left out: it does nothing."""
+    return Block((), [IMPLIED_ENDINGS[parent]()])
