@@ -56,6 +56,7 @@ class ElementRow(NamedTuple):
     since: tuple[int, int]  # the bytecode version that has it
     numpy: np.dtype[Any]  # how the CPU backend holds it
     first_target: int = 80  # the oldest sm_ that has it
+    last_target: int = 999  # the newest, where later ones dropped it
 
 
 # fmt: off
@@ -77,7 +78,7 @@ class Element(Enum):
     F8E5M2    = ElementRow("f8E5M2",    8,  11, (13, 1), np.dtype(ml_dtypes.float8_e5m2), 90)
     F8E8M0FNU = ElementRow("f8E8M0FNU", 8,  18, (13, 2), np.dtype(ml_dtypes.float8_e8m0fnu), 100)
     F4E2M1FN  = ElementRow("f4E2M1FN",  4,  19, (13, 3), np.dtype(ml_dtypes.float4_e2m1fn), 100)
-    FNV8E5M3FNU = ElementRow("fnv8E5M3FNU", 8, 130, (13, 4), np.dtype(np.uint8), 107)
+    FNV8E5M3FNU = ElementRow("fnv8E5M3FNU", 8, 130, (13, 4), np.dtype(np.uint8), 107, 107)
 # fmt: on
 
     # Identity hashing is exact for enum members and much cheaper than hashing the row.

@@ -13,7 +13,7 @@ from typing import TypeVar
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import DivBy, Predicate
 from tilewright.ir.builder import Builder
-from tilewright.ir.function import EntryHints, Function, Module
+from tilewright.ir.function import EntryHints, Function, Global, Module
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import (
     Assume,
@@ -22,7 +22,7 @@ from tilewright.ir.ops.control import (
     GetTileBlockId,
     Return,
 )
-from tilewright.ir.ops.elementwise import CmpI, ExtI, FToF, TruncI
+from tilewright.ir.ops.elementwise import Bitcast, CmpI, ExtI, FToF, TruncI
 from tilewright.ir.ops.memory import (
     GetIndexSpaceShape,
     LoadPtr,
@@ -100,6 +100,8 @@ class Entry:
         element, shape = type_.element, type_.shape
         if isinstance(element, PtrType):
             return self.pointers(element.pointee, shape)
+        if element is E.FNV8E5M3FNU:
+            return self.add(Bitcast(source=self.given(TileType(E.I8, shape)), to=type_)).result
         if element in _CARRIERS:
             carried = self.given(TileType(_CARRIERS[element], shape))
             return self._converted(carried, type_)
@@ -115,17 +117,21 @@ class Entry:
         conversion = FToF if type_.element.is_float else TruncI
         return self.add(conversion(source=value, to=type_)).result
 
-    def view(self, element: E, *block: int, padding: Padding | None = None) -> Value:
-        """A partition view of a tensor with dynamic extents, contiguous along its last axis."""
-        rank = len(block)
+    def tensor(self, element: E, rank: int) -> Value:
+        """A tensor with dynamic extents, contiguous along its last axis."""
         type_ = TensorViewType(element, (None,) * rank, (None,) * (rank - 1) + (1,))
         base = self.param(scalar(PtrType(element)))
         extents = tuple(self.index() for _ in range(rank))
         strides = tuple(self.index() for _ in range(rank - 1))
-        tensor = MakeTensorView(base=base, dynamic_shape=extents, dynamic_strides=strides, to=type_)
-        to = PartitionViewType(block, type_, tuple(range(rank)), padding)
-        made = MakePartitionView(tensor_view=self.add(tensor).result, to=to)
+        made = MakeTensorView(base=base, dynamic_shape=extents, dynamic_strides=strides, to=type_)
         return self.add(made).result
+
+    def view(self, element: E, *block: int, padding: Padding | None = None) -> Value:
+        """A partition view of such a tensor."""
+        tensor = self.tensor(element, len(block))
+        assert isinstance(tensor.type, TensorViewType)
+        to = PartitionViewType(block, tensor.type, tuple(range(len(block))), padding)
+        return self.add(MakePartitionView(tensor_view=tensor, to=to)).result
 
     def keep(self, *values: Value) -> None:
         """Store tiles; other values need no keeping."""
@@ -140,6 +146,8 @@ class Entry:
         if type_.element in (E.I4, E.I1):
             wide = type_.with_element(E.I8)
             value = self.add(ExtI(source=value, to=wide)).result
+        elif type_.element is E.FNV8E5M3FNU:
+            value = self.add(Bitcast(source=value, to=type_.with_element(E.I8))).result
         elif type_.element in _CARRIERS:
             value = self.add(FToF(source=value, to=type_.with_element(E.F32))).result
         held = value.type
@@ -166,7 +174,9 @@ class Case:
     label: str
     build: Callable[[Entry], Op]
     oldest: int = 80  # the first target that can hold it
-    version: tuple[int, int] = (13, 3)  # the first bytecode that can
+    version: tuple[int, int] = (13, 1)  # the first bytecode that can
+    globals: tuple[Global, ...] = ()  # what its module must have
+    newest: int = 999  # the last target that can hold it
 
     @property
     def name(self) -> str:
@@ -178,6 +188,14 @@ class Case:
         op = self.build(entry)
         entry.keep(*op.results)
         return entry.function()
+
+    def module(self) -> Module:
+        """The program alone."""
+        return Module((self.function(),), globals=self.globals)
+
+    def fits(self, target: int) -> bool:
+        """Whether a target can hold it."""
+        return self.oldest <= target <= self.newest
 
 
 # Elements that are not loaded as they are but converted from others.

@@ -2,8 +2,8 @@
 
 What is found here is a mistake of tilewright's own (the front end and `check` speak to users), so
 the error lists every op that is wrong with its source line, for the one who has to look. Checked
-are: visibility of values, what each op asks for (`verify_ops`, `verify_memory`, `verify_regions`),
-the types, how blocks end, what the target can hold and what the bytecode version can.
+are: visibility of values, what each op asks for (one table for each group of ops, `verify_…`), the
+types, globals, how blocks end, what the target can hold and what the bytecode version can.
 """
 
 from __future__ import annotations
@@ -16,12 +16,20 @@ from tilewright.ir.attributes import Attribute
 from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Block, Effect, Op, Value, Version
 from tilewright.ir.types import TileType
+from tilewright.ir.verify_addresses import (
+    ADDRESS_RULES,
+    MODULE_RULES,
+    global_problems,
+    name_problems,
+)
 from tilewright.ir.verify_conversions import CONVERSION_RULES
-from tilewright.ir.verify_memory import MATRIX_RULES, MEMORY_RULES, TARGET_RULES
+from tilewright.ir.verify_matrices import MATRIX_RULES
+from tilewright.ir.verify_memory import MEMORY_RULES
 from tilewright.ir.verify_ops import ELEMENTWISE_RULES, SHAPE_RULES
 from tilewright.ir.verify_regions import ENDINGS, REGION_RULES, TERMINATOR_RULES
 from tilewright.ir.verify_rules import Rule
 from tilewright.ir.verify_types import target_problems, type_problems
+from tilewright.ir.verify_views import TARGET_RULES, VIEW_RULES
 from tilewright.ir.versions import needs
 
 __all__ = ["RULES", "VerificationError", "Violation", "verify", "violations"]
@@ -32,6 +40,8 @@ RULES: dict[type[Op], tuple[Rule, ...]] = {
     **CONVERSION_RULES,
     **SHAPE_RULES,
     **MEMORY_RULES,
+    **VIEW_RULES,
+    **ADDRESS_RULES,
     **MATRIX_RULES,
     **REGION_RULES,
     **dict.fromkeys(TERMINATOR_RULES, ()),
@@ -77,8 +87,13 @@ def violations(
     module: Module, target: str = "sm_90", version: Version | None = None
 ) -> Iterator[Violation]:
     """Everything that is wrong with a module, one complaint for each op that breaks a rule."""
+    for name, problem in name_problems(module):
+        yield Violation(name, None, problem)
+    for held in module.globals:
+        for problem in global_problems(held):
+            yield Violation(f"the global {held.name}", None, problem)
     for function in module.functions:
-        yield from _Verifier(function, target).run()
+        yield from _Verifier(function, module, target).run()
     for need in needs(module) if version is not None else ():
         if version is not None and need.version > version:
             text = f"{need.what} needs bytecode {'.'.join(map(str, need.version))}"
@@ -88,8 +103,9 @@ def violations(
 class _Verifier:
     """One walk over a function: what is visible where, and the rules of each op on the way."""
 
-    def __init__(self, function: Function, target: str) -> None:
+    def __init__(self, function: Function, module: Module, target: str) -> None:
         self._function = function
+        self._module = module
         self._target = int(target.removeprefix("sm_"))
         self._defined: set[Value] = set()  # anywhere so far, to see a value defined twice
         self._visible: set[Value] = set()
@@ -137,6 +153,8 @@ class _Verifier:
             yield from rule(op)
         if type(op) in TARGET_RULES:
             yield from TARGET_RULES[type(op)](op, self._target)
+        if type(op) in MODULE_RULES:
+            yield from MODULE_RULES[type(op)](op, self._module)
         ending = TERMINATOR_RULES.get(type(op))
         if ending is not None:
             yield from ending(op, around)

@@ -98,9 +98,9 @@ class MakeTensorView(
     @property
     def marked_base(self) -> Value | None:
         """The base if its type says more than the element, which the result does not show."""
-        held = self.base.type
-        marked = isinstance(held, TileType) and isinstance(held.element, PtrType)
-        return self.base if marked and held.element.attribute is not None else None
+        pointer = self.base.type.element if isinstance(self.base.type, TileType) else None
+        plain = not isinstance(pointer, PtrType) or pointer.attribute is None
+        return None if plain else self.base
 
     def result_types(self) -> tuple[Type, ...]:
         return (self.to,)
