@@ -180,7 +180,7 @@ def layer_norm(x, weight, bias, y, mean, eps, B: Int):
         ct.store(y, index=(row, j), tile=(part - middle) * scale * gain + shift)
 
 
-def attention(q, k, v, o, scale, BM: Int, BN: Int, D: Int):
+def attention(q, k, v, o, scale, BM: Int, BN: Int, D: Int):  # noqa: PLR0917
     """Causal, with the softmax kept up to date block by block of keys."""
     i, head = ct.bid(0), ct.bid(1)
     to_bits = scale * _LOG2_E
@@ -379,7 +379,9 @@ PROGRAMS: dict[str, Program] = {
         ),
         Program(
             "gemm", gemm,
-            lambda r: (_f16(r, 96, 80), _f16(r, 80, 72), _empty(96, 72, dtype=np.float16), 32, 32, 16),
+            lambda r: (
+                _f16(r, 96, 80), _f16(r, 80, 72), _empty(96, 72, dtype=np.float16), 32, 32, 16,
+            ),
             lambda a, b, *_: {2: _product(a, b).astype(np.float16)},
             (9, 1, 1), 2e-3, hints={"num_ctas": 2, "occupancy": 2},
         ),

@@ -10,15 +10,22 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from bytecode_container import (
+    HAS_ALIGNMENT,
+    HEADER,
+    framed,
+    number_at,
+    sections_of,
+    varint,
+)
 
 from tilewright.bytecode import decode
 from tilewright.errors import MalformedBytecodeError
 from tilewright.ir.function import Module
 
 MOST_SECONDS = 1.0  # for one file
-_HEADER = 12  # bytes before the first section
-_HAS_ALIGNMENT = 0x80
 _EDGES = (0x00, 0x01, 0x02, 0x7F, 0x80, 0xFE, 0xFF)
 _NUMBERS = (0, 1, 127, 128, 2**14, 2**21, 2**31 - 1, 2**32, 2**63, 2**64 - 1, 2**64, 2**70)
 
@@ -47,7 +54,9 @@ def mutations(files: Sequence[bytes], seed: int, count: int) -> Iterator[bytes]:
     for number in range(count):
         source = random.Random(f"{seed}:{number}")
         data = source.choice(files)
-        yield _mutated(data, source, files) if source.random() < 0.3 else _within(data, source, files)
+        yield (
+            _mutated(data, source, files) if source.random() < 0.3 else _within(data, source, files)
+        )
 
 
 def _mutated(data: bytes, source: random.Random, files: Sequence[bytes]) -> bytes:
@@ -59,17 +68,11 @@ def _mutated(data: bytes, source: random.Random, files: Sequence[bytes]) -> byte
 
 def _within(data: bytes, source: random.Random, files: Sequence[bytes]) -> bytes:
     """Mutate what a section holds and put the file together again, so that its frame is right."""
-    sections = _sections(data)
+    sections = sections_of(data)
     chosen = source.randrange(len(sections))
-    changed = bytearray(data[:_HEADER])
-    for number, (identity, alignment, payload) in enumerate(sections):
-        inside = _mutated(payload, source, files) if number == chosen else payload
-        changed += bytes([identity]) + _varint(len(inside))
-        if identity & _HAS_ALIGNMENT:
-            changed += _varint(alignment)
-            changed += bytes(-len(changed) % alignment)
-        changed += inside
-    return bytes([*changed, 0])
+    held = sections[chosen]
+    sections[chosen] = replace(held, payload=_mutated(held.payload, source, files))
+    return framed(data[:HEADER], sections)
 
 
 def run(
@@ -139,7 +142,7 @@ def _set_length(data: bytearray, source: random.Random, _files: Sequence[bytes])
     places = _lengths(bytes(data))
     place = source.choice(places) if places else source.randrange(len(data) + 1)
     number = source.choice((*_NUMBERS, source.randrange(300)))
-    data[place : place + 1] = _varint(number)
+    data[place : place + 1] = varint(number)
 
 
 _MUTATIONS: tuple[Callable[[bytearray, random.Random, Sequence[bytes]], None], ...] = (
@@ -147,51 +150,18 @@ _MUTATIONS: tuple[Callable[[bytearray, random.Random, Sequence[bytes]], None], .
 )  # fmt: skip
 
 
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
 def _lengths(data: bytes) -> list[int]:
     """Where the sections say how long they are and how many items they have."""
     places: list[int] = []
-    place = _HEADER
+    place = HEADER
     while place < len(data) and data[place]:
-        has_alignment, place = data[place] & _HAS_ALIGNMENT, place + 1
+        has_alignment, place = data[place] & HAS_ALIGNMENT, place + 1
         places.append(place)
-        length, place = _number(data, place)
+        length, place = number_at(data, place)
         if has_alignment:
             places.append(place)
-            alignment, place = _number(data, place)
+            alignment, place = number_at(data, place)
             place += -place % (alignment or 1)
         places.append(place)
         place += length
     return [place for place in places if place < len(data)]
-
-
-def _sections(data: bytes) -> list[tuple[int, int, bytes]]:
-    """Number, alignment and payload of the sections of a file that can be read."""
-    sections = []
-    place = _HEADER
-    while data[place]:
-        identity, alignment = data[place], 1
-        length, place = _number(data, place + 1)
-        if identity & _HAS_ALIGNMENT:
-            alignment, place = _number(data, place)
-            place += -place % alignment
-        sections.append((identity, alignment, data[place : place + length]))
-        place += length
-    return sections
-
-
-def _number(data: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while place < len(data):
-        value |= (data[place] & 0x7F) << shift
-        shift, place = shift + 7, place + 1
-        if data[place - 1] < 0x80:
-            break
-    return value, place

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import functools
 import random
-import sys
-from pathlib import Path
-
-for _folder in ("ir", "cutile"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / _folder))
 
 from cutile_kernels import PROGRAMS
 from tile_ir_cases import CASES

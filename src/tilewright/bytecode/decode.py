@@ -28,7 +28,7 @@ _HAS_ALIGNMENT = 0x80
 _NEW_GLOBALS = (13, 3)  # globals say who may see them from here on
 _PRODUCER_SINCE = (13, 3)
 _MANDATORY = (Section.STRINGS, Section.FUNCTIONS)
-_SPARE_PARAMS = 65_536  # parameters of all entries together, above one for each byte
+_SPARE_PARAMS = 65_536  # parameters of all entries together, beyond one for two bytes
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _read_global(cursor: Cursor, tables: ReadTables) -> Global:
 
 
 def _read_functions(cursor: Cursor, tables: ReadTables, debug: DebugReader) -> tuple[Function, ...]:
-    spare = _SPARE_PARAMS + len(cursor.data)
+    spare = _SPARE_PARAMS + len(cursor.data) // 2
     functions = []
     for _ in range(cursor.count("functions", 5)):
         function = _read_function(cursor, tables, debug, spare)

@@ -31,9 +31,8 @@ from tilewright.ir.types import (
     Type,
 )
 
-__all__ = ["TypeReader", "shown"]
+__all__ = ["TypeReader"]
 
-_MOST_SHOWN = 80  # characters
 _HAS_OPTION = 1  # the one bit that those numbers use
 
 _NUMBERS = (Element,)
@@ -42,6 +41,17 @@ _TENSORS = (TensorViewType,)
 _VIEWS = (PartitionViewType, StridedViewType, GatherScatterViewType)
 _VALUES = (TileType, TensorViewType, *_VIEWS, TokenType)
 _ALL = (*_HELD, *_VALUES, FunctionType)
+_WORDS: dict[type, str] = {
+    Element: "an element",
+    PtrType: "a pointer",
+    TileType: "a tile",
+    TensorViewType: "a tensor view",
+    PartitionViewType: "a partition view",
+    StridedViewType: "a strided view",
+    GatherScatterViewType: "a gather-scatter view",
+    TokenType: "a token",
+    FunctionType: "a signature",
+}
 _ELEMENTS = {element.value.tag: element for element in Element}
 
 
@@ -79,8 +89,7 @@ class TypeReader:
         """A type that is one of the kinds allowed where `user` has just read its number."""
         found = self._known.get(number)
         if found is not None:
-            if not isinstance(found, allowed):
-                user.fail_number(f"type {number} ({shown(found)}) cannot stand here")
+            _check_kind(type(found), allowed, number, user)
             return found
         window = self._items.item(number, user)
         start = window.position
@@ -88,19 +97,17 @@ class TypeReader:
         kind = _kind_of(tag, self.version)
         if kind is None:
             window.fail(f"type {number} is of a kind that is not known: {tag}", start)
-        if not issubclass(kind, allowed):
-            user.fail_number(f"type {number}, a {kind.__name__}, cannot stand here")
+        _check_kind(kind, allowed, number, user)
         found = _ELEMENTS[tag] if kind is Element else _KINDS[tag].read(self, window)
         if window.left:
-            window.fail(f"type {number} ({shown(found)}) has {window.left} bytes too many")
+            window.fail(f"type {number} ({_WORDS[kind]}) has {window.left} bytes too many")
         self._known[number] = found
         return found
 
 
-def shown(type_: object) -> str:
-    """A type in an error; a file can state types of any length."""
-    text = str(type_)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+def _check_kind(kind: type, allowed: tuple[type, ...], number: int, user: Cursor) -> None:
+    if not issubclass(kind, allowed):
+        user.fail_number(f"type {number} ({_WORDS[kind]}) cannot stand here")
 
 
 def _kind_of(tag: int, version: Version) -> type | None:
