@@ -108,6 +108,7 @@ def integer_cases() -> Iterator[Case]:
     yield _elementwise(e.DivI, E.I32, rounding=_R.NEGATIVE_INF)
     yield _elementwise(e.DivI, E.I32, "unsigned", signedness=_UNSIGNED)
     yield _elementwise(e.DivI, E.I32, "up", rounding=_R.POSITIVE_INF)
+    yield _elementwise(e.DivI, E.I32, "unsigned_up", signedness=_UNSIGNED, rounding=_R.POSITIVE_INF)
     for predicate in Predicate:
         yield _elementwise(e.CmpI, E.I32, predicate.name, comparison_predicate=predicate)
 

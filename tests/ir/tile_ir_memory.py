@@ -167,6 +167,7 @@ def pointer_cases() -> Iterator[Case]:
         (AtomicMode.XCHG, E.F32), (AtomicMode.AND, E.I32),
     ):  # fmt: skip
         yield Case(m.AtomicRmw, mode.name, _rmw(mode, element))
+    yield Case(m.AtomicRmw, "ADDF_BF16", _rmw(AtomicMode.ADDF, E.BF16), 89)
     yield Case(m.AtomicCas, "", _cas)
     yield Case(m.AtomicCas, "masked", _masked_cas)
 

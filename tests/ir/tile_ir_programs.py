@@ -202,10 +202,10 @@ class Case:
 _CARRIERS = {E.I4: E.I8, E.TF32: E.F32, E.F4E2M1FN: E.F32}
 
 
-def gemm(base_divisor: int = 16) -> Function:
-    """128 x 128 x 64 in f16, with the facts that TMA and tensor cores ask for."""
+def gemm(base_divisor: int = 16, element: E = E.F16) -> Function:
+    """128 x 128 x 64, by default in f16, with the facts that TMA and tensor cores ask for."""
     entry = Entry("gemm")
-    views = [_gemm_tensor(entry, base_divisor, 20 + number) for number in range(3)]
+    views = [_gemm_tensor(entry, element, base_divisor, 20 + number) for number in range(3)]
     blocks = ((128, 64, Padding.ZERO), (64, 128, Padding.ZERO), (128, 128, None))
     a, b, c = (
         entry.add(MakePartitionView(tensor_view=view, to=_partition(view, m, n, padding))).result
@@ -224,15 +224,15 @@ def gemm(base_divisor: int = 16) -> Function:
         entry.add(Continue(values=body.ops[-1].results))
     loop = For(lower_bound=zero, upper_bound=steps, step=one, init_values=(start,), body=body)
     total = entry.add(loop).results[0]
-    half = entry.add(FToF(source=total, to=tile(E.F16, 128, 128))).result
+    half = entry.add(FToF(source=total, to=tile(element, 128, 128))).result
     entry.add(StoreView(tile=half, view=c, index=(at_block.x, at_block.y), loc=at(35)))
     function = entry.function()
     function.loc = at(20)
     return function
 
 
-def _gemm_tensor(entry: Entry, base_divisor: int, line: int) -> Value:
-    base = entry.param(scalar(PtrType(E.F16)))
+def _gemm_tensor(entry: Entry, element: E, base_divisor: int, line: int) -> Value:
+    base = entry.param(scalar(PtrType(element)))
     numbers = [entry.index() for _ in range(3)]
     known = [entry.add(Assume(value=base, predicate=DivBy(base_divisor))).result]
     known += [entry.add(Assume(value=number, predicate=DivBy(8))).result for number in numbers]
@@ -240,7 +240,7 @@ def _gemm_tensor(entry: Entry, base_divisor: int, line: int) -> Value:
         base=known[0],
         dynamic_shape=tuple(known[1:3]),
         dynamic_strides=(known[3],),
-        to=TensorViewType(E.F16, (None, None), (None, 1)),
+        to=TensorViewType(element, (None, None), (None, 1)),
         loc=at(line),
     )
     return entry.add(view).result

@@ -133,8 +133,8 @@ def _red(mode: AtomicMode, element: E) -> Callable[[Entry], Op]:
         token = entry.add(memory.MakeToken()).result if mode is AtomicMode.ADD else None
         scope = MemoryScope.TL_BLK if mode is AtomicMode.XOR else MemoryScope.DEVICE
         summed = views.AtomicRedView(
-            view=entry.view(element, 8), index=(entry.index(),), value=entry.given(tile(element, 8)),
-            mode=mode, token=token, memory_scope=scope,
+            view=entry.view(element, 8), index=(entry.index(),), mode=mode, token=token,
+            value=entry.given(tile(element, 8)), memory_scope=scope,
         )  # fmt: skip
         return entry.add(summed)
 

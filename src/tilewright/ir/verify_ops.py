@@ -146,8 +146,8 @@ ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
         tiles(_INT, "lhs"),
         allowed("rounding", _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF),
         when(
-            lambda op: op.signedness is Signedness.UNSIGNED and op.rounding is not _R.ZERO,
-            "an unsigned quotient can only be rounded to zero",
+            lambda op: op.signedness is Signedness.UNSIGNED and op.rounding is _R.NEGATIVE_INF,
+            "an unsigned quotient is rounded down by rounding it to zero",
         ),
     ),
     CmpF: (tiles(_BASE_FLOAT, "lhs"),),
@@ -183,6 +183,8 @@ def _concatenation(op: shape.Cat) -> Iterator[str]:
     lhs, rhs = op.lhs.type, op.rhs.type
     assert isinstance(lhs, TileType)
     assert isinstance(rhs, TileType)
+    if not 0 <= op.dim < lhs.rank:
+        yield f"{lhs} has no axis {op.dim}"
     others = [axis for axis in range(min(lhs.rank, rhs.rank)) if axis != op.dim]
     if any(lhs.shape[axis] != rhs.shape[axis] for axis in others):
         yield f"the tiles must agree but on axis {op.dim}, and are {lhs} and {rhs}"
