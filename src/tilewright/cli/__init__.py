@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from tilewright.backends.cuda.explain import AssemblyError
+from tilewright.cli.assembling import asm_command
 from tilewright.cli.compiling import compile_command
 from tilewright.cli.demo import demo_command
 from tilewright.cli.disassembling import disasm_command
@@ -45,6 +46,7 @@ def main(ctx: click.Context) -> None:
 
 
 for _command in (
+    asm_command,
     compile_command,
     demo_command,
     disasm_command,

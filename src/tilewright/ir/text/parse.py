@@ -17,20 +17,22 @@ from tilewright.ir.text.parse_ops import BodyParser
 from tilewright.ir.text.parse_scanner import Scanner
 from tilewright.ir.text.parse_types import parse_type
 from tilewright.ir.types import TileType
+from tilewright.source import SourceFile
 
 __all__ = ["parse_module"]
 
 _PRODUCER = re.compile(r"\s*// Producer: ([^\n]*)")
 
 
-def parse_module(text: str) -> Module:
-    """Read a module."""
+def parse_module(text: str, path: str | None = None) -> Module:
+    """Read a module. With a `path`, ops know their place in that file."""
     scanner = Scanner(text)
+    file = None if path is None else SourceFile(path, tuple(text.split("\n")))
     functions: list[Function] = []
     globals_: list[Global] = []
     while not scanner.at_end:
         if scanner.accepts("entry"):
-            functions.append(_entry(scanner))
+            functions.append(_entry(scanner, file))
         elif scanner.accepts("global"):
             globals_.append(_global(scanner))
         else:
@@ -41,15 +43,16 @@ def parse_module(text: str) -> Module:
     )
 
 
-def _entry(scanner: Scanner) -> Function:
+def _entry(scanner: Scanner, file: SourceFile | None) -> Function:
+    parser = BodyParser(scanner, file)
+    loc = parser.location(scanner.position)
     name = scanner.symbol("the name of an entry")
-    parser = BodyParser(scanner)
     params = parser.arguments()
     hints = None
     if scanner.accepts("optimization_hints"):
         scanner.expect("=")
         hints = parse_hints(scanner)
-    return Function(name, parser.block(params, None, 0), hints)
+    return Function(name, parser.block(params, None, 0), hints, loc)
 
 
 def _global(scanner: Scanner) -> Global:

@@ -21,6 +21,7 @@ from tilewright.ir.text.parse_types import is_type, parse_type
 from tilewright.ir.text.parse_values import VALUE, VisibleValues
 from tilewright.ir.text.printer import IMPLIED_ENDINGS
 from tilewright.ir.types import TileType, Type
+from tilewright.source import Location, SourceFile, Span
 
 __all__ = ["BodyParser"]
 
@@ -81,8 +82,9 @@ class _Reading:
 class BodyParser:
     """Reads the blocks of one function."""
 
-    def __init__(self, scanner: Scanner) -> None:
+    def __init__(self, scanner: Scanner, file: SourceFile | None) -> None:
         self._scanner = scanner
+        self._file = file
         self._visible = VisibleValues()
         self._forms: dict[str, Callable[[_Reading, tuple[str, ...]], None]] = {
             "": self._read_parts,
@@ -94,6 +96,14 @@ class BodyParser:
             "counter": self._read_counter,
             "carried": self._read_carried,
         }
+
+    def location(self, position: int) -> Location | None:
+        """A place in the text, if the text is a file."""
+        if self._file is None:
+            return None
+        line, characters = self._scanner.place(position)
+        column = len(self._file.line(line)[:characters].encode())
+        return Location(Span(self._file, line, column, line, column + 1))
 
     def arguments(self) -> list[Argument]:
         """Names and types in parentheses."""
@@ -135,6 +145,7 @@ class BodyParser:
             scanner.fail("an op")
         stated = sum(count for _, count, _ in names) if names else None
         reading = _Reading(kind, start, stated, depth)
+        reading.parts["loc"] = self.location(start)
         for node in parse_assembly(kind.assembly).nodes:
             self._read(node, reading)
         op = self._finish(reading)

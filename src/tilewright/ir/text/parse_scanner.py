@@ -7,6 +7,7 @@ White space and comments stand between any two words and signs.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from functools import cache
 from typing import NoReturn
 
@@ -18,6 +19,7 @@ IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*")  # a name without quotes, or a word
 INTEGER = re.compile(r"-?\d{1,40}(?!\d)")  # in decimal, of any size that something can have
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')  # with its quotes; the first group is what they hold
 
+_NEWLINE = re.compile(r"\n")
 _BLANK = re.compile(r"(?:\s+|//[^\n]*)*")
 _PIECE = re.compile(r"\w+|->|[^\w\s]")
 _SHOWN = re.compile(r'[%@]?[\w$.#-]+|"[^"\n]*"?|->|\S')
@@ -31,6 +33,7 @@ class Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
+        self._lines = [0, *(end.end() for end in _NEWLINE.finditer(text))]  # where they start
         self._skip()
 
     def _skip(self) -> None:
@@ -122,9 +125,13 @@ class Scanner:
 
     def refuse(self, reason: str, position: int) -> NoReturn:
         """Refuse the text because of what stands at a place."""
-        line = self.text.count("\n", 0, position) + 1
-        column = position - (self.text.rfind("\n", 0, position) + 1) + 1
-        raise MalformedTextError(reason, line, column)
+        line, column = self.place(position)
+        raise MalformedTextError(reason, line, column + 1)
+
+    def place(self, position: int) -> tuple[int, int]:
+        """Line, from 1, and characters before a place in it."""
+        line = bisect_right(self._lines, position)
+        return line, position - self._lines[line - 1]
 
 
 def unquoted(held: str) -> str | None:
