@@ -92,7 +92,9 @@ def _row(op: type[Op]) -> str:
     places |= {field: f"o{place}" for place, field in enumerate(operands)}
     assert op.opcode is not None
     head = [f"{op.opcode:02x}", op.mnemonic, _dotted(op.since)]
-    head += ["SEG"] * op.segmented + ["RC"] * layout.counts_results + ["OC"] * layout.counts_operands
+    head += (
+        ["SEG"] * op.segmented + ["RC"] * layout.counts_results + ["OC"] * layout.counts_operands
+    )
     columns = [
         head,
         [text for _, text in attributes],

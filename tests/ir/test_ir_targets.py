@@ -30,7 +30,7 @@ _LACKING: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
      "fnv8E5M3FNU"),
     ("MmaF_F8E4M3FN", (80,), "has no f8E4M3FN; the first that has it is sm_90", "f8E4M3FN"),
     ("MmaFScaled_F8E4M3FN_F8E8M0FNU_32", (90,), "has no f8E8M0FNU; the first", "f8E8M0FNU"),
-    ("MmaFScaled_F4E2M1FN_F8E8M0FNU_32", (90,), "has no f8E8M0FNU; the first", "f8E8M0FNU"),
+    ("MmaFScaled_F4E2M1FN_F8E8M0FNU_32", (90,), "has no f8E8M0FNU; the first", "unsupported type"),
     ("MmaFScaled_F4E2M1FN_F8E4M3FN_16", (90,), "has no f4E2M1FN; the first", "f4E2M1FN"),
     ("AtomicRedView_ADDF_BF16", (80, 86), "has no atomic sum of bf16; the first that has it is",
      "bf16 is not supported"),

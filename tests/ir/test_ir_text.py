@@ -95,6 +95,8 @@ def test_arrays():
 
 
 def test_numbers_by_hand():
+    assert number_text(1.0, E.FNV8E5M3FNU) == "1.000000e+00"
+    assert number_text(np.uint8(255), E.FNV8E5M3FNU) == "0xFF"
     assert number_text(1.5, E.F32) == "1.500000e+00"
     assert number_text(1 / 3, E.F32) == "0.333333343"
     assert number_text(float("-inf"), E.F64) == "0xFFF0000000000000"
