@@ -67,7 +67,7 @@ def test_locations_lead_to_the_kernel():
     module = decode(PROGRAMS["gemm"].export((13, 4))).module
     (function,) = module.functions
     files = {op.loc.span.file.path for op in function.walk() if op.loc is not None}
-    assert all(path.endswith("cutile_kernels.py") for path in files)
+    assert all(path.endswith("cutile_sources.py") for path in files)
     (product,) = [op for op in function.walk() if op.mnemonic == "mmaf"]
     line = product.loc.span.line
     with open(next(iter(files)), encoding="utf-8") as file:  # noqa: PTH123

@@ -1,93 +1,41 @@
 """What the reader refuses: each with its reason, and at the byte where it stands."""
 
 import struct
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 import pytest
-from bytecode_container import HEADER, SectionBytes, framed, sections_of, varint
-from tile_ir_programs import Entry, at, gemm, tile
+from bytecode_container import varint
+from hand_made_files import (
+    ENTRY,
+    PLACE,
+    RETURN,
+    STRINGS,
+    at_piece,
+    changed,
+    debug_section,
+    hand_made,
+    located,
+    refused,
+)
+from tile_ir_programs import Entry
 
 from tilewright.bytecode import decode, encode
 from tilewright.dtypes import Element
-from tilewright.errors import MalformedBytecodeError, TilewrightError
-from tilewright.ir.attributes import DivBy, Hints
-from tilewright.ir.function import Module
-from tilewright.ir.op import DEEPEST_NESTING, Block
-from tilewright.ir.ops.control import Assume, If, Loop, Return, Yield
-from tilewright.ir.ops.elementwise import AbsI, AddF, Atan2
-from tilewright.ir.ops.shape import Constant
-from tilewright.ir.types import TileType, scalar
+from tilewright.errors import TilewrightError
+from tilewright.ir.ops.elementwise import Atan2
+from tilewright.ir.types import scalar
 
 E = Element
-STRINGS, FUNCTIONS, DEBUG, CONSTANTS, TYPES = 1, 2, 3, 4, 5
-RETURN = bytes((0x5C, 0, 0))
-ENTRY = bytes((1, 0, 0, 2, 0))  # one function: name 0, type 0, an entry, no locations
-
-
-def _refused(data: bytes) -> MalformedBytecodeError:
-    with pytest.raises(MalformedBytecodeError) as caught:
-        decode(data)
-    assert 0 <= caught.value.offset <= len(data)
-    return caught.value
-
-
-def _changed(data: bytes, number: int, change: Callable[[bytes], bytes]) -> bytes:
-    """A file with another payload of one section."""
-    sections = [
-        SectionBytes(
-            s.identity, s.alignment, change(s.payload) if s.number == number else s.payload
-        )
-        for s in sections_of(data)
-    ]
-    return framed(data[:HEADER], sections)
-
-
-def _table(items: Sequence[bytes], code: str = "I") -> bytes:
-    width = struct.calcsize(code)
-    head = varint(len(items))
-    head += bytes(-len(head) % width)
-    offsets = [sum(map(len, items[:n])) for n in range(len(items))]
-    return head + struct.pack(f"<{len(items)}{code}", *offsets) + b"".join(items)
-
-
-def _file(
-    body: bytes = RETURN,
-    types: Sequence[bytes] = (b"\x10\x00\x00",),
-    *,
-    functions: bytes | None = None,
-    version: bytes = b"\x0d\x03",
-    strings: Sequence[bytes] = (b"f",),
-    constants: Sequence[bytes] = (),
-) -> bytes:
-    """A file made by hand: one entry `f` of type 0, unless told otherwise."""
-    if functions is None:
-        functions = ENTRY + varint(len(body)) + body
-    sections = [
-        SectionBytes(0x80 | FUNCTIONS, 8, functions),
-        SectionBytes(0x80 | TYPES, 4, _table(types)),
-        SectionBytes(0x80 | STRINGS, 4, _table(strings)),
-    ]
-    if constants:
-        sections.append(SectionBytes(0x80 | CONSTANTS, 8, _table(constants, "Q")))
-    return framed(b"\x7fTileIR\x00" + version + b"\x00\x00", sections)
-
-
-def _at(data: bytes, piece: bytes) -> int:
-    assert data.count(piece) == 1
-    return data.index(piece)
 
 
 def test_the_error_is_ours_and_says_where():
-    error = _refused(b"\x7fTileIR\x00\x0d\x09\x00\x00")
+    error = refused(b"\x7fTileIR\x00\x0d\x09\x00\x00")
     assert isinstance(error, TilewrightError)
     assert error.offset == 8
     assert str(error).startswith("at byte 8: version 13.9 is not known; there are 13.1, 13.2")
 
 
 def test_the_file_made_by_hand_can_be_read():
-    assert decode(_file()).module.functions[0].name == "f"
+    assert decode(hand_made()).module.functions[0].name == "f"
 
 
 # --- the frame ------------------------------------------------------------------------------------
@@ -100,45 +48,45 @@ def test_the_file_made_by_hand_can_be_read():
         (b"\x7fELF\x02\x01\x01\x00", "does not begin as Tile IR bytecode does", 0),
         (b"\x7fTileIR\x00\x0d", "the data ends where a byte is needed", 9),
         (b"\x7fTileIR\x00\x0d\x03\x00\x00", "the data ends where a byte is needed", 12),
-        (_file()[:12] + b"\x00", "the section of strings is missing", 13),
-        (_file() + b"\x00\x00", "2 bytes stand behind the end", len(_file())),
-        (_file()[:12] + b"\x7f\x00\x00", "there is no section 127", 12),
-        (_file()[:12] + b"\x01\x00\x00", "strings does not say its alignment", 12),
-        (_file()[:12] + b"\x81\x00\x02\x00", "cannot be aligned to 2", 14),
-        (_file()[:12] + b"\x81\x00\x0c\x00", "cannot be aligned to 12", 14),
-        (_file()[:12] + b"\x81\x00\x00\x00", "cannot be aligned to 0", 14),
-        (_file()[:12] + b"\x81\x09\x04\x00", "strings of 9 bytes does not fit in the 0", 16),
-        (_file()[:12] + b"\x81" + b"\xff" * 10, "more than 64 bits", 13),
-        (_file()[:12] + b"\x81" + b"\xff" * 3, "the data ends within a number", 13),
-        (_file(version=b"\x0d\x02")[:12] + b"\x07\x00\x00", "there is no section 7", 12),
+        (hand_made()[:12] + b"\x00", "the section of strings is missing", 13),
+        (hand_made() + b"\x00\x00", "2 bytes stand behind the end", len(hand_made())),
+        (hand_made()[:12] + b"\x7f\x00\x00", "there is no section 127", 12),
+        (hand_made()[:12] + b"\x01\x00\x00", "strings does not say its alignment", 12),
+        (hand_made()[:12] + b"\x81\x00\x02\x00", "cannot be aligned to 2", 14),
+        (hand_made()[:12] + b"\x81\x00\x0c\x00", "cannot be aligned to 12", 14),
+        (hand_made()[:12] + b"\x81\x00\x00\x00", "cannot be aligned to 0", 14),
+        (hand_made()[:12] + b"\x81\x09\x04\x00", "strings of 9 bytes does not fit in the 0", 16),
+        (hand_made()[:12] + b"\x81" + b"\xff" * 10, "more than 64 bits", 13),
+        (hand_made()[:12] + b"\x81" + b"\xff" * 3, "the data ends within a number", 13),
+        (hand_made(version=b"\x0d\x02")[:12] + b"\x07\x00\x00", "there is no section 7", 12),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_frames(data: bytes, reason: str, offset: int):
-    error = _refused(data)
+    error = refused(data)
     assert reason in error.reason
     assert error.offset == offset
 
 
 def test_a_table_whose_offsets_go_back():
     strings = b"\x02\xcb\xcb\xcb" + struct.pack("<2I", 3, 1) + b"abcdef"
-    data = _changed(_file(), STRINGS, lambda _: strings)
-    error = _refused(data)
+    data = changed(hand_made(), STRINGS, lambda _: strings)
+    error = refused(data)
     assert error.reason.startswith(
         "string 1 starts at 1, outside the 6 bytes of the table or before"
     )
-    assert error.offset == _at(data, strings) + 8
+    assert error.offset == at_piece(data, strings) + 8
 
 
 def test_a_table_with_more_items_than_bytes():
-    error = _refused(_changed(_file(), STRINGS, lambda _: varint(2**40)))
+    error = refused(changed(hand_made(), STRINGS, lambda _: varint(2**40)))
     assert error.reason == f"{2**40} offsets of strings do not fit in the 0 bytes that are left"
 
 
 def test_a_string_that_is_no_text():
-    data = _file(strings=[b"ab\xff"])
-    error = _refused(data)
-    assert (error.reason, error.offset) == ("string 0 is not UTF-8", _at(data, b"ab\xff") + 2)
+    data = hand_made(strings=[b"ab\xff"])
+    error = refused(data)
+    assert (error.reason, error.offset) == ("string 0 is not UTF-8", at_piece(data, b"ab\xff") + 2)
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -162,11 +110,11 @@ def test_a_string_that_is_no_text():
     ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_types(types: list[bytes], reason: str):
-    assert reason in _refused(_file(types=types)).reason
+    assert reason in refused(hand_made(types=types)).reason
 
 
 def test_a_type_may_refer_to_a_later_one():
-    data = _file(types=[b"\x10\x01\x02\x00", b"\x03", b"\x0d\x01\x00"])
+    data = hand_made(types=[b"\x10\x01\x02\x00", b"\x03", b"\x0d\x01\x00"])
     assert decode(data).module.functions[0].params[0].type == scalar(E.I32)
 
 
@@ -176,8 +124,8 @@ def test_a_type_may_refer_to_a_later_one():
 def test_an_element_of_a_later_version(element: Element, version: int):
     tag = varint(element.value.tag)
     types = [b"\x10\x01\x02\x00", tag, b"\x0d\x01\x00"]
-    assert decode(_file(types=types, version=bytes((13, version)))).module
-    error = _refused(_file(types=types, version=bytes((13, version - 1))))
+    assert decode(hand_made(types=types, version=bytes((13, version)))).module
+    error = refused(hand_made(types=types, version=bytes((13, version - 1))))
     assert error.reason == f"type 1 is of a kind that is not known: {element.value.tag}"
 
 
@@ -185,7 +133,7 @@ def test_padding_of_no_kind():
     view = b"\x0e\x01" + b"\x00\x00"
     partition = b"\x0f\x01" + b"\x00" + b"\x02" + b"\x00" + b"\x09"
     types = [b"\x10\x01\x03\x00", b"\x03", view, partition]
-    assert _refused(_file(types=types)).reason == "there is no Padding 9"
+    assert refused(hand_made(types=types)).reason == "there is no Padding 9"
 
 
 # --- ops ------------------------------------------------------------------------------------------
@@ -218,11 +166,11 @@ _TYPES = [b"\x10\x01\x02\x00", b"\x03", b"\x0d\x01\x00", b"\x0d\x04\x00", b"\x00
     ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_ops(body: bytes, reason: str, place: int):
-    data = _file(body, _TYPES)
-    error = _refused(data)
+    data = hand_made(body, _TYPES)
+    error = refused(data)
     assert reason in error.reason
     start = ENTRY + varint(len(body))
-    assert error.offset == _at(data, start + body) + len(start) + place
+    assert error.offset == at_piece(data, start + body) + len(start) + place
 
 
 def test_a_value_of_a_block_that_has_ended():
@@ -231,32 +179,32 @@ def test_a_value_of_a_block_that_has_ended():
     branch = b"\x01\x00\x02" + inner + leave
     used = b"\x01\x02\x01"
     body = b"\x32\x00\x00\x02" + branch + branch + used + RETURN
-    data = _file(body, [b"\x10\x01\x02\x00", b"\x03", b"\x0d\x01\x00"])
-    error = _refused(data)
+    data = hand_made(body, [b"\x10\x01\x02\x00", b"\x03", b"\x0d\x01\x00"])
+    error = refused(data)
     assert error.reason == "value 1 is not defined: 1 are visible here"
-    assert error.offset == _at(data, body) + 4 + 2 * len(branch) + 2
+    assert error.offset == at_piece(data, body) + 4 + 2 * len(branch) + 2
 
 
 def test_a_body_that_is_longer_than_its_bytes():
     functions = ENTRY + varint(900) + RETURN
-    assert "a body of 900 bytes" in _refused(_file(functions=functions)).reason
+    assert "a body of 900 bytes" in refused(hand_made(functions=functions)).reason
 
 
 @pytest.mark.parametrize("flags", [0, 1, 3, 8, 10])
 def test_functions_that_are_no_entries(flags: int):
     functions = bytes((1, 0, 0, flags, 0)) + varint(len(RETURN)) + RETURN
-    data = _file(functions=functions)
-    error = _refused(data)
-    assert (error.reason, error.offset) == ("'f' is no public entry", _at(data, functions) + 3)
+    data = hand_made(functions=functions)
+    error = refused(data)
+    assert (error.reason, error.offset) == ("'f' is no public entry", at_piece(data, functions) + 3)
 
 
 def test_more_functions_than_bytes():
-    assert "1000 functions do not fit" in _refused(_file(functions=varint(1000))).reason
+    assert "1000 functions do not fit" in refused(hand_made(functions=varint(1000))).reason
 
 
 def test_hints_that_are_none():
     functions = bytes((1, 0, 0, 6, 0)) + bytes((3, 1)) + varint(len(RETURN)) + RETURN
-    assert "hints are of another kind" in _refused(_file(functions=functions)).reason
+    assert "hints are of another kind" in refused(hand_made(functions=functions)).reason
 
 
 def test_an_op_of_a_later_version():
@@ -265,7 +213,7 @@ def test_an_op_of_a_later_version():
     data = encode(entry.module(), (13, 2)).data
     assert decode(data).version == (13, 2)
     older = data[:9] + b"\x01" + data[10:]
-    assert _refused(older).reason == "`atan2` came with 13.2, but the file is 13.1"
+    assert refused(older).reason == "`atan2` came with 13.2, but the file is 13.1"
 
 
 # --- constants ------------------------------------------------------------------------------------
@@ -289,8 +237,8 @@ def test_an_op_of_a_later_version():
 )
 def test_constants(type_: bytes, item: bytes, reason: str):
     types = [b"\x10\x00\x00", b"\x03", type_]
-    data = _file(b"\x10\x02\x00" + RETURN, types, constants=[item])
-    assert reason in _refused(data).reason
+    data = hand_made(b"\x10\x02\x00" + RETURN, types, constants=[item])
+    assert reason in refused(data).reason
 
 
 @pytest.mark.parametrize(
@@ -299,9 +247,9 @@ def test_constants(type_: bytes, item: bytes, reason: str):
 def test_one_byte_of_truth_values(byte: int, count: int, fits: bool):
     """All or none of the bits stand for every element; others are eight elements."""
     types = [b"\x10\x00\x00", b"\x00", b"\x0d\x01\x01" + struct.pack("<q", count)]
-    data = _file(b"\x10\x02\x00" + RETURN, types, constants=[bytes((1, byte))])
+    data = hand_made(b"\x10\x02\x00" + RETURN, types, constants=[bytes((1, byte))])
     if not fits:
-        assert "8 elements, which are no tile<16xi1>" in _refused(data).reason
+        assert "8 elements, which are no tile<16xi1>" in refused(data).reason
         return
     value = decode(data).module.functions[0].body.ops[0].value
     assert value is True if byte == 0xFF else value.tolist() == [True] + [False] * 7
@@ -310,151 +258,34 @@ def test_one_byte_of_truth_values(byte: int, count: int, fits: bool):
 # --- debug information ----------------------------------------------------------------------------
 
 
-def _debug(
-    attributes: Sequence[bytes], indices: Sequence[int], starts: Sequence[int] = (0,)
-) -> bytes:
-    payload = varint(len(starts))
-    payload += bytes(-len(payload) % 4) + struct.pack(f"<{len(starts)}I", *starts)
-    payload += varint(len(indices))
-    payload += bytes(-len(payload) % 8) + struct.pack(f"<{len(indices)}Q", *indices)
-    return payload + _table(attributes)
-
-
-def _located(debug: bytes, number: int = 1) -> bytes:
-    functions = bytes((1, 0, 0, 2, number)) + varint(len(RETURN)) + RETURN
-    data = _file(functions=functions)
-    sections = [*sections_of(data), SectionBytes(0x80 | DEBUG, 8, debug)]
-    return framed(data[:HEADER], sections)
-
-
-PLACE = bytes((4, 0, 0, 12, 7))  # in scope 0, file "f", line 12, column 7
-
-
 def test_locations_made_by_hand():
-    (function,) = decode(_located(_debug([PLACE], [1, 1]))).module.functions
+    (function,) = decode(located(debug_section([PLACE], [1, 1]))).module.functions
     assert str(function.loc) == str(function.body.ops[0].loc) == "f:12:7"
-    (function,) = decode(_located(_debug([PLACE], [1, 0]))).module.functions
+    (function,) = decode(located(debug_section([PLACE], [1, 0]))).module.functions
     assert function.body.ops[0].loc is None
-    (function,) = decode(_located(_debug([PLACE], []))).module.functions
+    (function,) = decode(located(debug_section([PLACE], []))).module.functions
     assert function.loc is None
 
 
 @pytest.mark.parametrize(
     ("debug", "number", "reason"),
     [
-        (_debug([PLACE], [1]), 2, "there is no list of locations 2"),
-        (_debug([PLACE], [1], [5]), 1, "list of locations 1 runs from 5 to 1 of 1"),
-        (_debug([PLACE], [9]), 1, "there is no debug attribute 9; there are 1"),
-        (_debug([b"\x02\x00\x00"], [1]), 1, "debug attribute 1 is no location"),
-        (_debug([PLACE[:3]], [1]), 1, "the data ends where a number is needed"),
-        (_debug([b"\x06\x01\x01"], [1]), 1, "calls are nested more than 64 deep"),
+        (debug_section([PLACE], [1]), 2, "there is no list of locations 2"),
+        (debug_section([PLACE], [1], [5]), 1, "list of locations 1 runs from 5 to 1 of 1"),
+        (debug_section([PLACE], [9]), 1, "there is no debug attribute 9; there are 1"),
+        (debug_section([b"\x02\x00\x00"], [1]), 1, "debug attribute 1 is no location"),
+        (debug_section([PLACE[:3]], [1]), 1, "the data ends where a number is needed"),
+        (debug_section([b"\x06\x01\x01"], [1]), 1, "calls are nested more than 64 deep"),
         (varint(2**40), 1, "lists of locations do not fit"),
         (b"\x00" + bytes(3) + varint(2**40), 1, "locations do not fit"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_debug_information(debug: bytes, number: int, reason: str):
-    assert reason in _refused(_located(debug, number)).reason
+    assert reason in refused(located(debug, number)).reason
 
 
 def test_calls_that_would_grow_without_end():
     """Each call site calls the one before it twice: two to the sixty-fourth places."""
     sites = [PLACE, *(b"\x06" + varint(n) + varint(n) for n in range(1, 64))]
-    assert "calls are nested" in _refused(_located(_debug(sites, [64]))).reason
-
-
-# --- nesting and amplification --------------------------------------------------------------------
-
-
-def _nested_ifs(depth: int) -> Module:
-    entry = Entry("f")
-    condition = entry.param(scalar(E.I1))
-    ops = [Return()]
-    for _ in range(depth):
-        other = Block((), [Yield()])
-        inner = Block((), ops)
-        ops = [If(condition=condition, then_body=inner, else_body=other), Yield()]
-    entry.block.ops += [ops[0], Return()]
-    return entry.module()
-
-
-def test_nesting_has_a_limit():
-    module = decode(encode(_nested_ifs(DEEPEST_NESTING)).data).module
-    assert sum(1 for _ in module.functions[0].walk()) == 3 * DEEPEST_NESTING + 1
-    error = _refused(encode(_nested_ifs(DEEPEST_NESTING + 1)).data)
-    assert error.reason == f"regions are nested more than {DEEPEST_NESTING} deep"
-
-
-def test_attributes_nest_to_a_limit():
-    deep: object = 1
-    for _ in range(40):
-        deep = (deep,)
-    entry = Entry("f")
-    function = entry.function()
-    function.hints = Hints.of(deep=deep)
-    assert "nested more than 16 deep" in _refused(encode(Module((function,)), (13, 3)).data).reason
-
-
-def _quickly(data: bytes) -> None:
-    started = time.process_time()
-    with suppress(MalformedBytecodeError):
-        decode(data)
-    assert time.process_time() - started < 3  # linear: well under one on a quiet machine
-
-
-def test_a_signature_used_by_many_functions():
-    """A hundred thousand functions of ten thousand parameters in a few hundred kilobytes."""
-    params = b"\x10" + varint(10_000) + b"\x02" * 10_000 + b"\x00"
-    functions = varint(100_000) + (bytes((0, 0, 2, 0, 3)) + RETURN) * 100_000
-    data = _file(functions=functions, types=[params, b"\x03", b"\x0d\x01\x00"])
-    _quickly(data)
-    assert _refused(data).reason == "an entry has too many parameters"
-
-
-def test_a_list_of_locations_used_by_many_functions():
-    functions = varint(30_000) + (bytes((0, 0, 2, 1, 3)) + RETURN) * 30_000
-    data = _file(functions=functions)
-    debug = SectionBytes(0x80 | DEBUG, 8, _debug([PLACE], [1] * 30_000))
-    _quickly(framed(data[:HEADER], [*sections_of(data), debug]))
-
-
-def test_one_constant_used_by_many_ops():
-    types = [b"\x10\x00\x00", b"\x03", b"\x0d\x01\x01" + struct.pack("<q", 65_536)]
-    item = varint(4 * 65_536) + bytes(4 * 65_536)
-    _quickly(_file(b"\x10\x02\x00" * 30_000 + RETURN, types, constants=[item]))
-
-
-def test_a_shape_of_many_axes():
-    shape = varint(50_000) + struct.pack("<q", 2**62) * 50_000
-    types = [b"\x10\x00\x00", b"\x03", b"\x0d\x01" + shape]
-    data = _file(b"\x10\x02\x00" * 1_000 + RETURN, types, constants=[b"\x04" + bytes(4)])
-    _quickly(data)
-    assert "cannot have 50000 axes" in _refused(data).reason
-
-
-def test_a_refusal_does_not_print_a_file():
-    shape = varint(5_000) + struct.pack("<q", 2) * 5_000
-    types = [b"\x10\x01\x01\x00", b"\x0d\x02" + shape, b"\x03"]
-    body = b"\x06\x02\x00\x00"
-    assert len(str(_refused(_file(body, types)))) < 300
-
-
-def test_values_count_in_many_blocks():
-    """Numbers of more than one byte, and blocks that end."""
-    entry = Entry("f")
-    value = entry.index()
-    for _ in range(300):
-        value = entry.add(AbsI(source=value)).result
-    body = Block((), [Return()])
-    entry.add(Loop(body=body))
-    entry.add(Assume(value=value, predicate=DivBy(300)))
-    entry.add(Constant(value=2.5, to=TileType(E.F32, (2,))))
-    entry.add(AddF(lhs=entry.param(tile(E.F32)), rhs=entry.block.args[-1], loc=at(3)))
-    read = decode(encode(entry.module()).data).module
-    assert read.functions[0].body.ops[301].value is read.functions[0].body.ops[299].results[0]
-
-
-def test_gemm_cut_anywhere_is_refused():
-    data = encode(Module((gemm(),)), (13, 4)).data
-    for end in range(0, len(data), 7):
-        _refused(data[:end])
+    assert "calls are nested" in refused(located(debug_section(sites, [64]))).reason
