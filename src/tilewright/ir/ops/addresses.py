@@ -51,9 +51,9 @@ class Alloca(
         "num_elem = {num_elem}, alignment = {alignment}{?global_memory} global{/} : {result:type}"
     ),
 ):
-    """Fresh memory for `num_elem` elements, aligned to so many bytes.
+    """Fresh memory for `num_elem` elements, aligned to so many bytes, until its region ends.
 
-    It is the block's own, or with `global_memory` one piece that all blocks of the grid share.
+    Only this block may use the address, unless with `global_memory` others may, too.
     """
 
     num_elem: int = attr(IntCodec())
