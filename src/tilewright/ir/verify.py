@@ -108,7 +108,7 @@ class _Verifier:
         self._module = module
         self._target = int(target.removeprefix("sm_"))
         self._defined: set[Value] = set()  # anywhere so far, to see a value defined twice
-        self._visible: set[Value] = set()
+        self._visible: dict[Value, None] = {}  # in the order in which they were defined
 
     def run(self) -> Iterator[Violation]:
         yield from map(self._of_function, _function_problems(self._function))
@@ -118,31 +118,42 @@ class _Verifier:
         return Violation(self._function.name, None, message)
 
     def _check_block(self, block: Block, around: tuple[Op, ...]) -> Iterator[Violation]:
-        before = set(self._visible)
+        before = len(self._visible)
         parent = around[0] if around else None
         for problem in [*self._define(block.args), *_ending_problems(block, parent)]:
             yield Violation(self._function.name, parent, problem)
         for op in block.ops:
-            first = next(self._op_problems(op, around), None)
+            first = self._first_problem(op, around)
             if first is not None:
                 yield Violation(self._function.name, op, first)
             for region in op.regions:
                 yield from self._check_block(region, (op, *around))
             for problem in self._define(op.results):
                 yield Violation(self._function.name, op, problem)
-        self._visible = before
+        while len(self._visible) > before:
+            self._visible.popitem()
 
     def _define(self, values: tuple[Value, ...]) -> Iterator[str]:
         for value in values:
             if value in self._defined:
                 yield f"{value!r} is defined twice"
             self._defined.add(value)
-            self._visible.add(value)
+            self._visible[value] = None
             yield from type_problems(value.type)
             yield from target_problems(value.type, self._target)
 
+    def _first_problem(self, op: Op, around: tuple[Op, ...]) -> str | None:
+        """What is wrong with an op; later complaints may follow from the first.
+
+        Rules rely on what constructors and earlier rules see to. An op that was read from a file
+        may have parts that no constructor would have put together.
+        """
+        try:
+            return next(self._op_problems(op, around), None)
+        except (AssertionError, AttributeError, IndexError):
+            return "its operands and results are not of the kinds that it can have"
+
     def _op_problems(self, op: Op, around: tuple[Op, ...]) -> Iterator[str]:
-        """What is wrong with an op; later complaints may follow from the first."""
         if op.opcode is None:
             yield "it is internal and should have been lowered"
             return
