@@ -110,14 +110,11 @@ class TensorViewType:
         return f"tensor_view<{shape}{self.element.spelling}{tail}{said}>"
 
 
-@dataclass(frozen=True)
-class PartitionViewType:
-    """A tensor view cut into tiles. Tile axis `a` runs along view axis `dim_map[a]`."""
+class Tiled:
+    """What every view cut into tiles has."""
 
     tile: tuple[int, ...]
     view: TensorViewType
-    dim_map: tuple[int, ...]
-    padding: Padding | None = None
 
     @property
     def tile_type(self) -> TileType:
@@ -129,13 +126,23 @@ class PartitionViewType:
         """How many indices name one tile."""
         return len(self.tile)
 
+
+@dataclass(frozen=True)
+class PartitionViewType(Tiled):
+    """A tensor view cut into tiles. Tile axis `a` runs along view axis `dim_map[a]`."""
+
+    tile: tuple[int, ...]
+    view: TensorViewType
+    dim_map: tuple[int, ...]
+    padding: Padding | None = None
+
     def __str__(self) -> str:
         parts = [_cut(self.tile), *_padded(self.padding), str(self.view), *_mapped(self.dim_map)]
         return f"partition_view<{', '.join(parts)}>"
 
 
 @dataclass(frozen=True)
-class StridedViewType:
+class StridedViewType(Tiled):
     """Tiles of a tensor view that start every `traversal_strides[a]` elements along tile axis `a`.
 
     They overlap where the step is below the tile's extent, and leave gaps where it is above.
@@ -147,16 +154,6 @@ class StridedViewType:
     dim_map: tuple[int, ...]
     padding: Padding | None = None
 
-    @property
-    def tile_type(self) -> TileType:
-        """What one load gives."""
-        return TileType(self.view.element, self.tile)
-
-    @property
-    def index_rank(self) -> int:
-        """How many indices name one tile."""
-        return len(self.tile)
-
     def __str__(self) -> str:
         steps = f"traversal_strides=[{','.join(map(str, self.traversal_strides))}]"
         parts = [_cut(self.tile), steps, *_padded(self.padding), str(self.view)]
@@ -164,23 +161,13 @@ class StridedViewType:
 
 
 @dataclass(frozen=True)
-class GatherScatterViewType:
+class GatherScatterViewType(Tiled):
     """Tiles whose rows along axis `sparse_dim` are picked one by one, by a tile of numbers."""
 
     tile: tuple[int, ...]
     view: TensorViewType
     sparse_dim: int
     padding: Padding | None = None
-
-    @property
-    def tile_type(self) -> TileType:
-        """What one load gives."""
-        return TileType(self.view.element, self.tile)
-
-    @property
-    def index_rank(self) -> int:
-        """How many indices name one tile."""
-        return len(self.tile)
 
     def __str__(self) -> str:
         parts = [_cut(self.tile), *_padded(self.padding), str(self.view)]
