@@ -9,7 +9,7 @@ from tilewright.backends.cuda.explain import AssemblyError
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode import encode
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import Dictionary, Hints
+from tilewright.ir.attributes import Dictionary, Hints, IntIdentity
 from tilewright.ir.function import EntryHints, Global, Module
 from tilewright.ir.op import Version
 from tilewright.ir.ops.addresses import GetGlobal
@@ -103,7 +103,7 @@ def test_hints_are_found_by_name_for_any_target():
     hints = Hints(
         (
             ("sm_90", Dictionary((("occupancy", 2),))),
-            ("default", Dictionary((("occupancy", 1), ("other", "x")))),
+            ("default", Dictionary((("occupancy", IntIdentity(E.I64, 1)), ("other", "x")))),
         )
     )
     assert hints.named("occupancy") == (2, 1)

@@ -221,9 +221,13 @@ class Hints:
         return Hints(((target, Dictionary(tuple(items))),))
 
     def named(self, name: str) -> tuple[Attribute, ...]:
-        """What is advised under a name, for any target."""
+        """What is advised under a name, for any target; an integer whatever its width."""
         found = (known.get(name) for _, known in self.targets)
-        return tuple(value for value in found if value is not None)
+        return tuple(
+            value.value if isinstance(value, IntIdentity) else value
+            for value in found
+            if value is not None
+        )
 
 
 # What a promise (`assume`) can say.
