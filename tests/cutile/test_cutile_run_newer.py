@@ -219,7 +219,7 @@ def test_blocks_that_return_early():
 
 def insist(x, y):
     tile = ct.load(x, index=(0,), shape=(4,))
-    ct.assert_(tile > 0, "all must be positive")
+    ct.assert_(tile > 0, "all must be positive")  # noqa: PT009
     ct.store(y, index=(0,), tile=tile)
 
 
@@ -235,7 +235,7 @@ def test_an_assertion():
 def tell(x):
     tile = ct.load(x, index=(0, 0), shape=(2, 2))
     ct.printf("%5.2f|%d%%\n", tile, ct.bid(0))
-    print("tile:", ct.astype(tile, ct.int32))
+    print("tile:", ct.astype(tile, ct.int32))  # noqa: T201
 
 
 def test_what_is_printed(capfd):

@@ -121,9 +121,7 @@ def reciprocal_root(x: Array) -> Array:
 
 def integer_power(x: Array, exponent: Array) -> Array:
     """`x` to the power of signed integers, computed in f64."""
-    odd_power = exponent.astype(np.int64) & 1 != 0
-    size = np.power(np.abs(x).astype(np.float64), exponent.astype(np.float64))
-    return np.where(np.signbit(x) & odd_power, -size, size).astype(x.dtype)
+    return np.power(x.astype(np.float64), exponent.astype(np.float64)).astype(x.dtype)
 
 
 def fused(x: Array, y: Array, z: Array) -> Array:

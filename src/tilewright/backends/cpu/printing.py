@@ -71,7 +71,10 @@ def fields(format_: str) -> list[Field]:
 
 
 def show(parts: list[Field], bits: tuple[int, ...], *values: Any) -> None:
-    """Write to standard output, in one piece, so that blocks do not mix within a line."""
+    """Write to standard output, in one piece, so that blocks do not mix within a line.
+
+    There are as many values as the format has places: the verifier has seen to that.
+    """
     text = ""
     for part, value, width in zip(parts, (*values, 0), (*bits, 0), strict=True):
         text += part.before + _nested(part, np.asarray(value), width)

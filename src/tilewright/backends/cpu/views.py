@@ -151,8 +151,7 @@ class TiledView(View):
 
     def part(self, index: tuple[int, ...]) -> Array:
         """The part of a tile that lies inside the tensor, as a window on memory."""
-        key: Any = (..., *self.box(index))
-        window: Array = self.array[key]
+        window: Array = self.array[self.box(index)]
         return window
 
 

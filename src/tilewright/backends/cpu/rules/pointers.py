@@ -8,10 +8,9 @@ import numpy as np
 
 from tilewright.backends.cpu import pointers
 from tilewright.backends.cpu.accesses import spans
-from tilewright.backends.cpu.emitter import LOCK, Emitter, Rules
+from tilewright.backends.cpu.emitter import LOCK, Emitter, Rules, is_plain, tile_shape
 from tilewright.backends.cpu.memory import is_nibble, storage_dtype
 from tilewright.backends.cpu.rules.integer import folded
-from tilewright.backends.cpu.rules.views import define_loaded
 from tilewright.dtypes import Element
 from tilewright.ir.op import Value
 from tilewright.ir.ops.addresses import Alloca, GetGlobal, IntToPtr, PtrToInt, PtrToPtr
@@ -81,7 +80,7 @@ def _load(em: Emitter, op: LoadPtr) -> None:
     padding = "None" if op.padding_value is None else em.array(op.padding_value)
     element, places = em.constant(_pointee(op.source)), em.full(op.source)
     text = em.call(pointers.load, em.space, em.site(op), element, places, mask, padding)
-    define_loaded(em, op.result, text)
+    _define_loaded(em, op.result, text)
     em.watch(op, em.call(spans, element, places, mask))
 
 
@@ -99,7 +98,7 @@ def _atomic_rmw(em: Emitter, op: AtomicRmw) -> None:
         _atomic(em, op, pointers.accumulate, em.function(combine), op.arg)
     else:
         name = _atomic(em, op, pointers.combine, em.function(combine), op.arg)
-        define_loaded(em, op.result, name)
+        _define_loaded(em, op.result, name)
 
 
 def _atomic_cas(em: Emitter, op: AtomicCas) -> None:
@@ -108,7 +107,7 @@ def _atomic_cas(em: Emitter, op: AtomicCas) -> None:
     if op.mask is not None:  # what is masked gives what it was compared with
         masked = em.call(np.where, em.full(op.mask), name, em.array(op.cmp))
         em.emit(f"{name} = {masked}")
-    define_loaded(em, op.result, name)
+    _define_loaded(em, op.result, name)
 
 
 def _atomic(
@@ -125,6 +124,15 @@ def _atomic(
         em.emit(f"{name} = {call}")
     em.watch(op, em.call(spans, element, places, mask))
     return name
+
+
+def _define_loaded(em: Emitter, value: Value, text: str) -> None:
+    shape = tile_shape(value)
+    if is_plain(value):
+        text += ".item()"
+    elif not shape:
+        text += "[()]"
+    em.define(value, text, shape)
 
 
 # The ops of this page.

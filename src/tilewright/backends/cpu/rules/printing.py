@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilewright.backends.cpu import formats, printing
 from tilewright.backends.cpu.emitter import Emitter, Rules, tile_element
-from tilewright.backends.cpu.faults import report
 from tilewright.dtypes import Element
 from tilewright.ir.op import Value
 from tilewright.ir.ops.control import Print
@@ -16,13 +15,9 @@ _POINTER_BITS = 64
 
 def _print(em: Emitter, op: Print) -> None:
     parts = printing.fields(op.str)
-    if len(parts) - 1 != len(op.args):
-        what = f"has a format for {len(parts) - 1} values, and {len(op.args)} values"
-        em.emit(em.call(report, em.site(op), repr(what)))
-    else:
-        widths = tuple(_bits(value) for value in op.args)
-        values = [_shown(em, value) for value in op.args]
-        em.emit(em.call(printing.show, em.constant(parts), repr(widths), *values))
+    widths = tuple(_bits(value) for value in op.args)
+    values = [_shown(em, value) for value in op.args]
+    em.emit(em.call(printing.show, em.constant(parts), repr(widths), *values))
     em.pass_token(op)
 
 

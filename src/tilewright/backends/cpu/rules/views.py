@@ -29,7 +29,7 @@ from tilewright.ir.ops.memory import (
 from tilewright.ir.ops.views import AtomicRedView, MakeGatherScatterView, MakeStridedView
 from tilewright.ir.types import PartitionViewType, StridedViewType, ViewType
 
-__all__ = ["RULES", "define_loaded", "unpack_view"]
+__all__ = ["RULES", "unpack_view"]
 
 
 def _tensor_view(em: Emitter, op: MakeTensorView) -> None:
@@ -95,10 +95,9 @@ def _extents(em: Emitter, op: GetIndexSpaceShape | GetTensorShape, text: str) ->
 def _load_view(em: Emitter, op: LoadView) -> None:
     view, tile = em.held[op.view].text, op.tile
     index = _index(em, op)
-    if not is_sliced(op.view.type) or not index:
-        method = "load_edge" if is_sliced(op.view.type) else "load"
-        text = f"{view}.{method}({_slow_arguments(em, op, index)}{_promised(em, op)})"
-        define_loaded(em, tile, text)
+    if not is_sliced(op.view.type):
+        text = f"{view}.load({_slow_arguments(em, op, index)}{_promised(em, op)})"
+        em.define(tile, text, tile_shape(tile))
     else:
         name = em.fresh()
         em.emit(f"if {_inside(f'{view}_r', index)}:")
@@ -121,9 +120,8 @@ def _store_view(em: Emitter, op: StoreView) -> None:
     view = em.held[op.view].text
     index = _index(em, op)
     arguments = f"{_slow_arguments(em, op, index)}, {em.full(op.tile)}{_promised(em, op)}"
-    if not is_sliced(op.view.type) or not index:
-        method = "store_edge" if is_sliced(op.view.type) else "store"
-        em.emit(f"{view}.{method}({arguments})")
+    if not is_sliced(op.view.type):
+        em.emit(f"{view}.store({arguments})")
     else:
         em.emit(f"if {_inside(f'{view}_w', index)}:")
         with em.indented():
@@ -150,8 +148,7 @@ def _index(em: Emitter, op: LoadView | StoreView | AtomicRedView) -> list[str]:
 
 
 def _slow_arguments(em: Emitter, op: Any, index: list[str]) -> str:
-    bits = bits_of(op.index[0]) if op.index else 0
-    return f"{em.site(op)}, {bits}, {_tuple(index)}"
+    return f"{em.site(op)}, {bits_of(op.index[0])}, {_tuple(index)}"
 
 
 def _promised(em: Emitter, op: LoadView | StoreView) -> str:
@@ -182,16 +179,6 @@ def _slices(view: Value, index: list[str]) -> str:
         for at, step, size in zip(index, steps, view.type.tile, strict=True)
     )
     return ", ".join(slices)
-
-
-def define_loaded(em: Emitter, value: Value, text: str) -> None:
-    """Bind what a load gives as an array: a scalar leaves it."""
-    shape = tile_shape(value)
-    if is_plain(value):
-        text += ".item()"
-    elif not shape:
-        text += "[()]"
-    em.define(value, text, shape)
 
 
 # The ops of this page.
