@@ -10,9 +10,11 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import fields
 from functools import partial, update_wrapper
+from itertools import count
 from types import FunctionType
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from tilewright.errors import CompileError, LaunchError
 from tilewright.frontend.capture import SourceFunction, capture
@@ -29,6 +31,8 @@ from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.operation import DeviceOp
 
 __all__ = ["Kernel", "kernel"]
+
+Chosen = TypeVar("Chosen", Options, EntryHints)
 
 
 class Kernel:
@@ -71,24 +75,21 @@ class Kernel:
 
     def specialized(self, specialization: Specialization) -> CompiledKernel:
         """This kernel compiled to Tile IR for one specialisation; needs no device."""
-        make = partial(
-            load_compiler().compile_kernel,
-            self.source,
-            self.signature,
-            specialization,
-            self.options,
-        )
-        return self._compiled.get(("plain", specialization), make)
+        return self._current(load_compiler().compile_kernel, specialization)
 
     def _guarded(self, specialization: Specialization) -> CompiledKernel:
-        make = partial(
-            load_compiler().compile_guarded,
-            self.source,
-            self.signature,
-            specialization,
-            self.options,
-        )
-        return self._compiled.get(("guarded", specialization), make)
+        return self._current(load_compiler().compile_guarded, specialization)
+
+    def _current(
+        self, compile_: Callable[..., CompiledKernel], specialization: Specialization
+    ) -> CompiledKernel:
+        """What was compiled with the globals, helpers and closures that there are now."""
+        make = partial(compile_, self.source, self.signature, specialization, self.options)
+        for edition in count():
+            compiled = self._compiled.get((compile_, specialization, edition), make)
+            if compiled.captures.are_current():
+                return compiled
+        raise AssertionError("counting has no end")
 
     def _bind(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -106,8 +107,7 @@ class Kernel:
         maker = load_program_maker(kind)
         target = compiled.specialization.target
         make = partial(maker.make_program, compiled.module, compiled.arguments, target)
-        key = (kind, id(compiled))  # the cache keeps every compiled kernel alive
-        return self._programs.get(key, lambda: _started(kind, make))
+        return self._programs.get((kind, compiled), lambda: _started(kind, make))
 
     def __reduce__(self) -> str:
         """Pickle by the qualified name, like a function."""
@@ -149,12 +149,17 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     return _make(function, options=options, local_names=local_names)
 
 
-def _make(function: Any, *, options: dict[str, Any], local_names: Mapping[str, Any]) -> Kernel:
+def _make(function: Any, *, options: Mapping[str, Any], local_names: Mapping[str, Any]) -> Kernel:
     if not isinstance(function, FunctionType):
         raise CompileError(f"@tw.kernel takes a plain function, not {function!r}")
-    compile_options = Options(options.pop("deny_checks", False), options.pop("report", None))
-    try:
-        hints = EntryHints(**options)
-    except TypeError as error:
-        raise CompileError(f"@tw.kernel: {error}") from None
-    return Kernel(function, compile_options, hints, local_names)
+    known = [field.name for of in (Options, EntryHints) for field in fields(of)]
+    for name in options:
+        if name not in known:
+            raise CompileError(f"@tw.kernel has no option `{name}`; it has: {', '.join(known)}")
+    return Kernel(function, _chosen(Options, options), _chosen(EntryHints, options), local_names)
+
+
+def _chosen(of: type[Chosen], options: Mapping[str, Any]) -> Chosen:
+    """The options that belong to one dataclass."""
+    names = {field.name for field in fields(of)}
+    return of(**{name: value for name, value in options.items() if name in names})

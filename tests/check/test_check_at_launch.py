@@ -104,6 +104,20 @@ def test_a_guard_that_the_launch_decides_in_part():
     )
 
 
+def test_a_guard_on_two_counters_that_the_launch_cannot_decide():
+    sketch = Sketch()
+    tiles = sketch.tiles("x", 0, 64)
+    with sketch.loop(0, tiles, name="k") as k, sketch.loop(0, tiles, name="j") as j:
+        far = sketch.compare(sketch.math("+", k, j), ">=", 3)
+        with sketch.when(far):
+            sketch.check(sketch.math("-", k, 1), 8)
+    (check,) = settle(sketch).launch_checks
+    assert check.guarded
+    assert not check.holds(launch(x0=4 * 64))
+    assert check.holds(launch(x0=3 * 64))  # k + j >= 3 leaves no k below one
+    assert check.holds(launch(x0=2 * 64))  # k + j is never that large
+
+
 def test_both_ends_of_a_loop_between_scalars():
     sketch = Sketch()
     with sketch.loop(sketch.scalar("low"), sketch.scalar("high")) as k:

@@ -58,9 +58,11 @@ def test_two_streams_are_ordered_where_they_conflict(events, arrays):
     device = tw.Device(GPU)
     streams = device.new_stream(), device.new_stream()
     x, y, z = (tw.from_numpy(a, device=GPU) for a in (x0, y0, poisoned(LENGTH, np.float32)))
+    held = streams[0].hold()  # so that nothing has completed when the other stream needs it
     for _ in range(200):
         add(z.partition(128), x, y).submit(streams[0])
         add(x.partition(128), z, y).submit(streams[1])
+    held.release()
     np.testing.assert_array_equal(z.numpy(), x0 + 399 * y0)
     np.testing.assert_array_equal(x.numpy(), x0 + 400 * y0)
     assert events["wait_event"] > 0

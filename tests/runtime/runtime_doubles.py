@@ -208,6 +208,9 @@ class RecordingDriver:
         self._pinned.append(buffer)
         return ctypes.addressof(buffer), ctypes.addressof(buffer)
 
+    def wait_value(self, stream: _PaperStream, address: int, value: int) -> None:
+        self.log.append(("wait_value", address, value))
+
     def load_kernel(self, cubin: bytes, name: str) -> str:
         self.log.append(("load", len(cubin), name))
         return name

@@ -254,9 +254,14 @@ class TestFailures:
             tw.zeros(8).numpy()
         assert len(driver.log) == calls
 
-    def test_a_stream_of_a_gpu_cannot_be_held(self, cuda):
-        with pytest.raises(LaunchError, match="only a stream of the CPU device"):
-            cuda.stream.hold()
+    def test_a_held_stream_waits_for_a_word_in_pinned_memory(self, cuda):
+        hold = cuda.stream.hold()
+        driver = cuda.backend.driver
+        assert driver.log[-1] == ("wait_value", hold.address, 1)
+        word = ctypes.c_int32.from_address(hold.address)
+        assert word.value == 0
+        hold.release()
+        assert word.value == 1
 
 
 class _Nothing:

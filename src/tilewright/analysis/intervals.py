@@ -18,9 +18,6 @@ class Interval:
     low: int
     high: int
 
-    def __add__(self, other: Interval) -> Interval:
-        return Interval(self.low + other.low, self.high + other.high)
-
     def __mul__(self, other: Interval) -> Interval:
         corners = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
         return Interval(min(corners), max(corners))
@@ -33,15 +30,6 @@ class Interval:
     def contains(self, other: Interval) -> bool:
         """Whether every member of the other is a member of this."""
         return self.low <= other.low and other.high <= self.high
-
-    def hull(self, other: Interval) -> Interval:
-        """The least interval with both."""
-        return Interval(min(self.low, other.low), max(self.high, other.high))
-
-    def meet(self, other: Interval) -> Interval | None:
-        """What lies in both, or None if nothing does."""
-        low, high = max(self.low, other.low), min(self.high, other.high)
-        return Interval(low, high) if low <= high else None
 
     def without_zero(self) -> Interval:
         """The members of a divisor for which zero was replaced by one."""

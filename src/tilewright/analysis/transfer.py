@@ -22,7 +22,7 @@ from tilewright.analysis.arithmetic import (
 )
 from tilewright.analysis.dataflow import Dataflow, Rule, machine_type, not_followed
 from tilewright.analysis.formulas import FALSE, OPAQUE, TRUE, AllOf, AnyOf, compare
-from tilewright.analysis.intervals import MachineType
+from tilewright.analysis.intervals import Interval, MachineType
 from tilewright.analysis.terms import Linear, Origin, number
 from tilewright.ir.attributes import Rounding, Signedness
 from tilewright.ir.launch_terms import Blocks
@@ -55,6 +55,7 @@ from tilewright.ir.ops.internal import (
     FloorDiv,
     FloorMod,
     LaunchValue,
+    ReadAs,
     Require,
 )
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
@@ -254,7 +255,9 @@ def _and(flow: Dataflow, op: AndI) -> None:
         if mask.is_constant and mask.constant >= 0 and (mask.constant + 1).bit_count() == 1:
             flow.define(op.result, remainder(unheld(other, type_.bits), number(mask.constant + 1)))
             return
-    uppers = [term for term in terms if term.range.low >= 0]
+    # An operand whose sign bit is clear, however it is read, bounds the result.
+    plain = Interval(0, type_.interval.high)
+    uppers = [term for term in terms if plain.contains(term.range)]
     flow.define_fresh(op.result, Origin.COMPUTED, [number(0)] if uppers else [], uppers)
 
 
@@ -279,11 +282,11 @@ def _exclusive_or(flow: Dataflow, op: XOrI) -> None:
 def _mix_bits(flow: Dataflow, op: OrI | XOrI) -> None:
     """No bit appears above the highest bit of two numbers that are not negative."""
     ranges = [flow.term(value).range for value in (op.lhs, op.rhs)]
-    if min(found.low for found in ranges) < 0:
-        flow.define_fresh(op.result, Origin.COMPUTED)
-        return
     limit = (1 << max(found.high for found in ranges).bit_length()) - 1
-    flow.define_fresh(op.result, Origin.COMPUTED, (number(0),), (number(limit),))
+    if min(found.low for found in ranges) < 0 or limit > _type(op.result).interval.high:
+        flow.define_fresh(op.result, Origin.COMPUTED)
+    else:
+        flow.define_fresh(op.result, Origin.COMPUTED, (number(0),), (number(limit),))
 
 
 def _compare(flow: Dataflow, op: CmpI) -> None:
@@ -303,7 +306,7 @@ def _widen(flow: Dataflow, op: ExtI) -> None:
         flow.define(op.result, _read(flow, op.source, _signed(op)))
 
 
-def _cut(flow: Dataflow, op: TruncI) -> None:
+def _cut(flow: Dataflow, op: TruncI | ReadAs) -> None:
     bits = _type(op.result).bits
     flow.define(op.result, unheld(flow.term(op.source), bits))
 
@@ -365,6 +368,7 @@ SCALAR_RULES: dict[type[Op], Rule] = {
     MulI: _scalars_only(_ring(product)),
     NegI: _scalars_only(_negate),
     OrI: _scalars_only(_or),
+    ReadAs: _scalars_only(_cut),
     RemI: _scalars_only(_truncated_remainder),
     Require: _require,
     Reshape: _spread,

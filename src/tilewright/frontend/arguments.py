@@ -16,7 +16,9 @@ from tilewright.check.errors.syntax import BadCall
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static
 
-__all__ = ["Arguments", "bind", "method_signature"]
+__all__ = ["Arguments", "Place", "bind", "method_signature"]
+
+Place = tuple[ast.AST, Operand]  # an operand with the node it came from, for a caret
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,13 @@ class Arguments:
         """The node of a parameter, for a caret; the whole call if it was not given."""
         return self.bound[name][0] if name in self.bound else self.node
 
+    def places(self, name: str) -> tuple[Place, ...]:
+        """The operands of a variadic parameter, each with its node."""
+        return tuple(self.bound.get(name, ()))
+
     def operands(self, name: str) -> tuple[Operand, ...]:
         """The operands of a variadic parameter."""
-        return tuple(operand for _, operand in self.bound.get(name, ()))
+        return tuple(operand for _, operand in self.places(name))
 
 
 def bind(lo: Lowering, node: ast.Call, callee: str, signature: inspect.Signature) -> Arguments:
@@ -58,7 +64,8 @@ def bind(lo: Lowering, node: ast.Call, callee: str, signature: inspect.Signature
     try:
         bound = signature.bind(*positional, **keywords)
     except TypeError as error:
-        lo.reject(BadCall, node, callee, str(error), f"it is called as {callee}{_shown(signature)}")
+        way_out = f"it is called as `{callee}{_shown(signature)}`"
+        lo.reject(BadCall, node, callee, str(error), way_out)
     return Arguments(node, dict(bound.arguments), signature)
 
 

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.check.errors.names import UnknownAttribute
-from tilewright.check.errors.types import WrongOperand
+from tilewright.check.errors.ownership import NoWalk
+from tilewright.check.errors.syntax import BadCall
+from tilewright.check.errors.types import NoSuchAxis
 from tilewright.dtypes import i32
 from tilewright.frontend import outputs, tensors, tile_methods
 from tilewright.frontend.arguments import Arguments, bind, method_signature
@@ -51,11 +53,11 @@ def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -
     if name == "store" and isinstance(owner, (RefOperand, PartitionOperand)):
         tensor = owner if isinstance(owner, RefOperand) else owner.tensor
         outputs.refuse_store(lo, node, tensor.name)
+    if name == "indices" and isinstance(owner, PieceOperand):
+        lo.reject(NoWalk, node, owner.name)
     if name in ("partition", "load_like") and isinstance(owner, MappedOperand):
-        lo.reject(
-            WrongOperand, node, f"`{owner.name}.{name}`", "a walked output is used tile by tile",
-            f"`for at in {owner.name}.indices():` … `{owner.name}.store(tile, at)`",
-        )  # fmt: skip
+        way_out = f"`for at in {owner.name}.indices():` … `{owner.name}.store(tile, at)`"
+        lo.reject(BadCall, node, f"{owner.name}.{name}", "a Mapped is used tile by tile", way_out)
     lo.reject(UnknownAttribute, node, str(owner), name, (*properties, *methods))
 
 
@@ -63,14 +65,17 @@ def _method(owner: Operand, declaration: type, name: str, rule: MethodRule) -> M
     def lower(lo: Lowering, node: ast.Call) -> Operand:
         if isinstance(owner, PieceOperand) and name == "store":
             outputs.refuse_indexed_store(lo, node, owner)
-        arguments = bind(lo, node, f"`{_shown(owner)}.{name}`", method_signature(declaration, name))
+        arguments = bind(lo, node, _called(node, name), method_signature(declaration, name))
         return rule(lo, owner, arguments)
 
     return Method(name, owner, lower)
 
 
-def _shown(owner: Operand) -> str:
-    return str(getattr(owner, "name", owner.kind))
+def _called(node: ast.Call, name: str) -> str:
+    """What is called, as the author wrote it if that is short."""
+    function = node.func
+    is_short = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
+    return ast.unparse(function) if is_short else f".{name}"
 
 
 # --- properties -----------------------------------------------------------------------------------
@@ -124,12 +129,7 @@ def _counted(
     def rule(lo: Lowering, owner: Any, call: Arguments) -> Operand:
         axis = static_int(lo, call.where("axis"), call.operand("axis"), "an axis")
         if not 0 <= axis < rank(owner):
-            lo.reject(
-                WrongOperand,
-                call.where("axis"),
-                f"axis {axis}",
-                f"there are {rank(owner)}, counted from 0",
-            )
+            lo.reject(NoSuchAxis, call.where("axis"), str(owner), axis, rank(owner))
         value = count(lo, owner, axis)
         return TileOperand(value, i32)
 

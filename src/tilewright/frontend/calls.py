@@ -47,7 +47,7 @@ def call(lo: Lowering, node: ast.Call) -> Operand:
         return _python_call(lo, node, callee.function)
     if isinstance(callee, DTypeOperand):
         return _cast(lo, node, callee)
-    lo.reject(WrongOperand, node.func, "only functions can be called", f"this is a {callee.kind}")
+    lo.reject(WrongOperand, node.func, "only functions can be called", f"this is {callee}")
 
 
 # --- helpers --------------------------------------------------------------------------------------
@@ -58,15 +58,16 @@ def _inlined(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> Operand:
     try:
         source = capture(callee.function)  # pyright: ignore[reportArgumentType] as in capture
     except CompileError as error:
-        lo.reject(BadCall, node, f"`{callee.function.__name__}`", str(error))
+        lo.reject(BadCall, node, f"{callee.function.__name__}", str(error))
     is_open = any(
         span.file is source.file and span.line in _lines_of(source.node)
         for span in (lo.span(node), *lo.frame.calls)
     )
     if is_open:
         lo.reject(TooDeep, node, source.name)
+    lo.captures.helper(callee.function)  # pyright: ignore[reportArgumentType] as in capture
     signature = inspect.signature(callee.function, follow_wrapped=False)
-    arguments = bind(lo, node, f"`{source.name}`", signature)
+    arguments = bind(lo, node, source.name, signature)
     scope = {
         name: _parameter(lo, arguments, parameter)
         for name, parameter in signature.parameters.items()
@@ -109,7 +110,7 @@ def _lower_body(lo: Lowering, node: ast.Call, frame: Frame) -> Operand:
 
 def _python_call(lo: Lowering, node: ast.Call, function: Any) -> Operand:
     if node.keywords:
-        lo.reject(BadCall, node, f"`{function.__name__}`", "it takes no keywords in a kernel")
+        lo.reject(BadCall, node, f"{function.__name__}", "it takes no keywords in a kernel")
     if function is range:
         lo.reject(
             Unsupported, node, "`range(…)` outside a `for`", "loop over it: `for i in range(n):`"
@@ -126,7 +127,7 @@ def _computed_now(lo: Lowering, node: ast.Call, function: Any, operands: list[Op
             function(*(operand.value for operand in operands if isinstance(operand, Static)))
         )
     except (TypeError, ValueError, OverflowError) as error:
-        lo.reject(BadCall, node, f"`{function.__name__}`", str(error))
+        lo.reject(BadCall, node, f"{function.__name__}", str(error))
 
 
 def _length(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
@@ -134,7 +135,7 @@ def _length(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
         return Static(len(operands[0].items))
     if len(operands) == 1 and isinstance(operands[0], TileOperand) and operands[0].shape:
         return Static(operands[0].shape[0])
-    lo.reject(BadCall, node, "`len`", "it takes a tuple or a tile", "a tensor has `.shape[0]`")
+    lo.reject(BadCall, node, "len", "it takes a tuple or a tile", "a tensor has `.shape[0]`")
 
 
 def _extremum(name: str) -> Callable[..., Operand]:
@@ -143,13 +144,13 @@ def _extremum(name: str) -> Callable[..., Operand]:
             operands = list(operands[0].items)
         if len(operands) < 2:
             way_out = f"over a tile: `tw.{name}(tile)`"
-            lo.reject(BadCall, node, f"`{name}`", "it takes two numbers or more", way_out)
+            lo.reject(BadCall, node, f"{name}", "it takes two numbers or more", way_out)
         result = operands[0]
         for operand in operands[1:]:
             result = extreme(lo, node, f"`{name}`", (result, operand), least=name == "min")
             if isinstance(result, TileOperand) and result.shape:
                 way_out = f"by element: `tw.{name}imum(a, b)`"
-                lo.reject(BadCall, node, f"`{name}`", "it compares scalars", way_out)
+                lo.reject(BadCall, node, f"{name}", "it compares scalars", way_out)
         return result
 
     return rule
@@ -161,9 +162,7 @@ def _one_argument(
     def checked(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
         if len(operands) != 1:
             assert isinstance(node.func, ast.Name)
-            lo.reject(
-                BadCall, node, f"`{node.func.id}`", f"it takes one value, not {len(operands)}"
-            )
+            lo.reject(BadCall, node, f"{node.func.id}", f"it takes one value, not {len(operands)}")
         return rule(lo, node, operands[0])
 
     return checked
@@ -195,7 +194,7 @@ _PYTHON_RULES: dict[Any, Callable[..., Operand]] = {
 def _cast(lo: Lowering, node: ast.Call, callee: DTypeOperand) -> Operand:
     """`f32(x)`: a number or scalar of that dtype."""
     if len(node.args) != 1 or node.keywords:
-        lo.reject(BadCall, node, f"`{callee.dtype.label}`", "it converts one number")
+        lo.reject(BadCall, node, f"{callee.dtype.label}", "it converts one number")
     check_dtype(lo, node, callee.dtype)
     operand = lo.expression(node.args[0])
     if isinstance(operand, Static):

@@ -13,10 +13,11 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import FunctionType
+from importlib.machinery import SourceFileLoader
+from types import CodeType, FunctionType
 from typing import Any
 
 from tilewright.errors import CompileError
@@ -38,6 +39,14 @@ class SourceFunction:
         """The name in its `def`."""
         return self.node.name
 
+    def is_local(self, name: str) -> bool:
+        """Whether the function assigns a name, which then never means anything outside."""
+        return name in self.function.__code__.co_varnames
+
+    def is_free(self, name: str) -> bool:
+        """Whether a name is a variable of an enclosing function."""
+        return name in self.function.__code__.co_freevars
+
     def captured(self) -> Mapping[str, Any]:
         """Values of the enclosing functions' variables that this one uses."""
         names = self.function.__code__.co_freevars
@@ -53,9 +62,11 @@ class SourceFunction:
 
         Raises `NameError` if it means nothing.
         """
-        captured = self.captured()
-        if name in captured:
-            return captured[name]
+        if self.is_free(name):
+            try:
+                return self.captured()[name]
+            except KeyError:  # the enclosing function has not set it yet
+                raise NameError(name) from None
         namespace = self.function.__globals__
         if name in namespace:
             return namespace[name]
@@ -80,6 +91,7 @@ def _is_set(cell: Any) -> bool:
 def capture(function: FunctionType) -> SourceFunction:
     """The AST of a function, found in the file (or notebook cell) that defines it."""
     code = function.__code__
+    linecache.checkcache(code.co_filename)  # a module may have been edited and loaded again
     lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
     if not lines:
         raise CompileError(
@@ -88,7 +100,7 @@ def capture(function: FunctionType) -> SourceFunction:
         )
     file, functions = _parsed(code.co_filename, lines)
     node = functions.get((code.co_firstlineno, code.co_name))
-    if node is None:
+    if node is None or not _is_unchanged(function, lines):
         raise CompileError(
             f"`{function.__qualname__}` was not found at {code.co_filename}:{code.co_firstlineno}: "
             f"it is not a plain `def`, or the file has changed since it was imported; reload it"
@@ -107,6 +119,28 @@ def _parsed(
         if isinstance(node, ast.FunctionDef)
     }
     return SourceFile(path, tuple(line.rstrip("\n") for line in lines)), functions
+
+
+def _is_unchanged(function: FunctionType, lines: tuple[str, ...]) -> bool:
+    """Whether the text is what the function was made from.
+
+    Asked only where Python itself loaded the file: other loaders may compile something else.
+    """
+    if type(function.__globals__.get("__loader__")) is not SourceFileLoader:
+        return True
+    return function.__code__ in _compiled_again(function.__code__.co_filename, lines)
+
+
+@lru_cache(maxsize=256)
+def _compiled_again(path: str, lines: tuple[str, ...]) -> frozenset[CodeType]:
+    return frozenset(_codes_in(compile("".join(lines), path, "exec", dont_inherit=True)))
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield inner
+            yield from _codes_in(inner)
 
 
 def _first_line(node: ast.FunctionDef) -> int:

@@ -7,7 +7,8 @@ dtypes, functions, modules, and tuples of those.
 from __future__ import annotations
 
 import ast
-from types import BuiltinFunctionType, FunctionType, ModuleType
+import builtins
+from types import FunctionType, ModuleType
 from typing import Any
 
 from tilewright.check.errors.names import NotCapturable
@@ -37,7 +38,8 @@ def captured(lo: Lowering, node: ast.AST, name: str, value: Any) -> Operand:
     """A Python value from outside the kernel as an operand, if kernels can use it."""
     operand = _as_operand(lo, value)
     if operand is None:
-        lo.reject(NotCapturable, node, name, *_refusal(name, value))
+        is_kernel = not lo.frame.calls
+        lo.reject(NotCapturable, node, name, *_refusal(name, value, is_kernel=is_kernel))
     return operand
 
 
@@ -64,34 +66,50 @@ _CAPTURES: tuple[tuple[Any, Any], ...] = (
 )
 
 
-def _refusal(name: str, value: Any) -> tuple[str, str, str]:
+def _refusal(name: str, value: Any, *, is_kernel: bool) -> tuple[str, str, str]:
     """What the value is, why a kernel cannot use it, and the way out."""
-    if isinstance(value, type) and issubclass(value, AnyDType):
-        return "a dtype placeholder", "no tensor of the signature has it", "use `x.dtype`"
-    if isinstance(value, type) and issubclass(value, Dim):
-        return _DIM
+    if isinstance(value, type) and issubclass(value, (AnyDType, Dim)):
+        return _KERNEL_NAME if is_kernel else _HELPER_NAME
     if isinstance(getattr(value, "source", None), SourceFunction):
         return _KERNEL
     if isinstance(value, (list, dict, set, bytearray)):
         return f"a {type(value).__name__}", "it could change after the kernel is compiled", _TUPLE
-    if isinstance(value, (BuiltinFunctionType, type)) or callable(value):
-        return "a function that is not plain Python", _NOT_INLINED, _instead_of(name)
-    return f"of type {type(value).__name__}", _NOT_CONSTANT, "pass it as a parameter"
+    if getattr(builtins, name, None) is value:
+        return "a Python built-in", _KNOWN_BUILTINS, _INSTEAD.get(name) or _instead_of(name)
+    if callable(value):
+        return "not a plain Python function", "functions are inlined", _instead_of(name)
+    return f"of type {type(value).__name__}", _CAPTURABLE, "pass it as a parameter"
 
 
 _TUPLE = "use a tuple"
-_NOT_CONSTANT = "a kernel can use numbers, strings, tuples of them, dtypes, modules and functions"
-_NOT_INLINED = "functions are inlined from their source"
-_DIM = (
-    "a dim that is not in this signature",
-    "only the dims of a kernel's own signature have a value in its body",
-    "a function that a kernel calls gets what it needs as arguments",
+_CAPTURABLE = "a kernel can use numbers, strings, tuples of them, dtypes, modules and functions"
+_KNOWN_BUILTINS = f"kernels have {', '.join(function.__name__ for function in _PYTHON_FUNCTIONS)}"
+_KERNEL_NAME = (
+    "a name that its signature does not have",
+    "dims and dtype placeholders get their values from the tensors of the signature",
+    "give a tensor of the signature this name, or add a `Const` parameter",
+)
+_HELPER_NAME = (
+    "a name of a signature",
+    "dims and dtype placeholders have a value in the body of a kernel only",
+    "pass it to the function as an argument",
 )
 _KERNEL = (
     "a kernel",
     "a kernel is launched from the host and cannot be called by another",
     "put what they share into a plain function, which both call",
 )
+_LOOP = "loop over `range(…)`"
+_INSTEAD = {
+    "print": "store what you want to see, and print it on the host",
+    "enumerate": _LOOP,
+    "zip": _LOOP,
+    "map": _LOOP,
+    "reversed": "`range(n - 1, -1, -1)` counts down",
+    "pow": "use `**`",
+    "divmod": "use `//` and `%`",
+    "round": "use `tw.floor(x + 0.5)`",
+}
 
 
 def _instead_of(name: str) -> str:

@@ -120,13 +120,15 @@ def _chosen(lo: Lowering, node: ast.IfExp, condition: TileOperand) -> Operand:
         right = lo.expression(node.orelse)
     pair = merged(lo, node, (then_body, left), (else_body, right))
     if pair is None:
-        lo.reject(
-            WrongOperand, node, "a conditional expression chooses between tiles",
-            f"these are {left} and {right}", "both sides need one dtype and one shape",
-        )  # fmt: skip
+        what, reason = "a condition cannot choose here", f"these are {left} and {right}"
+        way_out = "both sides must be tiles or numbers of one dtype and one shape"
+        lo.reject(WrongOperand, node, what, reason, way_out)
+    is_noticed = can_be_noticed(then_body) or can_be_noticed(else_body)
     if not isinstance(pair, tuple):
+        if is_noticed:  # one result either way, but what is done on the way differs
+            _branch(lo, condition, (then_body, ()), (else_body, ()))
         return pair
-    if not (pair[0].shape or can_be_noticed(then_body) or can_be_noticed(else_body)):
+    if not (pair[0].shape or is_noticed):
         lo.builder.block.ops.extend((*then_body.ops, *else_body.ops))
         left_value, right_value = pair[0].value, pair[1].value
         select = Select(
@@ -136,10 +138,20 @@ def _chosen(lo: Lowering, node: ast.IfExp, condition: TileOperand) -> Operand:
             dtype=pair[0].dtype,
         )
         return TileOperand(lo.builder.add(select).result, pair[0].dtype)
-    then_body.ops.append(Yield(values=(pair[0].value,)))
-    else_body.ops.append(Yield(values=(pair[1].value,)))
+    left_tile, right_tile = pair
+    op = _branch(lo, condition, (then_body, (left_tile,)), (else_body, (right_tile,)))
+    return TileOperand(op.result_values[0], left_tile.dtype)
+
+
+Arm = tuple[Block, tuple[TileOperand, ...]]  # what one side does, and what it gives
+
+
+def _branch(lo: Lowering, condition: TileOperand, then: Arm, orelse: Arm) -> If:
+    for block, tiles in (then, orelse):
+        block.ops.append(Yield(values=tuple(tile.value for tile in tiles)))
+    dtype = then[1][0].dtype if then[1] else None
+    types = tuple(tile.type for tile in then[1])
     op = If(
-        condition=condition.value, then_body=then_body, else_body=else_body,
-        types=(pair[0].type,), dtype=pair[0].dtype,
-    )  # fmt: skip
-    return TileOperand(lo.builder.add(op).result_values[0], pair[0].dtype)
+        condition=condition.value, then_body=then[0], else_body=orelse[0], types=types, dtype=dtype
+    )
+    return lo.builder.add(op)

@@ -45,6 +45,8 @@ def compared(
     lo: Lowering, node: ast.AST, sign: ast.cmpop, left: Operand, right: Operand
 ) -> Operand:
     """One comparison of two operands."""
+    if isinstance(sign, (ast.Is, ast.IsNot)) and _is_none(right):
+        return Static(_is_none(left) == isinstance(sign, ast.Is))
     if type(sign) not in _PREDICATES:
         lo.refuse(sign, node)
     shown = f"`{_PYTHON[type(sign)][0]}`"
@@ -65,6 +67,10 @@ def compared(
             signedness=signedness(lhs.dtype), dtype=bool_,
         )  # fmt: skip
     return TileOperand(lo.builder.add(made).results[0], bool_)
+
+
+def _is_none(operand: Operand) -> bool:
+    return isinstance(operand, Static) and operand.value is None
 
 
 def _compared_now(
@@ -91,7 +97,7 @@ def _known(lo: Lowering, node: ast.AST, shown: str, operand: Operand) -> Any:
     if isinstance(operand, TupleOperand):
         reason, way_out = "this tuple holds values of the kernel", "compare item by item"
     else:
-        reason, way_out = f"this is a {operand.kind}", ""
+        reason, way_out = f"this is {operand}", ""
     lo.reject(WrongOperand, node, f"`{shown}` compares numbers, tiles and dtypes", reason, way_out)
 
 

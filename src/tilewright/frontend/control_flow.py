@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.check.errors.syntax import BadCall, Unsupported
+from tilewright.check.errors.syntax import Unsupported
 from tilewright.check.errors.types import CarriedTypeChange
 from tilewright.diagnostics import Rejected
 from tilewright.dtypes import DType, i32
@@ -28,12 +28,11 @@ from tilewright.frontend.operands import (
     Unset,
     WalkRange,
 )
-from tilewright.frontend.operators import apply_binary
+from tilewright.frontend.ranges import counted_range
 from tilewright.frontend.tensors import tile_count
-from tilewright.frontend.tiles import as_index, as_tile, convert, default_dtype, is_static_number
+from tilewright.frontend.tiles import as_tile, convert, default_dtype, is_static_number
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Continue, For, If, Yield
-from tilewright.ir.ops.elementwise import AddI, MulI
 from tilewright.ir.ops.internal import Walk
 from tilewright.ir.types import Type, scalar
 
@@ -108,14 +107,21 @@ def _one_value(
     if isinstance(left[1], Poison) or isinstance(right[1], Poison):
         return Poison()
     if left[1] is None or right[1] is None:
-        return Unset("only one branch of an `if` sets it")
+        return Unset("only one branch of an `if` sets it", "set it in every branch, or before")
     for side in (left[1], right[1]):
         if isinstance(side, Unset):
             return side
     pair = merged(lo, node, (left[0], left[1]), (right[0], right[1]))
     if pair is None:
-        return Unset(f"the branches of an `if` give it {left[1]} and {right[1]}")
+        reason = f"one branch of an `if` makes it {left[1]} and the other {right[1]}"
+        return Unset(reason, _one_type(left[1], right[1]))
     return pair
+
+
+def _one_type(left: Operand, right: Operand) -> str:
+    if isinstance(left, TileOperand) and isinstance(right, TileOperand):
+        return "both branches must give it one dtype and one shape"
+    return "a branch can choose between tiles and numbers only: use it inside the branches"
 
 
 # --- for ------------------------------------------------------------------------------------------
@@ -145,7 +151,7 @@ def for_statement(lo: Lowering, node: ast.For) -> None:
         lo.reject(
             Unsupported,
             node.iter,
-            f"a loop over a {source.kind}",
+            f"a loop over {source}",
             "loops run over `range(…)` or `z.indices()`",
         )
     _walk_loop(lo, node, source)
@@ -156,52 +162,24 @@ def _counted_loop(lo: Lowering, node: ast.For, call: ast.Call) -> None:
         lo.reject(
             Unsupported, node.target, "unpacking a loop counter", "name it: `for i in range(n):`"
         )
-    lower, upper, step = _range_bounds(lo, call)
-    start: Value | None = None
-    if step < 0:  # count up, and come down from the start
-        start = as_index(lo, call, lower)
-        lower, upper = Static(0), _turns_down(lo, call, lower, upper, -step)
-    bounds = (
-        as_index(lo, call, lower),
-        as_index(lo, call, upper),
-        lo.builder.index(step if step > 0 else 1),
-    )
+    bounds = counted_range(lo, call)
     name = node.target.id
 
     def enter(block: Block) -> Operand:
         counter = block.args[0]
-        counter.hint = name
-        if start is None:
-            return TileOperand(counter, i32)
-        down = lo.builder.add(MulI(lhs=counter, rhs=lo.builder.index(step), dtype=i32)).result
-        return TileOperand(lo.builder.add(AddI(lhs=start, rhs=down, dtype=i32)).result, i32)
+        counter.hint = f"~{name}" if bounds.is_down else name
+        number = bounds.number(lo, counter)
+        number.value.hint = number.value.hint or name
+        return number
 
     def leave(carried: list[Carried], block: Block) -> tuple[Value, ...]:
         op = For(
-            lower_bound=bounds[0], upper_bound=bounds[1], step=bounds[2],
+            lower_bound=bounds.lower, upper_bound=bounds.upper, step=bounds.step,
             init_values=tuple(item.initial.value for item in carried), body=block,
         )  # fmt: skip
         return lo.builder.add(op).result_values
 
-    _loop(lo, node, _LoopShape(1, enter, leave))
-
-
-def _range_bounds(lo: Lowering, call: ast.Call) -> tuple[Operand, Operand, int]:
-    if call.keywords or not 1 <= len(call.args) <= 3:
-        lo.reject(BadCall, call, "`range`", "it takes a stop, or a start and a stop, and a step")
-    operands = [lo.expression(item) for item in call.args]
-    step: Operand = operands[2] if len(operands) == 3 else Static(1)
-    if not isinstance(step, Static) or not isinstance(step.value, int) or step.value == 0:
-        lo.reject(BadCall, call, "`range`", "the step is a constant and not zero")
-    lower = operands[0] if len(operands) > 1 else Static(0)
-    return lower, operands[min(1, len(operands) - 1)], step.value
-
-
-def _turns_down(lo: Lowering, node: ast.AST, lower: Operand, upper: Operand, size: int) -> Operand:
-    """How often a loop that counts down by `size` runs."""
-    distance = apply_binary(lo, node, ast.Sub(), lower, upper)
-    rounded = apply_binary(lo, node, ast.Add(), distance, Static(size - 1))
-    return apply_binary(lo, node, ast.FloorDiv(), rounded, Static(size))
+    _loop(lo, node, _LoopShape((bounds.dtype,), enter, leave))
 
 
 def _walk_loop(lo: Lowering, node: ast.For, source: WalkRange) -> None:
@@ -223,7 +201,7 @@ def _walk_loop(lo: Lowering, node: ast.For, source: WalkRange) -> None:
         return lo.builder.add(op).result_values
 
     try:
-        _loop(lo, node, _LoopShape(len(counts), enter, leave))
+        _loop(lo, node, _LoopShape((i32,) * len(counts), enter, leave))
     finally:
         for index in minted:
             index.open = False
@@ -231,9 +209,9 @@ def _walk_loop(lo: Lowering, node: ast.For, source: WalkRange) -> None:
 
 @dataclass(frozen=True)
 class _LoopShape:
-    """What differs between loops: how many counters, what the target is, which op it becomes."""
+    """What differs between loops: its counters, what the target is, which op it becomes."""
 
-    counters: int
+    counters: tuple[type[DType], ...]
     enter: Callable[[Block], Operand]
     leave: Callable[[list[Carried], Block], tuple[Value, ...]]
 
@@ -272,11 +250,13 @@ def _carried(
 def _loop_body(
     lo: Lowering, node: ast.For, shape: _LoopShape, carried: list[Carried], before: Scope
 ) -> tuple[Block, Scope]:
-    index = scalar(i32.element)
-    counters = tuple(Value(index, i32) for _ in range(shape.counters))
+    counters = tuple(Value(scalar(dtype.element), dtype) for dtype in shape.counters)
     entering = tuple(Value(item.initial.type, item.initial.dtype, item.name) for item in carried)
     block = Block((*counters, *entering))
     lo.frame.scope = dict(before)
+    for name in assigned_names([*node.body]):
+        if name in before:  # carried or not, a later turn does not see what was there before
+            lo.frame.scope[name] = _not_handed_on(before[name])
     for item, value in zip(carried, entering, strict=True):
         lo.frame.scope[item.name] = TileOperand(value, item.initial.dtype, item.initial.weak)
     lo.frame.block_depth += 1
@@ -331,19 +311,34 @@ def _close(
     kept = {item.name for item in carried}
     for name in [*assigned_names([*node.body]), *_target_names(node)]:
         if name not in kept:
-            lo.frame.scope[name] = _after_loop(name, before.get(name), node)
+            lo.frame.scope[name] = _after_loop(name, node, before.get(name), after.get(name))
 
 
 def _target_names(node: ast.For) -> list[str]:
     return [node.target.id] if isinstance(node.target, ast.Name) else []
 
 
-def _after_loop(name: str, before: Operand | None, node: ast.For) -> Operand:
+def _after_loop(name: str, node: ast.For, before: Operand | None, after: Operand | None) -> Operand:
+    """What is left of a name that a loop sets and does not hand on."""
+    if isinstance(after, Poison):
+        return after
+    if isinstance(after, Minted):
+        reason = f"an index of `{after.output}` ends with the loop that minted it"
+        return Unset(reason, "store inside the loop")
     if name in _target_names(node):
-        return Unset("it is the variable of a loop that has ended")
+        return Unset("it is the variable of a loop that has ended", "use it inside the loop")
     if before is None or isinstance(before, Unset):
-        return Unset("it is set only inside a loop, which may not run")
-    return Unset(f"a loop sets it, and it was a {before.kind} before, which a loop cannot hand on")
+        return Unset("it is set only inside a loop, which may not run", "set it before the loop")
+    return _not_handed_on(before)
+
+
+def _not_handed_on(before: Operand) -> Operand:
+    """What a name is in a loop that sets it, if it was something that a loop cannot carry."""
+    if isinstance(before, (Poison, Unset)):
+        return before
+    reason = f"a loop sets it, and before it was {before}, which a loop cannot hand on"
+    way_out = "start with a tile or a number, or use another name inside the loop"
+    return Unset(reason, way_out)
 
 
 def _next_value(lo: Lowering, node: ast.For, item: Carried, after: Operand) -> TileOperand:
@@ -358,7 +353,15 @@ def _next_value(lo: Lowering, node: ast.For, item: Carried, after: Operand) -> T
             tile = None
     if tile is None or tile.type != item.initial.type or tile.dtype is not item.initial.dtype:
         got = after.reason if isinstance(after, Unset) else str(after)
-        lo.reject(
-            CarriedTypeChange, node.target, item.name, str(item.initial), got, lo.span(node.iter)
-        )
+        where, loop = _last_assignment(node, item.name), lo.span(node.iter)
+        lo.reject(CarriedTypeChange, where, item.name, str(item.initial), got, loop)
     return tile
+
+
+def _last_assignment(node: ast.For, name: str) -> ast.AST:
+    """Where the body of a loop last sets a name."""
+    found: ast.AST = node.target
+    for inner in (inner for statement in node.body for inner in ast.walk(statement)):
+        if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store):
+            found = inner
+    return found

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright.check.errors.names import UndefinedName, UnknownAttribute, UnsetName
 from tilewright.check.errors.types import IndexCount, WrongOperand
+from tilewright.frontend.arguments import Place
 from tilewright.frontend.attributes import attribute_of
 from tilewright.frontend.calls import call
 from tilewright.frontend.captured_values import captured
@@ -20,7 +21,9 @@ from tilewright.frontend.operands import (
     ModuleOperand,
     Operand,
     PartitionOperand,
+    PieceOperand,
     PiecePartition,
+    RefOperand,
     Static,
     TileOperand,
     TupleOperand,
@@ -47,14 +50,17 @@ def _name(lo: Lowering, node: ast.Name) -> Operand:
     if operand is None:
         return captured(lo, node, node.id, _looked_up(lo, node))
     if isinstance(operand, Unset):
-        lo.reject(UnsetName, node, node.id, operand.reason)
+        lo.reject(UnsetName, node, node.id, operand.reason, operand.way_out)
     return operand
 
 
 def _looked_up(lo: Lowering, node: ast.Name) -> Any:
     source = lo.frame.source
+    if source.is_local(node.id):
+        reason = "it is set further down, and so it is a name of this function"
+        lo.reject(UnsetName, node, node.id, reason, "set it before, or use another name")
     try:
-        return source.lookup(node.id)
+        return lo.captures.name(source, node.id)
     except NameError:
         known = [*lo.frame.scope, *source.visible_names()]
         similar = difflib.get_close_matches(node.id, known, n=1)
@@ -73,7 +79,7 @@ def _module_attribute(lo: Lowering, node: ast.Attribute, owner: ModuleOperand) -
         similar = tuple(difflib.get_close_matches(node.attr, dir(owner.module), n=3))
         lo.reject(UnknownAttribute, node, str(owner), node.attr, similar)
     name = f"{owner.module.__name__}.{node.attr}"
-    return captured(lo, node, name, getattr(owner.module, node.attr))
+    return captured(lo, node, name, lo.captures.attribute(owner.module, node.attr))
 
 
 # --- subscripts -----------------------------------------------------------------------------------
@@ -84,23 +90,30 @@ def _subscript(lo: Lowering, node: ast.Subscript) -> Operand:
     if isinstance(owner, TileOperand):
         return _new_axes(lo, node, owner)
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    indices = [lo.expression(item) for item in items]
+    places: list[Place] = [(item, lo.expression(item)) for item in items]
     if isinstance(owner, PartitionOperand):
-        return load_tile(lo, node, owner, _flattened(indices))
+        return load_tile(lo, node, owner, _flattened(places))
     if isinstance(owner, PiecePartition):
-        return load_part(lo, node, owner, _flattened(indices))
+        return load_part(lo, node, owner, _flattened(places))
     if isinstance(owner, (TupleOperand, Minted)):
-        return _item(lo, node, owner, indices)
-    lo.reject(WrongOperand, node, f"{owner} cannot be indexed", _index_help(owner))
+        return _item(lo, node, owner, [operand for _, operand in places])
+    if isinstance(owner, (RefOperand, PieceOperand)):
+        reason = "it is cut into tiles first"
+        way_out = f"`p = {owner.name}.partition(…)`, then `p[i]`"
+        lo.reject(WrongOperand, node, f"{owner} cannot be indexed", reason, way_out)
+    lo.reject(WrongOperand, node, f"{owner} cannot be indexed", "it has no items")
 
 
-def _flattened(indices: list[Operand]) -> tuple[Operand, ...]:
+def _flattened(places: list[Place]) -> tuple[Place, ...]:
     """`p[at]` means `p[i, j]`: a tuple or a minted index stands for its parts."""
-    if len(indices) == 1 and isinstance(indices[0], TupleOperand):
-        return indices[0].items
-    if len(indices) == 1 and isinstance(indices[0], Minted):
-        return indices[0].coordinates
-    return tuple(indices)
+    if len(places) != 1:
+        return tuple(places)
+    [(node, operand)] = places
+    if isinstance(operand, TupleOperand):
+        return tuple((node, item) for item in operand.items)
+    if isinstance(operand, Minted):
+        return tuple((node, coordinate) for coordinate in operand.coordinates)
+    return tuple(places)
 
 
 def _item(
@@ -108,10 +121,12 @@ def _item(
 ) -> Operand:
     items = owner.items if isinstance(owner, TupleOperand) else owner.coordinates
     if len(indices) != 1:
-        lo.reject(IndexCount, node, str(owner), 1, len(indices))
+        reason = f"this has {len(indices)}"
+        lo.reject(WrongOperand, node, "a tuple is indexed with one number", reason)
     place = static_int(lo, node, indices[0], "the index of a tuple")
     if not -len(items) <= place < len(items):
-        lo.reject(WrongOperand, node, f"item {place}", f"there are only {len(items)}")
+        reason = f"it has only {len(items)}"
+        lo.reject(WrongOperand, node, f"{owner} has no item {place}", reason)
     return items[place]
 
 
@@ -129,7 +144,7 @@ def _new_axes(lo: Lowering, node: ast.Subscript, tile: TileOperand) -> Operand:
         items.append(ast.Constant(...))
     left_over = len(tile.shape) - sum(map(_is_whole_axis, items))
     if left_over < 0 or sum(_is_constant(item, ...) for item in items) > 1:
-        lo.reject(IndexCount, node, f"a {tile}", len(tile.shape), len(tile.shape) - left_over)
+        lo.reject(IndexCount, node, str(tile), len(tile.shape), len(tile.shape) - left_over)
     shape: list[int] = []
     axes = iter(tile.shape)
     for item in items:
@@ -146,12 +161,6 @@ def _is_constant(node: ast.expr, value: object) -> bool:
 
 def _is_whole_axis(node: ast.expr) -> bool:
     return isinstance(node, ast.Slice) and node.lower is node.upper is node.step is None
-
-
-def _index_help(owner: Operand) -> str:
-    if getattr(owner, "kind", "") == "Ref":
-        return "cut it into tiles first: `p = x.partition(BM, BN)`, then `p[i, j]`"
-    return "it has no items"
 
 
 # --- operators ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import ast
 from tilewright.diagnostics import Rejected, compile_error
 from tilewright.dtypes import Element, i32
 from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.captures import Captures
 from tilewright.frontend.expressions import EXPRESSIONS
 from tilewright.frontend.lowering import Frame, Lowering, Rules
 from tilewright.frontend.operands import (
@@ -45,8 +46,11 @@ _RULES = Rules(STATEMENTS, EXPRESSIONS, REFUSALS)
 
 def lower_kernel(
     source: SourceFunction, signature: Signature, specialization: Specialization
-) -> Function:
-    """Lower a kernel for one specialisation; raises `CompileError` with all problems found."""
+) -> tuple[Function, Captures]:
+    """Lower a kernel for one specialisation; raises `CompileError` with all problems found.
+
+    Gives also what the kernel found outside itself: the function is right while that lasts.
+    """
     lo = Lowering(signature, specialization, _RULES, Frame(source, {}))
     node = source.node
     try:
@@ -58,7 +62,7 @@ def lower_kernel(
         raise compile_error(lo.problems, describe(signature, specialization))
     lo.body.ops.append(Return())
     body = Block((), [*lo.prologue.ops, *lo.body.ops])
-    return Function(signature.kernel, body, specialization.hints.hints())
+    return Function(signature.kernel, body, specialization.hints.hints()), lo.captures
 
 
 def describe(signature: Signature, specialization: Specialization) -> str:
@@ -75,7 +79,8 @@ def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:
     signature, specialization = lo.signature, lo.specialization
     scope: dict[str, Operand] = {}
     for name, value in specialization.constants:
-        scope[name] = DTypeOperand(value) if isinstance(value, type) else Static(value)
+        plain = float(value) if isinstance(value, float) else value
+        scope[name] = DTypeOperand(value) if isinstance(value, type) else Static(plain)
     for param, spec in zip(signature.tensors, specialization.tensors, strict=True):
         with lo.builder.inside(lo.prologue):
             check_dtype(lo, _annotation(node, param.name), spec.dtype)

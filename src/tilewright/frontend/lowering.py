@@ -18,6 +18,7 @@ from tilewright.check.errors.syntax import Unsupported
 from tilewright.diagnostics import Problem, Rejected
 from tilewright.dtypes import DType, Element
 from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.captures import Captures
 from tilewright.frontend.operands import Operand, PieceOperand, Poison, TensorOperand
 from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization
@@ -30,8 +31,6 @@ from tilewright.ir.types import Padding, PartitionViewType, TensorViewType, scal
 from tilewright.source import Location, Span
 
 __all__ = ["Derived", "Frame", "Lowering", "Rules", "assigned_names"]
-
-MAX_PROBLEMS = 10
 
 
 class Derived(Exception):
@@ -70,6 +69,7 @@ class Lowering:
     body: Block = field(default_factory=Block)
     problems: list[Problem] = field(default_factory=list)
     grid_owner: PieceOperand | None = None  # the output whose pieces number the blocks
+    captures: Captures = field(default_factory=Captures)
 
     def __post_init__(self) -> None:
         self.builder = Builder(self.body)
@@ -118,7 +118,7 @@ class Lowering:
     def statements(self, nodes: list[ast.stmt]) -> None:
         """Lower statements in order, up to a `return`; a problem in one does not hide the next."""
         for node in nodes:
-            if len(self.problems) >= MAX_PROBLEMS or self.frame.returned is not None:
+            if self.frame.returned is not None:
                 return
             try:
                 self.statement(node)
@@ -192,4 +192,8 @@ def assigned_names(nodes: list[ast.stmt]) -> list[str]:
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
                 found[inner.id] = None
+            elif isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
+                found[inner.name] = None
+            elif isinstance(inner, ast.alias):
+                found[(inner.asname or inner.name).partition(".")[0]] = None
     return list(found)

@@ -2,7 +2,8 @@
 
 Only `TileOperand` has a value in the IR. Tensors, partitions, pieces, minted indices, tuples,
 dtypes and functions are compile-time aggregates: a loop cannot carry them and a branch cannot
-choose between them. A `Static` number has no dtype until it meets a tile.
+choose between them. A `Static` number has no dtype until it meets a tile. The text of an operand
+names it in a message: `this is {operand}`.
 """
 
 from __future__ import annotations
@@ -49,8 +50,6 @@ class Static:
 
     value: Any
 
-    kind = "constant"
-
     def __str__(self) -> str:
         return repr(self.value)
 
@@ -62,8 +61,6 @@ class TileOperand:
     value: Value
     dtype: type[DType]
     weak: bool = False
-
-    kind = "tile"
 
     @property
     def type(self) -> TileType:
@@ -77,9 +74,10 @@ class TileOperand:
         return self.type.shape
 
     def __str__(self) -> str:
+        article = "an" if self.dtype.label[0] in "if" else "a"
         if not self.shape:
-            return f"{self.dtype.label} scalar"
-        return f"{self.dtype.label} tile of shape {self.shape}"
+            return f"{article} {self.dtype.label} scalar"
+        return f"{article} {self.dtype.label} tile of shape {self.shape}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +93,6 @@ class TensorOperand:
 class RefOperand(TensorOperand):
     """Shared read-only tensor."""
 
-    kind = "Ref"
-
     def __str__(self) -> str:
         return f"tensor `{self.name}`"
 
@@ -106,8 +102,6 @@ class PieceOperand(TensorOperand):
     """This block's piece of a `Mut` output, or of one step of a walk."""
 
     index: tuple[Value, ...]  # which piece, one number for each axis
-
-    kind = "Mut"
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -120,8 +114,6 @@ class PieceOperand(TensorOperand):
 
 class MappedOperand(TensorOperand):
     """An output walked by a persistent schedule."""
-
-    kind = "Mapped"
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -140,10 +132,8 @@ class PartitionOperand:
     tile: tuple[int, ...]
     padding: Padding
 
-    kind = "partition"
-
     def __str__(self) -> str:
-        return f"partition of `{self.tensor.name}`"
+        return f"a partition of `{self.tensor.name}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +145,8 @@ class PiecePartition:
     counts: tuple[Value, ...]
     origin: tuple[Value, ...]  # the first part, counted from the start of the tensor
 
-    kind = "partition of an output"
-
     def __str__(self) -> str:
-        return f"partition of `{self.piece.name}`"
+        return f"a partition of output `{self.piece.name}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +156,8 @@ class WalkRange:
     output: MappedOperand
     span: Span
 
-    kind = "walk"
-
     def __str__(self) -> str:
-        return f"walk of `{self.output.name}`"
+        return f"the walk of `{self.output.name}`"
 
 
 @dataclass(eq=False)
@@ -183,10 +169,8 @@ class Minted:
     span: Span
     open: bool = True
 
-    kind = "index"
-
     def __str__(self) -> str:
-        return f"index of `{self.output}`"
+        return f"an index of `{self.output}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,10 +179,8 @@ class TupleOperand:
 
     items: tuple[Operand, ...]
 
-    kind = "tuple"
-
     def __str__(self) -> str:
-        return f"tuple of {len(self.items)}"
+        return f"a tuple of {len(self.items)}"
 
 
 @dataclass(frozen=True)
@@ -207,10 +189,8 @@ class DTypeOperand:
 
     dtype: type[DType]
 
-    kind = "dtype"
-
     def __str__(self) -> str:
-        return f"dtype {self.dtype.label}"
+        return f"the dtype {self.dtype.label}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,10 +199,8 @@ class BuiltinOperand:
 
     builtin: Builtin[..., Any]
 
-    kind = "function"
-
     def __str__(self) -> str:
-        return f"function `tw.{self.builtin.name}`"
+        return f"the function `tw.{self.builtin.name}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,10 +209,8 @@ class FunctionOperand:
 
     function: FunctionType
 
-    kind = "function"
-
     def __str__(self) -> str:
-        return f"function `{self.function.__name__}`"
+        return f"the function `{self.function.__name__}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,10 +219,8 @@ class PythonFunction:
 
     function: Any
 
-    kind = "function"
-
     def __str__(self) -> str:
-        return f"built-in `{self.function.__name__}`"
+        return f"the built-in `{self.function.__name__}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,10 +229,8 @@ class ModuleOperand:
 
     module: ModuleType
 
-    kind = "module"
-
     def __str__(self) -> str:
-        return f"module `{self.module.__name__}`"
+        return f"the module `{self.module.__name__}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,25 +241,20 @@ class Method:
     receiver: Operand
     lower: Callable[..., Operand] = field(repr=False)
 
-    kind = "method"
-
     def __str__(self) -> str:
-        return f"method `{self.name}`"
+        return f"the method `{self.name}`"
 
 
 @dataclass(frozen=True)
 class Unset:
-    """A name that has no single value here, and why."""
+    """A name that has no single value here, why, and what to do about it."""
 
     reason: str
-
-    kind = "nothing"
+    way_out: str
 
 
 class Poison:
     """The result of something that was already reported; what derives from it is not reported."""
-
-    kind = "nothing"
 
 
 Operand = (

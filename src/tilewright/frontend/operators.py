@@ -47,6 +47,8 @@ from tilewright.ir.ops.internal import DivisorCheck, FloorDiv, FloorMod
 
 __all__ = ["apply_binary", "binary", "inverted", "unary"]
 
+LARGEST_CONSTANT = 10_000  # bits: far more than any dtype holds
+
 _PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
@@ -101,12 +103,24 @@ def _static_binary(
 ) -> Static:
     assert isinstance(left, Static)
     assert isinstance(right, Static)
+    if _grows_beyond_use(sign, left.value, right.value):
+        reason = "the result would have thousands of digits"
+        lo.reject(WrongOperand, node, f"`{_SIGNS[type(sign)]}` on constants", reason)
     try:
         return Static(_PYTHON[type(sign)](left.value, right.value))
     except ZeroDivisionError:
         lo.reject(DivisionByZero, node)
     except (TypeError, ValueError, OverflowError) as error:
         lo.reject(WrongOperand, node, f"`{_SIGNS[type(sign)]}` on constants", str(error))
+
+
+def _grows_beyond_use(sign: ast.operator, left: float, right: float) -> bool:
+    """Whether computing a constant would take for ever."""
+    if not (isinstance(left, int) and isinstance(right, int)) or right <= 0:
+        return False
+    if isinstance(sign, ast.LShift):
+        return right > LARGEST_CONSTANT
+    return isinstance(sign, ast.Pow) and left.bit_length() * right > LARGEST_CONSTANT
 
 
 # --- one rule for each operator -------------------------------------------------------------------

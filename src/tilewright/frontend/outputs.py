@@ -7,18 +7,18 @@ to a walked output takes an index that its own walk minted.
 from __future__ import annotations
 
 import ast
+from typing import NoReturn
 
 from tilewright.check.errors.ownership import (
     ForeignIndex,
     IndexedPieceStore,
-    IndexOutlivesLoop,
     NotAMintedIndex,
     StoreToShared,
 )
 from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import IndexCount, WrongStoreDType, WrongStoreShape
 from tilewright.dtypes import i32
-from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.arguments import Arguments, Place
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     MappedOperand,
@@ -38,7 +38,7 @@ from tilewright.frontend.tensors import (
     tile_argument,
     tile_count,
 )
-from tilewright.frontend.tiles import as_index, as_tile, check_tile_shape
+from tilewright.frontend.tiles import as_tile, check_tile_shape
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import AddI, MinI, MulI, SubI
 from tilewright.ir.ops.internal import CheckSite
@@ -83,7 +83,7 @@ def refuse_indexed_store(lo: Lowering, node: ast.Call, piece: PieceOperand) -> N
         lo.reject(IndexedPieceStore, node.args[1], piece.name, piece.rank)
 
 
-def refuse_store(lo: Lowering, node: ast.AST, name: str) -> Operand:
+def refuse_store(lo: Lowering, node: ast.AST, name: str) -> NoReturn:
     """A store to something shared."""
     lo.reject(StoreToShared, node, name)
 
@@ -117,15 +117,17 @@ def _store(
 
 def partition_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
     """`z.partition(sub…)`: parts that divide this block's piece."""
-    sub = tile_argument(lo, call, "part", piece.rank, f"`{piece.name}.partition`")
-    check_tile_shape(lo, call.node, sub, "a part", "use powers of two that divide the piece")
+    sub = tile_argument(lo, call, "part", piece.rank, f"`{piece.name}`")
+    way_out = "use powers of two that divide the piece"
+    check_tile_shape(lo, call.node, sub, f"a part of `{piece.name}`", way_out)
     for axis, (whole, part) in enumerate(zip(piece.tile, sub, strict=True)):
         if whole % part:
-            lo.reject(
-                BadCall, call.node, f"`{piece.name}.partition`",
-                f"parts of {part} do not divide the piece of {whole} along axis {axis}",
-                "a part that reached past the piece would belong to another block",
-            )  # fmt: skip
+            reason = (
+                f"parts of {part} do not divide the piece of {whole} along axis {axis}: the last "
+                f"would reach into another block's"
+            )
+            way_out = f"the largest power of two that divides {whole} is {whole & -whole}"
+            lo.reject(BadCall, call.node, f"{piece.name}.partition", reason, way_out)
     origin, counts = [], []
     for axis, (whole, part) in enumerate(zip(piece.tile, sub, strict=True)):
         first, count = _parts_along(lo, piece, axis, whole // part, part)
@@ -156,32 +158,32 @@ def _part_index(
     lo: Lowering,
     node: ast.AST,
     parts: PiecePartition,
-    indices: tuple[Operand, ...],
+    places: tuple[Place, ...],
     *,
     is_store: bool,
 ) -> tuple[Value, ...]:
-    if len(indices) != parts.piece.rank:
-        lo.reject(IndexCount, node, str(parts), parts.piece.rank, len(indices))
+    if len(places) != parts.piece.rank:
+        lo.reject(IndexCount, node, str(parts), parts.piece.rank, len(places))
     found = []
-    for axis, index in enumerate(indices):
-        site = CheckSite(parts.piece.name, axis, parts.tile[axis], is_store)
-        own = checked(lo, as_index(lo, node, index), parts.counts[axis], site)
+    for axis, place in enumerate(places):
+        site = CheckSite(parts.piece.name, axis, parts.tile[axis], is_store, of_piece=True)
+        own = checked(lo, place, parts.counts[axis], site)
         found.append(lo.builder.add(AddI(lhs=parts.origin[axis], rhs=own, dtype=i32)).result)
     return tuple(found)
 
 
 def load_part(
-    lo: Lowering, node: ast.AST, parts: PiecePartition, indices: tuple[Operand, ...]
+    lo: Lowering, node: ast.AST, parts: PiecePartition, places: tuple[Place, ...]
 ) -> Operand:
     """`p[i, j]` of this block's own piece."""
-    index = _part_index(lo, node, parts, indices, is_store=False)
+    index = _part_index(lo, node, parts, places, is_store=False)
     return loaded(lo, parts.piece, parts.tile, Padding.ZERO, index)
 
 
 def store_part(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
     """`p.store(tile, i, j)` into this block's own piece."""
     tile = _storable(lo, call, parts.piece, parts.tile)
-    index = _part_index(lo, call.node, parts, call.operands("index"), is_store=True)
+    index = _part_index(lo, call.node, parts, call.places("index"), is_store=True)
     _store(lo, parts.piece, parts.tile, tile, index)
     return Static(None)
 
@@ -197,11 +199,10 @@ def walk(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
 def _minted_for(lo: Lowering, output: MappedOperand, call: Arguments) -> tuple[Value, ...]:
     at = call.operand("at")
     if not isinstance(at, Minted):
-        lo.reject(NotAMintedIndex, call.where("at"), output.name, f"a {at.kind}")
+        lo.reject(NotAMintedIndex, call.where("at"), output.name, str(at))
     if at.output != output.name:
         lo.reject(ForeignIndex, call.where("at"), at.output, output.name, at.span)
-    if not at.open:
-        lo.reject(IndexOutlivesLoop, call.where("at"), output.name, at.span)
+    assert at.open, "names that a loop sets end with it"
     return tuple(coordinate.value for coordinate in at.coordinates)
 
 

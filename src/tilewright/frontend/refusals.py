@@ -9,10 +9,7 @@ __all__ = ["REFUSALS"]
 # By AST node: what the construct is called, and what to write instead.
 REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Assert: ("`assert`", "state conditions on extents and scalars with `tw.require(…)`"),
-    ast.AsyncFor: ("`async for`", "use `for … in range(…)`"),
     ast.AsyncFunctionDef: ("a nested function", "define it at module level: calls are inlined"),
-    ast.AsyncWith: ("`async with`", ""),
-    ast.Await: ("`await`", "await the operation that launches the kernel, on the host"),
     ast.Break: ("`break`", "compute the bound before the loop: `for i in range(bound):`"),
     ast.ClassDef: ("a class", "define it at module level"),
     ast.Continue: ("`continue`", "put the rest of the body under `if`"),
@@ -25,9 +22,9 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Import: ("`import`", "import at the top of the module"),
     ast.ImportFrom: ("`import`", "import at the top of the module"),
     ast.In: ("`in`", "compare with `==` and join with `or`"),
-    ast.Is: ("`is`", "compare with `==`"),
-    ast.IsNot: ("`is not`", "compare with `!=`"),
-    ast.JoinedStr: ("an f-string", ""),
+    ast.Is: ("`is`, except `is None`,", "compare with `==`"),
+    ast.IsNot: ("`is not`, except `is not None`,", "compare with `!=`"),
+    ast.JoinedStr: ("an f-string", "use a plain string"),
     ast.Lambda: ("a lambda", "define a function at module level: calls are inlined"),
     ast.List: ("a list", "use a tuple"),
     ast.ListComp: (
@@ -46,7 +43,7 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Try: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
     ast.TryStar: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
     ast.While: ("`while`", "use `for i in range(bound):` with a bound known before the loop"),
-    ast.With: ("`with`", ""),
+    ast.With: ("`with`", "a kernel has no context managers"),
     ast.Yield: ("`yield`", "write results to a Mut or a Mapped with `.store(tile)`"),
     ast.YieldFrom: ("`yield from`", "write results to a Mut or a Mapped with `.store(tile)`"),
 }

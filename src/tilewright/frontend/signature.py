@@ -156,8 +156,8 @@ def read_signature(function: FunctionType, local_names: Mapping[str, Any]) -> Si
     for parameter in inspect.signature(function, follow_wrapped=False).parameters.values():
         if parameter.kind in _VARIADIC:
             raise CompileError(
-                f"kernel `{function.__name__}` has `{parameter}`, but every parameter of a kernel "
-                f"needs a name and an annotation of its own"
+                f"kernel `{function.__name__}`: `{parameter.name}` stands for any number of "
+                f"parameters, but every parameter of a kernel needs a name of its own"
             )
         if parameter.name not in hints:
             raise CompileError(
@@ -220,7 +220,7 @@ def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> P
         if not (isinstance(dtype, type) and issubclass(dtype, DType)):
             raise CompileError(
                 f"`{name}` of kernel `{kernel}`: the first thing in the brackets is a dtype, "
-                f"like `{origin.__name__}[f32, …]`; got {dtype!r}"
+                f"like `{origin.__name__}[f32, …]`; got {_shown(dtype)}"
             )
         dims = tuple(_read_dim(kernel, name, dim) for dim in args[1:])
         if not dims:
@@ -237,7 +237,7 @@ def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> P
     if isinstance(annotation, type) and issubclass(annotation, DType):
         return ScalarParam(name, annotation)
     raise CompileError(
-        f"`{name}` of kernel `{kernel}` is annotated {annotation!r}; a parameter is a "
+        f"`{name}` of kernel `{kernel}` is annotated {_shown(annotation)}; a parameter is a "
         f"Ref, Mut or Mapped tensor, a Const, or a dtype for a scalar"
     )
 
@@ -261,5 +261,10 @@ def _read_dim(kernel: str, name: str, dim: Any) -> DimSpec:
         return dim.__name__
     raise CompileError(
         f"`{name}` of kernel `{kernel}`: a dim is a class derived from tw.Dim, `Literal[n]` or a "
-        f"number; got {dim!r}"
+        f"number; got {_shown(dim)}"
     )
+
+
+def _shown(annotation: Any) -> str:
+    """An annotation as its author would write it."""
+    return annotation.__name__ if isinstance(annotation, type) else repr(annotation)

@@ -17,10 +17,27 @@ from tilewright.ir.function import EntryHints
 from tilewright.ir.launch_terms import BaseAddress, Extent, FailureRecord, ScalarArgument, Stride
 from tilewright.ir.types import PtrType, scalar
 
-__all__ = ["MAX_EXTENT", "Specialization", "TensorSpec", "arguments_of", "record_argument"]
+__all__ = [
+    "MAX_EXTENT",
+    "ExactFloat",
+    "Specialization",
+    "TensorSpec",
+    "arguments_of",
+    "record_argument",
+]
 
 # Extents are passed as i32.
 MAX_EXTENT = 2**31 - 1
+
+
+class ExactFloat(float):
+    """A float as part of a key: zeros of both signs differ, and NaN equals itself."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExactFloat) and self.hex() == other.hex()
+
+    def __hash__(self) -> int:
+        return hash(self.hex())
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, NoReturn
 
 from tilewright.check.errors.syntax import BadCall, Unsupported
 from tilewright.check.errors.types import WrongOperand
 from tilewright.frontend.control_flow import for_statement, if_statement
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Minted, Operand, Static, TileOperand, TupleOperand
+from tilewright.frontend.operands import (
+    MappedOperand,
+    Minted,
+    Operand,
+    PartitionOperand,
+    PieceOperand,
+    PiecePartition,
+    RefOperand,
+    Static,
+    TileOperand,
+    TupleOperand,
+)
 from tilewright.frontend.operators import apply_binary
+from tilewright.frontend.outputs import refuse_store
 
 __all__ = ["STATEMENTS"]
 
@@ -29,12 +41,7 @@ def _annotated_assign(lo: Lowering, node: ast.AnnAssign) -> None:
 
 def _augmented_assign(lo: Lowering, node: ast.AugAssign) -> None:
     if not isinstance(node.target, ast.Name):
-        lo.reject(
-            Unsupported,
-            node.target,
-            "assignment into a value",
-            "tiles are immutable: name the new one",
-        )
+        _refuse_target(lo, node.target)
     before = lo.expression(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
     _bind(lo, node.target, apply_binary(lo, node, node.op, before, lo.expression(node.value)))
 
@@ -47,12 +54,28 @@ def _bind(lo: Lowering, target: ast.expr, operand: Operand) -> None:
     elif isinstance(target, ast.Tuple):
         _unpack(lo, target, operand)
     else:
-        lo.reject(
-            Unsupported,
-            target,
-            "assignment into a value",
-            "tiles are immutable; an output is written with `.store(tile)`",
-        )
+        _refuse_target(lo, target)
+
+
+def _refuse_target(lo: Lowering, target: ast.expr) -> NoReturn:
+    """Assignment to a part of something: `t[0] = …`, `p[i] = …`, `x.field = …`."""
+    if isinstance(target, (ast.Subscript, ast.Attribute)):
+        owner = lo.expression(target.value)
+        if isinstance(owner, (RefOperand, PartitionOperand)):
+            tensor = owner if isinstance(owner, RefOperand) else owner.tensor
+            refuse_store(lo, target, tensor.name)
+        way_out = _ASSIGNMENTS.get(type(owner), "nothing in a kernel has parts that can be set")
+        lo.reject(Unsupported, target, f"assignment into {owner}", way_out)
+    lo.refuse(target)
+
+
+_ASSIGNMENTS: dict[type, str] = {
+    TileOperand: "tiles are immutable: `tw.where` makes a new one with some elements replaced",
+    PieceOperand: "this block's piece is written with `.store(tile)`",
+    PiecePartition: "a part is written with `.store(tile, i)`",
+    MappedOperand: "a walked output is written with `.store(tile, at)`",
+    TupleOperand: "tuples are immutable: make a new one",
+}
 
 
 def _unpack(lo: Lowering, target: ast.Tuple, operand: Operand) -> None:
@@ -62,14 +85,10 @@ def _unpack(lo: Lowering, target: ast.Tuple, operand: Operand) -> None:
     elif isinstance(operand, Minted):
         items = operand.coordinates
     else:
-        lo.reject(WrongOperand, target, "unpacking needs a tuple", f"this is a {operand.kind}")
+        lo.reject(WrongOperand, target, "only tuples and indices unpack", f"this is {operand}")
     if len(items) != len(target.elts):
-        lo.reject(
-            WrongOperand,
-            target,
-            f"{len(target.elts)} names for {len(items)} values",
-            "the numbers must be equal",
-        )
+        reason = f"there are {len(target.elts)} names for it"
+        lo.reject(WrongOperand, target, f"{operand} cannot be unpacked", reason)
     for name, item in zip(target.elts, items, strict=True):
         _bind(lo, name, item)
 
@@ -81,22 +100,16 @@ def _expression_statement(lo: Lowering, node: ast.Expr) -> None:
 
 
 def _return(lo: Lowering, node: ast.Return) -> None:
+    if not lo.frame.calls and node.value is not None:
+        way_out = "write results to a Mut or a Mapped with `.store(tile)`"
+        lo.reject(BadCall, node, lo.signature.kernel, "a kernel returns nothing", way_out)
     if lo.frame.block_depth:
-        lo.reject(
-            Unsupported,
-            node,
-            "`return` inside `if` or `for`",
-            "assign the value in the branches and return it at the end",
+        way_out = (
+            "put what follows under the opposite condition"
+            if node.value is None
+            else "assign the value in the branches and return it at the end"
         )
-    is_kernel = not lo.frame.calls
-    if is_kernel and node.value is not None:
-        lo.reject(
-            BadCall,
-            node,
-            f"kernel `{lo.signature.kernel}`",
-            "a kernel returns nothing",
-            "write results to a Mut or a Mapped with `.store(tile)`",
-        )
+        lo.reject(Unsupported, node, "`return` inside `if` or `for`", way_out)
     lo.frame.returned = Static(None) if node.value is None else lo.expression(node.value)
 
 

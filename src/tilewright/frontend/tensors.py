@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import math
 
+from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import IndexCount, NotPowerOfTwo, WrongOperand
 from tilewright.dtypes import i32
-from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.arguments import Arguments, Place
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     Operand,
@@ -90,8 +91,9 @@ def tile_count(lo: Lowering, tensor: TensorOperand, axis: int, tile: int) -> Val
 
 def partition(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
     """`x.partition(BM, BK, padding=…)`."""
-    tile = tile_argument(lo, call, "tile", tensor.rank, f"`{tensor.name}.partition`")
-    check_tile_shape(lo, call.node, tile, "a tile", "round it up: loads pad what lies outside")
+    tile = tile_argument(lo, call, "tile", tensor.rank, f"`{tensor.name}`")
+    way_out = "round it up: loads pad what lies outside"
+    check_tile_shape(lo, call.node, tile, f"a tile of `{tensor.name}`", way_out)
     return PartitionOperand(tensor, tile, _padding(lo, call, tensor))
 
 
@@ -99,12 +101,13 @@ def tile_argument(
     lo: Lowering, call: Arguments, name: str, rank: int, what: str
 ) -> tuple[int, ...]:
     """The extents of a tile, one for each axis, each known now."""
-    operands = call.operands(name)
-    if len(operands) == 1 and isinstance(operands[0], TupleOperand):
-        operands = operands[0].items
-    if len(operands) != rank:
-        lo.reject(IndexCount, call.node, f"{what}: a tensor of rank {rank}", rank, len(operands))
-    return tuple(static_int(lo, call.node, operand, "a tile extent") for operand in operands)
+    places = call.places(name)
+    if len(places) == 1 and isinstance(places[0][1], TupleOperand):
+        places = tuple((places[0][0], item) for item in places[0][1].items)
+    if len(places) != rank:
+        nouns = ("extent", "extents")
+        lo.reject(IndexCount, call.node, f"a tile of {what}", rank, len(places), nouns)
+    return tuple(static_int(lo, node, operand, "a tile extent") for node, operand in places)
 
 
 _PADDINGS: dict[float, Padding] = {math.inf: Padding.POS_INF, -math.inf: Padding.NEG_INF}
@@ -142,23 +145,31 @@ def _padding_of(value: float) -> Padding | None:
 
 
 def load_tile(
-    lo: Lowering, node: ast.AST, source: PartitionOperand, indices: tuple[Operand, ...]
+    lo: Lowering, node: ast.AST, source: PartitionOperand, places: tuple[Place, ...]
 ) -> Operand:
     """`p[i, j]`, each coordinate checked."""
     tensor = source.tensor
-    if len(indices) != tensor.rank:
-        lo.reject(IndexCount, node, str(source), tensor.rank, len(indices))
-    places = tuple(
-        checked(lo, as_index(lo, node, index), tile_count(lo, tensor, axis, source.tile[axis]),
-                 CheckSite(tensor.name, axis, source.tile[axis]))
-        for axis, index in enumerate(indices)
-    )  # fmt: skip
-    return loaded(lo, tensor, source.tile, source.padding, places)
+    if len(places) != tensor.rank:
+        lo.reject(IndexCount, node, str(source), tensor.rank, len(places))
+    index = tuple(
+        checked(
+            lo,
+            place,
+            tile_count(lo, tensor, axis, source.tile[axis]),
+            CheckSite(tensor.name, axis, source.tile[axis]),
+        )
+        for axis, place in enumerate(places)
+    )
+    return loaded(lo, tensor, source.tile, source.padding, index)
 
 
-def checked(lo: Lowering, index: Value, count: Value, site: CheckSite) -> Value:
+def checked(lo: Lowering, place: Place, count: Value, site: CheckSite) -> Value:
     """An index that has to lie in [0, count)."""
-    result = lo.builder.add(BoundsCheck(index=index, count=count, site=site, dtype=i32)).result
+    node, operand = place
+    with lo.at(node):
+        index = as_index(lo, node, operand)
+        check = BoundsCheck(index=index, count=count, site=site, dtype=i32)
+        result = lo.builder.add(check).result
     result.hint = index.hint
     return result
 
@@ -181,27 +192,21 @@ def loaded(
 def load_like(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
     """`x.load_like(z)`: the part of x that lies where this block's piece of z lies."""
     piece = call.operand("output")
+    way_out = f"`{tensor.name}.partition(…)[i]` reads at any place"
     if not isinstance(piece, PieceOperand):
-        lo.reject(
-            WrongOperand,
-            call.where("output"),
-            f"`{tensor.name}.load_like`",
-            f"it takes a Mut output; this is a {piece.kind}",
-        )
+        reason = f"it follows the piece of a Mut; this is {piece}"
+        lo.reject(BadCall, call.where("output"), f"{tensor.name}.load_like", reason, way_out)
     if piece.rank != tensor.rank:
-        lo.reject(
-            WrongOperand,
-            call.node,
-            f"`{tensor.name}.load_like({piece.name})`",
-            f"their ranks {tensor.rank} and {piece.rank} differ",
-        )
+        reason = f"`{tensor.name}` has rank {tensor.rank} and `{piece.name}` has rank {piece.rank}"
+        callee = f"{tensor.name}.load_like({piece.name})"
+        lo.reject(BadCall, call.node, callee, reason, way_out)
     check_piece_shape(lo, call.node, piece)
     for axis in range(tensor.rank):
         _require_equal_extents(lo, tensor, piece, axis)
     places = tuple(
         checked(
             lo,
-            index,
+            (call.node, TileOperand(index, i32)),
             tile_count(lo, tensor, axis, piece.tile[axis]),
             CheckSite(tensor.name, axis, piece.tile[axis]),
         )

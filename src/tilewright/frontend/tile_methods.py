@@ -78,7 +78,7 @@ def item(lo: Lowering, tile: TileOperand, call: Arguments) -> Operand:
     """`t.item()`: the only element, as a scalar."""
     if prod(tile.shape) != 1:
         lo.reject(
-            WrongOperand, call.node, "item", f"this is a {tile}, with more than one element",
+            WrongOperand, call.node, "`.item()` gives the only element", f"this is {tile}",
             "reduce it first: `tw.sum(t)`, `tw.max(t)`",
         )  # fmt: skip
     return reshaped(lo, tile, ())

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from tilewright.check.errors.ownership import IndexArithmetic
 from tilewright.check.errors.types import (
     LiteralDoesNotFit,
     MixedDTypes,
@@ -22,8 +23,13 @@ from tilewright.dtypes import DType, bool_, f32, i32, limits
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     DTypeOperand,
+    MappedOperand,
     Minted,
     Operand,
+    PartitionOperand,
+    PieceOperand,
+    PiecePartition,
+    RefOperand,
     Static,
     TileOperand,
     TupleOperand,
@@ -31,6 +37,7 @@ from tilewright.frontend.operands import (
 from tilewright.ir.attributes import Ordering, Predicate, Signedness
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import CmpF, CmpI, ExtI, FToF, FToI, IToF, TruncI
+from tilewright.ir.ops.internal import ReadAs
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 from tilewright.ir.types import MAX_TILE_ELEMENTS, TileType
 
@@ -155,12 +162,18 @@ def as_tile(
         made = constant(lo, node, operand.value, default_dtype(operand.value))
         return TileOperand(made.value, made.dtype, weak=True)
     if isinstance(operand, Minted):
-        lo.reject(
-            WrongOperand, node, "a minted index cannot be computed with",
-            "it is a place, not a number",
-            "unpack it, `i, j = at`, to use its coordinates for loads",
-        )  # fmt: skip
-    lo.reject(WrongOperand, node, "expected a tile or a number", f"this is a {operand.kind}")
+        lo.reject(IndexArithmetic, node, operand.output, len(operand.coordinates))
+    way_out = _TO_TILES.get(type(operand), "").format(name=getattr(operand, "name", ""))
+    lo.reject(WrongOperand, node, "a tile or a number is needed", f"this is {operand}", way_out)
+
+
+_TO_TILES: dict[type, str] = {
+    RefOperand: "load a tile of it: `{name}.load_like(z)`, or `{name}.partition(…)[i]`",
+    PartitionOperand: "load a tile of it: `p[i]`",
+    PieceOperand: "`{name}.load()` reads this block's piece",
+    PiecePartition: "load a part of it: `p[i]`",
+    MappedOperand: "`{name}.load(at)` reads the tile at an index of its walk",
+}
 
 
 def as_scalar(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> TileOperand:
@@ -171,7 +184,7 @@ def as_scalar(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> TileO
             WrongOperand,
             node,
             what,
-            f"a scalar is needed; this is a {tile}",
+            f"a scalar is needed; this is {tile}",
             "`.item()` of a tile with one element gives a scalar",
         )
     return tile
@@ -181,13 +194,9 @@ def as_index(lo: Lowering, node: ast.AST, operand: Operand) -> Value:
     """The operand as an i32 scalar that can index."""
     tile = as_scalar(lo, node, operand, "an index")
     if tile.dtype is not i32:
-        lo.reject(
-            WrongOperand,
-            node,
-            "an index is an i32",
-            f"this is a {tile}",
-            "convert it: `.astype(i32)`",
-        )
+        way_out = "" if isinstance(operand, Static) else "convert it: `.astype(i32)`"
+        got = operand if isinstance(operand, Static) else tile
+        lo.reject(WrongOperand, node, "an index is an i32", f"this is {got}", way_out)
     return tile.value
 
 
@@ -195,13 +204,7 @@ def static_int(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> int:
     """An integer that is known now."""
     if isinstance(operand, Static) and isinstance(operand.value, int):
         return int(operand.value)
-    lo.reject(NotStatic, node, what, _described(operand))
-
-
-def _described(operand: Operand) -> str:
-    if isinstance(operand, (Static, TileOperand)):
-        return f"a {operand}" if isinstance(operand, TileOperand) else str(operand)
-    return f"a {operand.kind}"
+    lo.reject(NotStatic, node, what, str(operand))
 
 
 def shape_argument(lo: Lowering, node: ast.AST, operand: Operand) -> tuple[int, ...]:
@@ -231,7 +234,7 @@ def dtype_argument(lo: Lowering, node: ast.AST, operand: Operand) -> type[DType]
             WrongOperand,
             node,
             "a dtype is needed",
-            f"this is a {operand.kind}",
+            f"this is {operand}",
             "for example `f32`",
         )
     check_dtype(lo, node, operand.dtype)
@@ -355,7 +358,7 @@ def _converted(lo: Lowering, tile: TileOperand, dtype: type[DType]) -> Value:
         return add(ExtI(source=tile.value, to=to, signedness=sign, dtype=dtype)).result
     if dtype.element.bits < source.bits:
         return add(TruncI(source=tile.value, to=to, dtype=dtype)).result
-    return tile.value  # the same bits, read with another sign
+    return add(ReadAs(source=tile.value, dtype=dtype)).result
 
 
 def _is_not_zero(lo: Lowering, tile: TileOperand) -> Value:

@@ -203,6 +203,7 @@ def note(*, default: None) -> Any:
 
 @dataclass_transform(
     kw_only_default=True,
+    eq_default=False,  # an op is itself and no other
     field_specifiers=(
         operand, operands, optional_operand, attr, typed, typed_all, flag, region, defined,
         defined_many, note,

@@ -28,6 +28,7 @@ from tilewright.frontend.signature import (
     Signature,
     TensorParam,
 )
+from tilewright.frontend.specialization import ExactFloat
 from tilewright.runtime.device import Device
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.tensor import Tensor
@@ -132,10 +133,12 @@ def _unpartitioned(binding: Binding, param: TensorParam, value: Any, ending: str
 
 def _described(value: Any) -> str:
     if isinstance(value, Tensor):
-        return f"a {value.dtype.label} tensor of shape {value.shape}"
+        return f"a tensor of {value.dtype.label} with shape {value.shape}"
     if isinstance(value, Partition):
-        return "a partition"
-    return f"a {type(value).__name__}"
+        return "a plain partition"
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return repr(value)
+    return f"an object of type {type(value).__name__}"
 
 
 def _bind_tensor(binding: Binding, param: TensorParam, value: Any) -> None:
@@ -184,7 +187,9 @@ def _bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
         value = value.item()
     wanted = bool if dtype is bool_ else int if dtype.element.is_integer else (int, float)
     if not isinstance(value, wanted) or (dtype is not bool_ and isinstance(value, bool)):
-        raise _refused(binding, param.name, f"is a {dtype.label} scalar, not {_described(value)}")
+        raise _refused(
+            binding, param.name, f"is a scalar of {dtype.label}, not {_described(value)}"
+        )
     low, high = limits(dtype)
     if not low <= value <= high and abs(value) != math.inf and value == value:
         raise _refused(
@@ -214,10 +219,9 @@ def _constant_bool(value: Any) -> bool:
     return bool(value)
 
 
-def _constant_float(value: Any) -> float:
-    if not isinstance(value, (float, np.floating)):
-        return float(_constant_int(value))
-    return float(value)
+def _constant_float(value: Any) -> ExactFloat:
+    is_float = isinstance(value, (float, np.floating))
+    return ExactFloat(value if is_float else _constant_int(value))
 
 
 def _constant_dtype(value: Any) -> type[DType]:
@@ -263,12 +267,17 @@ def _bind_static_dims(binding: Binding) -> None:
     for param in binding.signature.outputs:
         tile = binding.tiles[param.name]
         for axis, (dim, extent) in enumerate(zip(param.dims, tile, strict=True)):
-            wanted = dim if isinstance(dim, int) else binding.constants.setdefault(dim, extent)
+            if isinstance(dim, int):
+                wanted, why = dim, f"the signature fixes it at {dim}"
+            else:
+                wanted = binding.constants.setdefault(dim, extent)
+                why = f"{dim} is {wanted} in this call"
             if wanted != extent:
                 raise _refused(
-                    binding, param.name,
-                    f"is cut into tiles of {extent} along axis {axis}, but {dim} is {wanted} here",
-                )  # fmt: skip
+                    binding,
+                    param.name,
+                    f"is cut into tiles of {extent} along axis {axis}, but {why}",
+                )
 
 
 def _check_extents(binding: Binding) -> None:
@@ -277,17 +286,16 @@ def _check_extents(binding: Binding) -> None:
     for param, axis, dim in binding.signature.ref_axes():
         extent = binding.tensors[param.name].shape[axis]
         if isinstance(dim, int):
-            wanted, source = dim, "the kernel's signature"
+            wanted, why = dim, f"the signature fixes it at {dim}"
         elif dim in binding.constants:
-            wanted, source = binding.constants[dim], f"{dim} in this call"
+            wanted = binding.constants[dim]
+            why = f"{dim} is {wanted} in this call"
         else:
             home, home_axis = homes[dim]
-            wanted, source = binding.tensors[home].shape[home_axis], f"{dim}, from `{home}`"
+            wanted = binding.tensors[home].shape[home_axis]
+            why = f"{dim} is {wanted}, the extent of `{home}` along axis {home_axis}"
         if extent != wanted:
-            raise _refused(
-                binding, param.name,
-                f"has extent {extent} along axis {axis}, but {source} is {wanted}",
-            )  # fmt: skip
+            raise _refused(binding, param.name, f"has extent {extent} along axis {axis}, but {why}")
 
 
 # --- the grid -------------------------------------------------------------------------------------

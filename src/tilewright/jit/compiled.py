@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilewright.frontend.captures import Captures
 from tilewright.frontend.specialization import Specialization
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
@@ -32,7 +33,7 @@ class Options:
     report: ReportForm | None = None  # how a failed check is reported; None: what suits the kernel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CompiledKernel:
     """Tile IR with everything a launch needs to know about it."""
 
@@ -44,6 +45,7 @@ class CompiledKernel:
     ledger: Ledger
     sites: tuple[Site, ...]  # what a failure record's site number means
     written_whole: frozenset[str]  # outputs of which every element is written, and none read
+    captures: Captures  # what it found outside itself
     encoder: Callable[[Module], Encoded]
 
     @property

@@ -55,7 +55,7 @@ def _compiled(
     options: Options,
     settle: Callable[[Function], Settled],
 ) -> CompiledKernel:
-    function = lower_kernel(source, signature, specialization)
+    function, captures = lower_kernel(source, signature, specialization)
     settled = settle(function)
     problems = [
         *map(violation_problem, settled.violations),
@@ -79,6 +79,7 @@ def _compiled(
         ledger=settled.ledger,
         sites=lowered.sites,
         written_whole=whole_outputs(function, signature, specialization),
+        captures=captures,
         encoder=encode_module,
     )
 

@@ -1,4 +1,4 @@
-"""Floor division and modulo in ops that Tile IR has.
+"""Floor division and modulo in ops that Tile IR has, which say themselves how they read bits.
 
     before                      after, signs unknown            after, both certainly not negative
     %q = floor_div %a, %b       %m = cmpi equal %b, -1          %q = divi %a, %b signed
@@ -8,7 +8,8 @@
                                 %q = select %m, %n, %f
 
 The least integer divided by -1 has no quotient, and Tile IR leaves it undefined; here the
-division by -1 is never done: the negative, which wraps, stands for it. Needs nothing but divisors
+division by -1 is never done: the negative, which wraps, stands for it. Values read as another
+dtype, by which a division knows its signs, are one value afterwards. Needs nothing but divisors
 that are not zero (`place_checks` has replaced the others); runs before `lower_walks`, which takes
 away the ops by which a tile number is known not to be negative.
 """
@@ -20,7 +21,7 @@ import numpy as np
 from tilewright.ir.attributes import Predicate, Rounding, Signedness
 from tilewright.ir.function import Function
 from tilewright.ir.op import Op, Value
-from tilewright.ir.ops.internal import FloorDiv, FloorMod
+from tilewright.ir.ops.internal import FloorDiv, FloorMod, ReadAs
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.rewrite import Rewriter, Rule, definitions, has_any
 from tilewright.passes.integer_ops import Integers, is_unsigned
@@ -94,4 +95,8 @@ def _has_no_sign(op: FloorDiv | FloorMod) -> bool:
     return is_unsigned(op.result) or is_unsigned(op.lhs)
 
 
-_RULES: dict[type[Op], Rule] = {FloorDiv: _floor_div, FloorMod: _floor_mod}
+def _read_as(rewriter: _Arithmetic, op: ReadAs) -> None:
+    rewriter.replace(op, rewriter.new(op.source))
+
+
+_RULES: dict[type[Op], Rule] = {FloorDiv: _floor_div, FloorMod: _floor_mod, ReadAs: _read_as}

@@ -79,7 +79,8 @@ class Partition:
         entries = group if isinstance(group, tuple) else (group,) * rank
         if len(entries) != rank:
             raise LaunchError(f"group={group} has {len(entries)} extents for a partition of {rank}")
-        return tuple(_check_positive("group", entry) for entry in entries)
+        checked = tuple(_check_positive("group", entry) for entry in entries)
+        return tuple(min(entry, MAX_EXTENT) for entry in checked)  # no axis has more tiles
 
     def __repr__(self) -> str:
         return f"<{self.tensor!r} in tiles of {self.tile}: grid {self.grid}>"

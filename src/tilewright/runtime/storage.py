@@ -121,6 +121,13 @@ class Storage:
                 return borrow
         return None
 
+    def held_by(self, region: Region) -> Holder | None:
+        """A built operation that holds a region, for whatever purpose."""
+        for borrow in self.borrows:
+            if borrow.region is region or borrow.region.overlaps(region):
+                return borrow.holder
+        return None
+
     def order(self, stream: Stream, region: Region, *, writes: bool) -> None:
         """Make a stream wait for the operations that must come before a new one."""
         for used, fence in self._writes:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.dtypes import DType, numpy_dtype
-from tilewright.errors import LaunchError, MovedError
+from tilewright.errors import BorrowError, LaunchError, MovedError
 from tilewright.runtime.device import Device
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.partition import Partition
@@ -26,6 +26,7 @@ from tilewright.runtime.transfers import download
 __all__ = ["Tensor", "move"]
 
 _serials = itertools.count(1)
+_set = object.__setattr__
 
 
 class Tensor:
@@ -45,17 +46,38 @@ class Tensor:
         "strides",
     )
 
+    storage: Storage
+    dtype: type[DType]
+    serial: int  # never reused: prepared launches are found by it
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+    byte_offset: int
+    region: Region
+    layout: Layout
+    _moved: Site | None
+
     def __init__(self, storage: Storage, dtype: type[DType], layout: Layout) -> None:
-        self.storage = storage
-        self.dtype = dtype
-        self.serial = next(_serials)  # never reused: prepared launches are found by it
-        self.shape: tuple[int, ...] = layout.shape
-        self.strides: tuple[int, ...] = layout.strides
-        self.itemsize: int = numpy_dtype(dtype).itemsize
-        self.byte_offset = layout.offset * self.itemsize
-        self.region: Region = layout.region(self.itemsize)
-        self.layout = layout
-        self._moved: Site | None = None
+        itemsize = numpy_dtype(dtype).itemsize
+        _set(self, "storage", storage)
+        _set(self, "dtype", dtype)
+        _set(self, "serial", next(_serials))
+        _set(self, "shape", layout.shape)
+        _set(self, "strides", layout.strides)
+        _set(self, "itemsize", itemsize)
+        _set(self, "byte_offset", layout.offset * itemsize)
+        _set(self, "region", layout.region(itemsize))
+        _set(self, "layout", layout)
+        _set(self, "_moved", None)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # Launches are checked by what a handle says, so nobody may make it say something else.
+        raise AttributeError(
+            f"`{name}` of a tensor cannot be set: `.reshape(…)` and slices give new handles"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"`{name}` of a tensor cannot be taken away")
 
     @property
     def device(self) -> Device:
@@ -127,10 +149,18 @@ class Tensor:
 
     def hand_over(self) -> Tensor:
         """A new handle; this one is refused from now on. What `tw.move` calls."""
-        moved = Tensor(self.storage, self.dtype, self.layout)
-        self._moved = user_site()
-        # A swap, so that the check costs nothing on the way.
-        self.__class__ = _MovedTensor  # pyright: ignore[reportAttributeAccessIssue]
+        with self.device.lock:
+            self.device.settle_notes()
+            held = self.storage.held_by(self.region)
+            if held is not None:
+                raise BorrowError(
+                    f"{held.label}, built at {held.site}, holds this tensor and has not been run:"
+                    " submit, sync or await it, or close it, before the tensor is moved"
+                )
+            moved = Tensor(self.storage, self.dtype, self.layout)
+            _set(self, "_moved", user_site())
+            # A swap, so that the check costs nothing on the way.
+            _set(self, "__class__", _MovedTensor)
         return moved
 
     def __getitem__(self, index: Any) -> Tensor:

@@ -172,6 +172,13 @@ class CudaDriver:
         _check("cuMemHostGetDevicePointer", code)
         return int(host), int(device)
 
+    def wait_value(self, stream: Any, address: int, value: int) -> None:
+        """Make a stream wait until a 32-bit word in pinned memory is at least a value."""
+        self._bind()
+        at_least = cu.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
+        (code,) = cu.cuStreamWaitValue32(stream.handle, address, value, at_least)
+        _check("cuStreamWaitValue32", code)
+
     def load_kernel(self, cubin: bytes, name: str) -> Any:
         """A kernel of a cubin; it belongs to no context and runs in that of its stream."""
         self._bind()

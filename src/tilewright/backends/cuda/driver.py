@@ -64,6 +64,9 @@ class Driver(Protocol):
     def allocate_pinned(self, nbytes: int) -> tuple[int, int]:
         """Host memory that kernels can write: its host address and its device address."""
 
+    def wait_value(self, stream: Any, address: int, value: int) -> None:
+        """Make a stream wait until a 32-bit word in pinned memory is at least a value."""
+
     def load_kernel(self, cubin: bytes, name: str) -> Any:
         """A kernel of a cubin."""
 

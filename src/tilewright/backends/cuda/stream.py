@@ -6,14 +6,14 @@ at that moment: it covers everything submitted so far, which is at least what is
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from tilewright.backends.cuda.driver import Driver
-from tilewright.errors import LaunchError
 from tilewright.runtime.backend import Bytes
 
-__all__ = ["CudaAllocation", "CudaQueue"]
+__all__ = ["CudaAllocation", "CudaHold", "CudaQueue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,19 @@ class CudaAllocation:
     """Device memory by its address."""
 
     address: int
+
+
+class CudaHold:
+    """A stream stopped by a test, until a word says go."""
+
+    def __init__(self, driver: Driver) -> None:
+        host, self.address = driver.allocate_pinned(4)
+        self._word = ctypes.c_int32.from_address(host)
+        self._word.value = 0
+
+    def release(self) -> None:
+        """Let the stream go on."""
+        self._word.value = 1
 
 
 class CudaQueue:
@@ -34,6 +47,7 @@ class CudaQueue:
         self.known = 0
         self._marked = 0
         self._event: Any = None
+        self._holds: list[CudaHold] = []
 
     def mark(self, count: int) -> None:
         """End operation `count` here."""
@@ -66,12 +80,17 @@ class CudaQueue:
         """Nothing: a kernel reports through its record, the driver through the next call."""
         return None
 
-    def hold(self) -> NoReturn:
-        """Refuse: only a CPU stream can be held."""
-        raise LaunchError("only a stream of the CPU device can be held")
+    def hold(self) -> CudaHold:
+        """Stop before whatever is put next: the stream waits for a word in pinned memory."""
+        hold = CudaHold(self.driver)
+        self.driver.wait_value(self.handle, hold.address, 1)
+        self._holds.append(hold)
+        return hold
 
     def end_holds(self) -> None:
-        """Nothing: there are no holds."""
+        """Release every hold: the process ends."""
+        for hold in self._holds:
+            hold.release()
 
     def restart(self) -> None:
         """Nothing: a forked child may not use CUDA."""

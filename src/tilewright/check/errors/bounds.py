@@ -17,6 +17,7 @@ __all__ = [
     "CertainViolation",
     "CheckDenied",
     "DivisionByZero",
+    "FalseRequire",
     "ImpossibleRequire",
     "UncheckableRequire",
     "violation_problem",
@@ -41,13 +42,13 @@ class CertainViolation(BoundsProblem):
         site = self.violation.site
         side = "below the start" if self.violation.is_negative else "past the end"
         return (
-            f"index {self.violation.index} is {side} of `{site.subject}` along axis {site.axis}, "
-            f"which has {self.violation.count} tiles of {site.tile}"
+            f"index {self.violation.index} is {side} of {site.place} along axis {site.axis}, "
+            f"which has {site.counted(self.violation.count)}"
         )
 
     @property
     def helps(self) -> tuple[str, ...]:
-        return ("tiles are numbered from 0 to `num_tiles(axis) - 1`",)
+        return ("they are numbered from 0 to `num_tiles(axis) - 1`",)
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ class UncheckableRequire(BoundsProblem):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        subject = f"`{self.violation.culprit}`" if self.violation.culprit else "a value in it"
-        return (f"{subject} is not known then: {self.violation.why}",)
+        subject = f"`{self.violation.culprit}`" if self.violation.culprit else "a part of it"
+        return (f"{subject} is {self.violation.why}, which no launch knows",)
 
     @property
     def helps(self) -> tuple[str, ...]:
@@ -110,6 +111,21 @@ class ImpossibleRequire(BoundsProblem):
     @property
     def title(self) -> str:
         return f"no launch can satisfy `{self.text}`"
+
+
+@dataclass(frozen=True)
+class FalseRequire(BoundsProblem):
+    """A precondition that the constants of a call break."""
+
+    text: str
+
+    @property
+    def title(self) -> str:
+        return f"`{self.text}` is false for the constants of this call"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("call the kernel with other tiles or constants",)
 
 
 @dataclass(frozen=True)

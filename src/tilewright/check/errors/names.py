@@ -38,14 +38,15 @@ class UnsetName(NameProblem):
 
     name: str
     reason: str
+    way_out: str
 
     @property
     def title(self) -> str:
-        return f"`{self.name}` has no value here: {self.reason}"
+        return f"`{self.name}` cannot be used here: {self.reason}"
 
     @property
     def helps(self) -> tuple[str, ...]:
-        return (f"give `{self.name}` a value before",)
+        return (self.way_out,)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from tilewright.source import Span
 
 __all__ = [
     "ForeignIndex",
-    "IndexOutlivesLoop",
+    "IndexArithmetic",
     "IndexedPieceStore",
+    "NoWalk",
     "NotAMintedIndex",
     "StoreToShared",
 ]
@@ -21,6 +22,13 @@ class OwnershipProblem(Problem):
     """Base of the family."""
 
     code = "ownership"
+
+
+def _unpacked(index: str, rank: int) -> str:
+    """How an author gets at the coordinates of an index."""
+    if rank == 1:
+        return f"i = {index}[0]"
+    return f"{', '.join('ijklmn'[:rank])} = {index}"
 
 
 @dataclass(frozen=True)
@@ -61,10 +69,10 @@ class IndexedPieceStore(OwnershipProblem):
 
     @property
     def helps(self) -> tuple[str, ...]:
-        names = ", ".join(f"i{axis}" for axis in range(self.rank)) + ("," if self.rank == 1 else "")
+        which = _unpacked(f"{self.name}.index", self.rank)
         return (
-            f"turn it round: `{names} = {self.name}.index` says which piece this is; load the "
-            f"input at the place that belongs there, then `{self.name}.store(tile)`",
+            f"turn it round: `{which}` says which piece this is; load the input at the place that "
+            f"belongs there, then `{self.name}.store(tile)`",
         )
 
 
@@ -97,23 +105,19 @@ class ForeignIndex(OwnershipProblem):
 
 
 @dataclass(frozen=True)
-class IndexOutlivesLoop(OwnershipProblem):
-    """An index used after the loop that minted it."""
+class IndexArithmetic(OwnershipProblem):
+    """An index used as if it were a number."""
 
     output: str
-    minted: Span
+    rank: int
 
     @property
     def title(self) -> str:
-        return f"an index of `{self.output}` is valid only inside the loop that minted it"
-
-    @property
-    def others(self) -> tuple[Label, ...]:
-        return (Label(self.minted, "minted here"),)
+        return f"an index of `{self.output}` cannot be computed with: it is a place, not a number"
 
     @property
     def helps(self) -> tuple[str, ...]:
-        return ("store inside the loop",)
+        return (f"its coordinates are numbers, for loads: `{_unpacked('at', self.rank)}`",)
 
 
 @dataclass(frozen=True)
@@ -134,3 +138,21 @@ class NotAMintedIndex(OwnershipProblem):
     @property
     def helps(self) -> tuple[str, ...]:
         return (f"`for at in {self.name}.indices():` … `{self.name}.store(tile, at)`",)
+
+
+@dataclass(frozen=True)
+class NoWalk(OwnershipProblem):
+    """A walk over an output that has one piece for each block."""
+
+    name: str
+
+    @property
+    def title(self) -> str:
+        return f"`{self.name}` is a Mut: each block owns one piece of it, and there is no walk"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (
+            f"`{self.name}.store(tile)` writes the piece; for a walk, declare it as "
+            f"`{self.name}: Mapped[…]` and launch with `.persistent()`",
+        )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.diagnostics import Problem
 
-__all__ = ["BadCall", "TooDeep", "Unsupported"]
+__all__ = ["BadCall", "FalseAssertion", "TooDeep", "Unsupported"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class BadCall(SyntaxProblem):
 
     @property
     def title(self) -> str:
-        return f"{self.callee}: {self.reason}"
+        return f"`{self.callee}`: {self.reason}"
 
     @property
     def helps(self) -> tuple[str, ...]:
@@ -57,4 +57,21 @@ class TooDeep(SyntaxProblem):
 
     @property
     def title(self) -> str:
-        return f"`{self.name}` calls itself: functions are inlined, so recursion has no end"
+        return f"`{self.name}` calls itself: functions are inlined, so a recursion has no end"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("write it as a loop: `for i in range(n):`",)
+
+
+@dataclass(frozen=True)
+class FalseAssertion(Problem):
+    """A `tw.static_assert` that does not hold, in the words of its author."""
+
+    code = "assert"
+
+    message: str
+
+    @property
+    def title(self) -> str:
+        return self.message

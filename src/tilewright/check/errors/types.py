@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tilewright.diagnostics import Label, Problem
 from tilewright.source import Span
@@ -15,6 +16,7 @@ __all__ = [
     "MixedDTypes",
     "MmaDTypes",
     "MmaShapes",
+    "NoSuchAxis",
     "NotBroadcastable",
     "NotPowerOfTwo",
     "NotStatic",
@@ -115,7 +117,15 @@ class WrongStoreShape(TypeProblem):
 
     @property
     def helps(self) -> tuple[str, ...]:
-        return (f"`.reshape{self.wanted}` or `.broadcast_to{self.wanted}` if that is meant",)
+        extents = ", ".join(map(str, self.wanted))
+        if not self.got:
+            return (f"`tw.full(({extents},), value, {self.name}.dtype)` makes a tile of it",)
+        if prod(self.got) == prod(self.wanted):
+            return (f"`.reshape({extents})` if that is meant",)
+        ends = zip(reversed(self.got), reversed(self.wanted), strict=False)
+        if all(got in (1, wanted) for got, wanted in ends) and len(self.got) <= len(self.wanted):
+            return (f"`.broadcast_to({extents})` if that is meant",)
+        return (f"`{self.name}.tile` is the shape that it takes",)
 
 
 @dataclass(frozen=True)
@@ -196,21 +206,45 @@ class ConditionIsATile(TypeProblem):
 
     @property
     def helps(self) -> tuple[str, ...]:
-        return ("choose by element with `tw.where(condition, a, b)`",)
+        return (
+            "choose by element with `tw.where(condition, a, b)`",
+            "join tiles of truth values with `&`, `|` and `~`",
+        )
 
 
 @dataclass(frozen=True)
 class IndexCount(TypeProblem):
-    """Too few or too many indices."""
+    """Too few or too many numbers for the axes there are."""
 
     what: str
     rank: int
     got: int
+    nouns: tuple[str, str] = ("index", "indices")
 
     @property
     def title(self) -> str:
-        noun = "index" if self.rank == 1 else "indices"
-        return f"{self.what} takes {self.rank} {noun}, not {self.got}"
+        axes = "1 axis" if self.rank == 1 else f"{self.rank} axes"
+        noun = self.nouns[self.rank != 1]
+        return f"{self.what} has {axes} and takes {self.rank} {noun}, not {self.got}"
+
+
+@dataclass(frozen=True)
+class NoSuchAxis(TypeProblem):
+    """An axis that is not there."""
+
+    what: str
+    axis: int
+    rank: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.what} has no axis {self.axis}"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        if self.rank == 1:
+            return ("its only axis is 0",)
+        return (f"its axes are 0 to {self.rank - 1}",)
 
 
 @dataclass(frozen=True)
@@ -219,19 +253,22 @@ class MmaShapes(TypeProblem):
 
     left: tuple[int, ...]
     right: tuple[int, ...]
-    acc: tuple[int, ...]
+    acc: tuple[int, ...] | None  # None: `a @ b`, whose accumulator is made to fit
 
     @property
     def title(self) -> str:
-        return f"mma of {self.left} and {self.right} into {self.acc}: {self._reason}"
+        into = "" if self.acc is None else f" into {self.acc}"
+        product = "`@`" if self.acc is None else "mma"
+        return f"{product} of {self.left} and {self.right}{into}: {self._reason}"
 
     @property
     def _reason(self) -> str:
-        ranks = {len(self.left), len(self.right), len(self.acc)}
+        shapes = [shape for shape in (self.left, self.right, self.acc) if shape is not None]
+        ranks = {len(shape) for shape in shapes}
         if ranks != {2} and ranks != {3}:
-            return "all three must be matrices, or all three batches of them"
+            return "all must be matrices, or all batches of matrices"
         *batch, rows, inner = self.left
-        if [*self.right[:-2]] != batch or [*self.acc[:-2]] != batch:
+        if any([*shape[:-2]] != batch for shape in shapes):
             return "the batches differ"
         if inner != self.right[-2]:
             return f"the inner extents {inner} and {self.right[-2]} differ"
@@ -260,7 +297,7 @@ class MmaDTypes(TypeProblem):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (f"there are: {self.allowed}",)
+        return (f"`a` and `b` have one dtype; there are: {self.allowed}",)
 
 
 @dataclass(frozen=True)
@@ -279,8 +316,12 @@ class CarriedTypeChange(TypeProblem):
         )
 
     @property
+    def label(self) -> str:
+        return "what the loop hands on"
+
+    @property
     def others(self) -> tuple[Label, ...]:
-        return (Label(self.loop, "in this loop"),)
+        return (Label(self.loop, "this loop"),)
 
     @property
     def helps(self) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def floats(op: type[Op]) -> Lowers:
                 WrongOperand,
                 call.where("x"),
                 f"tw.{name}",
-                f"it takes floats; this is a {tile}",
+                f"it takes floats; this is {tile}",
                 "convert it: `.astype(f32)`",
             )
         made: Any = op(source=tile.value, dtype=tile.dtype)
@@ -133,7 +133,7 @@ def lower_where(lo: Lowering, call: Arguments) -> Operand:
             WrongOperand,
             call.where("condition"),
             "tw.where",
-            f"the condition is bool; this is a {condition}",
+            f"the condition is bool; this is {condition}",
             "compare it: `x != 0`",
         )
     if is_static_number(call.operand("x")) and is_static_number(call.operand("y")):
@@ -153,7 +153,7 @@ def lower_cdiv(lo: Lowering, call: Arguments) -> Operand:
         operand = call.operand(name)
         is_float = isinstance(operand, TileOperand) and operand.dtype.element.is_float
         if is_float or (isinstance(operand, Static) and isinstance(operand.value, float)):
-            reason = f"it divides integers; this is a {operand}"
+            reason = f"it divides integers; this is {operand}"
             lo.reject(WrongOperand, call.where(name), "tw.cdiv", reason)
     negative = apply_binary(lo, call.node, ast.Sub(), Static(0), call.operand("a"))
     down = apply_binary(lo, call.node, ast.FloorDiv(), negative, call.operand("b"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from tilewright.check.errors.syntax import BadCall
-from tilewright.check.errors.types import NotStatic, WrongOperand
+from tilewright.check.errors.bounds import FalseRequire
+from tilewright.check.errors.syntax import FalseAssertion
+from tilewright.check.errors.types import NoSuchAxis, NotStatic, WrongOperand
 from tilewright.dtypes import bool_, i32
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
@@ -25,9 +26,7 @@ def _grid_axis(lo: Lowering, call: Arguments) -> tuple[PieceOperand | None, int]
     owner = lo.grid_owner
     rank = 1 if owner is None else owner.rank
     if not 0 <= axis < rank:
-        lo.reject(
-            WrongOperand, call.where("axis"), f"axis {axis}", f"the grid has {rank}, counted from 0"
-        )
+        lo.reject(NoSuchAxis, call.where("axis"), "the grid", axis, rank)
     return owner, axis
 
 
@@ -53,12 +52,12 @@ def lower_require(lo: Lowering, call: Arguments) -> Operand:
     operand = call.operand("condition")
     if isinstance(operand, Static):
         if not operand.value:
-            lo.reject(BadCall, where, "tw.require", "this condition is false for these constants")
+            lo.reject(FalseRequire, where, ast.unparse(where))
         return Static(None)
     condition = as_tile(lo, where, operand)
     if condition.dtype is not bool_ or condition.shape:
         lo.reject(
-            WrongOperand, where, "tw.require", f"it takes one truth value; this is a {condition}"
+            WrongOperand, where, "tw.require", f"it takes one truth value; this is {condition}"
         )
     assert isinstance(where, ast.expr)
     lo.builder.add(Require(condition=condition.value, text=ast.unparse(where)))
@@ -73,7 +72,7 @@ def lower_static_assert(lo: Lowering, call: Arguments) -> Operand:
             NotStatic,
             call.where("condition"),
             "the condition of tw.static_assert",
-            f"a {operand.kind}",
+            str(operand),
         )
     if not operand.value:
         message = call.operand("message")
@@ -82,5 +81,5 @@ def lower_static_assert(lo: Lowering, call: Arguments) -> Operand:
             if isinstance(message, Static) and message.value
             else "the condition is false"
         )
-        lo.reject(BadCall, call.where("condition"), "tw.static_assert", str(text))
+        lo.reject(FalseAssertion, call.where("condition"), str(text))
     return Static(None)

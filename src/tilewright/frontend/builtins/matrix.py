@@ -35,20 +35,20 @@ def lower_mma(lo: Lowering, call: Arguments) -> Operand:
 def matrix_product(lo: Lowering, node: ast.AST, left: Operand, right: Operand) -> Operand:
     """`a @ b`: into f32 zeros (f64 for f64, i32 for 8-bit integers)."""
     a, b = as_tile(lo, node, left), as_tile(lo, node, right)
-    _check_shapes(lo, node, a, b, (*a.shape[:-1], *b.shape[-1:]))
+    _check_shapes(lo, node, a, b, None)
     dtype: type[DType] = f64 if a.dtype is f64 else i32 if a.dtype.element.is_integer else f32
     acc = constant(lo, node, 0, dtype, (*a.shape[:-1], b.shape[-1]))
     return _multiplied(lo, node, a, b, acc)
 
 
 def _check_shapes(
-    lo: Lowering, node: ast.AST, a: TileOperand, b: TileOperand, acc: tuple[int, ...]
+    lo: Lowering, node: ast.AST, a: TileOperand, b: TileOperand, acc: tuple[int, ...] | None
 ) -> None:
-    batch = a.shape[:-2]
-    ranks_fit = len(a.shape) == len(b.shape) == len(acc) and len(acc) in (2, 3)
-    if not ranks_fit or batch != b.shape[:-2] or batch != acc[:-2]:
+    """Matrices or batches of them; without an accumulator only the two factors have to fit."""
+    ranks_fit = len(a.shape) == len(b.shape) and len(a.shape) in (2, 3)
+    if not ranks_fit or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
         lo.reject(MmaShapes, node, a.shape, b.shape, acc)
-    if a.shape[-1] != b.shape[-2] or acc[-2:] != (a.shape[-2], b.shape[-1]):
+    if acc is not None and acc != (*a.shape[:-1], b.shape[-1]):
         lo.reject(MmaShapes, node, a.shape, b.shape, acc)
 
 
@@ -71,7 +71,7 @@ def _multiplied(
 
 def _described() -> str:
     rows = (
-        f"{element.spelling} into {' or '.join(acc.spelling for acc in accumulators)}"
+        f"{element.spelling.lower()} into {' or '.join(acc.spelling for acc in accumulators)}"
         for element, accumulators in _ACCUMULATORS.items()
     )
     return ", ".join(rows)

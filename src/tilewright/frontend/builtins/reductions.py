@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.check.errors.types import NotStatic, WrongOperand
+from tilewright.check.errors.types import NoSuchAxis, NotStatic, WrongOperand
 from tilewright.dtypes import DType, bool_, limits
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
@@ -65,12 +65,12 @@ def reduction(kind: Reduction) -> Callable[[Lowering, Arguments], Operand]:
                 WrongOperand,
                 call.where("x"),
                 kind.name,
-                "truth values have no order or sum",
+                "truth values are not numbers",
                 "convert them: `.astype(i32)`",
             )
         keep = call.operand("keepdims")
         if not isinstance(keep, Static):
-            lo.reject(NotStatic, call.where("keepdims"), "keepdims", f"a {keep.kind}")
+            lo.reject(NotStatic, call.where("keepdims"), "keepdims", str(keep))
         result = tile
         for axis in _axes(lo, call, tile):
             result = _reduced(lo, result, axis, kind)
@@ -91,9 +91,7 @@ def _axes(lo: Lowering, call: Arguments, tile: TileOperand) -> tuple[int, ...]:
         return tuple(reversed(range(rank)))
     axis = static_int(lo, call.where("axis"), operand, "the axis of a reduction")
     if not -rank <= axis < rank:
-        lo.reject(
-            WrongOperand, call.where("axis"), f"axis {axis}", f"the tile has {rank}, counted from 0"
-        )
+        lo.reject(NoSuchAxis, call.where("axis"), str(tile), axis, rank)
     return (axis % rank,)
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "FloorDiv",
     "FloorMod",
     "LaunchValue",
+    "ReadAs",
     "Record",
     "Require",
     "Walk",
@@ -46,6 +47,17 @@ class CheckSite:
     axis: int
     tile: int
     is_store: bool = False
+    of_piece: bool = False  # counted in parts of this block's piece, not in tiles of the tensor
+
+    @property
+    def place(self) -> str:
+        """What is indexed, for people."""
+        return f"this block's piece of `{self.subject}`" if self.of_piece else f"`{self.subject}`"
+
+    def counted(self, number: object) -> str:
+        """So many tiles, or parts, of this extent."""
+        noun = "part" if self.of_piece else "tile"
+        return f"{number} {noun}{'' if str(number) == '1' else 's'} of {self.tile}"
 
 
 @dataclass(frozen=True)
@@ -139,6 +151,16 @@ class FloorMod(Op, mnemonic="floor_mod"):
 
     def result_types(self) -> tuple[Type, ...]:
         return (self.lhs.type,)
+
+
+class ReadAs(Op, mnemonic="read_as"):
+    """The same bits, which the author's dtype reads with or without a sign from here on."""
+
+    source: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.source.type,)
 
 
 class Require(Op, mnemonic="require", effect=Effect.OBSERVE):

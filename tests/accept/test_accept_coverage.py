@@ -1,0 +1,20 @@
+"""Every refused program has a neighbour that is accepted."""
+
+from pathlib import Path
+
+import test_accept_bounds
+import test_accept_names
+import test_accept_ownership
+import test_accept_types
+from neighbours import CLAIMED
+
+MODULES = (test_accept_bounds, test_accept_names, test_accept_ownership, test_accept_types)
+ERRORS = Path(__file__).parent.parent / "errors"
+
+
+def test_every_refusal_has_an_accepted_neighbour():
+    cases = {f"{path.parent.name}/{path.stem}" for path in ERRORS.glob("*/*.err")}
+    tests = {name for module in MODULES for name in vars(module)}
+    assert cases - CLAIMED.keys() == set(), "cases without an accepted neighbour"
+    assert CLAIMED.keys() - cases == set(), "neighbours of cases that do not exist"
+    assert {test for claims in CLAIMED.values() for test in claims} <= tests

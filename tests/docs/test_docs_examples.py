@@ -1,0 +1,27 @@
+"""Every Python block of the pages runs as it stands."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "DESIGN.md")
+BLOCKS = [
+    pytest.param(match.group(1), id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8")), start=1)
+]
+
+
+@pytest.mark.parametrize("code", BLOCKS)
+def test_a_block_runs(code, tmp_path):
+    """Kernels are read from their file, so the block becomes one."""
+    script = tmp_path / "block.py"
+    script.write_text(code, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("block", script)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))

@@ -1,0 +1,15 @@
+"""A problem in an inlined function shows who called it."""
+
+from _rotations import normalised
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(normalised(x.load_like(z)))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,19 @@
+"""The caret marks the first line of a long expression."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(
+        tw.where(
+            x.load_like(z),
+            x.load_like(z),
+            0,
+        )
+    )
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

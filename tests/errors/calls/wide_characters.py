@@ -1,0 +1,14 @@
+"""Columns count what is seen, not bytes."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    größe = x.load_like(z)
+    z.store(größe * 2 + "漢字" + größe)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

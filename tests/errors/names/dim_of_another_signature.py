@@ -1,0 +1,13 @@
+"""A dim has a value in the kernels that name it."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, K, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z) * K)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,18 @@
+"""A kernel is launched and not called."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def double(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z) * 2)
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    double(z, x)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,15 @@
+"""What can change cannot be compiled in."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+FACTORS = [1.0, 2.0]
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z) * FACTORS[0])
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,15 @@
+"""A tensor is an argument of the launch."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+weights = tw.zeros((256,), tw.f32)
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z) + weights.load_like(z))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,13 @@
+"""A block id is no index of a walk."""
+
+import tilewright as tw
+from tilewright import Mapped, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mapped[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.partition(B)[0], tw.block_id())
+
+
+scale(tw.zeros((256,), f32).partition(128).persistent(), tw.zeros((256,), f32))

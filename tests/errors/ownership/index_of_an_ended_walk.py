@@ -1,0 +1,15 @@
+"""An index that a second name holds ends with its loop as well."""
+
+import tilewright as tw
+from tilewright import Mapped, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mapped[f32, B], x: Ref[f32, N]) -> None:
+    for at in z.indices():
+        place = (at, 0)
+    z.store(x.partition(B)[0], place[0])
+
+
+scale(tw.zeros((256,), f32).partition(128).persistent(), tw.zeros((256,), f32))

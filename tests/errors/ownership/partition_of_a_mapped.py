@@ -1,0 +1,13 @@
+"""A walked output is used tile by tile."""
+
+import tilewright as tw
+from tilewright import Mapped, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mapped[f32, B], x: Ref[f32, N]) -> None:
+    zs = z.partition(4)
+
+
+scale(tw.zeros((256,), f32).partition(128).persistent(), tw.zeros((256,), f32))

@@ -1,0 +1,14 @@
+"""A partition of a `Ref` is for reading."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    xs = x.partition(B)
+    xs.store(x.load_like(z), 0)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

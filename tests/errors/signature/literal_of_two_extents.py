@@ -1,0 +1,12 @@
+"""An extent is one number."""
+
+from typing import Literal
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, Literal[64, 128]]) -> None:
+    z.store(x.load_like(z))

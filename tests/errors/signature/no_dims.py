@@ -1,0 +1,10 @@
+"""A tensor has at least one axis."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32]) -> None:
+    z.store(x.load_like(z))

@@ -1,0 +1,10 @@
+"""A kernel writes something."""
+
+import tilewright as tw
+from tilewright import Ref, f32
+from tilewright.dims import N
+
+
+@tw.kernel
+def scale(x: Ref[f32, N]) -> None:
+    t = x.partition(128)[0]

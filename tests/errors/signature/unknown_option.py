@@ -1,0 +1,10 @@
+"""What a decorator takes."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel(num_warps=4)
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z))

@@ -1,0 +1,15 @@
+"""Tiles are immutable."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    t = x.load_like(z)
+    t[0] = 1.0
+    z.store(t)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,16 @@
+"""The rest of the body goes under `if`."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    for i in range(4):
+        if i > tw.num_blocks():
+            continue
+    z.store(x.load_like(z))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,17 @@
+"""Imports stand at the top of the module."""
+
+import math
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    import math
+
+    z.store(x.load_like(z) * math.pi)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,14 @@
+"""Loops run over numbers."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    for t in x:
+        z.store(t)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,13 @@
+"""A scalar parameter has its own dtype."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32, i32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
+    z.store(x.load_like(z) * n)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32), 3)

@@ -1,0 +1,13 @@
+"""A scalar is not spread over a piece by itself."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(1.0)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,13 @@
+"""One index for each axis."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, M, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, M, N]) -> None:
+    z.store(x.partition(B, 1)[0].reshape(B))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256, 2), f32))
