@@ -15,7 +15,7 @@ from tilewright.backends.cpu.memory import storage_dtype
 from tilewright.backends.cpu.views import IndexedView, TiledView, is_injective
 from tilewright.dtypes import Element
 
-__all__ = ["Event", "Spans", "element_at", "meet", "spans", "stretches"]
+__all__ = ["Event", "Spans", "element_at", "layout", "meet", "spans", "stretches"]
 
 Array = np.ndarray[Any, Any]
 
