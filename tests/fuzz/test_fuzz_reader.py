@@ -1,4 +1,4 @@
-"""Whatever the bytes, the reader reads them or refuses them, at once.
+"""Whatever the bytes, the reader reads them or refuses them, at once; so do verifier and printer.
 
 `make fuzz` runs the same with more files and another seed each time.
 """
@@ -10,6 +10,11 @@ from bytecode_mutations import Finding, Outcome, mutations, run
 from fuzz_seeds import seed_files
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tilewright.bytecode import decode, encode
+from tilewright.ir.function import Module
+from tilewright.ir.text import module_text
+from tilewright.ir.verify import violations
 
 COUNT = int(os.environ.get("FUZZ_COUNT", "10000"))
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
@@ -28,10 +33,17 @@ def _report(what: str, seed: int, outcome: Outcome) -> None:
     )
 
 
+def _follow(module: Module) -> None:
+    """What `tilewright disasm` does with what was read, and writing it again."""
+    if not list(violations(module, "sm_121")):
+        module_text(module)
+        decode(encode(module, (13, 4)).data)
+
+
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_mutated_files(part: int):
     seed = SEED * _PARTS + part
-    outcome, findings = run(mutations(seed_files(), seed, COUNT // _PARTS))
+    outcome, findings = run(mutations(seed_files(), seed, COUNT // _PARTS), _follow)
     _report(f"mutated, part {part}", SEED, outcome)
     assert not findings, _told(findings)
     # Both sides are tried: mutations that can be read, and ones that cannot for many reasons.

@@ -169,4 +169,4 @@ def _read_function(
     window = Cursor(cursor.data, start, cursor.position)
     params = tuple([Value(type_) for type_ in signature.params])
     body = BodyReader(window, tables, places).read_body(params)
-    return Function(name, body, hints, places.of_function())
+    return Function(name, body, hints, None if places is None else places.of_function())

@@ -45,10 +45,10 @@ class DebugReader:
         self._attributes = Items(cursor, "debug attribute", first=1)
         self._cursor = cursor
 
-    def list_of(self, number: int, user: Cursor) -> LocationList:
+    def list_of(self, number: int, user: Cursor) -> LocationList | None:
         """The locations of a function; `user` has just read the number of its list, 0 for none."""
         if number == 0:
-            return LocationList(self, 0, 0)
+            return None
         if number > len(self._starts):
             user.fail_number(f"there is no list of locations {number}")
         start = self._starts[number - 1]

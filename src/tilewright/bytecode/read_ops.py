@@ -97,9 +97,10 @@ def _codec(field: Field) -> Any:
 class BodyReader:
     """Reads the ops of one function."""
 
-    def __init__(self, cursor: Cursor, tables: ReadTables, locations: LocationList) -> None:
+    def __init__(self, cursor: Cursor, tables: ReadTables, locations: LocationList | None) -> None:
         self._cursor = cursor
         self._tables = tables
+        self._types = tables.types
         self._plans = _plans(tables.version)
         self._locations = locations
         self._ops_read = 0
@@ -119,9 +120,12 @@ class BodyReader:
         plan = self._plans.get(cursor.varint())
         if plan is None:
             self._refuse_opcode(start)
-        parts: dict[str, Any] = {"loc": self._locations.of_op(self._ops_read)}
-        self._ops_read += 1
-        types = self._tables.types.value_types(self._count_results(plan), cursor)
+        parts: dict[str, Any] = {}
+        if self._locations is not None:
+            parts["loc"] = self._locations.of_op(self._ops_read)
+            self._ops_read += 1
+        results = self._count_results(plan) if plan.counts_results else plan.results
+        types = self._types.value_types(results, cursor)
         flags = self._flags(plan, parts) if plan.has_flags else 0
         for name, read, bit in plan.attributes:
             if not bit or flags & bit:
@@ -149,8 +153,6 @@ class BodyReader:
         self._cursor.fail(f"`{op.mnemonic}` came with {since}, but the file is {version}", start)
 
     def _count_results(self, plan: _Plan) -> int:
-        if not plan.counts_results:
-            return plan.results
         stated = self._cursor.count("results")
         if stated < plan.results or (stated > plan.results and not plan.more_results):
             wanted = f"`{plan.op.mnemonic}` defines {plan.results} values"
@@ -215,7 +217,7 @@ class BodyReader:
 
     def _read_block(self, depth: int) -> Block:
         """A nested block. Its values are numbered on from the outer ones and then forgotten."""
-        cursor, types = self._cursor, self._tables.types
+        cursor, types = self._cursor, self._types
         outside = len(self._values)
         count = cursor.count("arguments")
         args = tuple([Value(type_) for type_ in types.value_types(count, cursor)])

@@ -68,6 +68,8 @@ class TypeReader:
         """Types that values have, whose numbers come next."""
         known, start = self._of_values, user.position
         try:
+            if count == 1:
+                return (known[user.varint()],)
             return tuple([known[number] for number in user.varints(count)])
         except KeyError:
             user.position = start
