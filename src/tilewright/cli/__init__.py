@@ -17,6 +17,7 @@ from tilewright.cli.demo import demo_command
 from tilewright.cli.disassembling import disasm_command
 from tilewright.cli.doctor import doctor_command
 from tilewright.cli.explain import explain_command
+from tilewright.cli.running import run_bytecode_command
 from tilewright.cli.screen import Screen
 from tilewright.errors import TilewrightError, ToolchainError
 from tilewright.version import VERSION
@@ -52,5 +53,6 @@ for _command in (
     disasm_command,
     doctor_command,
     explain_command,
+    run_bytecode_command,
 ):
     main.add_command(_command)
