@@ -36,6 +36,7 @@ from tilewright.ir.types import (
 )
 
 _ELEMENTS = tuple(Element)
+_OLD_ELEMENTS = tuple(element for element in Element if element.value.since == (13, 1))
 _SIMPLE = tuple(
     op
     for op in TILE_IR_OPS
@@ -234,7 +235,7 @@ class RandomProgram:
         return self._bits(type_.element, type_.size).reshape(type_.shape)
 
     def _identity(self) -> a.FloatIdentity | a.IntIdentity:
-        element = self._random.choice(_ELEMENTS)
+        element = self._random.choice(_OLD_ELEMENTS)  # its source is not asked which it has
         if element.is_integer:
             return a.IntIdentity(element, self._random.getrandbits(element.bits))
         return a.FloatIdentity(element, self._bits(element, 1)[0])
