@@ -1,5 +1,6 @@
 """Reading bytecode: what was written comes back, in every version, whatever the program."""
 
+import gc
 import random
 
 import numpy as np
@@ -16,7 +17,7 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode import VERSIONS, decode, encode
 from tilewright.bytecode.op_writer import layout_of
 from tilewright.dtypes import Element
-from tilewright.errors import CompileError
+from tilewright.errors import CompileError, MalformedBytecodeError
 from tilewright.ir.attributes import Dictionary, FloatIdentity, Hints, IntIdentity, Visibility
 from tilewright.ir.elements import numbers_of_bits
 from tilewright.ir.function import Global, Module
@@ -299,3 +300,19 @@ def test_bytes_like_things_are_read():
     data = encode(Module((gemm(),))).data
     for held in (bytearray(data), memoryview(data)):
         assert decode(held).module.functions[0].name == "gemm"
+
+
+def test_the_collector_runs_again_afterwards():
+    """It rests while a file is read, and stays as it was: on, off, or on after a refusal."""
+    data = encode(Module((gemm(),))).data
+    assert gc.isenabled()
+    decode(data)
+    with pytest.raises(MalformedBytecodeError):
+        decode(data[:-1])
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        decode(data)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

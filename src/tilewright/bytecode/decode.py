@@ -7,6 +7,9 @@ the verifier says so. Time and memory are bounded by the length of the bytes.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tilewright.bytecode.read_attributes import ReadTables, read_hints
@@ -46,7 +49,23 @@ class Decoded:
 
 def decode(data: bytes) -> Decoded:
     """Read a module."""
-    data = bytes(data)
+    with _nothing_collected():
+        return _decode(bytes(data))
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """All that is built here lives on: looking for garbage in it meanwhile takes as long again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _decode(data: bytes) -> Decoded:
     cursor = Cursor(data, 0, len(data))
     version = _read_header(cursor)
     sections = _read_sections(cursor, version)
