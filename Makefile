@@ -11,10 +11,12 @@ DRIVER := $(shell command -v nvidia-smi 2>/dev/null) $(wildcard /dev/nvidia0)
 DEMO_EXTRAS := $(if $(strip $(DRIVER)),[cuda])
 
 PYTEST_ARGS ?=
+FUZZ_COUNT ?= 200000
+FUZZ_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types pytest clean
+.PHONY: help demo test lint format check-types pytest fuzz clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +36,9 @@ check-types: $(VENV)/.dev ## Types: mypy --strict and pyright
 
 pytest: $(VENV)/.dev ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
 	$(BIN)/pytest -n auto --maxprocesses=4 --dist=worksteal --durations=20 $(PYTEST_ARGS)
+
+fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_SEED=7
+	FUZZ_COUNT=$(FUZZ_COUNT) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest tests/fuzz -s
 
 format: $(VENV)/.dev ## Put the code into house style
 	$(BIN)/ruff check --fix

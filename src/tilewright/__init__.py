@@ -82,6 +82,7 @@ from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.stream import Stream, stream
 from tilewright.runtime.tensor import Tensor, move
+from tilewright.runtime.watching import race_check
 from tilewright.version import VERSION
 
 __version__ = VERSION
@@ -156,6 +157,7 @@ __all__ = [
     "move",
     "num_blocks",
     "ones",
+    "race_check",
     "rand",
     "require",
     "rsqrt",

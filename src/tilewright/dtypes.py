@@ -56,6 +56,7 @@ class ElementRow(NamedTuple):
     since: tuple[int, int]  # the bytecode version that has it
     numpy: np.dtype[Any]  # how the CPU backend holds it
     first_target: int = 80  # the oldest sm_ that has it
+    last_target: int = 999  # the newest, where later ones dropped it
 
 
 # fmt: off
@@ -77,6 +78,7 @@ class Element(Enum):
     F8E5M2    = ElementRow("f8E5M2",    8,  11, (13, 1), np.dtype(ml_dtypes.float8_e5m2), 90)
     F8E8M0FNU = ElementRow("f8E8M0FNU", 8,  18, (13, 2), np.dtype(ml_dtypes.float8_e8m0fnu), 100)
     F4E2M1FN  = ElementRow("f4E2M1FN",  4,  19, (13, 3), np.dtype(ml_dtypes.float4_e2m1fn), 100)
+    FNV8E5M3FNU = ElementRow("fnv8E5M3FNU", 8, 130, (13, 4), np.dtype(np.uint8), 107, 107)
 # fmt: on
 
     # Identity hashing is exact for enum members and much cheaper than hashing the row.
@@ -94,8 +96,13 @@ class Element(Enum):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy type the CPU backend computes and stores it in."""
+        """The NumPy type the CPU backend stores it in, and unless `is_held_as_bits` computes in."""
         return self.value.numpy
+
+    @property
+    def is_held_as_bits(self) -> bool:
+        """Whether NumPy has no type for it, so that `numpy` holds bits and not numbers."""
+        return self is Element.FNV8E5M3FNU
 
     @property
     def is_float(self) -> bool:

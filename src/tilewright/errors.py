@@ -10,6 +10,8 @@ TilewrightError
 │   ├── KernelAssertionError
 │   └── UndefinedBehaviourError   the CPU backend met what Tile IR leaves undefined
 ├── OutOfMemoryError
+├── MalformedBytecodeError  bytes that are no Tile IR bytecode; says where and why
+├── MalformedTextError      text that is no Tile IR; says where and what was expected
 ├── ToolchainError          tileiras, ptxas or libnvvm is missing, mismatched or failed
 ├── DriverError             a CUDA driver call failed
 └── InternalError           our own mistake: please report it
@@ -25,6 +27,8 @@ __all__ = [
     "KernelAssertionError",
     "KernelFailure",
     "LaunchError",
+    "MalformedBytecodeError",
+    "MalformedTextError",
     "MovedError",
     "OutOfBoundsError",
     "OutOfMemoryError",
@@ -76,6 +80,25 @@ class UndefinedBehaviourError(KernelFailure):
 
 class OutOfMemoryError(TilewrightError):
     """The device has no room for a tensor."""
+
+
+class MalformedBytecodeError(TilewrightError):
+    """Bytes are no Tile IR bytecode, or say what Tile IR cannot."""
+
+    def __init__(self, reason: str, offset: int) -> None:
+        super().__init__(f"at byte {offset}: {reason}")
+        self.reason = reason
+        self.offset = offset
+
+
+class MalformedTextError(TilewrightError):
+    """A text is no Tile IR. Lines and columns count from 1."""
+
+    def __init__(self, reason: str, line: int, column: int) -> None:
+        super().__init__(f"line {line}, column {column}: {reason}")
+        self.reason = reason
+        self.line = line
+        self.column = column
 
 
 class ToolchainError(TilewrightError):

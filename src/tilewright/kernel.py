@@ -29,6 +29,7 @@ from tilewright.jit.loader import Program, load_compiler, load_program_maker
 from tilewright.jit.specialize import specialize
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.watching import require_watchable
 
 __all__ = ["Kernel", "kernel"]
 
@@ -63,6 +64,7 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation that runs this kernel: everything is checked, nothing has run."""
         binding, result = self._bind(args, kwargs)
+        require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding, binding.device.target, self.hints)
         compiled = self.specialized(specialization)
         if not check_launch(compiled, binding):

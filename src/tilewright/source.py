@@ -11,7 +11,7 @@ import ast
 import unicodedata
 from dataclasses import dataclass
 
-__all__ = ["Location", "SourceFile", "Span"]
+__all__ = ["Location", "SourceFile", "Span", "UnseenFile"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,16 @@ class SourceFile:
         """Terminal cells before a byte column; wide characters take two, combining ones none."""
         text = self.line(number)[: self.characters(number, byte_column)]
         return sum(cell_width(character) for character in text.expandtabs(4))
+
+
+class UnseenFile(SourceFile):
+    """A file known by name only, from debug information: its columns already count characters."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, ())
+
+    def characters(self, number: int, byte_column: int) -> int:
+        return byte_column
 
 
 def cell_width(character: str) -> int:

@@ -1,6 +1,7 @@
-"""The hand-built programs are those of the IR tests."""
+"""Programs are those of the IR tests and of cuTile Python; frames are those of the fuzzer."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "ir"))
+for _folder in ("ir", "cutile", "fuzz"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / _folder))

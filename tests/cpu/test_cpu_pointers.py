@@ -122,7 +122,7 @@ def test_a_masked_store_writes_only_what_it_may():
     launch(kernel, x, where, keep, ones, None)
     assert np.flatnonzero(x).tolist() == [0, 1, 2, 3, 9]
     x.flags.writeable = False
-    with pytest.raises(UndefinedBehaviourError, match="outside the memories"):
+    with pytest.raises(UndefinedBehaviourError, match="in memory that is read-only"):
         launch(kernel, x, where, keep, ones, None)
 
 

@@ -36,8 +36,8 @@ def test_a_wrong_number_of_arguments_is_our_mistake():
 
 def test_a_program_is_straight_code_and_does_uniform_work_once():
     outer, _, inner = vector_add(256).source.partition("def block(")
-    assert outer.count("PartitionView") == 3
-    assert "PartitionView" not in inner
+    assert outer.count("TiledView") == 3
+    assert "TiledView" not in inner
     assert inner.count("add_numpy") == 1
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tile_ir_programs import tile
 
 from tilewright.dtypes import Element
-from tilewright.ir.elements import constant_bytes, element_bits
+from tilewright.ir.elements import E5M3_NUMBERS, constant_bytes, element_bits
 
 E = Element
 
@@ -71,6 +71,31 @@ def test_rows_follow_each_other():
 def test_bfloat16_arrays():
     values = np.array([1.0, -2.0], ml_dtypes.bfloat16)
     assert constant_bytes(values, tile(E.BF16, 2)).hex() == "803f00c0"
+
+
+def test_unsigned_floats_of_eight_bits():
+    """Five bits of exponent, three of mantissa, no sign; all ones are the only NaN."""
+    assert [E5M3_NUMBERS[bits] for bits in (0, 1, 8, 0x78, 0xFE)] == [
+        0.0, 2.0**-17, 2.0**-14, 1.0, 1.75 * 2.0**16,
+    ]  # fmt: skip
+    assert np.isnan(E5M3_NUMBERS[255])
+    every = np.arange(256, dtype=np.uint8)
+    assert np.array_equal(element_bits(E5M3_NUMBERS, E.FNV8E5M3FNU), every)
+    assert np.array_equal(element_bits(every, E.FNV8E5M3FNU), every)
+
+
+@given(st.floats(0.0, 114688.0))
+def test_unsigned_floats_are_the_nearest(value: float):
+    bits = int(element_bits([value], E.FNV8E5M3FNU)[0])
+    off = abs(float(E5M3_NUMBERS[bits]) - value)
+    for other in {max(bits - 1, 0), min(bits + 1, 254)} - {bits}:
+        distance = abs(float(E5M3_NUMBERS[other]) - value)
+        assert off < distance or (off == distance and bits % 2 == 0)
+
+
+@pytest.mark.parametrize("value", [-1.0, 122880.0, float("inf"), float("nan")])
+def test_what_unsigned_floats_cannot_hold_is_no_number(value: float):
+    assert int(element_bits([value], E.FNV8E5M3FNU)[0]) == 255
 
 
 def test_too_large_numbers_become_infinite():

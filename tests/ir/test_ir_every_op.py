@@ -1,33 +1,40 @@
-"""Every op is verified, printed and encoded; NVIDIA's disassembler reads it and prints the same."""
+"""Every op, in each version that has it, is what NVIDIA's tools say it is.
 
-import re
-from functools import cache
+A case is verified, printed and encoded; the disassembler reads it and prints the same text, and
+tileiras assembles it on every architecture that has it. An op without a case fails.
+"""
 
 import pytest
 from tile_ir_cases import CASES
+from tile_ir_modules import cases_of, disassembled, one_for_each_op, refused
 from tile_ir_programs import Case
 
-from tilewright.backends.cuda.toolchain import find_toolchain
-from tilewright.bytecode import encode, required_version
-from tilewright.ir.function import Module
+from tilewright.errors import CompileError
 from tilewright.ir.ops import TILE_IR_OPS
 from tilewright.ir.text import function_text
 from tilewright.ir.verify import RULES, violations
+from tilewright.ir.versions import VERSIONS, check_version, required_version
 
-_VERSIONS = [(13, 3), (13, 4)]
+_NEWEST = VERSIONS[-1]
+_TARGETS = (80, 90, 100, 120)
 
 
-@cache
-def _disassembled(version: tuple[int, int]) -> dict[str, str]:
-    """The vendor's text of every case that the version holds, from one run."""
-    module = Module(tuple(case.function() for case in CASES if case.version <= version))
-    text = find_toolchain().disassemble(encode(module, version))
-    entries = re.findall(r"^entry @(\w+)(.*?^}\n)", text, re.MULTILINE | re.DOTALL)
-    return {name: f"entry @{name}{rest}" for name, rest in entries}
+def _name(part: object) -> str:
+    if isinstance(part, Case):
+        return part.name
+    return ".".join(map(str, part)) if isinstance(part, tuple) else str(part)
 
 
 def test_every_op_has_a_case():
     assert set(TILE_IR_OPS) == {case.op for case in CASES}
+
+
+def test_every_op_has_a_case_in_its_first_version():
+    assert not [
+        op.mnemonic
+        for op in TILE_IR_OPS
+        if min(case.version for case in CASES if case.op is op) != op.since
+    ]
 
 
 def test_every_op_has_a_rule_and_a_form():
@@ -39,24 +46,51 @@ def test_cases_are_named_once():
     assert len({case.name for case in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=_name)
 def test_a_case_holds_its_op(case: Case):
     assert any(type(op) is case.op for op in case.function().walk())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_case_is_valid_from_its_first_target_on(case: Case):
-    module = Module((case.function(),))
-    assert list(violations(module, f"sm_{case.oldest}", case.version)) == []
-    assert required_version(module) == case.version
-    if case.oldest > 80:
-        assert list(violations(module, "sm_80"))
+@pytest.mark.parametrize("case", CASES, ids=_name)
+def test_a_case_is_valid_on_its_targets(case: Case):
+    for target in (case.oldest, *_TARGETS):
+        found = list(violations(case.module(), f"sm_{target}", case.version))
+        assert bool(found) is not case.fits(target), (target, found)
+
+
+@pytest.mark.parametrize("case", CASES, ids=_name)
+def test_a_case_needs_its_version(case: Case):
+    module = case.module()
+    check_version(module, case.version)
+    assert required_version(module) == max(case.version, (13, 3))
+    if case.version > VERSIONS[0]:
+        before = VERSIONS[VERSIONS.index(case.version) - 1]
+        with pytest.raises(CompileError, match=r"needs 13\."):
+            check_version(module, before)
+        assert list(violations(module, f"sm_{case.oldest}", before))
 
 
 @pytest.mark.parametrize(
     ("case", "version"),
-    [(case, version) for case in CASES for version in _VERSIONS if case.version <= version],
-    ids=lambda part: part.name if isinstance(part, Case) else ".".join(map(str, part)),
+    [(case, version) for version in VERSIONS for case in CASES if case.version <= version],
+    ids=_name,
 )
 def test_the_text_is_what_the_disassembler_says(case: Case, version: tuple[int, int]):
-    assert function_text(case.function()) == _disassembled(version)[case.name]
+    assert function_text(case.function()) == disassembled(version)[case.name]
+
+
+@pytest.mark.parametrize("target", _TARGETS)
+def test_tileiras_assembles_every_case(target: int):
+    assert refused(cases_of(_NEWEST, target), _NEWEST, target) == []
+
+
+@pytest.mark.parametrize("target", _TARGETS)
+@pytest.mark.parametrize("version", VERSIONS[:-1], ids=_name)
+def test_tileiras_assembles_every_op_of_a_version(version: tuple[int, int], target: int):
+    assert refused(one_for_each_op(cases_of(version, target)), version, target) == []
+
+
+def test_tileiras_assembles_what_one_target_only_has():
+    alone = [case for case in CASES if not any(map(case.fits, _TARGETS))]
+    assert {case.oldest for case in alone} == {107}
+    assert refused(alone, _NEWEST, 107) == []

@@ -24,7 +24,8 @@ from tilewright.ir.text.numbers import number_text, quoted, symbol_text
 from tilewright.ir.types import PtrType, TensorViewType, TileType, scalar
 
 E = Element
-_FLOATS = [element for element in E if element.is_float]
+# NVIDIA's disassembler crashes when it is to print a number of fnv8E5M3FNU.
+_FLOATS = [element for element in E if element.is_float and not element.is_held_as_bits]
 
 
 def _disassembled(module: Module) -> str:
@@ -94,6 +95,8 @@ def test_arrays():
 
 
 def test_numbers_by_hand():
+    assert number_text(1.0, E.FNV8E5M3FNU) == "1.000000e+00"
+    assert number_text(np.uint8(255), E.FNV8E5M3FNU) == "0xFF"
     assert number_text(1.5, E.F32) == "1.500000e+00"
     assert number_text(1 / 3, E.F32) == "0.333333343"
     assert number_text(float("-inf"), E.F64) == "0xFFF0000000000000"

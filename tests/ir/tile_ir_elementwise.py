@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from tile_ir_programs import Case, Entry, tile
@@ -19,7 +19,12 @@ _R = Rounding
 
 
 def _elementwise(
-    op: type[Op], element: E, label: str = "", shape: tuple[int, ...] = (4, 8), **attributes: object
+    op: type[Op],
+    element: E,
+    label: str = "",
+    shape: tuple[int, ...] = (4, 8),
+    version: tuple[int, int] = (13, 1),
+    **attributes: object,
 ) -> Case:
     """All operands are tiles of one type."""
     operands = [f.name for f in op.fields if f.kind is FieldKind.OPERAND]
@@ -28,13 +33,23 @@ def _elementwise(
         values = {name: entry.given(TileType(element, shape)) for name in operands}
         return entry.add(op(**values, **attributes))
 
-    return Case(op, label, build)
+    return Case(op, label, build, version=version)
+
+
+def _power(entry: Entry) -> Op:
+    source, exponent = entry.given(tile(E.F32, 8)), entry.given(tile(E.I16, 8))
+    return entry.add(elementwise.FPowI(source=source, exponent=exponent))
 
 
 def _conversion(
-    op: type[Op], before: E, after: E, label: str = "", oldest: int = 80, **attributes: object
+    op: type[Op],
+    before: E,
+    after: E,
+    label: str = "",
+    oldest: int = 80,
+    version: tuple[int, int] = (13, 1),
+    **attributes: object,
 ) -> Case:
-    version = (13, 4) if attributes.get("saturating") else (13, 3)
 
     def build(entry: Entry) -> Op:
         source = entry.given(tile(before, 4, 8))
@@ -52,7 +67,8 @@ def float_cases() -> Iterator[Case]:
         yield _elementwise(op, E.F32, "flushed", flush_to_zero=True)
     for op in (e.Exp, e.Tanh):
         yield _elementwise(op, E.F64 if op is e.Exp else E.BF16)
-        yield _elementwise(op, E.F32, "approx", rounding_mode=_R.APPROX)
+        version = (13, 3) if op is e.Exp else (13, 2)
+        yield _elementwise(op, E.F32, "approx", version=version, rounding_mode=_R.APPROX)
     yield _elementwise(e.Sqrt, E.F64)
     yield _elementwise(e.Sqrt, E.F32, "approx", rounding_mode=_R.APPROX, flush_to_zero=True)
     for op in (e.AddF, e.SubF, e.MulF, e.Fma):
@@ -63,8 +79,10 @@ def float_cases() -> Iterator[Case]:
     for op in (e.MaxF, e.MinF):
         yield _elementwise(op, E.F32, "both", propagate_nan=True, flush_to_zero=True)
         yield _elementwise(op, E.F16)
-    for op in (e.Pow, e.RemF, e.Atan2):
+    for op in (e.Pow, e.RemF):
         yield _elementwise(op, E.F32)
+    yield _elementwise(e.Atan2, E.F32, version=(13, 2))
+    yield Case(e.FPowI, "", _power, version=(13, 4))
     for ordering in Ordering:
         yield _elementwise(
             e.CmpF, E.F32, ordering.name, comparison_predicate=Predicate.LESS_THAN,
@@ -78,7 +96,7 @@ def integer_cases() -> Iterator[Case]:
         yield _elementwise(op, E.I32)
     yield _elementwise(e.AndI, E.I1, "truth")
     yield _elementwise(e.NegI, E.I8)
-    yield _elementwise(e.NegI, E.I64, "promised", overflow=Overflow.NSW)
+    yield _elementwise(e.NegI, E.I64, "promised", version=(13, 2), overflow=Overflow.NSW)
     for op, promise in zip(
         (e.AddI, e.SubI, e.MulI, e.ShLI), (Overflow.NW, *Overflow), strict=False
     ):
@@ -90,6 +108,7 @@ def integer_cases() -> Iterator[Case]:
     yield _elementwise(e.DivI, E.I32, rounding=_R.NEGATIVE_INF)
     yield _elementwise(e.DivI, E.I32, "unsigned", signedness=_UNSIGNED)
     yield _elementwise(e.DivI, E.I32, "up", rounding=_R.POSITIVE_INF)
+    yield _elementwise(e.DivI, E.I32, "unsigned_up", signedness=_UNSIGNED, rounding=_R.POSITIVE_INF)
     for predicate in Predicate:
         yield _elementwise(e.CmpI, E.I32, predicate.name, comparison_predicate=predicate)
 
@@ -98,19 +117,30 @@ def conversion_cases() -> Iterator[Case]:
     e = elementwise
     yield _conversion(e.Bitcast, E.F32, E.I32)
     yield _conversion(e.ExtI, E.I8, E.I32)
-    yield _conversion(e.ExtI, E.I4, E.I8, "four", signedness=_UNSIGNED)
+    yield _conversion(e.ExtI, E.I4, E.I8, "four", version=(13, 3), signedness=_UNSIGNED)
     yield _conversion(e.TruncI, E.I64, E.I32, overflow=Overflow.NUW)
-    yield _conversion(e.TruncI, E.I8, E.I4, "four")
+    yield _conversion(e.TruncI, E.I8, E.I4, "four", version=(13, 3))
     for after, oldest in ((E.BF16, 80), (E.TF32, 80), (E.F8E4M3FN, 90), (E.F8E5M2, 90)):
         yield _conversion(e.FToF, E.F32, after, after.name, oldest)
-    yield _conversion(e.FToF, E.F32, E.F4E2M1FN, "f4", 100)
-    yield _conversion(e.FToF, E.F32, E.F8E8M0FNU, "scale", 100, rounding_mode=_R.POSITIVE_INF)
+    yield _conversion(e.FToF, E.F32, E.F4E2M1FN, "f4", 100, (13, 3))
+    yield _conversion(
+        e.FToF, E.F32, E.F8E8M0FNU, "scale", 100, (13, 2), rounding_mode=_R.POSITIVE_INF
+    )
+    yield _conversion(e.FToF, E.F32, E.TF32, "away", version=(13, 4), rounding_mode=_R.NEAREST_AWAY)
+    yield Case(e.FToF, "unsigned", _to_unsigned_scale, 107, (13, 4), newest=107)
     yield _conversion(e.IToF, E.I32, E.F32)
     yield _conversion(e.IToF, E.I64, E.F16, "unsigned", signedness=_UNSIGNED)
     yield _conversion(e.FToI, E.F32, E.I32)
-    yield _conversion(e.FToI, E.F16, E.I8, "saturating", saturating=True, signedness=_UNSIGNED)
+    yield _conversion(
+        e.FToI, E.F16, E.I8, "saturating", version=(13, 4), saturating=True, signedness=_UNSIGNED
+    )
     yield Case(elementwise.Select, "", _select)
     yield Case(elementwise.Select, "pointers", _select_pointers)
+
+
+def _to_unsigned_scale(entry: Entry) -> Op:
+    source = entry.given(tile(E.F32, 4, 8))
+    return entry.add(elementwise.FToF(source=source, to=tile(E.FNV8E5M3FNU, 4, 8)))
 
 
 def _select(entry: Entry) -> Op:
@@ -153,3 +183,29 @@ def shape_cases() -> Iterator[Case]:
             s.Extract(source=n.given(source), indices=(n.index(), n.index()), to=tile(E.F32, 2, 8))
         ),
     )  # fmt: skip
+    yield Case(
+        s.Insert, "",
+        lambda n: n.add(
+            s.Insert(
+                source=n.given(tile(E.F32, 2, 8)), destination=n.given(source),
+                indices=(n.index(), n.index()),
+            )
+        ),
+        version=(13, 4),
+    )  # fmt: skip
+    for before, after, oldest in (
+        (tile(E.I4, 8), tile(E.I8, 4), 80), (tile(E.I1, 16), tile(E.I8, 2), 80),
+        (tile(E.F32, 4), tile(E.I8, 16), 80), (tile(E.F4E2M1FN, 8), tile(E.I8, 4), 100),
+        (tile(E.I64, 4), tile(E.I8, 32), 80),
+    ):  # fmt: skip
+        assert isinstance(before.element, E)
+        yield Case(s.Pack, before.element.name, _pack(before, after), oldest, (13, 3))
+        yield Case(s.Unpack, before.element.name, _unpack(after, before), oldest, (13, 3))
+
+
+def _pack(before: TileType, after: TileType) -> Callable[[Entry], Op]:
+    return lambda n: n.add(shape.Pack(source=n.given(before), to=after))
+
+
+def _unpack(before: TileType, after: TileType) -> Callable[[Entry], Op]:
+    return lambda n: n.add(shape.Unpack(source=n.given(before), to=after))

@@ -7,10 +7,24 @@ from collections.abc import Callable, Iterator
 from tile_ir_programs import Case, Entry, tile
 
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import AtomicMode, LoadHints, MemoryOrder, MemoryScope
+from tilewright.ir.attributes import (
+    AtomicMode,
+    Dictionary,
+    Hints,
+    IntIdentity,
+    MemoryOrder,
+    MemoryScope,
+)
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops import memory
-from tilewright.ir.types import Padding, PartitionViewType, PtrType, TensorViewType, scalar
+from tilewright.ir.types import (
+    Padding,
+    PartitionViewType,
+    PtrType,
+    TensorViewType,
+    TileType,
+    scalar,
+)
 
 E = Element
 
@@ -23,8 +37,10 @@ def view_cases() -> Iterator[Case]:
     yield Case(m.MakePartitionView, "", _partition_view)
     yield Case(m.GetIndexSpaceShape, "", lambda n: n.add(m.GetIndexSpaceShape(src=_view(n))))
     yield Case(m.GetTensorShape, "", _tensor_shape)
+    yield Case(m.GetTensorShape, "wide", lambda n: _tensor_shape(n, scalar(E.I64)))
     yield Case(m.LoadView, "", lambda n: n.add(m.LoadView(view=_view(n), index=_at(n))))
-    yield Case(m.LoadView, "hinted", _hinted_load)
+    yield Case(m.LoadView, "hinted", _hinted_load, version=(13, 3))
+    yield Case(m.LoadView, "advised", _advised_load)
     yield Case(m.LoadView, "acquire", _acquire_load)
     yield Case(
         m.LoadView, "inbounds",
@@ -34,7 +50,10 @@ def view_cases() -> Iterator[Case]:
         version=(13, 4),
     )  # fmt: skip
     yield Case(m.StoreView, "", lambda n: _store_view(n))
-    yield Case(m.StoreView, "hinted", lambda n: _store_view(n, hints=LoadHints(allow_tma=True)))
+    yield Case(
+        m.StoreView, "hinted", lambda n: _store_view(n, hints=Hints.of(allow_tma=True)),
+        version=(13, 3),
+    )  # fmt: skip
     yield Case(
         m.StoreView, "release",
         lambda n: _store_view(
@@ -84,20 +103,31 @@ def _partition_view(entry: Entry) -> Op:
     return made
 
 
-def _tensor_shape(entry: Entry) -> Op:
+def _tensor_shape(entry: Entry, to: TileType = scalar(E.I32)) -> Op:  # noqa: B008
     view = entry.add(
         memory.MakeTensorView(
             base=entry.param(scalar(PtrType(E.F32))), dynamic_shape=(entry.index(),),
             to=TensorViewType(E.F32, (None, 8), (8, 1)),
         )
     ).result  # fmt: skip
-    return entry.add(memory.GetTensorShape(src=view))
+    return entry.add(memory.GetTensorShape(src=view, to=to))
 
 
 def _hinted_load(entry: Entry) -> Op:
-    hints = LoadHints(latency=3, allow_tma=False)
+    hints = Hints.of(latency=3, allow_tma=False)
     token = entry.add(memory.MakeToken()).result
     return entry.add(memory.LoadView(view=_view(entry), index=_at(entry), hints=hints, token=token))
+
+
+def _advised_load(entry: Entry) -> Op:
+    """Advice for single targets, one of which nobody knows."""
+    hints = Hints(
+        (
+            ("sm_90", Dictionary((("latency", 3), ("allow_tma", True)))),
+            ("sm_999", Dictionary((("note", "none"), ("list", (1, IntIdentity(E.I64, 2)))))),
+        )
+    )
+    return entry.add(memory.LoadView(view=_view(entry), index=_at(entry), hints=hints))
 
 
 def _acquire_load(entry: Entry) -> Op:
@@ -120,7 +150,7 @@ def pointer_cases() -> Iterator[Case]:
     m = memory
     yield Case(m.Offset, "", _offset)
     yield Case(m.LoadPtr, "", lambda n: n.add(m.LoadPtr(source=n.pointers(E.I8, (16,)))))
-    yield Case(m.LoadPtr, "masked", _masked_load)
+    yield Case(m.LoadPtr, "masked", _masked_load, version=(13, 3))
     yield Case(
         m.LoadPtr, "relaxed",
         lambda n: n.add(
@@ -131,12 +161,13 @@ def pointer_cases() -> Iterator[Case]:
         ),
     )  # fmt: skip
     yield Case(m.StorePtr, "", lambda n: _store_ptr(n))
-    yield Case(m.StorePtr, "masked", _masked_store)
+    yield Case(m.StorePtr, "masked", _masked_store, version=(13, 3))
     for mode, element in (
         (AtomicMode.ADD, E.I32), (AtomicMode.ADDF, E.F16), (AtomicMode.UMIN, E.I64),
         (AtomicMode.XCHG, E.F32), (AtomicMode.AND, E.I32),
     ):  # fmt: skip
         yield Case(m.AtomicRmw, mode.name, _rmw(mode, element))
+    yield Case(m.AtomicRmw, "ADDF_BF16", _rmw(AtomicMode.ADDF, E.BF16), 89)
     yield Case(m.AtomicCas, "", _cas)
     yield Case(m.AtomicCas, "masked", _masked_cas)
 
@@ -152,7 +183,7 @@ def _offset(entry: Entry) -> Op:
 def _masked_load(entry: Entry) -> Op:
     loaded = memory.LoadPtr(
         source=entry.pointers(E.F32, (8,)), mask=entry.given(tile(E.I1, 8)),
-        padding_value=entry.build.constant(-1.0, E.F32, (8,)), hints=LoadHints(latency=2),
+        padding_value=entry.build.constant(-1.0, E.F32, (8,)), hints=Hints.of(latency=2),
         token=entry.add(memory.MakeToken()).result,
     )  # fmt: skip
     return entry.add(loaded)
@@ -170,7 +201,7 @@ def _masked_store(entry: Entry) -> Op:
     stored = memory.StorePtr(
         destination=entry.pointers(E.F32, (8,)), value=entry.given(tile(E.F32, 8)),
         mask=entry.given(tile(E.I1, 8)), token=entry.add(memory.MakeToken()).result,
-        hints=LoadHints(latency=1),
+        hints=Hints.of(latency=1),
     )  # fmt: skip
     return entry.add(stored)
 

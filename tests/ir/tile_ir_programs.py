@@ -13,7 +13,7 @@ from typing import TypeVar
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import DivBy, Predicate
 from tilewright.ir.builder import Builder
-from tilewright.ir.function import EntryHints, Function, Module
+from tilewright.ir.function import EntryHints, Function, Global, Module
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import (
     Assume,
@@ -22,7 +22,7 @@ from tilewright.ir.ops.control import (
     GetTileBlockId,
     Return,
 )
-from tilewright.ir.ops.elementwise import CmpI, ExtI, FToF, TruncI
+from tilewright.ir.ops.elementwise import Bitcast, CmpI, ExtI, FToF, TruncI
 from tilewright.ir.ops.memory import (
     GetIndexSpaceShape,
     LoadPtr,
@@ -100,6 +100,8 @@ class Entry:
         element, shape = type_.element, type_.shape
         if isinstance(element, PtrType):
             return self.pointers(element.pointee, shape)
+        if element is E.FNV8E5M3FNU:
+            return self.add(Bitcast(source=self.given(TileType(E.I8, shape)), to=type_)).result
         if element in _CARRIERS:
             carried = self.given(TileType(_CARRIERS[element], shape))
             return self._converted(carried, type_)
@@ -115,17 +117,21 @@ class Entry:
         conversion = FToF if type_.element.is_float else TruncI
         return self.add(conversion(source=value, to=type_)).result
 
-    def view(self, element: E, *block: int, padding: Padding | None = None) -> Value:
-        """A partition view of a tensor with dynamic extents, contiguous along its last axis."""
-        rank = len(block)
+    def tensor(self, element: E, rank: int) -> Value:
+        """A tensor with dynamic extents, contiguous along its last axis."""
         type_ = TensorViewType(element, (None,) * rank, (None,) * (rank - 1) + (1,))
         base = self.param(scalar(PtrType(element)))
         extents = tuple(self.index() for _ in range(rank))
         strides = tuple(self.index() for _ in range(rank - 1))
-        tensor = MakeTensorView(base=base, dynamic_shape=extents, dynamic_strides=strides, to=type_)
-        to = PartitionViewType(block, type_, tuple(range(rank)), padding)
-        made = MakePartitionView(tensor_view=self.add(tensor).result, to=to)
+        made = MakeTensorView(base=base, dynamic_shape=extents, dynamic_strides=strides, to=type_)
         return self.add(made).result
+
+    def view(self, element: E, *block: int, padding: Padding | None = None) -> Value:
+        """A partition view of such a tensor."""
+        tensor = self.tensor(element, len(block))
+        assert isinstance(tensor.type, TensorViewType)
+        to = PartitionViewType(block, tensor.type, tuple(range(len(block))), padding)
+        return self.add(MakePartitionView(tensor_view=tensor, to=to)).result
 
     def keep(self, *values: Value) -> None:
         """Store tiles; other values need no keeping."""
@@ -140,6 +146,8 @@ class Entry:
         if type_.element in (E.I4, E.I1):
             wide = type_.with_element(E.I8)
             value = self.add(ExtI(source=value, to=wide)).result
+        elif type_.element is E.FNV8E5M3FNU:
+            value = self.add(Bitcast(source=value, to=type_.with_element(E.I8))).result
         elif type_.element in _CARRIERS:
             value = self.add(FToF(source=value, to=type_.with_element(E.F32))).result
         held = value.type
@@ -151,7 +159,7 @@ class Entry:
         """The finished function."""
         if not self.block.ops or self.block.ops[-1].mnemonic != "return":
             self.add(Return())
-        return Function(self.name, self.block, hints or EntryHints())
+        return Function(self.name, self.block, hints and hints.hints())
 
     def module(self) -> Module:
         """A module with this function only."""
@@ -166,7 +174,9 @@ class Case:
     label: str
     build: Callable[[Entry], Op]
     oldest: int = 80  # the first target that can hold it
-    version: tuple[int, int] = (13, 3)  # the first bytecode that can
+    version: tuple[int, int] = (13, 1)  # the first bytecode that can
+    globals: tuple[Global, ...] = ()  # what its module must have
+    newest: int = 999  # the last target that can hold it
 
     @property
     def name(self) -> str:
@@ -179,15 +189,23 @@ class Case:
         entry.keep(*op.results)
         return entry.function()
 
+    def module(self) -> Module:
+        """The program alone."""
+        return Module((self.function(),), globals=self.globals)
+
+    def fits(self, target: int) -> bool:
+        """Whether a target can hold it."""
+        return self.oldest <= target <= self.newest
+
 
 # Elements that are not loaded as they are but converted from others.
 _CARRIERS = {E.I4: E.I8, E.TF32: E.F32, E.F4E2M1FN: E.F32}
 
 
-def gemm(base_divisor: int = 16) -> Function:
-    """128 x 128 x 64 in f16, with the facts that TMA and tensor cores ask for."""
+def gemm(base_divisor: int = 16, element: E = E.F16) -> Function:
+    """128 x 128 x 64, by default in f16, with the facts that TMA and tensor cores ask for."""
     entry = Entry("gemm")
-    views = [_gemm_tensor(entry, base_divisor, 20 + number) for number in range(3)]
+    views = [_gemm_tensor(entry, element, base_divisor, 20 + number) for number in range(3)]
     blocks = ((128, 64, Padding.ZERO), (64, 128, Padding.ZERO), (128, 128, None))
     a, b, c = (
         entry.add(MakePartitionView(tensor_view=view, to=_partition(view, m, n, padding))).result
@@ -206,15 +224,15 @@ def gemm(base_divisor: int = 16) -> Function:
         entry.add(Continue(values=body.ops[-1].results))
     loop = For(lower_bound=zero, upper_bound=steps, step=one, init_values=(start,), body=body)
     total = entry.add(loop).results[0]
-    half = entry.add(FToF(source=total, to=tile(E.F16, 128, 128))).result
+    half = entry.add(FToF(source=total, to=tile(element, 128, 128))).result
     entry.add(StoreView(tile=half, view=c, index=(at_block.x, at_block.y), loc=at(35)))
     function = entry.function()
     function.loc = at(20)
     return function
 
 
-def _gemm_tensor(entry: Entry, base_divisor: int, line: int) -> Value:
-    base = entry.param(scalar(PtrType(E.F16)))
+def _gemm_tensor(entry: Entry, element: E, base_divisor: int, line: int) -> Value:
+    base = entry.param(scalar(PtrType(element)))
     numbers = [entry.index() for _ in range(3)]
     known = [entry.add(Assume(value=base, predicate=DivBy(base_divisor))).result]
     known += [entry.add(Assume(value=number, predicate=DivBy(8))).result for number in numbers]
@@ -222,7 +240,7 @@ def _gemm_tensor(entry: Entry, base_divisor: int, line: int) -> Value:
         base=known[0],
         dynamic_shape=tuple(known[1:3]),
         dynamic_strides=(known[3],),
-        to=TensorViewType(E.F16, (None, None), (None, 1)),
+        to=TensorViewType(element, (None, None), (None, 1)),
         loc=at(line),
     )
     return entry.add(view).result

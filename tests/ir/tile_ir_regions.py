@@ -13,6 +13,8 @@ from tilewright.ir.attributes import (
     FloatIdentity,
     IntIdentity,
     Predicate,
+    Promise,
+    SameElements,
     Signedness,
 )
 from tilewright.ir.op import Block, Op, Value
@@ -21,6 +23,7 @@ from tilewright.ir.types import PtrType, TileType, scalar
 
 E = Element
 _UNSIGNED = Signedness.UNSIGNED
+_V3 = (13, 3)
 
 
 def combining_cases() -> Iterator[Case]:
@@ -35,8 +38,22 @@ def combining_cases() -> Iterator[Case]:
     ):  # fmt: skip
         yield Case(r.MmaF, operand.name, _product(operand, total), oldest)
     yield Case(r.MmaF, "batched", _product(E.F16, E.F16, batch=(2,)))
-    yield Case(r.MmaF, "fast", _product(E.F8E5M2, E.F32, fast_acc=True), 90)
+    yield Case(r.MmaF, "fast", _product(E.F8E5M2, E.F32, fast_acc=True), 90, _V3)
     yield Case(r.MmaI, "", _integer_product)
+    for operand, scale, group in (
+        (E.F8E4M3FN, E.F8E8M0FNU, 32), (E.F8E5M2, E.F8E8M0FNU, 32), (E.F4E2M1FN, E.F8E8M0FNU, 16),
+        (E.F4E2M1FN, E.F8E8M0FNU, 32), (E.F4E2M1FN, E.F8E4M3FN, 16),
+    ):  # fmt: skip
+        label = f"{operand.name}_{scale.name}_{group}"
+        yield Case(r.MmaFScaled, label, _scaled_product(operand, scale, group), 100, _V3)
+    for group in (16, 32):
+        yield Case(
+            r.MmaFScaled, f"E5M3_{group}", _scaled_product(E.F4E2M1FN, E.FNV8E5M3FNU, group),
+            107, (13, 4), newest=107,
+        )  # fmt: skip
+    yield Case(
+        r.MmaFScaled, "batched", _scaled_product(E.F8E5M2, E.F8E8M0FNU, 32, batch=(2,)), 100, _V3
+    )
 
 
 def _reduce(entry: Entry) -> Op:
@@ -101,9 +118,28 @@ def _integer_product(entry: Entry) -> Op:
     return entry.add(reduction.MmaI(lhs=lhs, rhs=rhs, acc=acc, signedness_rhs=_UNSIGNED))
 
 
+def _scaled_product(
+    operand: E, scale: E, group: int, *, batch: tuple[int, ...] = ()
+) -> Callable[[Entry], Op]:
+    shapes = [
+        (operand, (32, 64)), (operand, (64, 32)), (E.F32, (32, 32)), (scale, (32, 64 // group)),
+        (scale, (64 // group, 32)),
+    ]  # fmt: skip
+
+    def build(entry: Entry) -> Op:
+        tiles = [entry.given(TileType(element, (*batch, *shape))) for element, shape in shapes]
+        lhs, rhs, acc, left, right = tiles
+        return entry.add(
+            reduction.MmaFScaled(lhs=lhs, rhs=rhs, acc=acc, lhs_scale=left, rhs_scale=right)
+        )
+
+    return build
+
+
 def control_cases() -> Iterator[Case]:
     c = control
     yield Case(c.For, "", _for)
+    yield Case(c.For, "unsigned", lambda n: _for(n, unsigned_cmp=True), version=(13, 2))
     yield Case(c.For, "bare", _bare_for)
     yield Case(c.Loop, "", _loop)
     yield Case(c.Loop, "returning", _returning_loop)
@@ -119,10 +155,18 @@ def control_cases() -> Iterator[Case]:
         c.Assume, "bounded", lambda n: n.add(c.Assume(value=n.index(), predicate=Bounded(0, 9)))
     )
     yield Case(c.Assume, "divisible", _divisible)
+    for label, promise in (
+        ("grouped", DivBy(4, every=2, along=1)), ("alike", SameElements((4, 2))),
+        ("open", Bounded(None, None)), ("low", Bounded(-5, None)),
+    ):  # fmt: skip
+        yield Case(c.Assume, label, _assumed(promise))
+    yield Case(c.Print, "", lambda n: n.add(c.Print(str="plain 100%%\n")))
+    yield Case(c.Print, "tiles", _print)
+    yield Case(c.Print, "ordered", _ordered_print, version=(13, 2))
     yield Case(c.Assert, "", _assert)
 
 
-def _for(entry: Entry) -> Op:
+def _for(entry: Entry, *, unsigned_cmp: bool = False) -> Op:
     start = entry.given(tile(E.F32, 8))
     token = entry.add(memory.MakeToken()).result
     body = Block((Value(scalar(E.I64)), Value(start.type), Value(TOKEN)))
@@ -133,7 +177,7 @@ def _for(entry: Entry) -> Op:
     return entry.add(
         control.For(
             lower_bound=lower, upper_bound=upper, step=step, init_values=(start, token),
-            body=body, unsigned_cmp=True,
+            body=body, unsigned_cmp=unsigned_cmp,
         )
     )  # fmt: skip
 
@@ -206,6 +250,20 @@ def _bare_if(entry: Entry) -> Op:
     return entry.add(
         control.If(condition=entry.param(scalar(E.I1)), then_body=then, else_body=other)
     )
+
+
+def _assumed(promise: Promise) -> Callable[[Entry], Op]:
+    return lambda n: n.add(control.Assume(value=n.given(tile(E.I32, 4, 8)), predicate=promise))
+
+
+def _print(entry: Entry) -> Op:
+    values = entry.given(tile(E.F32, 8)), entry.index()
+    return entry.add(control.Print(str='x = %5.2f, "n" = %i', args=values))
+
+
+def _ordered_print(entry: Entry) -> Op:
+    token = entry.add(memory.MakeToken()).result
+    return entry.add(control.Print(str="%lld", args=(entry.param(scalar(E.I64)),), token=token))
 
 
 def _divisible(entry: Entry) -> Op:

@@ -6,40 +6,56 @@ and `assume` it is preceded by a tag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.bytecode.stream import Stream
 from tilewright.bytecode.tables import StringTable, Table, TypeTable
+from tilewright.bytecode.tags import AttributeTag
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import (
     ArrayCodec,
+    Attribute,
     AttributeCodec,
     BoolArrayCodec,
     BoolCodec,
     Bounded,
     ConstantCodec,
+    DenseElements,
+    Dictionary,
     DivBy,
     EnumCodec,
     FloatIdentity,
+    Hints,
     HintsCodec,
     Int32ArrayCodec,
     IntCodec,
     IntIdentity,
-    LoadHints,
     PredicateCodec,
+    SameElements,
     StringCodec,
+    SymbolCodec,
 )
 from tilewright.ir.elements import constant_bytes, element_bits
-from tilewright.ir.function import EntryHints
 from tilewright.ir.op import Op, Version
+from tilewright.ir.types import (
+    FunctionType,
+    GatherScatterViewType,
+    PartitionViewType,
+    PtrType,
+    StridedViewType,
+    TensorViewType,
+    TileType,
+    TokenType,
+)
 
-__all__ = ["Setting", "Tables", "put_attribute", "put_entry_hints"]
+__all__ = ["Setting", "Tables", "put_attribute", "put_tagged"]
 
-_INTEGER, _FLOAT, _BOOL = 1, 2, 3
-_DIV_BY, _DICTIONARY, _HINTS, _BOUNDED = 8, 10, 11, 12
-_ANY_TARGET = "default"
+_TYPES = (
+    Element, PtrType, TileType, TensorViewType, PartitionViewType, StridedViewType,
+    GatherScatterViewType, FunctionType, TokenType,
+)  # fmt: skip
 
 
 @dataclass
@@ -56,6 +72,13 @@ class Tables:
         """Tables with nothing in them."""
         return Tables(version, StringTable(), TypeTable(version), Table(offset_code="Q"))
 
+    def constant(self, value: Any, type_: TileType) -> int:
+        """The number of a constant's elements."""
+        data = constant_bytes(value, type_)
+        item = Stream()
+        item.put_varint(len(data))
+        return self.constants.number(bytes(item + data))
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -71,15 +94,11 @@ def put_attribute(stream: Stream, value: Any, setting: Setting) -> None:
     _BARE[type(setting.codec)](stream, value, setting)
 
 
-def put_entry_hints(stream: Stream, hints: EntryHints, tables: Tables) -> None:
-    """Write the advice on a whole entry, which holds for every target."""
-    given = {
-        "num_cta_in_cga": hints.num_ctas,
-        "occupancy": hints.occupancy,
-        "num_worker_warps_per_cta": hints.num_worker_warps,
-    }
-    stream.put_varint(_HINTS)
-    _put_hints(stream, given, tables)
+def put_tagged(stream: Stream, value: Attribute, tables: Tables) -> None:
+    """Write one attribute in the form that says what it is."""
+    tag, put = _TAGGED[type(value)]
+    stream.put_varint(tag)
+    put(stream, value, tables)
 
 
 def _put_enum(stream: Stream, value: Any, _setting: Setting) -> None:
@@ -109,24 +128,21 @@ def _put_bool_array(stream: Stream, value: tuple[bool, ...], setting: Setting) -
 
 
 def _put_constant(stream: Stream, value: Any, setting: Setting) -> None:
-    data = constant_bytes(value, setting.op.results[0].type)  # type: ignore[arg-type]
-    item = Stream()
-    item.put_varint(len(data))
-    stream.put_varint(setting.tables.constants.number(bytes(item + data)))
+    type_ = setting.op.results[0].type
+    assert isinstance(type_, TileType)
+    stream.put_varint(setting.tables.constant(value, type_))
 
 
-def _put_tagged_array(stream: Stream, value: tuple[Any, ...], setting: Setting) -> None:
-    stream.put_varint(len(value))
-    for item in value:
-        _put_tagged(stream, item, setting.tables)
+def _put_bare_array(stream: Stream, value: tuple[Attribute, ...], setting: Setting) -> None:
+    _put_items(stream, value, setting.tables)
 
 
 def _put_predicate(stream: Stream, value: Any, setting: Setting) -> None:
-    _put_tagged(stream, value, setting.tables)
+    put_tagged(stream, value, setting.tables)
 
 
-def _put_load_hints(stream: Stream, value: LoadHints, setting: Setting) -> None:
-    _put_hints(stream, {"allow_tma": value.allow_tma, "latency": value.latency}, setting.tables)
+def _put_bare_hints(stream: Stream, value: Hints, setting: Setting) -> None:
+    _put_hints(stream, value, setting.tables)
 
 
 _BARE: dict[type[AttributeCodec], Callable[[Stream, Any, Setting], None]] = {
@@ -134,48 +150,51 @@ _BARE: dict[type[AttributeCodec], Callable[[Stream, Any, Setting], None]] = {
     IntCodec: _put_integer,
     BoolCodec: _put_bool,
     StringCodec: _put_string,
+    SymbolCodec: _put_string,
     Int32ArrayCodec: _put_int32_array,
     BoolArrayCodec: _put_bool_array,
     ConstantCodec: _put_constant,
-    ArrayCodec: _put_tagged_array,
+    ArrayCodec: _put_bare_array,
     PredicateCodec: _put_predicate,
-    HintsCodec: _put_load_hints,
+    HintsCodec: _put_bare_hints,
 }
 
 
-def _put_hints(stream: Stream, given: Mapping[str, int | None], tables: Tables) -> None:
-    """A dictionary with one target, whose value is the dictionary of the hints that are given."""
-    stream.put_varint(1)
-    stream.put_varint(tables.strings.text(_ANY_TARGET))
-    stream.put_varint(_DICTIONARY)
-    present = {name: value for name, value in given.items() if value is not None}
-    stream.put_varint(len(present))
-    for name, value in present.items():
+def _put_items(stream: Stream, value: tuple[Attribute, ...], tables: Tables) -> None:
+    stream.put_varint(len(value))
+    for item in value:
+        put_tagged(stream, item, tables)
+
+
+def _put_named(stream: Stream, items: tuple[tuple[str, Attribute], ...], tables: Tables) -> None:
+    stream.put_varint(len(items))
+    for name, value in items:
         stream.put_varint(tables.strings.text(name))
-        _put_tagged(stream, value, tables)
+        put_tagged(stream, value, tables)
 
 
-def _put_tagged(stream: Stream, value: Any, tables: Tables) -> None:
-    _TAGGED[type(value)](stream, value, tables)
+def _put_dictionary(stream: Stream, value: Dictionary, tables: Tables) -> None:
+    _put_named(stream, value.items, tables)
 
 
-def _put_tagged_bool(stream: Stream, value: bool, _tables: Tables) -> None:
-    stream.put_varint(_BOOL)
+def _put_hints(stream: Stream, value: Hints, tables: Tables) -> None:
+    _put_named(stream, value.targets, tables)
+
+
+def _put_truth(stream: Stream, value: bool, _tables: Tables) -> None:
     stream.append(value)
 
 
-def _put_tagged_int(stream: Stream, value: int, tables: Tables) -> None:
-    _put_int_identity(stream, IntIdentity(Element.I32, value), tables)
+def _put_small_integer(stream: Stream, value: int, tables: Tables) -> None:
+    _put_typed_integer(stream, IntIdentity(Element.I32, value), tables)
 
 
-def _put_int_identity(stream: Stream, value: IntIdentity, tables: Tables) -> None:
-    stream.put_varint(_INTEGER)
+def _put_typed_integer(stream: Stream, value: IntIdentity, tables: Tables) -> None:
     stream.put_varint(tables.types.type(value.element))
     stream.put_varint(int(element_bits([value.value], value.element)[0]))
 
 
-def _put_float_identity(stream: Stream, value: FloatIdentity, tables: Tables) -> None:
-    stream.put_varint(_FLOAT)
+def _put_float(stream: Stream, value: FloatIdentity, tables: Tables) -> None:
     stream.put_varint(tables.types.type(value.element))
     bits = int(element_bits([value.value], value.element)[0])
     if value.element.bits <= 8:
@@ -184,25 +203,52 @@ def _put_float_identity(stream: Stream, value: FloatIdentity, tables: Tables) ->
         stream.put_signed(bits)
 
 
+def _put_type(stream: Stream, value: Any, tables: Tables) -> None:
+    stream.put_varint(tables.types.type(value))
+
+
+def _put_text(stream: Stream, value: str, tables: Tables) -> None:
+    stream.put_varint(tables.strings.text(value))
+
+
+def _put_elements(stream: Stream, value: DenseElements, tables: Tables) -> None:
+    stream.put_varint(tables.types.type(value.type))
+    stream.put_varint(tables.constant(value.value, value.type))
+
+
 def _put_div_by(stream: Stream, value: DivBy, _tables: Tables) -> None:
-    stream.put_varint(_DIV_BY)
     stream.put_varint(value.divisor)
-    stream.append(0)
+    _put_present(stream, value.every, value.along)
 
 
 def _put_bounded(stream: Stream, value: Bounded, _tables: Tables) -> None:
-    stream.put_varint(_BOUNDED)
-    stream.append((value.lower is not None) | (value.upper is not None) << 1)
-    for bound in (value.lower, value.upper):
-        if bound is not None:
-            stream.put_signed(bound)
+    _put_present(stream, value.lower, value.upper)
 
 
-_TAGGED: dict[type, Callable[[Stream, Any, Tables], None]] = {
-    bool: _put_tagged_bool,
-    int: _put_tagged_int,
-    IntIdentity: _put_int_identity,
-    FloatIdentity: _put_float_identity,
-    DivBy: _put_div_by,
-    Bounded: _put_bounded,
+def _put_present(stream: Stream, *numbers: int | None) -> None:
+    """A bit for each number that is there, then those numbers."""
+    stream.append(sum((number is not None) << bit for bit, number in enumerate(numbers)))
+    for number in numbers:
+        if number is not None:
+            stream.put_signed(number)
+
+
+def _put_same_elements(stream: Stream, value: SameElements, _tables: Tables) -> None:
+    stream.put_array(value.groups, "q")
+
+
+_TAGGED: dict[type, tuple[AttributeTag, Callable[[Stream, Any, Tables], None]]] = {
+    bool: (AttributeTag.BOOL, _put_truth),
+    int: (AttributeTag.INTEGER, _put_small_integer),
+    IntIdentity: (AttributeTag.INTEGER, _put_typed_integer),
+    FloatIdentity: (AttributeTag.FLOAT, _put_float),
+    str: (AttributeTag.STRING, _put_text),
+    tuple: (AttributeTag.ARRAY, _put_items),
+    DenseElements: (AttributeTag.DENSE_ELEMENTS, _put_elements),
+    DivBy: (AttributeTag.DIV_BY, _put_div_by),
+    SameElements: (AttributeTag.SAME_ELEMENTS, _put_same_elements),
+    Dictionary: (AttributeTag.DICTIONARY, _put_dictionary),
+    Hints: (AttributeTag.HINTS, _put_hints),
+    Bounded: (AttributeTag.BOUNDED, _put_bounded),
+    **dict.fromkeys(_TYPES, (AttributeTag.TYPE, _put_type)),
 }

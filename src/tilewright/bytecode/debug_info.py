@@ -12,12 +12,12 @@ from pathlib import PurePath
 
 from tilewright.bytecode.stream import Stream
 from tilewright.bytecode.tables import StringTable, Table
+from tilewright.bytecode.tags import DebugTag
 from tilewright.ir.function import Function
 from tilewright.source import Location, Span
 
 __all__ = ["DebugWriter"]
 
-_COMPILE_UNIT, _FILE, _LOCATION, _SUBPROGRAM, _CALL_SITE = 1, 2, 4, 5, 6
 _UNKNOWN = 0
 
 
@@ -63,22 +63,22 @@ class DebugWriter:
         number = self._place(outermost, scope)
         for span in reversed(inner):
             place = self._place(span, self._subprogram(span, function))
-            number = self._attribute(_CALL_SITE, place, number)
+            number = self._attribute(DebugTag.CALL_SITE, place, number)
         return number
 
     def _place(self, span: Span, scope: int) -> int:
         column = span.file.characters(span.line, span.column) + 1
         path = self._strings.text(span.file.path)
-        return self._attribute(_LOCATION, scope, path, span.line, column)
+        return self._attribute(DebugTag.LOCATION, scope, path, span.line, column)
 
     def _subprogram(self, span: Span, function: Function) -> int:
         path = PurePath(span.file.path)
         name, folder = (self._strings.text(part) for part in (path.name, str(path.parent)))
-        file = self._attribute(_FILE, name, folder)
+        file = self._attribute(DebugTag.FILE, name, folder)
         line = function.loc.span.line if function.loc and function.loc.span.file is span.file else 1
         title = self._strings.text(function.name)
-        unit = self._attribute(_COMPILE_UNIT, file)
-        return self._attribute(_SUBPROGRAM, file, line, title, title, unit, line)
+        unit = self._attribute(DebugTag.COMPILE_UNIT, file)
+        return self._attribute(DebugTag.SUBPROGRAM, file, line, title, title, unit, line)
 
     def _attribute(self, *numbers: int) -> int:
         item = Stream()

@@ -10,12 +10,12 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.bytecode.attributes import Tables, put_entry_hints
+from tilewright.bytecode.attributes import Tables, put_tagged
 from tilewright.bytecode.debug_info import DebugWriter
 from tilewright.bytecode.op_writer import BodyWriter
 from tilewright.bytecode.stream import Stream
-from tilewright.bytecode.types import FunctionType
-from tilewright.ir.function import EntryHints, Function, Module
+from tilewright.bytecode.tags import ALIGNMENT, MAGIC, FunctionFlag, Section
+from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Op, Version
 from tilewright.ir.versions import check_version
 from tilewright.source import Location
@@ -23,13 +23,9 @@ from tilewright.version import VERSION
 
 __all__ = ["Encoded", "encode"]
 
-_MAGIC = b"\x7fTileIR\x00"
-_STRINGS, _FUNCTIONS, _DEBUG, _CONSTANTS, _TYPES, _PRODUCER = 1, 2, 3, 4, 5, 7
-_ALIGNMENT = {_STRINGS: 4, _FUNCTIONS: 8, _DEBUG: 8, _CONSTANTS: 8, _TYPES: 4, _PRODUCER: 1}
 _HAS_ALIGNMENT = 0x80
-_END = 0
-_ENTRY, _HAS_HINTS = 0b010, 0b100
-_PRODUCER_SINCE = (13, 3)
+_PRODUCER_SINCE: Version = (13, 3)
+_GLOBAL_FLAGS: Version = (13, 3)  # visibility and constancy of globals are written from here on
 
 
 @dataclass(frozen=True)
@@ -48,26 +44,34 @@ class Encoded:
 
 
 def encode(module: Module, version: Version = (13, 3), *, locations: bool = True) -> Encoded:
-    """Write a module. Without `locations` the bytes do not depend on where the source lies."""
+    """Write a module. Without `locations` the bytes do not depend on where the source lies.
+
+    The producer named in the file is the module's own, or tilewright for one that was built here.
+    """
     check_version(module, version)
     tables = Tables.empty(version)
     debug = DebugWriter(tables.strings)
     functions, starts, bodies = _write_functions(module, tables, debug if locations else None)
 
-    stream = Stream(_MAGIC)
+    globals_ = _write_globals(module, tables)
+
+    stream = Stream(MAGIC)
     stream += bytes((*version, 0, 0))
-    base = _put_section(stream, _FUNCTIONS, functions)
+    base = _put_section(stream, Section.FUNCTIONS, functions)
+    if module.globals:
+        _put_section(stream, Section.GLOBALS, globals_)
     if len(tables.constants):
-        _put_section(stream, _CONSTANTS, tables.constants.section())
+        _put_section(stream, Section.CONSTANTS, tables.constants.section())
     if _has_locations(module) and locations:
-        _put_section(stream, _DEBUG, debug.section())
-    _put_section(stream, _TYPES, tables.types.section())
+        _put_section(stream, Section.DEBUG, debug.section())
+    _put_section(stream, Section.TYPES, tables.types.section())
     if version >= _PRODUCER_SINCE:
         producer = Stream()
-        producer.put_varint(tables.strings.text(f"tilewright {VERSION}"))
-        _put_section(stream, _PRODUCER, bytes(producer))
-    _put_section(stream, _STRINGS, tables.strings.section())
-    stream.append(_END)
+        name = f"tilewright {VERSION}" if module.producer is None else module.producer
+        producer.put_varint(tables.strings.text(name))
+        _put_section(stream, Section.PRODUCER, bytes(producer))
+    _put_section(stream, Section.STRINGS, tables.strings.section())
+    stream.append(Section.END)
     return Encoded(
         data=bytes(stream),
         version=version,
@@ -76,9 +80,9 @@ def encode(module: Module, version: Version = (13, 3), *, locations: bool = True
     )
 
 
-def _put_section(stream: Stream, section: int, payload: bytes) -> int:
+def _put_section(stream: Stream, section: Section, payload: bytes) -> int:
     """Append a section; gives the offset at which its payload starts."""
-    alignment = _ALIGNMENT[section]
+    alignment = ALIGNMENT[section]
     stream.append(section | (_HAS_ALIGNMENT if alignment > 1 else 0))
     stream.put_varint(len(payload))
     if alignment > 1:
@@ -103,8 +107,8 @@ def _write_functions(
         _put_header(stream, function, tables)
         locations = [op.loc for _, op in body.places]
         stream.put_varint(_debug_list(function, locations, debug))
-        if function.hints != EntryHints():
-            put_entry_hints(stream, function.hints, tables)
+        if function.hints is not None:
+            put_tagged(stream, function.hints, tables)
         stream.put_varint(len(body.stream))
         bodies[function.name] = len(stream)
         starts += [(len(stream) + start, op) for start, op in body.places]
@@ -113,11 +117,25 @@ def _write_functions(
 
 
 def _put_header(stream: Stream, function: Function, tables: Tables) -> None:
-    signature = FunctionType(tuple(param.type for param in function.params))
-    hinted = _HAS_HINTS if function.hints != EntryHints() else 0
+    hinted = 0 if function.hints is None else FunctionFlag.HINTS
     stream.put_varint(tables.strings.text(function.name))
-    stream.put_varint(tables.types.type(signature))
-    stream.append(_ENTRY | hinted)
+    stream.put_varint(tables.types.type(function.type))
+    stream.append(FunctionFlag.ENTRY | hinted)
+
+
+def _write_globals(module: Module, tables: Tables) -> bytes:
+    """The global section."""
+    stream = Stream()
+    stream.put_varint(len(module.globals))
+    for held in module.globals:
+        stream.put_varint(tables.strings.text(held.name))
+        stream.put_varint(tables.types.type(held.type))
+        stream.put_varint(tables.constant(held.value, held.type))
+        stream.put_varint(held.alignment)
+        if tables.version >= _GLOBAL_FLAGS:
+            stream.put_varint(held.visibility.value)
+            stream.put_varint(held.constant)
+    return bytes(stream)
 
 
 def _debug_list(

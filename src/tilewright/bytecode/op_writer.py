@@ -14,7 +14,7 @@ from tilewright.bytecode.stream import Stream
 from tilewright.errors import InternalError
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value, Version
 
-__all__ = ["BodyWriter"]
+__all__ = ["BodyWriter", "Layout", "layout_of"]
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ from typing import Any
 import click
 
 from tilewright.backends.cuda.explain import AssemblyError
+from tilewright.cli.assembling import asm_command
 from tilewright.cli.compiling import compile_command
 from tilewright.cli.demo import demo_command
 from tilewright.cli.disassembling import disasm_command
 from tilewright.cli.doctor import doctor_command
 from tilewright.cli.explain import explain_command
+from tilewright.cli.running import run_bytecode_command
 from tilewright.cli.screen import Screen
 from tilewright.errors import TilewrightError, ToolchainError
 from tilewright.version import VERSION
@@ -45,10 +47,12 @@ def main(ctx: click.Context) -> None:
 
 
 for _command in (
+    asm_command,
     compile_command,
     demo_command,
     disasm_command,
     doctor_command,
     explain_command,
+    run_bytecode_command,
 ):
     main.add_command(_command)

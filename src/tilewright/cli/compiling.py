@@ -18,6 +18,7 @@ from tilewright.cli.explain import specialization_text
 from tilewright.cli.loading import load_kernel
 from tilewright.cli.options import json_option, kernel_options, specialization_for
 from tilewright.cli.screen import BadInput, Screen, answering_refusals
+from tilewright.cli.tile_ir_files import write_bytes
 from tilewright.frontend.specialization import Specialization
 from tilewright.ir.text import module_text
 from tilewright.jit.compiled import CompiledKernel
@@ -70,7 +71,7 @@ def compile_command(screen: Screen, /, address: str, **options: Any) -> None:
     with answering_refusals(screen, as_json):
         product = _EMITTERS[emit](screen, kernel, specialization, options["with_remarks"])
     if output is not None:
-        _write(output, product.data)
+        write_bytes(output, product.data)
     if as_json:
         screen.answer(_plain(product, output))
         return
@@ -117,13 +118,6 @@ def _to_cubin(
 
 
 _EMITTERS = {"cubin": _to_cubin, "bytecode": _to_bytecode, "tileir": _to_text}
-
-
-def _write(output: Path, data: bytes) -> None:
-    try:
-        output.write_bytes(data)
-    except OSError as error:
-        raise BadInput(f"{output} cannot be written: {error.strerror}") from None
 
 
 # --- what is shown --------------------------------------------------------------------------------

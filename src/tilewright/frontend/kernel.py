@@ -62,7 +62,7 @@ def lower_kernel(
         raise compile_error(lo.problems, describe(signature, specialization))
     lo.body.ops.append(Return())
     body = Block((), [*lo.prologue.ops, *lo.body.ops])
-    return Function(signature.kernel, body, specialization.hints), lo.captures
+    return Function(signature.kernel, body, specialization.hints.hints()), lo.captures
 
 
 def describe(signature: Signature, specialization: Specialization) -> str:

@@ -2,6 +2,7 @@
 
 A codec says in which of the bytecode's forms an attribute travels; `bytecode` has one writer for
 each codec class and the printer one formatter. The numbers of the enums are those of the format.
+In arrays, dictionaries and promises an attribute describes itself: what it can be is `Attribute`.
 """
 
 from __future__ import annotations
@@ -11,33 +12,44 @@ from enum import Enum
 from typing import Any
 
 from tilewright.dtypes import Element
+from tilewright.ir.types import FunctionType, PtrType, TileType, Type
 
 __all__ = [
+    "EVERY_TARGET",
     "ArrayCodec",
     "AtomicMode",
+    "Attribute",
     "AttributeCodec",
     "BoolArrayCodec",
     "BoolCodec",
     "Bounded",
     "ConstantCodec",
+    "DenseElements",
+    "Dictionary",
     "DivBy",
     "EnumCodec",
     "FloatIdentity",
+    "Hints",
     "HintsCodec",
     "Int32ArrayCodec",
     "IntCodec",
     "IntIdentity",
-    "LoadHints",
     "MemoryOrder",
     "MemoryScope",
     "Ordering",
     "Overflow",
     "Predicate",
     "PredicateCodec",
+    "Promise",
     "Rounding",
+    "SameElements",
     "Signedness",
     "StringCodec",
+    "SymbolCodec",
+    "Visibility",
 ]
+
+EVERY_TARGET = "default"  # the target that stands for those without hints of their own
 
 
 class Signedness(Enum):
@@ -66,6 +78,7 @@ class Rounding(Enum):
     APPROX = 4
     FULL = 5
     NEAREST_INT_TO_ZERO = 6
+    NEAREST_AWAY = 7
 
 
 class Predicate(Enum):
@@ -119,11 +132,31 @@ class AtomicMode(Enum):
     XCHG = 9
 
 
+class Visibility(Enum):
+    """Who may refer to a global."""
+
+    PUBLIC = 0
+    PRIVATE = 1
+
+
 @dataclass(frozen=True)
 class DivBy:
-    """The value is a multiple of `divisor` (bytes for a pointer)."""
+    """The value is a multiple of `divisor` (bytes for a pointer).
+
+    With `every` and `along`: of the elements along axis `along` only the first of each group of
+    `every` is, and each group counts on from it in steps of one.
+    """
 
     divisor: int
+    every: int | None = None
+    along: int | None = None
+
+
+@dataclass(frozen=True)
+class SameElements:
+    """Along each axis the elements of a tile come in groups of that many equal ones."""
+
+    groups: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -136,7 +169,10 @@ class Bounded:
 
 @dataclass(frozen=True)
 class FloatIdentity:
-    """The neutral element of a float reduction."""
+    """A float with its element: the neutral element of a reduction.
+
+    `value` may be a NumPy scalar of the element's kind, which keeps the bits of a NaN.
+    """
 
     element: Element
     value: float
@@ -144,18 +180,65 @@ class FloatIdentity:
 
 @dataclass(frozen=True)
 class IntIdentity:
-    """The neutral element of an integer reduction, as its bits read unsigned."""
+    """An integer with its element, its bits read unsigned: the neutral element of a reduction."""
 
     element: Element
     value: int
 
 
-@dataclass(frozen=True)
-class LoadHints:
-    """Advice on one load or store; None leaves the choice to the compiler."""
+@dataclass(frozen=True, eq=False)
+class DenseElements:
+    """Known elements of a tile, as of a constant."""
 
-    latency: int | None = None
-    allow_tma: bool | None = None
+    type: TileType
+    value: Any
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """Attributes by name, in the order in which they are written."""
+
+    items: tuple[tuple[str, Attribute], ...] = ()
+
+    def get(self, name: str) -> Attribute | None:
+        """The attribute of that name."""
+        return dict(self.items).get(name)
+
+
+@dataclass(frozen=True)
+class Hints:
+    """Advice to the compiler by target: `sm_90` and the like, and `default` for all others.
+
+    What a target does not know is dropped without a word, so any name and value may stand here.
+    """
+
+    targets: tuple[tuple[str, Dictionary], ...] = ()
+
+    @staticmethod
+    def of(target: str = EVERY_TARGET, /, **given: bool | int | None) -> Hints:
+        """Hints for one target; None leaves the choice to the compiler."""
+        items = sorted((name, value) for name, value in given.items() if value is not None)
+        return Hints(((target, Dictionary(tuple(items))),))
+
+    def named(self, name: str) -> tuple[Attribute, ...]:
+        """What is advised under a name, for any target; an integer whatever its width."""
+        found = (known.get(name) for _, known in self.targets)
+        return tuple(
+            value.value if isinstance(value, IntIdentity) else value
+            for value in found
+            if value is not None
+        )
+
+
+# What a promise (`assume`) can say.
+Promise = DivBy | SameElements | Bounded
+
+# Everything that can stand in an array, a dictionary or a promise. An `int` is one of 32 bits, a
+# tuple an array, a type itself.
+Attribute = (
+    bool | int | str | IntIdentity | FloatIdentity | DenseElements | Promise | Dictionary | Hints
+    | Element | PtrType | Type | FunctionType | tuple["Attribute", ...]
+)  # fmt: skip
 
 
 class AttributeCodec:
@@ -181,6 +264,10 @@ class StringCodec(AttributeCodec):
     """Text, by its place in the string table."""
 
 
+class SymbolCodec(AttributeCodec):
+    """The name of a global, by its place in the string table."""
+
+
 class Int32ArrayCodec(AttributeCodec):
     """A tuple of 32-bit integers."""
 
@@ -197,15 +284,12 @@ class ConstantCodec(AttributeCodec):
 
 
 class ArrayCodec(AttributeCodec):
-    """A tuple of self-describing attributes (`FloatIdentity`, `IntIdentity`)."""
+    """A tuple of self-describing attributes."""
 
 
 class PredicateCodec(AttributeCodec):
-    """One self-describing attribute (`DivBy`, `Bounded`)."""
+    """One self-describing attribute, a `Promise`."""
 
 
 class HintsCodec(AttributeCodec):
-    """A `LoadHints`, as a dictionary of hints by target."""
-
-
-Attribute = Any
+    """`Hints`, as a dictionary of hints by target."""

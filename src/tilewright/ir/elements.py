@@ -13,7 +13,13 @@ import numpy as np
 from tilewright.dtypes import Element
 from tilewright.ir.types import TileType
 
-__all__ = ["constant_bytes", "element_bits"]
+__all__ = [
+    "E5M3_NUMBERS",
+    "constant_bytes",
+    "element_bits",
+    "numbers_of_bits",
+    "numbers_of_bytes",
+]
 
 _TF32_DROPPED = 13  # mantissa bits of f32 that tf32 lacks
 
@@ -34,10 +40,41 @@ def element_bits(values: Any, element: Element) -> np.ndarray[Any, np.dtype[np.u
         mask = (1 << element.bits) - 1
         whole = [int(item) & mask for item in np.asarray(values).reshape(-1).tolist()]
         return np.array(whole, np.uint64)
+    held = np.asarray(values)
+    if element is Element.FNV8E5M3FNU:
+        return (held if held.dtype == element.numpy else _round_to_e5m3(held)).astype(np.uint64)
     with np.errstate(over="ignore", invalid="ignore"):
-        held = np.asarray(values).astype(element.numpy)
+        held = held.astype(element.numpy)
     bits = held.view(np.dtype(f"u{held.itemsize}")).astype(np.uint64)
     return _round_to_tf32(bits) if element is Element.TF32 else bits
+
+
+def numbers_of_bits(
+    bits: np.ndarray[Any, np.dtype[np.uint64]], element: Element
+) -> np.ndarray[Any, Any]:
+    """The numbers that bits stand for, as NumPy holds the element; undoes `element_bits`."""
+    if element is Element.TF32:
+        return (bits.astype(np.uint32) << _TF32_DROPPED).view(np.float32)
+    if element is Element.I4:
+        return ((bits.astype(np.int8) << 4) >> 4).astype(element.numpy)
+    narrow = (bits & np.uint64((1 << element.bits) - 1)).astype(f"u{element.numpy.itemsize}")
+    return narrow.view(element.numpy)
+
+
+def numbers_of_bytes(data: bytes, element: Element) -> np.ndarray[Any, Any] | None:
+    """The numbers in a constant's raw data; undoes `constant_bytes`. None if a part is left over.
+
+    Truth values fill whole bytes: there may be up to seven more than were meant.
+    """
+    if element is Element.I1:
+        return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").view(np.bool_)
+    width = _stored_bytes(element)
+    if len(data) % width:
+        return None
+    parts = np.frombuffer(data, np.uint8).reshape(-1, width)
+    bits = np.zeros((len(parts), 8), np.uint8)
+    bits[:, :width] = parts
+    return numbers_of_bits(bits.view("<u8")[:, 0], element)
 
 
 def _round_to_tf32(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -45,6 +82,30 @@ def _round_to_tf32(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     finite = (bits >> 23 & 0xFF) != 0xFF
     half = (1 << (_TF32_DROPPED - 1)) - 1 + (bits >> _TF32_DROPPED & 1)
     return np.asarray(np.where(finite, bits + half, bits) >> _TF32_DROPPED)
+
+
+def _numbers_of_e5m3() -> np.ndarray[Any, np.dtype[np.float32]]:
+    """The numbers of the bits 0 to 254, ascending; 255 is the only NaN."""
+    bits = np.arange(255)
+    exponent, fraction = bits >> 3, bits & 7
+    normal = (8 + fraction) * 2.0 ** (exponent - 18)
+    return np.where(exponent == 0, fraction * 2.0**-17, normal).astype(np.float32)
+
+
+# The numbers of fnv8E5M3FNU by their bits; NumPy has no type for them.
+E5M3_NUMBERS = np.append(_numbers_of_e5m3(), np.float32(np.nan))
+_E5M3_NAN = 255
+
+
+def _round_to_e5m3(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bits of the nearest number, ties to even; what is negative or too large has none."""
+    numbers = np.asarray(values, np.float64)
+    known = E5M3_NUMBERS[:_E5M3_NAN].astype(np.float64)
+    between = (known[:-1] + known[1:]) / 2
+    below, above = (np.searchsorted(between, numbers, side) for side in ("left", "right"))
+    nearest = np.where(below % 2 == 0, below, above)
+    limit = known[-1] + (known[-1] - known[-2]) / 2
+    return np.where((numbers >= 0) & (numbers < limit), nearest, _E5M3_NAN)
 
 
 def _truth_bytes(bits: np.ndarray[Any, Any]) -> bytes:

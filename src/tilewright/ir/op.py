@@ -23,7 +23,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, ClassVar, Literal, dataclass_transform
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 from tilewright.dtypes import DType
 from tilewright.ir.attributes import AttributeCodec
@@ -31,6 +31,7 @@ from tilewright.ir.types import Type
 from tilewright.source import Location
 
 __all__ = [
+    "DEEPEST_NESTING",
     "Block",
     "Effect",
     "Field",
@@ -41,15 +42,22 @@ __all__ = [
     "attr",
     "defined",
     "defined_many",
+    "first_type",
     "flag",
     "operand",
     "operands",
     "optional_operand",
     "region",
+    "typed",
+    "typed_all",
 ]
 
 # A release of Tile IR, major and minor: what a field or an op needs, what a file is written for.
 Version = tuple[int, int]
+
+
+# Regions inside one another that readers of files take, so that recursion over them is safe.
+DEEPEST_NESTING = 64
 
 
 class Value:
@@ -117,7 +125,14 @@ class Field:
     codec: AttributeCodec | None = None  # how an attribute is written and printed
     since: Version = (13, 1)
     optional: bool = False  # an attribute that may be None (a bit in the flags says so)
+    from_types: Callable[[tuple[Type, ...]], Any] | None = None  # read off the results' types
     name: str = ""
+
+    @property
+    def has_default(self) -> bool:
+        """Whether the part may be left out; results are not parts that are given."""
+        is_result = self.kind in (FieldKind.RESULT, FieldKind.RESULTS)
+        return self.default is not _REQUIRED and not is_result
 
 
 def operand() -> Any:
@@ -142,8 +157,23 @@ def attr(
     since: Version = (13, 1),
     optional: bool = False,
 ) -> Any:
-    """A compile-time property. Without a codec it is not written: the results' types carry it."""
+    """A compile-time property. Without a codec it is never written, as in internal ops."""
     return Field(FieldKind.ATTR, default, codec, since, optional)
+
+
+def typed(*, default: Any = _REQUIRED) -> Any:
+    """The type of the first result where operands do not determine it; written as that type."""
+    return Field(FieldKind.ATTR, default, from_types=first_type)
+
+
+def typed_all(*, default: tuple[()]) -> Any:
+    """The types of all results where operands do not determine them."""
+    return Field(FieldKind.ATTR, default, from_types=lambda types: types)
+
+
+def first_type(types: tuple[Type, ...]) -> Type:
+    """What `typed` reads off the results; there must be one."""
+    return types[0]
 
 
 def flag(*, default: bool = False, since: Version = (13, 1)) -> Any:
@@ -175,7 +205,8 @@ def note(*, default: None) -> Any:
     kw_only_default=True,
     eq_default=False,  # an op is itself and no other
     field_specifiers=(
-        operand, operands, optional_operand, attr, flag, region, defined, defined_many, note,
+        operand, operands, optional_operand, attr, typed, typed_all, flag, region, defined,
+        defined_many, note,
     ),
 )  # fmt: skip
 class Declared:
@@ -195,6 +226,9 @@ class Op(Declared):
     fields: ClassVar[tuple[Field, ...]] = ()
     operand_fields: ClassVar[tuple[Field, ...]] = ()  # those of `fields` that hold operands
     region_fields: ClassVar[tuple[Field, ...]] = ()  # those of `fields` that hold regions
+    defaults: ClassVar[Mapping[str, Any]] = {}  # of the parts that may be left out
+    result_names: ClassVar[tuple[str, ...]] = ()  # of the fields with one result each
+    rest_name: ClassVar[str] = ""  # of the field with any number of results
 
     loc: Location | None = note(default=None)  # where in the user's source it comes from
     dtype: type[DType] | None = note(default=None)  # of the results, with signedness
@@ -215,6 +249,9 @@ class Op(Declared):
         cls.fields = tuple(declared.values())
         cls.operand_fields = tuple(f for f in cls.fields if f.kind.is_operand)
         cls.region_fields = tuple(f for f in cls.fields if f.kind is FieldKind.REGION)
+        cls.defaults = {f.name: f.default for f in cls.fields if f.has_default}
+        cls.result_names = tuple(f.name for f in cls.fields if f.kind is FieldKind.RESULT)
+        cls.rest_name = next((f.name for f in cls.fields if f.kind is FieldKind.RESULTS), "")
         if mnemonic:
             cls.mnemonic, cls.opcode, cls.since = mnemonic, opcode, since
         cls.segmented = segmented or cls.segmented
@@ -236,16 +273,30 @@ class Op(Declared):
             raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
         self._define_results()
 
+    @classmethod
+    def restored(cls, parts: Mapping[str, Any], types: tuple[Type, ...]) -> Self:
+        """An op as a file states it, with the types of its results.
+
+        `parts` names every field without a default. The type rule is asked only for results that
+        the file leaves out; whether the others follow from it is for the verifier to say.
+        """
+        op = cls.__new__(cls)
+        op.__dict__ = {**cls.defaults, **parts}
+        if len(types) < len(cls.result_names):
+            types += op.result_types()[len(types) :]
+        op.hold_results(tuple([Value(type_) for type_ in types]))
+        return op
+
     def _define_results(self) -> None:
-        self.results: tuple[Value, ...] = tuple(
-            Value(type_, self.dtype) for type_ in self.result_types()
-        )
-        remaining = iter(self.results)
-        for field in self.fields:
-            if field.kind is FieldKind.RESULT:
-                setattr(self, field.name, next(remaining))
-            elif field.kind is FieldKind.RESULTS:
-                setattr(self, field.name, tuple(remaining))
+        self.hold_results(tuple([Value(type_, self.dtype) for type_ in self.result_types()]))
+
+    def hold_results(self, results: tuple[Value, ...]) -> None:
+        """Take the values that the op defines, for who builds it."""
+        self.results = results
+        for name, value in zip(self.result_names, results, strict=False):
+            setattr(self, name, value)
+        if self.rest_name:
+            setattr(self, self.rest_name, results[len(self.result_names) :])
 
     def result_types(self) -> tuple[Type, ...]:
         """The type rule: what the op defines, from its operands and attributes."""

@@ -11,13 +11,18 @@ from tilewright.dtypes import Element
 __all__ = [
     "MAX_TILE_ELEMENTS",
     "TOKEN",
+    "FunctionType",
+    "GatherScatterViewType",
     "Padding",
     "PartitionViewType",
+    "PtrAttribute",
     "PtrType",
+    "StridedViewType",
     "TensorViewType",
     "TileType",
     "TokenType",
     "Type",
+    "ViewType",
     "elements_of",
     "scalar",
 ]
@@ -36,14 +41,21 @@ class Padding(Enum):
     NEG_INF = 4
 
 
+class PtrAttribute(Enum):
+    """What a pointer says of its memory; the one word there is so far says nothing."""
+
+    NONE = 0
+
+
 @dataclass(frozen=True)
 class PtrType:
     """Address of one element in global memory."""
 
     pointee: Element
+    attribute: PtrAttribute | None = None
 
     def __str__(self) -> str:
-        return f"ptr<{self.pointee.spelling}>"
+        return f"ptr<{self.pointee.spelling}{_attributed(self.attribute, '')}>"
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,7 @@ class TensorViewType:
     element: Element
     shape: tuple[int | None, ...]
     strides: tuple[int | None, ...]
+    attribute: PtrAttribute | None = None
 
     @property
     def rank(self) -> int:
@@ -93,11 +106,29 @@ class TensorViewType:
         shape = "".join(f"{_dynamic(extent)}x" for extent in self.shape)
         strides = ",".join(_dynamic(stride) for stride in self.strides)
         tail = f", strides=[{strides}]" if self.shape else ""
-        return f"tensor_view<{shape}{self.element.spelling}{tail}>"
+        said = _attributed(self.attribute, "#cuda_tile.ptr_attr")
+        return f"tensor_view<{shape}{self.element.spelling}{tail}{said}>"
+
+
+class Tiled:
+    """What every view cut into tiles has."""
+
+    tile: tuple[int, ...]
+    view: TensorViewType
+
+    @property
+    def tile_type(self) -> TileType:
+        """What one load gives."""
+        return TileType(self.view.element, self.tile)
+
+    @property
+    def index_rank(self) -> int:
+        """How many indices name one tile."""
+        return len(self.tile)
 
 
 @dataclass(frozen=True)
-class PartitionViewType:
+class PartitionViewType(Tiled):
     """A tensor view cut into tiles. Tile axis `a` runs along view axis `dim_map[a]`."""
 
     tile: tuple[int, ...]
@@ -105,19 +136,42 @@ class PartitionViewType:
     dim_map: tuple[int, ...]
     padding: Padding | None = None
 
-    @property
-    def tile_type(self) -> TileType:
-        """What one load gives."""
-        return TileType(self.view.element, self.tile)
+    def __str__(self) -> str:
+        parts = [_cut(self.tile), *_padded(self.padding), str(self.view), *_mapped(self.dim_map)]
+        return f"partition_view<{', '.join(parts)}>"
+
+
+@dataclass(frozen=True)
+class StridedViewType(Tiled):
+    """Tiles of a tensor view that start every `traversal_strides[a]` elements along tile axis `a`.
+
+    They overlap where the step is below the tile's extent, and leave gaps where it is above.
+    """
+
+    tile: tuple[int, ...]
+    traversal_strides: tuple[int, ...]
+    view: TensorViewType
+    dim_map: tuple[int, ...]
+    padding: Padding | None = None
 
     def __str__(self) -> str:
-        parts = [f"tile=({'x'.join(map(str, self.tile))})"]
-        if self.padding is not None:
-            parts.append(f"padding_value = {self.padding.name.lower()}")
-        parts.append(str(self.view))
-        if self.dim_map != tuple(range(len(self.dim_map))):
-            parts.append(f"dim_map=[{', '.join(map(str, self.dim_map))}]")
-        return f"partition_view<{', '.join(parts)}>"
+        steps = f"traversal_strides=[{','.join(map(str, self.traversal_strides))}]"
+        parts = [_cut(self.tile), steps, *_padded(self.padding), str(self.view)]
+        return f"strided_view<{', '.join([*parts, *_mapped(self.dim_map)])}>"
+
+
+@dataclass(frozen=True)
+class GatherScatterViewType(Tiled):
+    """Tiles whose rows along axis `sparse_dim` are picked one by one, by a tile of numbers."""
+
+    tile: tuple[int, ...]
+    view: TensorViewType
+    sparse_dim: int
+    padding: Padding | None = None
+
+    def __str__(self) -> str:
+        parts = [_cut(self.tile), *_padded(self.padding), str(self.view)]
+        return f"gather_scatter_view<{', '.join([*parts, f'sparse_dim={self.sparse_dim}'])}>"
 
 
 @dataclass(frozen=True)
@@ -131,8 +185,24 @@ class TokenType:
 # The one token type.
 TOKEN = TokenType()
 
+# What a load or a store takes its tiles from.
+ViewType = PartitionViewType | StridedViewType | GatherScatterViewType
+
 # What a value can be.
-Type = TileType | TensorViewType | PartitionViewType | TokenType
+Type = TileType | TensorViewType | ViewType | TokenType
+
+
+@dataclass(frozen=True)
+class FunctionType:
+    """Parameters and results of an entry; not the type of any value."""
+
+    params: tuple[Type, ...]
+    results: tuple[Type, ...] = ()
+
+    def __str__(self) -> str:
+        params, results = (", ".join(map(str, types)) for types in (self.params, self.results))
+        single = len(self.results) == 1
+        return f"({params}) -> {results if single else f'({results})'}"
 
 
 def scalar(element: Element | PtrType) -> TileType:
@@ -142,12 +212,29 @@ def scalar(element: Element | PtrType) -> TileType:
 
 def elements_of(type_: Type) -> tuple[Element, ...]:
     """The elements that a type holds or points to: one, or none for a token."""
-    held: object = type_.view if isinstance(type_, PartitionViewType) else type_
+    held: object = type_.view if isinstance(type_, ViewType) else type_
     if isinstance(held, TileType | TensorViewType):
         held = held.element
     if isinstance(held, PtrType):
         held = held.pointee
     return (held,) if isinstance(held, Element) else ()
+
+
+def _cut(tile: tuple[int, ...]) -> str:
+    return f"tile=({'x'.join(map(str, tile))})"
+
+
+def _padded(padding: Padding | None) -> tuple[str, ...]:
+    return () if padding is None else (f"padding_value = {padding.name.lower()}",)
+
+
+def _mapped(dim_map: tuple[int, ...]) -> tuple[str, ...]:
+    usual = dim_map == tuple(range(len(dim_map)))
+    return () if usual else (f"dim_map=[{', '.join(map(str, dim_map))}]",)
+
+
+def _attributed(attribute: PtrAttribute | None, prefix: str) -> str:
+    return "" if attribute is None else f", {prefix}<{attribute.name.lower()}>"
 
 
 def _dynamic(extent: int | None) -> str:

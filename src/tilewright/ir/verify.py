@@ -2,25 +2,34 @@
 
 What is found here is a mistake of tilewright's own (the front end and `check` speak to users), so
 the error lists every op that is wrong with its source line, for the one who has to look. Checked
-are: visibility of values, what each op asks for (`verify_ops`, `verify_memory`, `verify_regions`),
-the types, how blocks end, what the target can hold and what the bytecode version can.
+are: visibility of values, what each op asks for (one table for each group of ops, `verify_…`), the
+types, globals, how blocks end, what the target can hold and what the bytecode version can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from tilewright.errors import InternalError
-from tilewright.ir.function import EntryHints, Function, Module
+from tilewright.ir.attributes import Attribute
+from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Block, Effect, Op, Value, Version
 from tilewright.ir.types import TileType
+from tilewright.ir.verify_addresses import (
+    ADDRESS_RULES,
+    MODULE_RULES,
+    global_problems,
+    name_problems,
+)
 from tilewright.ir.verify_conversions import CONVERSION_RULES
-from tilewright.ir.verify_memory import MATRIX_RULES, MEMORY_RULES, TARGET_RULES
+from tilewright.ir.verify_matrices import MATRIX_RULES
+from tilewright.ir.verify_memory import MEMORY_RULES
 from tilewright.ir.verify_ops import ELEMENTWISE_RULES, SHAPE_RULES
 from tilewright.ir.verify_regions import ENDINGS, REGION_RULES, TERMINATOR_RULES
 from tilewright.ir.verify_rules import Rule
 from tilewright.ir.verify_types import target_problems, type_problems
+from tilewright.ir.verify_views import TARGET_RULES, VIEW_RULES
 from tilewright.ir.versions import needs
 
 __all__ = ["RULES", "VerificationError", "Violation", "verify", "violations"]
@@ -31,6 +40,8 @@ RULES: dict[type[Op], tuple[Rule, ...]] = {
     **CONVERSION_RULES,
     **SHAPE_RULES,
     **MEMORY_RULES,
+    **VIEW_RULES,
+    **ADDRESS_RULES,
     **MATRIX_RULES,
     **REGION_RULES,
     **dict.fromkeys(TERMINATOR_RULES, ()),
@@ -76,8 +87,13 @@ def violations(
     module: Module, target: str = "sm_90", version: Version | None = None
 ) -> Iterator[Violation]:
     """Everything that is wrong with a module, one complaint for each op that breaks a rule."""
+    for name, problem in name_problems(module):
+        yield Violation(name, None, problem)
+    for held in module.globals:
+        for problem in global_problems(held):
+            yield Violation(f"the global {held.name}", None, problem)
     for function in module.functions:
-        yield from _Verifier(function, target).run()
+        yield from _Verifier(function, module, target).run()
     for need in needs(module) if version is not None else ():
         if version is not None and need.version > version:
             text = f"{need.what} needs bytecode {'.'.join(map(str, need.version))}"
@@ -87,11 +103,12 @@ def violations(
 class _Verifier:
     """One walk over a function: what is visible where, and the rules of each op on the way."""
 
-    def __init__(self, function: Function, target: str) -> None:
+    def __init__(self, function: Function, module: Module, target: str) -> None:
         self._function = function
+        self._module = module
         self._target = int(target.removeprefix("sm_"))
         self._defined: set[Value] = set()  # anywhere so far, to see a value defined twice
-        self._visible: set[Value] = set()
+        self._visible: dict[Value, None] = {}  # in the order in which they were defined
 
     def run(self) -> Iterator[Violation]:
         yield from map(self._of_function, _function_problems(self._function))
@@ -101,31 +118,42 @@ class _Verifier:
         return Violation(self._function.name, None, message)
 
     def _check_block(self, block: Block, around: tuple[Op, ...]) -> Iterator[Violation]:
-        before = set(self._visible)
+        before = len(self._visible)
         parent = around[0] if around else None
         for problem in [*self._define(block.args), *_ending_problems(block, parent)]:
             yield Violation(self._function.name, parent, problem)
         for op in block.ops:
-            first = next(self._op_problems(op, around), None)
+            first = self._first_problem(op, around)
             if first is not None:
                 yield Violation(self._function.name, op, first)
             for region in op.regions:
                 yield from self._check_block(region, (op, *around))
             for problem in self._define(op.results):
                 yield Violation(self._function.name, op, problem)
-        self._visible = before
+        while len(self._visible) > before:
+            self._visible.popitem()
 
     def _define(self, values: tuple[Value, ...]) -> Iterator[str]:
         for value in values:
             if value in self._defined:
                 yield f"{value!r} is defined twice"
             self._defined.add(value)
-            self._visible.add(value)
+            self._visible[value] = None
             yield from type_problems(value.type)
             yield from target_problems(value.type, self._target)
 
+    def _first_problem(self, op: Op, around: tuple[Op, ...]) -> str | None:
+        """What is wrong with an op; later complaints may follow from the first.
+
+        Rules rely on what constructors and earlier rules see to. An op that was read from a file
+        may have parts that no constructor would have put together.
+        """
+        try:
+            return next(self._op_problems(op, around), None)
+        except (AssertionError, AttributeError, IndexError):
+            return "its operands and results are not of the kinds that it can have"
+
     def _op_problems(self, op: Op, around: tuple[Op, ...]) -> Iterator[str]:
-        """What is wrong with an op; later complaints may follow from the first."""
         if op.opcode is None:
             yield "it is internal and should have been lowered"
             return
@@ -136,6 +164,8 @@ class _Verifier:
             yield from rule(op)
         if type(op) in TARGET_RULES:
             yield from TARGET_RULES[type(op)](op, self._target)
+        if type(op) in MODULE_RULES:
+            yield from MODULE_RULES[type(op)](op, self._module)
         ending = TERMINATOR_RULES.get(type(op))
         if ending is not None:
             yield from ending(op, around)
@@ -165,10 +195,15 @@ def _function_problems(function: Function) -> Iterator[str]:
     for param in function.params:
         if not isinstance(param.type, TileType) or param.type.rank != 0:
             yield f"a parameter must be a scalar, but one is {param.type}"
-    hints: EntryHints = function.hints
-    if hints.num_ctas not in (None, 1, 2, 4, 8, 16):
-        yield f"`num_ctas` must be a power of two up to 16, but is {hints.num_ctas}"
-    if hints.occupancy is not None and not 1 <= hints.occupancy <= 32:
-        yield f"`occupancy` must be 1 to 32, but is {hints.occupancy}"
-    if hints.num_worker_warps not in (None, 4, 8):
-        yield f"`num_worker_warps` must be 4 or 8, but is {hints.num_worker_warps}"
+    for name, wanted, good in _ENTRY_HINTS if function.hints is not None else ():
+        for value in function.hints.named(name) if function.hints is not None else ():
+            if value not in good:
+                yield f"`{name}` must be {wanted}, but is {value}"
+
+
+# What tileiras takes as advice on an entry; anything else it drops without a word.
+_ENTRY_HINTS: tuple[tuple[str, str, Container[Attribute]], ...] = (
+    ("num_cta_in_cga", "a power of two up to 16", (1, 2, 4, 8, 16)),
+    ("occupancy", "1 to 32", range(1, 33)),
+    ("num_worker_warps_per_cta", "4 or 8", (4, 8)),
+)

@@ -32,8 +32,10 @@ _INT = TileClass(INTEGERS)
 _INT_OR_I4 = TileClass(INTEGERS | {Element.I4})
 _NUMBER = TileClass(NUMBERS)
 
-_ANY_DIRECTION = (_R.NEAREST_EVEN, _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF)
-_NEAREST_OR_CUT = (_R.NEAREST_EVEN, _R.ZERO)
+_ANY_DIRECTION: tuple[Rounding, ...] = (_R.NEAREST_EVEN, _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF)
+_ANY: tuple[Rounding, ...] = (*_ANY_DIRECTION, _R.NEAREST_AWAY)
+_NEAREST_OR_CUT_OR_AWAY = (_R.NEAREST_EVEN, _R.ZERO, _R.NEAREST_AWAY)
+_NEAREST_OR_CUT: tuple[Rounding, ...] = (_R.NEAREST_EVEN, _R.ZERO)
 _CUT_OR_UP = (_R.ZERO, _R.POSITIVE_INF)
 _NEAREST = (_R.NEAREST_EVEN,)
 
@@ -61,6 +63,7 @@ _FORMATS = {
     Element.F8E5M2: Format(3, -14, 15),
     Element.F8E8M0FNU: Format(1, -127, 127),
     Element.F4E2M1FN: Format(2, 0, 2),
+    Element.FNV8E5M3FNU: Format(4, -14, 16),
 }
 
 # How a number is rounded where the target does not hold it; where it does, any way will do.
@@ -69,6 +72,14 @@ _ROUNDINGS = {
     Element.F8E4M3FN: _NEAREST,
     Element.F8E5M2: _NEAREST,
     Element.F4E2M1FN: _NEAREST,
+    Element.FNV8E5M3FNU: _NEAREST,
+}
+
+
+# Narrowing conversions that can be rounded in more ways than others.
+_NARROWINGS = {
+    (Element.F64, Element.F32): _ANY_DIRECTION,
+    (Element.F32, Element.TF32): _NEAREST_OR_CUT_OR_AWAY,
 }
 
 
@@ -77,8 +88,8 @@ def _rounding(op: FToF) -> Iterator[str]:
     before, after = op.source.type.element, op.to.element
     assert isinstance(before, Element)
     assert isinstance(after, Element)
-    free = _FORMATS[before].fits(_FORMATS[after]) or (before, after) == (Element.F64, Element.F32)
-    usual = _ANY_DIRECTION if free else _NEAREST_OR_CUT
+    usual = _ANY if _FORMATS[before].fits(_FORMATS[after]) else _NEAREST_OR_CUT
+    usual = _NARROWINGS.get((before, after), usual)
     yield from allowed("rounding_mode", *_ROUNDINGS.get(after, usual))(op)
 
 

@@ -8,13 +8,13 @@ and one more: `inbounds` on a padded view, which it lets pass and tileiras then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import re
+from collections.abc import Iterator
 
 import numpy as np
 
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import Bounded, DivBy, Overflow, Rounding, Signedness
+from tilewright.ir.attributes import Overflow, Rounding, Signedness
 from tilewright.ir.op import Op
 from tilewright.ir.ops import control, elementwise, shape
 from tilewright.ir.ops.elementwise import (
@@ -30,7 +30,9 @@ from tilewright.ir.ops.elementwise import (
     Tanh,
 )  # fmt: skip
 from tilewright.ir.ops.families import Binary, Comparison
-from tilewright.ir.types import PtrType, TensorViewType, TileType
+from tilewright.ir.types import PtrType, TileType
+from tilewright.ir.verify_access import tokens
+from tilewright.ir.verify_promises import promise_problems
 from tilewright.ir.verify_rules import (
     BASE_FLOATS,
     FLOATS,
@@ -57,7 +59,9 @@ _WIDE_INT = TileClass(INTEGERS | {Element.I4})
 _NUMBER = TileClass(NUMBERS)
 _TRUTH = TileClass(frozenset({Element.I1}))
 _ANY = TileClass(NUMBERS | {Element.I4}, pointers=True)
-_DIVISIBLE = TileClass(INTEGERS | {Element.I4}, pointers=True)
+_PACKABLE = TileClass(NUMBERS | {Element.I4})
+_BYTES = TileClass(frozenset({Element.I8}))
+_SMALL_INT = TileClass(INTEGERS - {Element.I64})
 _SCALAR_I32 = TileClass(frozenset({Element.I32}), rank=0)
 
 _IEEE = allowed("rounding_mode", _R.NEAREST_EVEN, _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF)
@@ -130,6 +134,11 @@ ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
     ),
     Fma: (tiles(_BASE_FLOAT, "lhs"), alike("lhs", "rhs", "acc"), _IEEE, _FLUSH),
     _E.Pow: (tiles(_BASE_FLOAT, "source"), alike("source", "exponent")),
+    _E.FPowI: (
+        tiles(_BASE_FLOAT, "source"),
+        tiles(_SMALL_INT, "exponent"),
+        same_shape("source", "exponent"),
+    ),
     _E.Atan2: (tiles(_BASE_FLOAT, "x"), alike("x", "y")),
     _E.MulHiI: (tiles(_INT, "x"), alike("x", "y")),
     NegI: (tiles(_INT, "source"), allowed("overflow", Overflow.NONE, Overflow.NSW, Overflow.NW)),
@@ -137,8 +146,8 @@ ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
         tiles(_INT, "lhs"),
         allowed("rounding", _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF),
         when(
-            lambda op: op.signedness is Signedness.UNSIGNED and op.rounding is not _R.ZERO,
-            "an unsigned quotient can only be rounded to zero",
+            lambda op: op.signedness is Signedness.UNSIGNED and op.rounding is _R.NEGATIVE_INF,
+            "an unsigned quotient is rounded down by rounding it to zero",
         ),
     ),
     CmpF: (tiles(_BASE_FLOAT, "lhs"),),
@@ -174,6 +183,8 @@ def _concatenation(op: shape.Cat) -> Iterator[str]:
     lhs, rhs = op.lhs.type, op.rhs.type
     assert isinstance(lhs, TileType)
     assert isinstance(rhs, TileType)
+    if not 0 <= op.dim < lhs.rank:
+        yield f"{lhs} has no axis {op.dim}"
     others = [axis for axis in range(min(lhs.rank, rhs.rank)) if axis != op.dim]
     if any(lhs.shape[axis] != rhs.shape[axis] for axis in others):
         yield f"the tiles must agree but on axis {op.dim}, and are {lhs} and {rhs}"
@@ -184,6 +195,10 @@ def _parts(op: shape.Extract) -> Iterator[str]:
     assert isinstance(whole, TileType)
     if len(op.indices) != whole.rank:
         yield f"{whole.rank} indices are needed, but there are {len(op.indices)}"
+    yield from _divides(part, whole)
+
+
+def _divides(part: TileType, whole: TileType) -> Iterator[str]:
     if whole.rank == part.rank and any(
         a % b for a, b in zip(whole.shape, part.shape, strict=True) if b > 0
     ):
@@ -215,37 +230,42 @@ def _counting(op: shape.Iota) -> Iterator[str]:
         yield f"{op.to.element} cannot count to {op.to.size}"
 
 
-def _promise(op: control.Assume) -> Iterator[str]:
-    yield from _PROMISES[type(op.predicate)](op, op.predicate)
+def _packed(op: shape.Pack | shape.Unpack) -> Iterator[str]:
+    """Two tiles of rank 1 and as many bytes, of elements that do not have eight bits already."""
+    before, after = op.source.type, op.to
+    assert isinstance(before, TileType)
+    assert isinstance(before.element, Element)
+    assert isinstance(after.element, Element)
+    if (before.rank, after.rank) != (1, 1):
+        yield f"both tiles must have one axis, but are {before} and {after}"
+    if before.element.bits == after.element.bits:
+        yield f"elements of {before.element.bits} bits need no packing"
+    if before.size * before.element.bits != after.size * after.element.bits:
+        yield f"{before} and {after} do not have the same number of whole bytes"
 
 
-def _divisible(op: control.Assume, promise: DivBy) -> Iterator[str]:
-    divisor = promise.divisor
-    if divisor <= 0 or divisor & (divisor - 1) or divisor > 1 << 62:
-        yield f"the divisor must be a power of two up to 2^62, but is {divisor}"
-    kind = op.value.type
-    if not isinstance(kind, TensorViewType) and not _DIVISIBLE.holds(kind):
-        yield f"divisibility is promised for integers, pointers and tensors, not for {kind}"
+def _insertion(op: shape.Insert) -> Iterator[str]:
+    part, whole = op.source.type, op.destination.type
+    assert isinstance(part, TileType)
+    assert isinstance(whole, TileType)
+    if len(op.indices) != whole.rank:
+        yield f"{whole.rank} indices are needed, but there are {len(op.indices)}"
+    yield from _divides(part, whole)
 
 
-def _bounded(op: control.Assume, promise: Bounded) -> Iterator[str]:
-    kind = op.value.type
-    if not isinstance(kind, TileType) or kind.element not in INTEGERS | {Element.I4}:
-        yield f"bounds are promised for integers, not for {kind}"
+def _format(op: control.Print) -> Iterator[str]:
+    """The format is one of `printf`, with a place for every tile."""
+    if not _FORMAT.fullmatch(op.str):
+        yield f"{op.str!r} holds a `%` that nothing ends"
         return
-    assert isinstance(kind.element, Element)
-    half = 1 << (kind.element.bits - 1)
-    bounds = [bound for bound in (promise.lower, promise.upper) if bound is not None]
-    if any(not -half <= bound < half for bound in bounds):
-        yield f"the bounds {promise.lower} and {promise.upper} do not fit {kind.element}"
-    if len(bounds) == 2 and bounds[0] > bounds[1]:
-        yield f"no number lies between {bounds[0]} and {bounds[1]}"
+    places = sum(place != "%%" for place in _PLACE.findall(op.str))
+    if places != len(op.args):
+        yield f"{op.str!r} has a place for {places}, but {len(op.args)} are printed"
 
 
-_PROMISES: dict[type, Callable[[control.Assume, Any], Iterator[str]]] = {
-    DivBy: _divisible,
-    Bounded: _bounded,
-}
+_CONVERSIONS = "diuoxXeEfFgGaAcsSpn"
+_PLACE = re.compile(rf"%(?:%|[^%{_CONVERSIONS}]*[{_CONVERSIONS}])")
+_FORMAT = re.compile(rf"(?:[^%]|{_PLACE.pattern})*")
 
 # By op class.
 SHAPE_RULES: dict[type[Op], tuple[Rule, ...]] = {
@@ -279,6 +299,16 @@ SHAPE_RULES: dict[type[Op], tuple[Rule, ...]] = {
         same_element("source", "result"),
         _parts,
     ),
-    control.Assume: (_promise,),
+    shape.Insert: (
+        tiles(_ANY, "source", "destination"),
+        tiles(_SCALAR_I32, "indices"),
+        same_rank("source", "destination"),
+        same_element("source", "destination"),
+        _insertion,
+    ),
+    shape.Pack: (tiles(_PACKABLE, "source"), tiles(_BYTES, "result"), _packed),
+    shape.Unpack: (tiles(_BYTES, "source"), tiles(_PACKABLE, "result"), _packed),
+    control.Assume: (promise_problems,),
     control.Assert: (tiles(_TRUTH, "condition"),),
+    control.Print: (tiles(_ANY, "args"), tokens("token"), _format),
 }

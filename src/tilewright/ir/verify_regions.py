@@ -24,7 +24,7 @@ from tilewright.ir.ops.control import (
     Yield,
 )
 from tilewright.ir.ops.reduction import Reduce, Scan
-from tilewright.ir.types import PartitionViewType, TensorViewType, TileType, Type, scalar
+from tilewright.ir.types import TensorViewType, TileType, Type, ViewType, scalar
 from tilewright.ir.verify_rules import (
     INTEGERS,
     NUMBERS,
@@ -68,7 +68,7 @@ def _carried(arguments: Callable[[Any], Any]) -> Rule:
                 f"but the loop starts with {_listed(_types(op.init_values))}"
             )
         for type_ in (*_types(op.init_values), *_types(op.results)):
-            if isinstance(type_, TensorViewType | PartitionViewType):
+            if isinstance(type_, TensorViewType | ViewType):
                 yield f"a loop cannot carry a view ({type_})"
 
     return check
@@ -88,7 +88,7 @@ def _branches(op: If) -> Iterator[str]:
         if body.args:
             yield f"the {name} branch takes arguments"
     for type_ in op.types:
-        if isinstance(type_, TensorViewType | PartitionViewType):
+        if isinstance(type_, TensorViewType | ViewType):
             yield f"a branch cannot give a view ({type_})"
 
 

@@ -8,13 +8,16 @@ from typing import Any
 from tilewright.dtypes import Element
 from tilewright.ir.types import (
     MAX_TILE_ELEMENTS,
+    GatherScatterViewType,
     Padding,
     PartitionViewType,
     PtrType,
+    StridedViewType,
     TensorViewType,
     TileType,
     TokenType,
     Type,
+    ViewType,
     elements_of,
 )
 
@@ -31,9 +34,11 @@ def type_problems(type_: Type) -> Iterator[str]:
 def target_problems(type_: Type, target: int) -> Iterator[str]:
     """What a target cannot hold of a type."""
     for element in elements_of(type_):
-        first = element.value.first_target
+        first, last = element.value.first_target, element.value.last_target
         if first > target:
             yield f"sm_{target} has no {element}; the first that has it is sm_{first}"
+        if target > last:
+            yield f"sm_{target} has no {element}; the last that has it is sm_{last}"
     if isinstance(type_, TensorViewType) and type_.element is Element.TF32 and target < _TF32_VIEWS:
         yield f"sm_{target} cannot load tf32: load f32 and convert"
 
@@ -58,16 +63,35 @@ def _check_tensor_view(type_: TensorViewType) -> Iterator[str]:
         yield f"static extents and strides are above zero, but not those of {type_}"
 
 
-def _check_partition_view(type_: PartitionViewType) -> Iterator[str]:
+def _check_view(type_: ViewType) -> Iterator[str]:
+    """What every view cut into tiles must be."""
     yield from _check_tensor_view(type_.view)
     if not type_.tile or len(type_.tile) != type_.view.rank:
         yield f"the tile of {type_} must have the rank of its tensor, at least 1"
         return
     yield from _check_tile(type_.tile_type)
-    if sorted(type_.dim_map) != list(range(type_.view.rank)):
-        yield f"`dim_map` of {type_} must name every axis once"
     if type_.padding not in (None, Padding.ZERO) and type_.view.element.is_integer:
         yield f"only zero can pad integers, in {type_}"
+
+
+def _check_partition_view(type_: PartitionViewType | StridedViewType) -> Iterator[str]:
+    yield from _check_view(type_)
+    if sorted(type_.dim_map) != list(range(len(type_.tile))):
+        yield f"`dim_map` of {type_} must name every axis once"
+
+
+def _check_strided_view(type_: StridedViewType) -> Iterator[str]:
+    yield from _check_partition_view(type_)
+    if len(type_.traversal_strides) != len(type_.tile):
+        yield f"{type_} must have a step for each of its axes"
+    if any(step <= 0 for step in type_.traversal_strides):
+        yield f"steps are above zero, but not those of {type_}"
+
+
+def _check_gather_scatter_view(type_: GatherScatterViewType) -> Iterator[str]:
+    yield from _check_view(type_)
+    if not 0 <= type_.sparse_dim < type_.view.rank:
+        yield f"{type_} has no axis {type_.sparse_dim} to gather along"
 
 
 def _check_token(_type: TokenType) -> Iterator[str]:
@@ -78,5 +102,7 @@ _CHECKS: dict[type, Callable[[Any], Iterator[str]]] = {
     TileType: _check_tile,
     TensorViewType: _check_tensor_view,
     PartitionViewType: _check_partition_view,
+    StridedViewType: _check_strided_view,
+    GatherScatterViewType: _check_gather_scatter_view,
     TokenType: _check_token,
 }

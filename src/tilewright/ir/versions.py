@@ -1,15 +1,29 @@
-"""Which version of the bytecode a module needs, read off the declarations."""
+"""Which version of the bytecode a module needs, read off the declarations.
+
+A part that a version lacks can still be left out if it says nothing: an attribute that has its
+default, a result that nobody uses.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 from tilewright.errors import CompileError
-from tilewright.ir.attributes import LoadHints
-from tilewright.ir.function import EntryHints, Module
-from tilewright.ir.op import FieldKind, Op, Version
-from tilewright.ir.types import Type, elements_of
+from tilewright.ir.attributes import EVERY_TARGET, Hints, Rounding, Visibility
+from tilewright.ir.function import Function, Module
+from tilewright.ir.op import Field, FieldKind, Op, Value, Version
+from tilewright.ir.types import (
+    GatherScatterViewType,
+    PtrType,
+    StridedViewType,
+    TensorViewType,
+    TileType,
+    Type,
+    ViewType,
+    elements_of,
+)
 
 __all__ = ["VERSIONS", "Need", "check_version", "needs", "required_version"]
 
@@ -17,6 +31,13 @@ __all__ = ["VERSIONS", "Need", "check_version", "needs", "required_version"]
 VERSIONS: tuple[Version, ...] = ((13, 1), (13, 2), (13, 3), (13, 4))
 _LEAST_USED: Version = (13, 3)  # what tileiras needs to compile for sm_90
 _HINT: tuple[Version, str] = ((13, 3), "a hint for every target")
+_FLAGGED_GLOBAL: tuple[Version, str] = ((13, 3), "a private or constant global")
+_MARKED_POINTER: tuple[Version, str] = ((13, 4), "a pointer with an attribute")
+_VIEWS: dict[type, tuple[Version, str]] = {
+    StridedViewType: ((13, 3), "a strided view"),
+    GatherScatterViewType: ((13, 3), "a gather-scatter view"),
+}
+_MEMBERS: dict[Enum, Version] = {Rounding.NEAREST_AWAY: (13, 4)}  # younger than their enums
 
 
 @dataclass(frozen=True)
@@ -48,35 +69,61 @@ def check_version(module: Module, version: Version) -> None:
 
 def needs(module: Module) -> Iterator[Need]:
     """The version that each part of a module asks for."""
+    for held in module.globals:
+        said = (held.constant, held.visibility) != (False, Visibility.PUBLIC)
+        for version, what in [*([_FLAGGED_GLOBAL] if said else []), *_type_needs(held.type)]:
+            yield Need(version, what, None, f"the global {held.name}")
     for function in module.functions:
-        if function.hints != EntryHints():
-            yield Need(*_HINT, None, function.name)
-        for param in function.params:
-            for version, what in _type_needs(param.type):
-                yield Need(version, what, None, function.name)
-        for op in function.walk():
-            for version, what in _op_needs(op):
-                yield Need(version, what, op, function.name)
+        yield from _function_needs(function)
 
 
-def _op_needs(op: Op) -> Iterator[tuple[Version, str]]:
+def _function_needs(function: Function) -> Iterator[Need]:
+    if _is_general(function.hints):
+        yield Need(*_HINT, None, function.name)
+    for param in function.params:
+        for version, what in _type_needs(param.type):
+            yield Need(version, what, None, function.name)
+    ops = tuple(function.walk())
+    used = {value for op in ops for value in op.operands}
+    for op in ops:
+        for version, what in _op_needs(op, used):
+            yield Need(version, what, op, function.name)
+
+
+def _op_needs(op: Op, used: set[Value]) -> Iterator[tuple[Version, str]]:
     yield op.since, f"`{op.mnemonic}`"
     for field in op.fields:
         held = getattr(op, field.name)
-        if isinstance(held, LoadHints):
+        if isinstance(held, Hints) and _is_general(held):
             yield _HINT
-        elif (
-            field.since > op.since and field.kind is not FieldKind.RESULT and held != field.default
-        ):
+        elif isinstance(held, Enum) and held in _MEMBERS:
+            yield _MEMBERS[held], f"`{held.name.lower()}`"
+        elif field.since > op.since and _says_something(field, held, used):
             yield field.since, f"`{field.name}` of `{op.mnemonic}`"
     arguments = (value for block in op.regions for value in block.args)
     for value in (*op.results, *arguments):
         yield from _type_needs(value.type)
 
 
+def _says_something(field: Field, held: object, used: set[Value]) -> bool:
+    if field.kind is FieldKind.RESULT:
+        return held in used
+    return bool(held != field.default)
+
+
+def _is_general(hints: Hints | None) -> bool:
+    return hints is not None and EVERY_TARGET in dict(hints.targets)
+
+
 def _type_needs(type_: Type) -> Iterator[tuple[Version, str]]:
     for element in elements_of(type_):
         yield element.value.since, f"the element {element.spelling}"
+    if type(type_) in _VIEWS:
+        yield _VIEWS[type(type_)]
+    held = type_.view if isinstance(type_, ViewType) else type_
+    marked = held.element if isinstance(held, TileType) else held
+    if isinstance(marked, PtrType | TensorViewType) and marked.attribute is not None:
+        yield _MARKED_POINTER
 
 
 def _dotted(version: Version) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.ir.function import EntryHints, Function
+from tilewright.ir.function import Function
 from tilewright.ir.op import Effect, Op
 from tilewright.ir.ops.internal import Record
 from tilewright.ir.rewrite import Rewriter, definitions
@@ -31,7 +31,7 @@ def audit_slice(function: Function) -> Function | None:
     if _depends_on_writes(stripped, function):
         return None
     # The hints are for the kernel's tiles, of which the audit has none.
-    return replace(stripped, name=f"{function.name}_audit", hints=EntryHints())
+    return replace(stripped, name=f"{function.name}_audit", hints=None)
 
 
 class _Stripping(Rewriter):

@@ -7,15 +7,17 @@ while a kernel runs. Internal ops must be gone (`passes`); the IR must be valid 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backends.cpu.emitter import (
     BLOCK,
+    EVENTS,
     GRID,
     LOCK,
-    NOTE,
+    OWN_SPACE,
+    RECORD,
     SPACE,
     Emitter,
     is_plain,
@@ -29,7 +31,7 @@ from tilewright.dtypes import Element
 from tilewright.errors import InternalError
 from tilewright.ir.function import Function
 from tilewright.ir.op import Value
-from tilewright.ir.ops.reduction import MmaF, MmaI
+from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI
 from tilewright.ir.types import TileType
 
 __all__ = ["Program", "RunBlock", "translate"]
@@ -73,12 +75,17 @@ def _converted(parameter: Value, argument: float) -> Any:
     return (int(argument) + half) % (2 * half) - half
 
 
-def translate(function: Function, *, watched: bool = False) -> Program:
-    """Write a function as Python and compile it; a watched one notes every access of memory."""
+def translate(
+    function: Function, globals: Mapping[str, int] | None = None, *, watched: bool = False
+) -> Program:
+    """Write a function as Python and compile it; a watched one notes every access of memory.
+
+    `globals` are the addresses of the module's globals by name.
+    """
     for op in function.walk():
         if type(op) not in RULES:
             raise InternalError(f"{op.mnemonic} is no op of Tile IR, or the CPU has no rule for it")
-    emitter = Emitter(RULES, plan(function, watched=watched))
+    emitter = Emitter(RULES, plan(function, globals, watched=watched))
     names = []
     for parameter in function.params:
         names.append(emitter.fresh())
@@ -99,9 +106,13 @@ def translate(function: Function, *, watched: bool = False) -> Program:
 
 
 def _source(emitter: Emitter, names: list[str]) -> str:
-    lines = [f"def enter({', '.join([SPACE, LOCK, NOTE, *GRID, *names])}):"]
+    lines = [f"def enter({', '.join([SPACE, LOCK, RECORD, *GRID, *names])}):"]
     lines += [f"    {line}" for line in emitter.uniform_lines]
     lines += [f"    def block({', '.join(BLOCK)}):"]
+    if emitter.plan.watched:
+        lines += [f"        {EVENTS} = []", f"        {RECORD}((({', '.join(BLOCK)}), {EVENTS}))"]
+    if emitter.plan.allocates:
+        lines += [f"        {OWN_SPACE} = {SPACE}.of_block()"]
     lines += [f"        {line}" for line in emitter.block_lines]
     lines += ["    return block", ""]
     return "\n".join(lines)
@@ -116,5 +127,5 @@ def _threads_pay(function: Function) -> bool:
     ops = list(function.walk())
     types = (value.type for op in ops for value in op.results)
     largest = max((tile.size for tile in types if isinstance(tile, TileType)), default=1)
-    multiplies = any(isinstance(op, MmaF | MmaI) for op in ops)
+    multiplies = any(isinstance(op, MmaF | MmaFScaled | MmaI) for op in ops)
     return largest >= _ELEMENTS_WORTH_A_THREAD and not multiplies

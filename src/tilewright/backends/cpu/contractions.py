@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from tilewright.backends.cpu.views import is_sliced
 from tilewright.dtypes import Element
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.control import For
@@ -80,9 +81,11 @@ def _loaded(value: Value, axis: int, made: dict[Value, Op]) -> tuple[LoadView, i
 
 def _runs_along(load: LoadView, axis: int, counter: Value, inner: AbstractSet[Value]) -> bool:
     """Whether the counter is the index of that axis, and the others stay as they are."""
-    assert isinstance(load.view.type, PartitionViewType)
     return (
-        load.view.type.padding in (None, Padding.ZERO)
+        isinstance(load.view.type, PartitionViewType)
+        and is_sliced(load.view.type)
+        and not any(load.inbounds)
+        and load.view.type.padding in (None, Padding.ZERO)
         and load.view not in inner
         and all(
             (value is counter) if at == axis else value not in inner

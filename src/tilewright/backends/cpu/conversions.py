@@ -11,7 +11,14 @@ from tilewright.backends.cpu.faults import report_element
 from tilewright.backends.cpu.floats import nearest
 from tilewright.backends.cpu.scalars import limits
 
-__all__ = ["cut", "cut_saturating", "float_of_integer", "power_of_two_above", "power_of_two_below"]
+__all__ = [
+    "cut",
+    "cut_saturating",
+    "float_of_integer",
+    "power_of_two_above",
+    "power_of_two_below",
+    "sticky",
+]
 
 Array = Any  # an array, or a NumPy scalar where all elements are alike
 
@@ -47,15 +54,18 @@ def _open_range(dtype: np.dtype[Any], bits: int) -> tuple[float, float]:
 
 def float_of_integer(x: Array, dtype: np.dtype[Any]) -> Array:
     """Integers, in the signedness of their array, as floats: rounded once to nearest even."""
-    if dtype in (np.float32, np.float64):
-        return x.astype(dtype)
+    return x.astype(dtype) if dtype in (np.float32, np.float64) else nearest(sticky(x), dtype)
+
+
+def sticky(x: Array) -> Array:
+    """Integers as f64; rounding that to a format of up to 16 bits of mantissa is rounding once."""
     if x.dtype.itemsize == 8:
         # Formats this short need only know that something was lost below the 16th bit.
         lost = (x & x.dtype.type(0xFFFF)) != 0
-        sticky = (x | (lost.astype(x.dtype) << x.dtype.type(16))) & ~x.dtype.type(0xFFFF)
+        short = (x | (lost.astype(x.dtype) << x.dtype.type(16))) & ~x.dtype.type(0xFFFF)
         large = (x >= x.dtype.type(1 << 40)) | (x.astype(np.float64) <= -(2.0**40))
-        x = np.where(large, sticky, x)
-    return nearest(x.astype(np.float64), dtype)
+        x = np.where(large, short, x)
+    return x.astype(np.float64)
 
 
 def power_of_two_below(x: Array) -> Array:

@@ -16,6 +16,7 @@ from tilewright.backends.cpu.stream import CpuQueue, aligned_memory
 from tilewright.runtime.function import Memory as Reachable
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.watching import is_watching
 
 __all__ = ["CpuBackend", "CpuFunction", "Runnable", "missing", "open_device"]
 
@@ -32,6 +33,7 @@ class Runnable(Protocol):
         memories: Sequence[Memory],
         *,
         threads: int | None = None,
+        race_check: bool = False,
     ) -> None:
         """Run every block of a grid."""
 
@@ -56,6 +58,8 @@ class CpuFunction:
         # The queue holds the bytes themselves, so they outlive the launch whatever is dropped.
         held = tuple(cast("Memory", memory.allocation) for memory in memories)
         run = partial(self._kernel.run, (blocks, 1, 1), arguments, held, threads=self._threads)
+        if is_watching():
+            run = partial(run, race_check=True)
         cast("CpuQueue", stream.queue).put(run)
 
 

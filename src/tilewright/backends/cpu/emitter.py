@@ -5,7 +5,10 @@ An IR value becomes a local variable. How it is held is known when the source is
 - a rank-0 integer, truth value or pointer is a Python int (bool), in the signed range of its width;
 - every other tile is a NumPy array, or a NumPy scalar where all elements are alike. An array may
   have extent one, or be a scalar, where the tile is broadcast: `Held.shape` says what it has;
-- views are the objects of `memory`; tokens are nothing at all, since a block runs in program order.
+- views are the objects of `views`; tokens are nothing at all, since a block runs in program order.
+
+A watched program keeps a list of what its block does to memory, and holds a token as the set of
+events that it waits for: a Python int with a bit for each.
 
 Arrays are never changed once they are bound, so a value may be an alias of another.
 """
@@ -15,30 +18,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu.faults import Access, Site
-from tilewright.backends.cpu.races import Note
+from tilewright.backends.cpu.faults import Site, access_of
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import MemoryOrder
-from tilewright.ir.op import Block, Effect, Op, Value
+from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.types import PtrType, TileType, TokenType
 
 __all__ = [
     "BLOCK",
+    "EVENTS",
     "GRID",
     "LOCK",
-    "NOTE",
+    "OWN_SPACE",
+    "RECORD",
     "SPACE",
     "Emitter",
     "Held",
     "Plan",
     "Rules",
     "Shape",
-    "is_held",
     "is_integral",
     "is_plain",
     "tile_dtype",
@@ -52,9 +54,12 @@ Rules = Mapping[type[Op], Callable[["Emitter", Any], None]]  # how each op is wr
 # Parameters of the generated functions.
 SPACE = "space"  # the address space of the launch
 LOCK = "lock"  # held while an atomic runs
-NOTE = "note"  # takes a note of each access, where the program is watched
+RECORD = "record"  # takes what a block did to memory, where the program is watched
 GRID = ("grid_x", "grid_y", "grid_z")  # blocks along each axis
 BLOCK = ("block_x", "block_y", "block_z")  # this block's place
+# Variables of the block's part.
+OWN_SPACE = "own_space"  # the address space with the block's own memories
+EVENTS = "events"  # what the block did to memory, in a watched program
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Plan:
     borrowed: AbstractSet[Op] = frozenset()  # loads whose tile may stay a window on memory
     read: AbstractSet[Value] = frozenset()  # values that something reads
     watched: bool = False  # whether every access of memory is noted
+    allocates: bool = False  # whether blocks take memory of their own
+    globals: Mapping[str, int] = field(default_factory=dict)  # addresses of the module's globals
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,7 @@ class Emitter:
         self.sites: list[Site] = []
         self.held: dict[Value, Held] = {}
         self.targets: dict[type[Op], Sequence[Value]] = {}  # what a terminator assigns
+        self._origins: dict[Value, Value] = {}  # what an alias is held as
         self._lines = self.block_lines
         self._depth = 0
         self._count = 0
@@ -155,14 +163,35 @@ class Emitter:
 
     def site(self, op: Op) -> int:
         """A number by which an op reports."""
-        self.sites.append(Site(op.mnemonic, op.loc, _access(op)))
+        self.sites.append(Site(op.mnemonic, op.loc, *access_of(op)))
         return len(self.sites) - 1
 
-    def watch(self, op: Op, touched: str) -> None:
-        """Note an access, in a program that is watched."""
+    @property
+    def space(self) -> str:
+        """The address space, where a line is written now."""
+        own = self.plan.allocates and self._lines is self.block_lines
+        return OWN_SPACE if own else SPACE
+
+    # --- tokens -----------------------------------------------------------------------------------
+
+    def is_held(self, value: Value) -> bool:
+        """Whether a value exists at run time at all."""
+        return self.plan.watched or not isinstance(value.type, TokenType)
+
+    def watch(self, op: Any, where: str, at: str = "()") -> None:
+        """Note an access, in a program that is watched, and what its token waits for."""
         if self.plan.watched:
-            block = f"({', '.join(BLOCK)})"
-            self.emit(f"{NOTE}({self.call(Note, block, self.site(op), touched)})")
+            before = self._events_before(op)
+            self.emit(f"{EVENTS}.append(({self.site(op)}, {where}, {at}, {before}))")
+            self.define(op.result_token, f"{before} | 1 << len({EVENTS}) - 1", None)
+
+    def pass_token(self, op: Any) -> None:
+        """Give on the token of an op that is no access."""
+        if self.plan.watched:
+            self.bind(op.result_token, self._events_before(op), None)
+
+    def _events_before(self, op: Any) -> str:
+        return "0" if op.token is None else self.held[op.token].text
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -180,6 +209,11 @@ class Emitter:
     def alias(self, value: Value, source: Value) -> None:
         """Say that a value is held as another is."""
         self.held[value] = self.held[source]
+        self._origins[value] = self._origins.get(source, source)
+
+    def name_of(self, value: Value) -> str:
+        """What the author calls a value, or what it is an alias of."""
+        return value.hint or self._origins.get(value, value).hint
 
     def plain(self, value: Value) -> str:
         """A rank-0 integer, as the text of a Python int."""
@@ -219,14 +253,6 @@ class Emitter:
         return np.broadcast_shapes(*found)
 
 
-def _access(op: Op) -> Access:
-    if op.effect not in (Effect.READ, Effect.WRITE):
-        return Access.NONE
-    if getattr(op, "memory_ordering", MemoryOrder.WEAK) is not MemoryOrder.WEAK:
-        return Access.ATOMIC
-    return Access.READ if op.effect is Effect.READ else Access.WRITE
-
-
 def tile_shape(value: Value) -> Shape:
     """The shape of a tile."""
     assert isinstance(value.type, TileType)
@@ -254,8 +280,3 @@ def is_integral(value: Value) -> bool:
 def is_plain(value: Value) -> bool:
     """Whether a value is a scalar that is held as a Python int."""
     return isinstance(value.type, TileType) and not value.type.shape and is_integral(value)
-
-
-def is_held(value: Value) -> bool:
-    """Whether a value exists at run time at all."""
-    return not isinstance(value.type, TokenType)

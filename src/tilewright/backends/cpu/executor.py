@@ -1,8 +1,8 @@
 """Runs compiled kernels over a grid of blocks, on one thread or several.
 
-`compile_function` is the CPU backend's only entry for the layers above. A kernel holds no state:
-the same one may run in several threads at once. The first failure stops the run; of those seen the
-one with the lowest block is raised.
+`compile_function` and `compile_module` are the CPU backend's only entries for the layers above. A
+kernel holds no state: the same one may run in several threads at once. The first failure stops the
+run; of those seen the one with the lowest block is raised.
 """
 
 from __future__ import annotations
@@ -19,27 +19,35 @@ import numpy as np
 
 from tilewright.backends.cpu.compiler import Program, RunBlock, translate
 from tilewright.backends.cpu.faults import Fault
+from tilewright.backends.cpu.globals import CpuGlobals
 from tilewright.backends.cpu.memory import AddressSpace, Memory
-from tilewright.backends.cpu.races import Note, find_race
+from tilewright.backends.cpu.races import Record, find_race
 from tilewright.errors import UndefinedBehaviourError
-from tilewright.ir.function import Function
+from tilewright.ir.function import Function, Module
 
-__all__ = ["CpuKernel", "compile_function"]
+__all__ = ["CpuKernel", "compile_function", "compile_module"]
 
 Grid = tuple[int, int, int]
 
 
-def compile_function(function: Function) -> CpuKernel:
+def compile_function(function: Function, module: CpuGlobals | None = None) -> CpuKernel:
     """Compile a function of pure Tile IR; done once, run often."""
-    return CpuKernel(function)
+    return CpuKernel(function, module or CpuGlobals())
+
+
+def compile_module(module: Module) -> dict[str, CpuKernel]:
+    """Compile every function of a module, by name; they share the module's globals."""
+    globals_ = CpuGlobals(module.globals)
+    return {function.name: CpuKernel(function, globals_) for function in module.functions}
 
 
 class CpuKernel:
     """One function, ready to run."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, globals: CpuGlobals) -> None:
         self._function = function
-        self._program = translate(function)
+        self._globals = globals
+        self._program = translate(function, globals.addresses)
 
     @property
     def name(self) -> str:
@@ -53,7 +61,7 @@ class CpuKernel:
 
     @cached_property
     def _watched(self) -> Program:
-        return translate(self._function, watched=True)
+        return translate(self._function, self._globals.addresses, watched=True)
 
     def run(
         self,
@@ -68,8 +76,8 @@ class CpuKernel:
 
         `arguments` are the parameters in order, a pointer as its address. Only `memories` are
         touched. `threads` is chosen by the kernel's tiles unless given; outputs are the same. With
-        `race_check` two blocks that touch one element, one of them writing it, are reported at the
-        end of the run.
+        `race_check` accesses of one element that nothing orders, one of them writing it, are
+        reported at the end of the run: of two blocks, or of one block where no token orders them.
         """
         blocks = prod(grid)
         if blocks == 0:
@@ -77,7 +85,8 @@ class CpuKernel:
         workers = min(blocks, threads or self._worthwhile_threads())
         program = self._watched if race_check else self._program
         work = _Work(program, grid, blocks, chunk=max(1, blocks // (workers * 8)))
-        space = AddressSpace(memories)
+        everything = (*memories, *self._globals.memories)
+        space = AddressSpace(everything, remembers=race_check)
         with np.errstate(all="ignore"):
             work.enter(space, program.convert(arguments))
         others = [threading.Thread(target=work.take_part) for _ in range(workers - 1)]
@@ -87,7 +96,7 @@ class CpuKernel:
         for thread in others:
             thread.join()
         work.raise_failure()
-        race = find_race(work.notes, program.sites, space)
+        race = find_race(work.records, program.sites, space)
         if race is not None:
             raise UndefinedBehaviourError(race.describe(self.name, program.sites))
 
@@ -110,14 +119,14 @@ class _Work:
     blocks: int
     chunk: int
     failures: list[tuple[int, BaseException]] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
 
     def enter(self, space: AddressSpace, arguments: list[object]) -> None:
         """Do the uniform part; what it reports counts as block 0's."""
         self._chunks = count()  # `next` on it is atomic
         try:
             self._run: RunBlock = self.program.enter(
-                space, threading.Lock(), self.notes.append, *self.grid, *arguments
+                space, threading.Lock(), self.records.append, *self.grid, *arguments
             )
         except Fault as fault:
             self.failures.append((0, fault))

@@ -14,18 +14,43 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilewright.errors import KernelAssertionError, KernelFailure, UndefinedBehaviourError
+from tilewright.ir.attributes import MemoryOrder, MemoryScope
+from tilewright.ir.op import Effect, Op
 from tilewright.source import Location
 
-__all__ = ["Access", "AssertionFault", "Fault", "Site", "first_true", "report", "report_element"]
+__all__ = [
+    "Access",
+    "AssertionFault",
+    "Fault",
+    "Site",
+    "access_of",
+    "first_true",
+    "report",
+    "report_element",
+]
 
 
 class Access(Enum):
-    """How an op touches memory."""
+    """How an op touches memory; an atomic one is ordered with those of others by itself."""
 
     NONE = auto()
     READ = auto()
     WRITE = auto()
-    ATOMIC = auto()  # ordered with accesses of other blocks
+    ATOMIC_READ = auto()
+    ATOMIC_WRITE = auto()
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes memory."""
+        return self in (Access.WRITE, Access.ATOMIC_WRITE)
+
+    @property
+    def plain(self) -> Access:
+        """The same without the order that an atomic has."""
+        return _PLAIN.get(self, self)
+
+
+_PLAIN = {Access.ATOMIC_READ: Access.READ, Access.ATOMIC_WRITE: Access.WRITE}
 
 
 @dataclass(frozen=True)
@@ -34,10 +59,27 @@ class Site:
 
     mnemonic: str
     loc: Location | None
-    access: Access = Access.NONE
+    access: Access = Access.NONE  # towards accesses of the same block
+    outward: Access = Access.NONE  # towards accesses of other blocks
 
     def __str__(self) -> str:
         return self.mnemonic if self.loc is None else f"{self.mnemonic} at {self.loc}"
+
+
+def access_of(op: Op) -> tuple[Access, Access]:
+    """How an op touches memory, towards its own block and towards others.
+
+    An atomic whose scope is the block is as good as none towards other blocks.
+    """
+    if op.effect not in (Effect.READ, Effect.WRITE):
+        return Access.NONE, Access.NONE
+    reads = op.effect is Effect.READ
+    if getattr(op, "memory_ordering", MemoryOrder.WEAK) is MemoryOrder.WEAK:
+        plain = Access.READ if reads else Access.WRITE
+        return plain, plain
+    atomic = Access.ATOMIC_READ if reads else Access.ATOMIC_WRITE
+    narrow = getattr(op, "memory_scope", None) is MemoryScope.TL_BLK
+    return atomic, atomic.plain if narrow else atomic
 
 
 class Fault(Exception):

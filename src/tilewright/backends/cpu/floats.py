@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.ir.attributes import Ordering, Predicate
+from tilewright.ir.attributes import Ordering, Predicate, Rounding
 
 __all__ = [
     "COMPARE",
@@ -22,6 +22,7 @@ __all__ = [
     "fused",
     "greatest",
     "greatest_or_nan",
+    "integer_power",
     "least",
     "least_or_nan",
     "nearest",
@@ -33,10 +34,11 @@ __all__ = [
 Array = Any  # an array, or a NumPy scalar where all elements are alike
 
 _BF16 = np.dtype(ml_dtypes.bfloat16)
+_F4 = np.dtype(ml_dtypes.float4_e2m1fn)
 _LARGEST = {
     np.dtype(ml_dtypes.float8_e4m3fn): np.float32(448),
     np.dtype(ml_dtypes.float8_e5m2): np.float32(57344),
-    np.dtype(ml_dtypes.float4_e2m1fn): np.float32(6),
+    _F4: np.float32(6),
 }
 _SMALLEST_NORMAL = np.float32(2.0**-126)
 
@@ -117,6 +119,11 @@ def reciprocal_root(x: Array) -> Array:
     return x.dtype.type(1) / np.sqrt(x)
 
 
+def integer_power(x: Array, exponent: Array) -> Array:
+    """`x` to the power of signed integers, computed in f64."""
+    return np.power(x.astype(np.float64), exponent.astype(np.float64)).astype(x.dtype)
+
+
 def fused(x: Array, y: Array, z: Array) -> Array:
     """`x * y + z`, rounded once."""
     if x.dtype == np.float64:
@@ -182,12 +189,21 @@ def nearest(x: Array, dtype: np.dtype[Any]) -> Array:
     if dtype == _BF16:
         return x.astype(dtype)
     largest = _LARGEST[dtype]
-    return np.clip(x.astype(np.float32), -largest, largest).astype(dtype)
+    narrow = np.clip(x.astype(np.float32), -largest, largest)
+    if dtype == _F4:  # which has no NaN
+        narrow = np.where(np.isnan(narrow), largest, narrow)
+    return narrow.astype(dtype)
 
 
-def tf32(x: Array) -> Array:
-    """f32 with 10 bits of mantissa, rounded to nearest even; NaN and infinity stay."""
+def tf32(x: Array, mode: Rounding = Rounding.NEAREST_EVEN) -> Array:
+    """Floats as f32 with 10 bits of mantissa, rounded once; NaN and infinity stay."""
+    if x.dtype == np.float64:
+        single = x.astype(np.float32)
+        x = odd(single, np.where(np.isfinite(x), x - single, 0.0))
     bits = np.asarray(x, np.float32).view(np.uint32)
-    bits = bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))
+    if mode is Rounding.NEAREST_AWAY:
+        bits = bits + np.uint32(0x1000)
+    elif mode is Rounding.NEAREST_EVEN:
+        bits = bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))
     rounded = (bits & np.uint32(0xFFFFE000)).view(np.float32)
-    return np.where(np.isfinite(x), rounded, x)
+    return np.where(np.isfinite(x), rounded, np.asarray(x, np.float32))

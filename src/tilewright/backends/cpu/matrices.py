@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.cpu.faults import report_element
 from tilewright.dtypes import Element
 
-__all__ = ["FLOAT", "integers"]
+__all__ = ["FLOAT", "integers", "scaled"]
 
 Array = Any
 
@@ -61,3 +62,25 @@ def integers(lhs: Array, rhs: Array, acc: Array, lhs_signed: bool, rhs_signed: b
     x = (lhs if lhs_signed else lhs.view(np.uint8)).astype(exact)
     y = (rhs if rhs_signed else rhs.view(np.uint8)).astype(exact)
     return np.matmul(x, y).astype(np.int64).astype(np.int32) + acc
+
+
+def scaled(
+    site: int, lhs: Array, rhs: Array, acc: Array, lhs_scale: Array, rhs_scale: Array
+) -> Array:
+    """Product of narrow floats, groups of which along the summed axis share a scale.
+
+    Scaled elements and their products are exact in f64, where they are summed; a scale below zero
+    is reported.
+    """
+    for scale in (lhs_scale, rhs_scale):
+        negative = scale.astype(np.float32) < 0
+        if negative.any():
+            report_element(site, negative, "has the scale {}, which is below zero", scale)
+    x = _spread(lhs.astype(np.float64), lhs_scale, -1)
+    y = _spread(rhs.astype(np.float64), rhs_scale, -2)
+    return (np.matmul(x, y) + acc).astype(np.float32)
+
+
+def _spread(tile: Array, scale: Array, axis: int) -> Array:
+    group = tile.shape[axis] // scale.shape[axis]
+    return tile * np.repeat(scale.astype(np.float64), group, axis)

@@ -1,8 +1,8 @@
-"""Host memory that a kernel may touch, and the views through which it does.
+"""Host memory that a kernel may touch, and the tensors in it.
 
 Addresses are real ones, of NumPy buffers. Nothing outside the given memories is ever read or
-written: a view that would leave its memory, and a tile index that would leave its view, is reported
-instead. Pointer tiles are in `pointers`.
+written: a tensor that would leave its memory is reported instead. `views` has the tiles that are
+cut from tensors, `pointers` what goes through single addresses.
 """
 
 from __future__ import annotations
@@ -13,13 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.cpu import nibbles
 from tilewright.backends.cpu.faults import report
 from tilewright.dtypes import Element
-from tilewright.ir.types import Padding, PartitionViewType
 
-__all__ = ["AddressSpace", "Memory", "PartitionView", "TensorView", "storage_dtype"]
+__all__ = [
+    "AddressSpace",
+    "BlockSpace",
+    "Memory",
+    "NibbleTensor",
+    "TensorView",
+    "is_nibble",
+    "storage_dtype",
+]
 
 Array = np.ndarray[Any, Any]
+Places = tuple[Array, ...]  # one for each axis, as `np.ix_` makes them
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +45,31 @@ class Memory:
         assert array.size == 0 or np.shares_memory(flat, array), "the array is not contiguous"
         return Memory(array.ctypes.data, flat.view(np.uint8))
 
+    @staticmethod
+    def aligned(nbytes: int, alignment: int) -> Memory:
+        """Fresh memory at a multiple of an alignment, full of zeros."""
+        buffer = np.zeros(nbytes + alignment, np.uint8)
+        start = -buffer.ctypes.data % alignment
+        return Memory(buffer.ctypes.data + start, buffer[start : start + nbytes])
+
     @property
     def end(self) -> int:
         """The first address behind it."""
         return self.address + self.array.size
 
 
+def is_nibble(element: Element) -> bool:
+    """Whether two elements share a byte of memory."""
+    return element.bits == 4
+
+
 def storage_dtype(element: Element) -> np.dtype[Any]:
-    """How an element lies in memory; truth values are bytes, of which any but 0 is true."""
-    assert element.bits >= 8 or element is Element.I1, f"{element} lives in tiles only"
-    return np.dtype(np.uint8) if element is Element.I1 else element.numpy
+    """How an element lies in memory.
+
+    Truth values are bytes, of which any but 0 is true. Of elements of 4 bits two share a byte.
+    """
+    as_bytes = element is Element.I1 or is_nibble(element)
+    return np.dtype(np.uint8) if as_bytes else element.numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,22 +77,99 @@ class TensorView:
     """A tensor: a strided array over one memory."""
 
     array: Array
+    element: Element
+    name: str = ""  # what the kernel's author called it
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
         return tuple(self.array.shape)
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether anything may be stored in it."""
+        return bool(self.array.flags.writeable)
+
+    def read(self, places: Places) -> Array:
+        """Elements by their numbers along each axis, as memory holds them."""
+        found: Array = self.array[places]
+        return found
+
+    def write(self, places: Places, elements: Array) -> None:
+        """Write elements by their numbers along each axis; of equal ones the last stays."""
+        self.array[places] = elements
+
+    def addresses(self, places: Places) -> Array:
+        """The addresses of elements by their numbers along each axis."""
+        found: Array = np.array(self.array.ctypes.data, np.int64)
+        for numbers, stride in zip(places, self.array.strides, strict=True):
+            found = found + numbers * stride
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class NibbleTensor:
+    """A tensor whose elements share bytes."""
+
+    memory: Memory
+    first: int  # the place of the first element in the memory, as a number of nibbles
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element: Element
+    name: str = ""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether anything may be stored in it."""
+        return bool(self.memory.array.flags.writeable)
+
+    def read(self, places: Places) -> Array:
+        """Elements by their numbers along each axis, one a byte."""
+        return nibbles.read(self.memory.array, self._nibbles(places))
+
+    def write(self, places: Places, elements: Array) -> None:
+        """Write elements by their numbers along each axis; of equal ones the last stays."""
+        nibbles.write(self.memory.array, self._nibbles(places), elements)
+
+    def addresses(self, places: Places) -> Array:
+        """The addresses of the bytes that hold elements, by their numbers along each axis."""
+        return self.memory.address + self._nibbles(places) // 2
+
+    def _nibbles(self, places: Places) -> Array:
+        found: Array = np.array(self.first, np.int64)
+        for numbers, stride in zip(places, self.strides, strict=True):
+            found = found + numbers * stride
+        return found
+
 
 class AddressSpace:
     """All memories of one launch."""
 
-    def __init__(self, memories: Sequence[Memory]) -> None:
-        self.memories = tuple(memories)
+    def __init__(self, memories: Sequence[Memory], *, remembers: bool = False) -> None:
+        self.memories = list(memories)
+        self._remembers = remembers
+        self._past: list[Memory] = []
+
+    def remember(self, memory: Memory) -> None:
+        """Keep a block's memory, so that its addresses are not used again before the end."""
+        if self._remembers:
+            self._past.append(memory)
+
+    def all_memories(self) -> Sequence[Memory]:
+        """Every memory that the launch has touched so far."""
+        return [*self.memories, *self._past]
+
+    def of_block(self) -> BlockSpace:
+        """The memories as one block sees them: with room for its own."""
+        return BlockSpace(self)
+
+    def visible(self) -> Sequence[Memory]:
+        """Every memory that may be touched."""
+        return self.memories
 
     def holding(self, first: int, end: int) -> Memory | None:
         """The memory that holds the bytes `[first, end)`."""
-        for memory in self.memories:
+        for memory in self.visible():
             if memory.address <= first and end <= memory.end:
                 return memory
         return None
@@ -80,92 +181,56 @@ class AddressSpace:
         element: Element,
         shape: tuple[int, ...],
         strides: tuple[int, ...],
-    ) -> TensorView:
+        name: str = "",
+    ) -> TensorView | NibbleTensor:
         """A tensor view, with strides in elements; reported unless one memory holds all of it."""
-        dtype = storage_dtype(element)
-        if any(extent < 0 for extent in shape):
-            report(site, f"has a negative extent: shape {shape}")
         if 0 in shape:
-            return TensorView(np.empty(shape, dtype))
-        steps = tuple(stride * dtype.itemsize for stride in strides)
-        reach = [(extent - 1) * step for extent, step in zip(shape, steps, strict=True)]
-        first = base + sum(span for span in reach if span < 0)
-        end = base + sum(span for span in reach if span > 0) + dtype.itemsize
-        memory = self.holding(first, end)
+            return TensorView(np.empty(shape, storage_dtype(element)), element, name)
+        bits = 4 if is_nibble(element) else storage_dtype(element).itemsize * 8
+        reach = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
+        end = base + (reach * bits + bits + 7) // 8
+        memory = self.holding(base, end)
         if memory is None:
             report(
                 site,
-                f"spans the addresses [{first:#x}, {end:#x}), which do not lie in one memory of "
+                f"spans the addresses [{base:#x}, {end:#x}), which do not lie in one memory of "
                 f"this launch: base {base:#x}, shape {shape}, strides {strides}",
             )
-        _require_alignment(site, base, dtype)
-        return TensorView(np.ndarray(shape, dtype, memory.array.data, base - memory.address, steps))
+        _require_alignment(site, base, storage_dtype(element))
+        if is_nibble(element):
+            first = (base - memory.address) * 2
+            return NibbleTensor(memory, first, shape, strides, element, name)
+        dtype = storage_dtype(element)
+        steps = tuple(stride * dtype.itemsize for stride in strides)
+        array: Array = np.ndarray(shape, dtype, memory.array.data, base - memory.address, steps)
+        return TensorView(array, element, name)
 
 
-class PartitionView:
-    """A tensor cut into tiles, axes in the order of the tile's.
+class BlockSpace(AddressSpace):
+    """The memories of a launch, and those that one block has taken for itself."""
 
-    `array` and `whole` serve the generated code: a tile whose index lies below `whole` on every
-    axis is a plain slice of `array`; any other goes through `load_edge` or `store_edge`.
-    `writable` is `whole` for stores, and all zero where the memory is read-only.
-    """
+    def __init__(self, launch: AddressSpace) -> None:
+        super().__init__(())
+        self._launch = launch
+        self._own: dict[int, Memory] = {}
+        self._shared: dict[int, Memory] = {}
 
-    __slots__ = ("array", "counts", "fill", "tile", "type", "whole", "writable")
+    def visible(self) -> Sequence[Memory]:
+        """Those of the launch, then the block's own."""
+        return [*self._launch.memories, *self._own.values()]
 
-    def __init__(self, tensor: TensorView, type: PartitionViewType) -> None:
-        self.type = type
-        self.tile = type.tile
-        self.array = tensor.array.transpose(type.dim_map)
-        extents = list(zip(self.array.shape, type.tile, strict=True))
-        self.whole = tuple(extent // tile for extent, tile in extents)
-        self.counts = tuple(-(-extent // tile) for extent, tile in extents)
-        self.writable = self.whole if self.array.flags.writeable else (0,) * len(self.whole)
-        self.fill = padding_value(type.padding, type.view.element)
-
-    def load_edge(self, site: int, index: tuple[int, ...]) -> Array:
-        """A tile of which part may lie outside the tensor: that part is padding."""
-        self._require_inside(site, index)
-        inside = self.array[self._slices(index)]
-        tile = np.full(self.tile, self.fill, self.array.dtype)
-        tile[tuple(slice(extent) for extent in inside.shape)] = inside
-        return tile != 0 if self.type.view.element is Element.I1 else tile
-
-    def store_edge(self, site: int, index: tuple[int, ...], tile: Array) -> None:
-        """Write the part of a tile that lies inside the tensor."""
-        self._require_inside(site, index)
-        if not self.array.flags.writeable:
-            report(site, f"writes tile {index} of memory that is read-only")
-        inside = self.array[self._slices(index)]
-        inside[...] = tile[tuple(slice(extent) for extent in inside.shape)]
-
-    def _slices(self, index: tuple[int, ...]) -> tuple[slice, ...]:
-        return tuple(
-            slice(i * tile, (i + 1) * tile) for i, tile in zip(index, self.tile, strict=True)
-        )
-
-    def _require_inside(self, site: int, index: tuple[int, ...]) -> None:
-        for axis, (i, count) in enumerate(zip(index, self.counts, strict=True)):
-            if not 0 <= i < count:
-                report(
-                    site,
-                    f"has index {index}, outside the view on axis {axis}: "
-                    f"{i} is not in [0, {count}) (index space {self.counts})",
-                )
-
-
-def padding_value(padding: Padding | None, element: Element) -> Any:
-    """What lies outside a tensor; a view that names nothing has zeros there."""
-    number = _PADDING_NUMBERS[padding or Padding.ZERO]
-    return storage_dtype(element).type(number)
-
-
-_PADDING_NUMBERS = {
-    Padding.ZERO: 0,
-    Padding.NEG_ZERO: -0.0,
-    Padding.NAN: float("nan"),
-    Padding.POS_INF: float("inf"),
-    Padding.NEG_INF: float("-inf"),
-}
+    def allocate(self, site: int, nbytes: int, alignment: int, shared: bool) -> int:
+        """The address of fresh memory; what the same op gave before has ended its life."""
+        memory = Memory.aligned(nbytes, alignment)
+        self._launch.remember(memory)
+        if not shared:
+            self._own[site] = memory
+            return memory.address
+        if site in self._shared:
+            self._launch.memories.remove(self._shared[site])
+        self._shared[site] = memory
+        self._launch.memories.append(memory)
+        return memory.address
 
 
 def _require_alignment(site: int, address: int, dtype: np.dtype[Any]) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.backends.cpu.memory import PartitionView
+from tilewright.backends.cpu.views import TiledView
 
 __all__ = ["fit", "panel"]
 
 
-def panel(
-    view: PartitionView, axis: int, index: tuple[int, ...], lower: int, upper: int
-) -> Any | None:
+def panel(view: TiledView, axis: int, index: tuple[int, ...], lower: int, upper: int) -> Any | None:
     """Tiles `lower` to `upper` along an axis side by side, or None if not all of it is there.
 
     Along the axis the last tile may hang over the edge; what is outside is then left out.

@@ -8,28 +8,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.backends.cpu.emitter import Plan, is_plain
 from tilewright.ir.attributes import Overflow
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
+from tilewright.ir.ops.addresses import Alloca, IntToPtr, PtrToInt, PtrToPtr
 from tilewright.ir.ops.control import Assert, Assume, For, GetTileBlockId, If, Loop, Return
 from tilewright.ir.ops.elementwise import Bitcast, DivI, FToI, RemI, Select, ShLI, ShRI
-from tilewright.ir.ops.memory import LoadView, MakeTensorView
-from tilewright.ir.ops.shape import Broadcast, Extract, Permute, Reshape
+from tilewright.ir.ops.memory import (
+    GetIndexSpaceShape,
+    GetTensorShape,
+    LoadView,
+    MakeTensorView,
+    Offset,
+)
+from tilewright.ir.ops.reduction import MmaFScaled
+from tilewright.ir.ops.shape import Broadcast, Extract, Insert, Pack, Permute, Reshape, Unpack
 
 __all__ = ["plan"]
 
-_MAY_REPORT = (Assume, DivI, Extract, FToI, MakeTensorView, RemI, ShLI, ShRI)
+_MAY_REPORT = (
+    Assume, DivI, Extract, FToI, GetIndexSpaceShape, GetTensorShape, Insert, MakeTensorView,
+    MmaFScaled, Offset, RemI, ShLI, ShRI,
+)  # fmt: skip
 _HANDS_ON = (For, If, Loop)  # what their regions give could be the tile itself
-_MAY_ALIAS = (Assume, Bitcast, Broadcast, Extract, Permute, Reshape, Select)
+_MAY_ALIAS = (
+    Assume, Bitcast, Broadcast, Extract, IntToPtr, Pack, Permute, PtrToInt, PtrToPtr, Reshape,
+    Select, Unpack,
+)  # fmt: skip
 
 
-def plan(function: Function, *, watched: bool = False) -> Plan:
+def plan(
+    function: Function, globals: Mapping[str, int] | None = None, *, watched: bool = False
+) -> Plan:
     """What to hoist, what to borrow, and which values anything reads."""
     return Plan(
         watched=watched,
+        allocates=any(isinstance(op, Alloca) for op in function.walk()),
+        globals=globals or {},
         hoisted=frozenset(_hoisted(function)),
         borrowed=frozenset(_borrowed(function.body)),
         read=frozenset(value for op in function.walk() for value in op.operands),

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.backends.cpu import nibbles
 from tilewright.backends.cpu.faults import report_element
 from tilewright.backends.cpu.integers import unsigned
-from tilewright.backends.cpu.memory import AddressSpace, Memory, storage_dtype
+from tilewright.backends.cpu.memory import AddressSpace, Memory, is_nibble, storage_dtype
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import AtomicMode
 
@@ -26,6 +27,7 @@ __all__ = [
     "exchange_equal",
     "load",
     "moved",
+    "moved_nibbles",
     "store",
     "unsigned_maximum",
     "unsigned_minimum",
@@ -33,6 +35,8 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 Combine = Callable[..., Any]
+
+_FARTHEST = 2.0**62  # bytes; twice that leaves the addresses there are
 
 
 class Window(NamedTuple):
@@ -43,9 +47,20 @@ class Window(NamedTuple):
     positions: Array  # where in it, for each chosen element
 
 
-def moved(places: Any, offset: Any, size: int) -> Any:
-    """Addresses moved by a number of elements."""
-    return places + offset.astype(np.int64) * np.int64(size)
+def moved(site: int, places: Any, offset: Any, size: int) -> Any:
+    """Addresses moved by a number of elements; so far that it would wrap is reported."""
+    steps = offset.astype(np.int64)
+    if offset.dtype.itemsize == 8:
+        wrong = np.abs(steps.astype(np.float64)) > _FARTHEST / size
+        if wrong.any():
+            report_element(site, wrong, "moves a pointer by {} elements, which wraps", steps)
+    return places + steps * np.int64(size)
+
+
+def moved_nibbles(places: Any, offset: Any) -> Any:
+    """Addresses moved by a number of elements of which two share a byte."""
+    steps = offset.astype(np.int64)
+    return places + np.where(steps < 0, -(-steps // 2), steps // 2)
 
 
 def load(
@@ -61,7 +76,11 @@ def load(
     if padding is not None:
         tile[...] = padding
     for window in _windows(space, site, element, places, mask):
-        tile[window.chosen] = window.elements[window.positions]
+        if is_nibble(element):
+            halves = window.elements[window.positions] >> _shifts(places)[window.chosen] & 15
+            tile[window.chosen] = halves.view(element.numpy)
+        else:
+            tile[window.chosen] = window.elements[window.positions]
     return tile
 
 
@@ -75,7 +94,18 @@ def store(
 ) -> None:
     """Write a tile to the addresses; of two that are equal the later element stays."""
     for window in list(_windows(space, site, element, places, mask, writes=True)):
-        window.elements[window.positions] = tile[window.chosen]
+        if is_nibble(element):
+            high = _shifts(places)[window.chosen] // 4
+            where = window.positions * 2 + high
+            nibbles.write(window.elements, where, tile[window.chosen].view(np.uint8))
+        else:
+            window.elements[window.positions] = tile[window.chosen]
+
+
+def _shifts(places: Array) -> Array:
+    """Where in their bytes the elements lie: neighbours along the last axis share one."""
+    along = np.arange(places.shape[-1], dtype=np.uint8) % 2 * 4
+    return np.broadcast_to(along, places.shape)
 
 
 def combine(
@@ -174,11 +204,12 @@ def _windows(
     _require_aligned(site, places, active, dtype.itemsize)
     found = []
     left = active
-    for memory in space.memories:
-        if writes and not memory.array.flags.writeable:
-            continue
+    for memory in space.visible():
         here = left & (places >= memory.address) & (places <= memory.end - dtype.itemsize)
         if here.any():
+            if writes and not memory.array.flags.writeable:
+                what = f"writes {dtype.itemsize} bytes at {{:#x}}, in memory that is read-only"
+                report_element(site, here, what, places)
             found.append((memory, here))
             left = left & ~here
     if left.any():

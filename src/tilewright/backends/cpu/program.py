@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.backends.cpu.device import CpuFunction
-from tilewright.backends.cpu.executor import compile_function
+from tilewright.backends.cpu.executor import compile_module
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.runtime.device import Device
@@ -17,7 +17,7 @@ class CpuProgram:
 
     def __init__(self, module: Module) -> None:
         self._kernels = {
-            function.name: CpuFunction(compile_function(function)) for function in module.functions
+            name: CpuFunction(kernel) for name, kernel in compile_module(module).items()
         }
 
     def function(self, entry: str, device: Device) -> KernelFunction:

@@ -8,12 +8,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilewright.backends.cpu.faults import AssertionFault, report, report_element
+from tilewright.backends.cpu.memory import NibbleTensor, TensorView
 
 __all__ = [
     "fail_assertion",
+    "require_alike",
     "require_bounded",
+    "require_counting",
     "require_multiple",
     "require_step",
+    "require_tensor_base",
     "unsigned_range",
 ]
 
@@ -23,6 +27,43 @@ def require_multiple(site: int, value: Any, divisor: int) -> None:
     wrong = value % divisor != 0
     if np.any(wrong):
         report_element(site, wrong, f"promises a multiple of {divisor}, and has {{}}", value)
+
+
+def require_tensor_base(site: int, tensor: TensorView | NibbleTensor, divisor: int) -> None:
+    """A promise that a tensor starts at a multiple of so many bytes."""
+    origin = tuple(np.zeros(1, np.int64) for _ in tensor.shape)
+    base = int(tensor.addresses(origin).reshape(-1)[0])
+    if 0 not in tensor.shape and base % divisor:
+        report(site, f"promises a tensor at a multiple of {divisor}, and it is at {base:#x}")
+
+
+def require_counting(
+    site: int, value: Any, divisor: int, every: int, along: int, step: int
+) -> None:
+    """A promise about groups of neighbours: the first is a multiple, the others count on."""
+    groups = np.moveaxis(value, along, -1)
+    groups = groups.reshape(*groups.shape[:-1], -1, every)
+    wrong = groups[..., :1] % divisor != 0
+    wrong = wrong | (groups != groups[..., :1] + np.arange(every, dtype=value.dtype) * step)
+    if wrong.any():
+        report_element(
+            site,
+            np.moveaxis(wrong.reshape(np.moveaxis(value, along, -1).shape), -1, along),
+            f"promises groups of {every} along axis {along} that count on from a multiple of "
+            f"{divisor}, and has {{}}",
+            value,
+        )
+
+
+def require_alike(site: int, value: Any, groups: tuple[int, ...]) -> None:
+    """A promise that neighbours come in groups of equal ones."""
+    firsts = value[tuple(slice(None, None, group) for group in groups)]
+    for axis, group in enumerate(groups):
+        firsts = np.repeat(firsts, group, axis)
+    wrong = firsts != value
+    if wrong.any():
+        what = f"promises groups of {groups} equal elements, and has {{}} beside {{}}"
+        report_element(site, wrong, what, value, firsts)
 
 
 def require_bounded(site: int, value: Any, lower: int | None, upper: int | None) -> None:

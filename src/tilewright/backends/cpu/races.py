@@ -1,238 +1,329 @@
-"""Finds races between blocks: two touch one element, and one of them writes it without an atomic.
+"""Finds races: accesses of one element that nothing orders, one of them a plain one, one writing.
 
-A watched program notes every access while it runs; `find_race` looks at the notes afterwards.
-Blocks of one launch have no order, so which of them ran first does not matter. Memory that nobody
-writes without an atomic cannot be raced for. Where all accesses of a memory are tiles of one
-partition, two tiles meet only if they have the same index; anything else is painted, element by
-element.
+A watched program notes every access while it runs; `find_race` looks at the notes afterwards, so
+which block ran first does not matter. Blocks of one launch have no order. Within a block only
+tokens order accesses, whatever the program's text says. Atomics are ordered among themselves.
+
+Memory that nobody writes cannot be raced for. Where all accesses of a memory are tiles of one
+partition, two meet only if they have the same index; anything else is compared as intervals of
+addresses, all at once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import gcd
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.backends.cpu.accesses import (
+    Event,
+    Spans,
+    element_at,
+    layout,
+    meet,
+    stretches,
+)
 from tilewright.backends.cpu.faults import Access, Site
-from tilewright.backends.cpu.memory import AddressSpace, PartitionView, storage_dtype
-from tilewright.dtypes import Element
+from tilewright.backends.cpu.memory import AddressSpace
+from tilewright.backends.cpu.views import IndexedView, TiledView, is_injective
 
-__all__ = ["Note", "Places", "Race", "TileOf", "find_race"]
+__all__ = ["Race", "Record", "find_race"]
 
 Array = np.ndarray[Any, Any]
 BlockId = tuple[int, int, int]
+Record = tuple[BlockId, list[Any]]  # what one block did: tuples of the parts of `Event`
+
+# With which kinds of access each kind has a conflict.
+_CONFLICTS: dict[Access, tuple[Access, ...]] = {
+    one: tuple(
+        other
+        for other in (Access.READ, Access.WRITE, Access.ATOMIC_READ, Access.ATOMIC_WRITE)
+        if (one.writes or other.writes) and (one.plain is one or other.plain is other)
+    )
+    for one in (Access.READ, Access.WRITE, Access.ATOMIC_READ, Access.ATOMIC_WRITE)
+}
 
 
-class TileOf(NamedTuple):
-    """What a load or store of a view touches."""
-
-    view: PartitionView
-    at: tuple[int, ...]  # its index
-
-    @property
-    def size(self) -> int:
-        """Bytes of one element."""
-        return int(self.view.array.itemsize)
-
-    def addresses(self) -> Array:
-        """The addresses of the elements, of those that lie inside the tensor."""
-        whole = self.view.array
-        starts = [i * tile for i, tile in zip(self.at, self.view.tile, strict=True)]
-        found = np.array(whole.ctypes.data, np.int64)
-        for axis, start in enumerate(starts):
-            end = min(start + self.view.tile[axis], whole.shape[axis])
-            found = np.add.outer(found, np.arange(start, end) * whole.strides[axis])
-        return found
-
-
-class Places(NamedTuple):
-    """What a load, store or atomic through pointers touches."""
-
-    element: Element
-    places: Array
-    mask: Array | None
-
-    @property
-    def size(self) -> int:
-        """Bytes of one element."""
-        return int(storage_dtype(self.element).itemsize)
-
-    def addresses(self) -> Array:
-        """The addresses of the elements, of those that are not masked."""
-        places = np.asarray(self.places)
-        return places.reshape(-1) if self.mask is None else places[np.asarray(self.mask)]
-
-
-class Note(NamedTuple):
-    """One access of one block."""
+class Noted(NamedTuple):
+    """One access, and which of its block's it is."""
 
     block: BlockId
-    site: int
-    touched: TileOf | Places
+    number: int
+    event: Event
 
 
 @dataclass(frozen=True)
 class Race:
-    """Two accesses of one element by two blocks; the first one writes."""
+    """Two accesses of one element that nothing orders; the first one writes."""
 
-    writer: Note
-    other: Note
+    writer: Noted
+    other: Noted
     address: int
 
     def describe(self, kernel: str, sites: Sequence[Site]) -> str:
         """What a reader of the kernel needs to find both accesses."""
-        writes, touches = sites[self.writer.site], sites[self.other.site]
-        verb = "writes it too" if touches.access is Access.WRITE else "touches it"
+        writer, other = sites[self.writer.event.site], sites[self.other.event.site]
+        if self.writer.block == self.other.block:
+            return (
+                f"race in kernel `{kernel}`, inside block {self.writer.block}: {writer} "
+                f"{_VERBS[writer.access]} {self._element()}, and {other} {_VERBS[other.access]} "
+                "it, and no token orders the two"
+            )
+        too = " too" if other.outward is writer.outward else ""
         return (
-            f"race in kernel `{kernel}`: block {self.writer.block} writes {self._element()} "
-            f"({writes}), and block {self.other.block} {verb} ({touches})"
+            f"race in kernel `{kernel}`: block {self.writer.block} {_VERBS[writer.outward]} "
+            f"{self._element()} ({writer}), and block {self.other.block} "
+            f"{_VERBS[other.outward]} it{too} ({other})"
         )
 
     def _element(self) -> str:
-        touched = self.writer.touched
-        if isinstance(touched, Places):
-            return f"the element at {self.address:#x}"
-        addresses = touched.addresses()
-        at = np.unravel_index(int(np.argmax(addresses == self.address)), addresses.shape)
-        inside = (
-            i * tile + int(step)
-            for i, tile, step in zip(touched.at, touched.view.tile, at, strict=True)
-        )
-        place: dict[int, int] = dict(zip(touched.view.type.dim_map, inside, strict=True))
-        return f"element {tuple(place[axis] for axis in sorted(place))} of a tensor"
+        for noted in (self.writer, self.other):
+            known = element_at(noted.event.where, noted.event.at, self.address)
+            if known:
+                return known
+        return f"the element at {self.address:#x}"
 
 
-def find_race(notes: Iterable[Note], sites: Sequence[Site], space: AddressSpace) -> Race | None:
+_VERBS = {
+    Access.READ: "reads",
+    Access.WRITE: "writes",
+    Access.ATOMIC_READ: "reads atomically",
+    Access.ATOMIC_WRITE: "updates atomically",
+}
+
+
+def find_race(records: Sequence[Record], sites: Sequence[Site], space: AddressSpace) -> Race | None:
     """The first race that the notes of a run tell of."""
-    for group in _by_region(notes, space):
-        if any(sites[note.site].access is Access.WRITE for note in group):
-            race = _same_index(group, sites) if _is_one_partition(group) else _painted(group, sites)
+    for group in _by_region(sorted(records, key=_block_order), space):
+        if any(sites[noted.event.site].access.writes for noted in group):
+            search = _OnePartition if _is_one_partition(group) else _AnyShape
+            race = search(sites).find(group)
             if race is not None:
                 return race
     return None
 
 
-def _by_region(notes: Iterable[Note], space: AddressSpace) -> Iterator[list[Note]]:
-    """Notes that may touch common bytes; memories that overlap are one region."""
+def _block_order(record: Record) -> BlockId:
+    return record[0][::-1]
+
+
+def _by_region(records: Sequence[Record], space: AddressSpace) -> Iterator[list[Noted]]:
+    """Accesses that may touch common bytes; memories that overlap are one region."""
     starts = np.array(_region_starts(space), np.int64)
-    groups: dict[int, list[Note]] = defaultdict(list)
-    of_view: dict[PartitionView, int] = {}
-    for note in notes:
-        touched = note.touched
-        if isinstance(touched, Places):
-            for region in np.unique(np.searchsorted(starts, touched.addresses(), "right")):
-                groups[int(region)].append(note)
-        else:
-            view = touched.view
-            if view not in of_view:
-                of_view[view] = int(np.searchsorted(starts, view.array.ctypes.data, "right"))
-            groups[of_view[view]].append(note)
+    groups: dict[int, list[Noted]] = defaultdict(list)
+    of_view: dict[TiledView | IndexedView, int] = {}
+    for block, events in records:
+        for number, parts in enumerate(events):
+            noted = Noted(block, number, Event(*parts))
+            where = noted.event.where
+            if isinstance(where, Spans):
+                for region in np.unique(np.searchsorted(starts, where.starts, "right")):
+                    groups[int(region)].append(noted)
+                continue
+            if where not in of_view:
+                of_view[where] = int(np.searchsorted(starts, _base(where), "right"))
+            groups[of_view[where]].append(noted)
     yield from groups.values()
+
+
+def _base(view: TiledView | IndexedView) -> int:
+    origin = tuple(np.zeros(1, np.int64) for _ in view.tensor.shape)
+    return int(view.tensor.addresses(origin).reshape(-1)[0])
 
 
 def _region_starts(space: AddressSpace) -> list[int]:
     starts, end = [], -1
-    for memory in sorted(space.memories, key=lambda memory: memory.address):
+    for memory in sorted(space.all_memories(), key=lambda memory: memory.address):
         if memory.address >= end:
             starts.append(memory.address)
         end = max(end, memory.end)
     return starts
 
 
-# --- tiles of one partition ------------------------------------------------------------------
-
-
-def _is_one_partition(notes: Sequence[Note]) -> bool:
+def _is_one_partition(group: Sequence[Noted]) -> bool:
     """Whether all accesses are tiles of one partition, which are equal or disjoint."""
-    views = {None if isinstance(note.touched, Places) else note.touched.view for note in notes}
     partitions = set()
-    for view in views:
-        if view is None or not _is_injective(view.array):
+    for view in {id(noted.event.where): noted.event.where for noted in group}.values():
+        if not isinstance(view, TiledView) or not is_injective(view.array):
             return False
-        partitions.add((view.array.ctypes.data, view.array.shape, view.array.strides, view.tile))
+        if any(step < tile for step, tile in zip(view.steps, view.tile, strict=True)):
+            return False
+        partitions.add((*layout(view), view.dim_map, view.tile, view.steps))
     return len(partitions) == 1
 
 
-def _is_injective(array: Array) -> bool:
-    """Whether different indices are surely different elements."""
-    reach = array.itemsize
-    for stride, extent in sorted(
-        (abs(stride), extent)
-        for stride, extent in zip(array.strides, array.shape, strict=True)
-        if extent > 1
-    ):
-        if stride < reach:
-            return False
-        reach = stride * (extent - 1) + reach
-    return True
+def _raced(one: Noted, other: Noted, sites: Sequence[Site], address: int) -> Race:
+    swap = not sites[one.event.site].access.writes
+    return Race(other, one, address) if swap else Race(one, other, address)
 
 
-def _same_index(notes: Sequence[Note], sites: Sequence[Site]) -> Race | None:
-    touched: dict[Any, Note] = {}
-    written: dict[Any, Note] = {}
-    shared: dict[Any, Note] = {}  # touched by a block that is not the first one
-    for note in notes:
-        assert isinstance(note.touched, TileOf)
-        index = note.touched.at
-        if note.block != touched.setdefault(index, note).block:
-            shared.setdefault(index, note)
-        if sites[note.site].access is Access.WRITE:
-            written.setdefault(index, note)
-    for index, second in shared.items():
-        if (writer := written.get(index)) is not None:
-            other = second if second.block != writer.block else touched[index]
-            return Race(writer, other, int(writer.touched.addresses().flat[0]))
-    return None
+# --- tiles of one partition ------------------------------------------------------------------
+
+
+@dataclass
+class _Cell:
+    """Who touched one tile: the block that does so now, and those before it."""
+
+    block: BlockId
+    own: dict[Access, int] = field(default_factory=dict)  # its events, a bit each
+    first: dict[Access, Noted] = field(default_factory=dict)  # its first ones, as others see them
+    others: dict[Access, Noted] = field(default_factory=dict)
+
+
+class _OnePartition:
+    """Accesses that meet only where their index is the same; blocks come in order."""
+
+    def __init__(self, sites: Sequence[Site]) -> None:
+        self._sites = sites
+
+    def find(self, group: Sequence[Noted]) -> Race | None:
+        cells: dict[Any, _Cell] = {}
+        for noted in group:
+            site = self._sites[noted.event.site]
+            cell = cells.get(noted.event.at)
+            if cell is None:
+                cell = cells[noted.event.at] = _Cell(noted.block)
+            elif (other := self._unordered(cell, noted, site, group)) is not None:
+                start = int(stretches(noted.event.where, noted.event.at).starts[0])
+                return _raced(other, noted, self._sites, start)
+            cell.own[site.access] = cell.own.get(site.access, 0) | 1 << noted.number
+            cell.first.setdefault(site.outward, noted)
+        return None
+
+    @staticmethod
+    def _unordered(cell: _Cell, noted: Noted, site: Site, group: Sequence[Noted]) -> Noted | None:
+        """An earlier access of the tile that has a conflict with this one."""
+        if cell.block != noted.block:
+            cell.others = cell.first | cell.others
+            cell.block, cell.own, cell.first = noted.block, {}, {}
+        for kind in _CONFLICTS[site.outward]:
+            if kind in cell.others:
+                return cell.others[kind]
+        for kind in _CONFLICTS[site.access]:
+            for number in _bits(cell.own.get(kind, 0) & ~noted.event.before):
+                return next(n for n in group if (n.block, n.number) == (noted.block, number))
+        return None
+
+
+def _bits(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set, from the lowest."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
 
 
 # --- anything else ---------------------------------------------------------------------------
 
+# What makes a part of memory raced for: accesses of these kinds are there, and the blocks of those
+# kinds are not one block.
+_PATTERNS = (
+    ((Access.WRITE,), tuple(_CONFLICTS)),
+    ((Access.ATOMIC_WRITE, Access.READ), (Access.ATOMIC_WRITE, Access.READ)),
+)
 
-def _painted(notes: Sequence[Note], sites: Sequence[Site]) -> Race | None:
-    """Paint who wrote and who touched each granule of a region."""
-    granule = gcd(*(note.touched.size for note in notes))
-    stretches = [_granules(note.touched, granule) for note in notes]
-    low = min(int(stretch.min()) for stretch in stretches if stretch.size)
-    high = max(int(stretch.max()) for stretch in stretches if stretch.size)
-    blocks = {block: number for number, block in enumerate({note.block for note in notes}, 1)}
-    writer, first, second = (np.zeros(high - low + 1, np.int32) for _ in range(3))
-    for note, stretch in zip(notes, stretches, strict=True):
-        at, own = stretch - low, blocks[note.block]
-        writes = sites[note.site].access is Access.WRITE
-        for layer in (writer, first, second) if writes else (writer,):
-            seen = layer[at]
-            wrong = (seen != 0) & (seen != own)
+
+class _AnyShape:
+    """Accesses as intervals of addresses."""
+
+    def __init__(self, sites: Sequence[Site]) -> None:
+        self._sites = sites
+
+    def find(self, group: Sequence[Noted]) -> Race | None:
+        return self._between_blocks(group) or self._within_blocks(group)
+
+    def _between_blocks(self, group: Sequence[Noted]) -> Race | None:
+        """Cut the addresses where an interval starts or ends, and see who touches each part."""
+        cover = _Cover.of(group)
+        kinds = [self._sites[noted.event.site].outward for noted in group]
+        for present, involved in _PATTERNS:
+            wrong = cover.several_blocks(np.array([kind in involved for kind in kinds]))
+            for wanted in present:
+                wrong = wrong & (cover.depth(np.array([kind is wanted for kind in kinds])) > 0)
             if wrong.any():
-                place = (int(at[np.argmax(wrong)]) + low) * granule
-                return _told(notes, sites, place)
-        if writes:
-            writer[at] = own
-        else:
-            earlier = first[at]
-            second[at] = np.where((earlier != 0) & (earlier != own), own, second[at])
-            first[at] = np.where(earlier == 0, own, earlier)
-    return None
+                return self._told(group, int(cover.cuts[int(np.argmax(wrong))]))
+        return None
+
+    def _told(self, group: Sequence[Noted], address: int) -> Race:
+        """Two accesses of different blocks that meet at an address and have a conflict."""
+        meeting = [noted for noted in group if _touches(noted.event, address)]
+        for i, one in enumerate(meeting):
+            conflicts = _CONFLICTS[self._sites[one.event.site].outward]
+            for other in meeting[i + 1 :]:
+                if other.block != one.block and self._sites[other.event.site].outward in conflicts:
+                    return _raced(one, other, self._sites, address)
+        raise AssertionError("the parts that several blocks touch have a conflict")
+
+    def _within_blocks(self, group: Sequence[Noted]) -> Race | None:
+        earlier: dict[int, Noted] = {}
+        masks: dict[Access, int] = {}
+        block: BlockId | None = None
+        for noted in group:
+            if noted.block != block:
+                block, earlier, masks = noted.block, {}, {}
+            access = self._sites[noted.event.site].access
+            for kind in _CONFLICTS[access]:
+                for number in _bits(masks.get(kind, 0) & ~noted.event.before):
+                    address = meet(earlier[number].event, noted.event)
+                    if address is not None:
+                        return _raced(earlier[number], noted, self._sites, address)
+            earlier[noted.number] = noted
+            masks[access] = masks.get(access, 0) | 1 << noted.number
+        return None
 
 
-def _granules(touched: TileOf | Places, granule: int) -> Array:
-    """The numbers of the granules that an access touches."""
-    first = touched.addresses().reshape(-1, 1) // granule
-    inside: Array = np.arange(touched.size // granule)
-    return np.asarray(first + inside).reshape(-1)
+def _touches(event: Event, address: int) -> bool:
+    starts, ends = stretches(event.where, event.at)
+    at = int(np.searchsorted(starts, address, "right")) - 1
+    return at >= 0 and bool(ends[at] > address)
 
 
-def _told(notes: Sequence[Note], sites: Sequence[Site], address: int) -> Race:
-    """The two accesses that meet at an address."""
-    meeting = [note for note in notes if _touches(note.touched, address)]
-    writer = next(note for note in meeting if sites[note.site].access is Access.WRITE)
-    other = next(note for note in meeting if note.block != writer.block)
-    return Race(writer, other, address)
+@dataclass(frozen=True)
+class _Cover:
+    """The intervals of many accesses over the parts that their ends cut the addresses into."""
 
+    cuts: Array  # where each part starts
+    first: Array  # of each interval: the part it starts with
+    end: Array  # and the part behind its last
+    owner: Array  # the access it belongs to
+    blocks: Array  # of each access: its block, as a number
 
-def _touches(touched: TileOf | Places, address: int) -> bool:
-    addresses = touched.addresses()
-    return bool(((addresses <= address) & (address < addresses + touched.size)).any())
+    @staticmethod
+    def of(group: Sequence[Noted]) -> _Cover:
+        numbers = {block: i for i, block in enumerate(dict.fromkeys(n.block for n in group))}
+        found = [stretches(noted.event.where, noted.event.at) for noted in group]
+        starts = np.concatenate([spans.starts for spans in found])
+        ends = np.concatenate([spans.ends for spans in found])
+        cuts = np.unique(np.concatenate((starts, ends)))
+        return _Cover(
+            cuts,
+            np.searchsorted(cuts, starts),
+            np.searchsorted(cuts, ends),
+            np.repeat(np.arange(len(group)), [spans.starts.size for spans in found]),
+            np.array([numbers[noted.block] for noted in group], np.int64),
+        )
+
+    def depth(self, chosen: Array) -> Array:
+        """How many of the chosen accesses touch each part."""
+        return self._sum(chosen.astype(np.int64))
+
+    def several_blocks(self, chosen: Array) -> Array:
+        """Which parts accesses of more than one block touch.
+
+        All numbers of a part are one if the square of their sum is their count times the sum of
+        their squares, and only then.
+        """
+        weight = chosen.astype(np.int64)
+        total, squares = self._sum(weight * self.blocks), self._sum(weight * self.blocks**2)
+        differ: Array = total * total != self._sum(weight) * squares
+        return differ
+
+    def _sum(self, weight: Array) -> Array:
+        change = np.zeros(self.cuts.size + 1, np.int64)
+        np.add.at(change, self.first, weight[self.owner])
+        np.add.at(change, self.end, -weight[self.owner])
+        total: Array = np.cumsum(change)[:-1]
+        return total

@@ -16,6 +16,7 @@ __all__ = [
     "divide_floor",
     "divide_zero",
     "fitting",
+    "fitting_extent",
     "limits",
     "remainder",
     "shift_count",
@@ -64,6 +65,13 @@ def fitting(site: int, low: int, high: int, exact: int) -> int:
     if not low <= exact <= high:
         report(site, f"wraps, and promises not to: {exact} is not in [{low}, {high}]")
     return exact
+
+
+def fitting_extent(site: int, bits: int, extent: int) -> int:
+    """An extent that is asked for in an integer of a width, which is read unsigned."""
+    if extent >> bits:
+        report(site, f"gives the extent {extent}, which does not fit in {bits} bits")
+    return extent
 
 
 def _require_divisor(site: int, x: int, y: int) -> None:

@@ -7,7 +7,7 @@ A region's block ends in `Continue` under `For` and `Loop`, in `Yield` under `If
 from __future__ import annotations
 
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import Bounded, DivBy, PredicateCodec, StringCodec
+from tilewright.ir.attributes import PredicateCodec, Promise, StringCodec
 from tilewright.ir.op import (
     Block,
     Effect,
@@ -19,13 +19,15 @@ from tilewright.ir.op import (
     flag,
     operand,
     operands,
+    optional_operand,
     region,
+    typed_all,
 )
-from tilewright.ir.types import Type, scalar
+from tilewright.ir.types import TOKEN, Type, scalar
 
 __all__ = [
     "Assert", "Assume", "Break", "Continue", "For", "GetNumTileBlocks", "GetTileBlockId", "If",
-    "Loop", "Return", "Yield",
+    "Loop", "Print", "Return", "Yield",
 ]  # fmt: skip
 
 
@@ -68,7 +70,7 @@ class Loop(
 
     init_values: tuple[Value, ...] = operands(default=())
     body: Block = region()
-    types: tuple[Type, ...] = attr(default=())
+    types: tuple[Type, ...] = typed_all(default=())
     result_values: tuple[Value, ...] = defined_many()
 
     def result_types(self) -> tuple[Type, ...]:
@@ -80,8 +82,8 @@ class If(
     mnemonic="if",
     opcode=0x32,
     assembly=(
-        "{condition} {?result_values}-> ({result_values:types}) {/}{then_body:block} "
-        "else {else_body:block}"
+        "{condition} {?result_values}-> ({result_values:types}) {/}{then_body:block}"
+        "{?else_body} else {else_body:block}{/}"
     ),
 ):
     """One of two blocks, by a scalar condition."""
@@ -89,7 +91,7 @@ class If(
     condition: Value = operand()
     then_body: Block = region()
     else_body: Block = region()
-    types: tuple[Type, ...] = attr(default=())
+    types: tuple[Type, ...] = typed_all(default=())
     result_values: tuple[Value, ...] = defined_many()
 
     def result_types(self) -> tuple[Type, ...]:
@@ -160,7 +162,7 @@ class Assume(
     """The same value with a promise. A false promise is undefined."""
 
     value: Value = operand()
-    predicate: DivBy | Bounded = attr(PredicateCodec())
+    predicate: Promise = attr(PredicateCodec())
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
@@ -178,3 +180,25 @@ class Assert(
 
     condition: Value = operand()
     message: str = attr(StringCodec())
+
+
+class Print(
+    Op,
+    mnemonic="print_tko",
+    opcode=0x55,
+    effect=Effect.OBSERVE,
+    segmented=True,
+    assembly=(
+        "{str}{?args}, {args}{/}{?token} token={token}{/}{?args} : {args:types}{/} "
+        "-> {result_token:type}"
+    ),
+):
+    """Show tiles to a person, by a format in the manner of C's `printf`."""
+
+    args: tuple[Value, ...] = operands(default=())
+    token: Value | None = optional_operand(default=None, since=(13, 2))
+    str: str = attr(StringCodec())
+    result_token: Value = defined(since=(13, 2))
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (TOKEN,)

@@ -33,8 +33,8 @@ from tilewright.ir.types import Type
 
 __all__ = [
     "AbsF", "AbsI", "AddF", "AddI", "AndI", "Atan2", "Bitcast", "Ceil", "CmpF", "CmpI", "Cos",
-    "Cosh", "DivF", "DivI", "Exp", "Exp2", "ExtI", "FToF", "FToI", "Floor", "Fma", "IToF", "Log",
-    "Log2", "MaxF", "MaxI", "MinF", "MinI", "MulF", "MulHiI", "MulI", "NegF", "NegI", "OrI",
+    "Cosh", "DivF", "DivI", "Exp", "Exp2", "ExtI", "FPowI", "FToF", "FToI", "Floor", "Fma", "IToF",
+    "Log", "Log2", "MaxF", "MaxI", "MinF", "MinI", "MulF", "MulHiI", "MulI", "NegF", "NegI", "OrI",
     "Pow", "RemF", "RemI", "Rsqrt", "Select", "ShLI", "ShRI", "Sin", "Sinh", "Sqrt", "SubF",
     "SubI", "Tan", "Tanh", "TruncI", "XOrI",
 ]  # fmt: skip
@@ -177,6 +177,23 @@ class Pow(
     Op, mnemonic="fpowf", opcode=0x54, meaning=np.power, assembly="{source}, {exponent}" + TYPED
 ):
     """`source` to the power of `exponent`."""
+
+    source: Value = operand()
+    exponent: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.source.type,)
+
+
+class FPowI(
+    Op,
+    mnemonic="fpowi",
+    opcode=0x79,
+    since=(13, 4),
+    assembly="{source}, {exponent} : {source:type}, {exponent:type}",
+):
+    """`source` to the power of a signed integer."""
 
     source: Value = operand()
     exponent: Value = operand()

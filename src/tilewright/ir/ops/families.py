@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import EnumCodec, Overflow, Predicate, Rounding, Signedness
-from tilewright.ir.op import Op, Value, attr, defined, flag, operand
+from tilewright.ir.op import Op, Value, attr, defined, flag, operand, typed
 from tilewright.ir.types import TileType, Type
 
 __all__ = [
@@ -80,7 +80,7 @@ class Conversion(Op, assembly="{source}" + CONVERTED):
     """A tile of another element type."""
 
     source: Value = operand()
-    to: TileType = attr()
+    to: TileType = typed()
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:

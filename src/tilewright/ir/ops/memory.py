@@ -7,8 +7,8 @@ from tilewright.ir.attributes import (
     AtomicMode,
     BoolArrayCodec,
     EnumCodec,
+    Hints,
     HintsCodec,
-    LoadHints,
     MemoryOrder,
     MemoryScope,
 )
@@ -22,6 +22,7 @@ from tilewright.ir.op import (
     operand,
     operands,
     optional_operand,
+    typed,
 )
 from tilewright.ir.types import (
     TOKEN,
@@ -30,6 +31,7 @@ from tilewright.ir.types import (
     TensorViewType,
     TileType,
     Type,
+    ViewType,
     scalar,
 )
 
@@ -79,9 +81,10 @@ class MakeTensorView(
     segmented=True,
     assembly=(
         "tview := {base}, shape = [{to.shape/dynamic_shape}], strides = "
-        "[{to.strides/dynamic_strides}] : "
-        "{?dynamic_shape+dynamic_strides}{dynamic_shape+dynamic_strides:type} -> "
-        "{/}{result:type}"
+        "[{to.strides/dynamic_strides}] : {?marked_base}{base:type}"
+        "{?dynamic_shape+dynamic_strides}, {/}{/}"
+        "{?dynamic_shape+dynamic_strides}{dynamic_shape+dynamic_strides:type}{/}"
+        "{?marked_base+dynamic_shape+dynamic_strides} -> {/}{result:type}"
     ),
 ):
     """A tensor in memory: base, and one operand for each dynamic extent and stride."""
@@ -89,8 +92,15 @@ class MakeTensorView(
     base: Value = operand()
     dynamic_shape: tuple[Value, ...] = operands(default=())
     dynamic_strides: tuple[Value, ...] = operands(default=())
-    to: TensorViewType = attr()
+    to: TensorViewType = typed()
     result: Value = defined()
+
+    @property
+    def marked_base(self) -> Value | None:
+        """The base if its type says more than the element, which the result does not show."""
+        pointer = self.base.type.element if isinstance(self.base.type, TileType) else None
+        plain = not isinstance(pointer, PtrType) or pointer.attribute is None
+        return None if plain else self.base
 
     def result_types(self) -> tuple[Type, ...]:
         return (self.to,)
@@ -105,7 +115,7 @@ class MakePartitionView(
     """A tensor view cut into tiles."""
 
     tensor_view: Value = operand()
-    to: PartitionViewType = attr()
+    to: PartitionViewType = typed()
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
@@ -121,11 +131,12 @@ class GetIndexSpaceShape(
     """How many tiles a view has along each axis."""
 
     src: Value = operand()
+    to: TileType = typed(default=scalar(Element.I32))
     extents: tuple[Value, ...] = defined_many()
 
     def result_types(self) -> tuple[Type, ...]:
-        assert isinstance(self.src.type, PartitionViewType)
-        return (scalar(Element.I32),) * len(self.src.type.tile)
+        assert isinstance(self.src.type, ViewType)
+        return (self.to,) * self.src.type.index_rank
 
 
 class GetTensorShape(
@@ -137,11 +148,12 @@ class GetTensorShape(
     """The extents of a tensor view."""
 
     src: Value = operand()
+    to: TileType = typed(default=scalar(Element.I32))
     extents: tuple[Value, ...] = defined_many()
 
     def result_types(self) -> tuple[Type, ...]:
         assert isinstance(self.src.type, TensorViewType)
-        return (scalar(Element.I32),) * self.src.type.rank
+        return (self.to,) * self.src.type.rank
 
 
 class LoadView(
@@ -153,7 +165,7 @@ class LoadView(
     assembly=(
         "{memory_ordering}{?memory_scope} {memory_scope}{/} {view}[{index}]{?token} "
         "token = {token}{/}{?hints} optimization_hints = {hints}{/}{?inbounds} inbounds "
-        "= [{inbounds}]{/} : {view:type}, {index:type} -> {tile:type}, "
+        "= [{inbounds}]{/} : {view:type}, {index:kinds} -> {tile:type}, "
         "{result_token:type}"
     ),
 ):
@@ -164,13 +176,13 @@ class LoadView(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
     inbounds: tuple[bool, ...] = attr(BoolArrayCodec("index"), default=(), since=(13, 4))
     tile: Value = defined()
     result_token: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
-        assert isinstance(self.view.type, PartitionViewType)
+        assert isinstance(self.view.type, ViewType)
         return self.view.type.tile_type, TOKEN
 
 
@@ -184,7 +196,7 @@ class StoreView(
         "{memory_ordering}{?memory_scope} {memory_scope}{/} {tile}, "
         "{view}[{index}]{?token} token = {token}{/}{?hints} optimization_hints = "
         "{hints}{/}{?inbounds} inbounds = [{inbounds}]{/} : {tile:type}, {view:type}, "
-        "{index:type} -> {result_token:type}"
+        "{index:kinds} -> {result_token:type}"
     ),
 ):
     """Write one tile of a view; what overhangs the tensor is dropped."""
@@ -195,7 +207,7 @@ class StoreView(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
     inbounds: tuple[bool, ...] = attr(BoolArrayCodec("index"), default=(), since=(13, 4))
     result_token: Value = defined()
 
@@ -241,7 +253,7 @@ class LoadPtr(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
     result: Value = defined()
     result_token: Value = defined()
 
@@ -270,7 +282,7 @@ class StorePtr(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: LoadHints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
     result_token: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:

@@ -25,7 +25,7 @@ from tilewright.ir.op import (
 )
 from tilewright.ir.types import TileType, Type
 
-__all__ = ["MmaF", "MmaI", "Reduce", "Scan"]
+__all__ = ["MmaF", "MmaFScaled", "MmaI", "Reduce", "Scan"]
 
 Identity = FloatIdentity | IntIdentity
 
@@ -110,6 +110,32 @@ class MmaI(
     acc: Value = operand()
     signedness_lhs: Signedness = attr(EnumCodec(Signedness), default=Signedness.SIGNED)
     signedness_rhs: Signedness = attr(EnumCodec(Signedness), default=Signedness.SIGNED)
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.acc.type,)
+
+
+class MmaFScaled(
+    Op,
+    mnemonic="mmaf_scaled",
+    opcode=0x72,
+    since=(13, 3),
+    assembly=(
+        "{lhs}, {rhs}, {acc}, {lhs_scale}, {rhs_scale} : {lhs:type}, {rhs:type}, {acc:type}, "
+        "{lhs_scale:type}, {rhs_scale:type}"
+    ),
+):
+    """Matrix product of narrow floats, groups of which along `k` share a scale.
+
+    `lhs_scale` has a column for each group of `lhs`, `rhs_scale` a row for each group of `rhs`.
+    """
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    acc: Value = operand()
+    lhs_scale: Value = operand()
+    rhs_scale: Value = operand()
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir.attributes import ConstantCodec, Int32ArrayCodec, IntCodec
-from tilewright.ir.op import Op, Value, attr, defined, operand, operands
+from tilewright.ir.op import Op, Value, attr, defined, operand, operands, typed
 from tilewright.ir.types import TileType, Type
 
-__all__ = ["Broadcast", "Cat", "Constant", "Extract", "Iota", "Permute", "Reshape"]
+__all__ = [
+    "Broadcast", "Cat", "Constant", "Extract", "Insert", "Iota", "Pack", "Permute", "Reshape",
+    "Unpack",
+]  # fmt: skip
 
 
 class Typed(Op):
     """An op whose result type is chosen by who builds it."""
 
-    to: TileType = attr()
+    to: TileType = typed()
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
@@ -112,3 +115,45 @@ class Extract(
 
     source: Value = operand()
     indices: tuple[Value, ...] = operands(default=())
+
+
+class Insert(
+    Op,
+    mnemonic="insert",
+    opcode=0x76,
+    since=(13, 4),
+    assembly="{source}, {destination}[{indices}] : {source:type}, {result:type}",
+):
+    """A tile with one of its equal parts replaced, by the part's number along each axis."""
+
+    source: Value = operand()
+    destination: Value = operand()
+    indices: tuple[Value, ...] = operands(default=())
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.destination.type,)
+
+
+class Pack(
+    Typed,
+    mnemonic="pack",
+    opcode=0x6F,
+    since=(13, 3),
+    assembly="{source} : {source:type} -> {result:type}",
+):
+    """The bytes of a tile of rank 1, in order; two numbers of 4 bits make one, the first low."""
+
+    source: Value = operand()
+
+
+class Unpack(
+    Typed,
+    mnemonic="unpack",
+    opcode=0x70,
+    since=(13, 3),
+    assembly="{source} : {source:type} -> {result:type}",
+):
+    """Bytes read as the elements of a tile of rank 1: what `Pack` undoes."""
+
+    source: Value = operand()

@@ -1,7 +1,8 @@
-"""Tile IR as text. `module_text` and `function_text` write it as NVIDIA's disassembler does."""
+"""Tile IR as text, as NVIDIA's disassembler writes it: printed and read back."""
 
 from __future__ import annotations
 
+from tilewright.ir.text.parse import parse_module
 from tilewright.ir.text.printer import function_text, module_text
 
-__all__ = ["function_text", "module_text"]
+__all__ = ["function_text", "module_text", "parse_module"]

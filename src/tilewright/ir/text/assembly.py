@@ -7,11 +7,13 @@ Everything outside braces stands for itself; the mnemonic is printed before it.
 
     {field}          the values, or the attribute, of a field
     {field:type}     the type of its first value        {field:types}   the types of all of them
+    {field:kinds}    the types of all of them, or one type if they all have it
     {field:block}    a region in braces, without a terminator that says nothing
     {field:body}     a region on a new line, its arguments first
     {field:counter}  the first argument of a region     {field:carried} argument = initial value, …
     {path/field}     a list whose gaps (None) are filled with the values of a field
-    {?field} … {/}   printed only if the field is there: not absent, empty or its default
+    {?field} … {/}   printed only if the field is there: not absent, empty or its default; or if a
+                     property of the op of that name is not None
     {a+b}            the values of two fields together, in every form
     name other :=    at the front: what the results are called (`name_0` when that is taken)
 

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import (
     ArrayCodec,
+    Attribute,
     AttributeCodec,
     BoolArrayCodec,
     BoolCodec,
     Bounded,
     ConstantCodec,
+    DenseElements,
+    Dictionary,
     DivBy,
     EnumCodec,
     FloatIdentity,
+    Hints,
     HintsCodec,
     Int32ArrayCodec,
     IntCodec,
     IntIdentity,
-    LoadHints,
     Overflow,
     PredicateCodec,
+    Promise,
+    SameElements,
     StringCodec,
+    SymbolCodec,
 )
-from tilewright.ir.function import EntryHints
 from tilewright.ir.op import Op
-from tilewright.ir.text.numbers import constant_text, number_text, quoted
-from tilewright.ir.types import TileType
+from tilewright.ir.text.numbers import (
+    constant_text,
+    key_text,
+    number_text,
+    quoted,
+    symbol_text,
+)
+from tilewright.ir.types import FunctionType, TileType
 
-__all__ = ["attribute_text", "entry_hints_text"]
+__all__ = ["attribute_text", "hints_text", "spelling"]
 
 # The elements a bare number is taken for; bits in hexadecimal are always typed.
 _ASSUMED = (Element.I1, Element.I64, Element.F64)
@@ -49,19 +60,19 @@ def attribute_text(codec: AttributeCodec, value: Any, op: Op) -> str:
     return _FORMATTERS[type(codec)](value, op)
 
 
-def entry_hints_text(hints: EntryHints) -> str:
-    """The advice on a whole entry."""
-    return _hints_text(
-        {
-            "num_cta_in_cga": hints.num_ctas,
-            "num_worker_warps_per_cta": hints.num_worker_warps,
-            "occupancy": hints.occupancy,
-        }
-    )
+def hints_text(hints: Hints) -> str:
+    """Advice by target, on an entry or on an op."""
+    targets = (f"{target} = {{{_advice(known)}}}" for target, known in _by_name(hints.targets))
+    return f"<{', '.join(targets)}>"
+
+
+def spelling(member: Enum) -> str:
+    """What a member of an enum is called in the text."""
+    return _SPELLINGS.get(member) or member.name.lower()
 
 
 def _enum_text(value: Enum, _op: Op) -> str:
-    return _SPELLINGS.get(value) or value.name.lower()
+    return spelling(value)
 
 
 def _plain_text(value: Any, _op: Op) -> str:
@@ -74,6 +85,10 @@ def _bool_text(value: bool, _op: Op) -> str:
 
 def _string_text(value: str, _op: Op) -> str:
     return quoted(value)
+
+
+def _symbol(value: str, _op: Op) -> str:
+    return symbol_text(value)
 
 
 def _list_text(value: tuple[int, ...], _op: Op) -> str:
@@ -90,34 +105,117 @@ def _constant_text(value: Any, op: Op) -> str:
     return constant_text(value, type_)
 
 
-def _identities_text(value: tuple[FloatIdentity | IntIdentity, ...], _op: Op) -> str:
-    return ", ".join(map(_identity_text, value))
+def _items_text(value: tuple[Attribute, ...], _op: Op) -> str:
+    return ", ".join(map(_tagged_text, value))
 
 
-def _identity_text(identity: FloatIdentity | IntIdentity) -> str:
-    number = number_text(identity.value, identity.element)
-    untyped = identity.element in _ASSUMED and not number.startswith("0x")
-    return number if untyped else f"{number} : {identity.element.spelling}"
+def _promise_text(value: Promise, _op: Op) -> str:
+    return _PROMISES[type(value)](value)
 
 
-def _predicate_text(value: DivBy | Bounded, _op: Op) -> str:
-    if isinstance(value, DivBy):
-        return f"div_by<{value.divisor}>"
+def _op_hints_text(value: Hints, _op: Op) -> str:
+    return hints_text(value)
+
+
+def _by_name(items: tuple[tuple[str, Any], ...]) -> list[tuple[str, Any]]:
+    """In the order of the names, which is how MLIR keeps a dictionary."""
+    return sorted(items, key=lambda item: item[0])
+
+
+def _advice(known: Dictionary) -> str:
+    """Names and values; a number stands here without its element."""
+    return ", ".join(f"{name} = {_untyped(value)}" for name, value in _by_name(known.items))
+
+
+def _untyped(value: Attribute) -> str:
+    if isinstance(value, IntIdentity | FloatIdentity):
+        return number_text(value.value, value.element)
+    return str(value) if type(value) is int else _tagged_text(value)
+
+
+def _tagged_text(value: Attribute) -> str:
+    """An attribute as MLIR prints any: what is not its own carries the name of the dialect."""
+    promise = _PROMISES.get(type(value))
+    if promise is not None:
+        return f"#cuda_tile.{promise(value)}"
+    return _TAGGED.get(type(value), _type_text)(value)
+
+
+def _typed_number(value: FloatIdentity | IntIdentity) -> str:
+    number = number_text(value.value, value.element)
+    untyped = value.element in _ASSUMED and not number.startswith("0x")
+    return number if untyped else f"{number} : {value.element.spelling}"
+
+
+def _small_integer(value: int) -> str:
+    return _typed_number(IntIdentity(Element.I32, value))
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _array(value: tuple[Attribute, ...]) -> str:
+    return f"[{', '.join(map(_tagged_text, value))}]"
+
+
+def _dictionary(value: Dictionary) -> str:
+    items = (f"{key_text(name)} = {_tagged_text(item)}" for name, item in _by_name(value.items))
+    return f"{{{', '.join(items)}}}"
+
+
+def _nested_hints(value: Hints) -> str:
+    return f"#cuda_tile.optimization_hints{hints_text(value)}"
+
+
+def _elements(value: DenseElements) -> str:
+    return f"dense{constant_text(value.value, value.type)} : {_type_text(value.type)}"
+
+
+def _type_text(value: Any) -> str:
+    if isinstance(value, Element):
+        return value.spelling
+    if isinstance(value, FunctionType):
+        params, results = (
+            ", ".join(map(_type_text, group)) for group in (value.params, value.results)
+        )
+        return f"({params}) -> {results if len(value.results) == 1 else f'({results})'}"
+    return f"!cuda_tile.{value}"
+
+
+def _div_by(value: DivBy) -> str:
+    every = "" if value.every is None else f", every {value.every}"
+    along = "" if value.along is None else f" along {value.along}"
+    return f"div_by<{value.divisor}{every}{along}>"
+
+
+def _same_elements(value: SameElements) -> str:
+    return f"same_elements<[{', '.join(map(str, value.groups))}]>"
+
+
+def _bounded(value: Bounded) -> str:
     lower, upper = ("?" if bound is None else bound for bound in (value.lower, value.upper))
     return f"bounded<{lower}, {upper}>"
 
 
-def _load_hints_text(value: LoadHints, _op: Op) -> str:
-    return _hints_text({"allow_tma": value.allow_tma, "latency": value.latency})
+_PROMISES: dict[type, Callable[[Any], str]] = {
+    DivBy: _div_by,
+    SameElements: _same_elements,
+    Bounded: _bounded,
+}
 
-
-def _hints_text(given: Mapping[str, int | None]) -> str:
-    items = [f"{name} = {_hint(value)}" for name, value in given.items() if value is not None]
-    return f"<default = {{{', '.join(items)}}}>"
-
-
-def _hint(value: int) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+# Everything else that describes itself, types aside.
+_TAGGED: dict[type, Callable[[Any], str]] = {
+    bool: _truth,
+    int: _small_integer,
+    str: quoted,
+    IntIdentity: _typed_number,
+    FloatIdentity: _typed_number,
+    tuple: _array,
+    Dictionary: _dictionary,
+    Hints: _nested_hints,
+    DenseElements: _elements,
+}
 
 
 _FORMATTERS: dict[type[AttributeCodec], Callable[[Any, Op], str]] = {
@@ -125,10 +223,11 @@ _FORMATTERS: dict[type[AttributeCodec], Callable[[Any, Op], str]] = {
     IntCodec: _plain_text,
     BoolCodec: _bool_text,
     StringCodec: _string_text,
+    SymbolCodec: _symbol,
     Int32ArrayCodec: _list_text,
     BoolArrayCodec: _bools_text,
     ConstantCodec: _constant_text,
-    ArrayCodec: _identities_text,
-    PredicateCodec: _predicate_text,
-    HintsCodec: _load_hints_text,
+    ArrayCodec: _items_text,
+    PredicateCodec: _promise_text,
+    HintsCodec: _op_hints_text,
 }

@@ -9,6 +9,7 @@ where the block's counters ended and forgets its names when it ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,7 +40,8 @@ class Names:
 class _Scope:
     """Counters and the names in use, where naming stands."""
 
-    used: frozenset[str] = frozenset()
+    used: set[str] = field(default_factory=set)  # here and in the blocks around
+    own: list[str] = field(default_factory=list)  # those of `used` that this block added
     number: int = 0
     argument: int = 0
     conflict: int = 0
@@ -50,8 +52,16 @@ class _Scope:
         while found in self.used:
             found = f"{name}_{self.conflict}"
             self.conflict += 1
-        self.used |= {found}
+        self.used.add(found)
+        self.own.append(found)
         return found
+
+    @contextmanager
+    def nested(self) -> Iterator[_Scope]:
+        """Naming inside a region: it goes on from here, and is forgotten."""
+        inner = replace(self, own=[])
+        yield inner
+        self.used.difference_update(inner.own)
 
 
 def name_values(body: Block) -> Names:
@@ -78,7 +88,8 @@ class _Namer:
             self._name_results(op, scope)
         for op in block.ops:
             for region in op.regions:
-                self.name_block(region, op, replace(scope))
+                with scope.nested() as inner:
+                    self.name_block(region, op, inner)
 
     def _name(self, value: Value, name: str, scope: _Scope) -> None:
         self._names.values[value] = f"%{scope.unique(name)}"

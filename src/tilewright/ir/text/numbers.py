@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import Element
-from tilewright.ir.elements import constant_bytes, element_bits
+from tilewright.ir.elements import E5M3_NUMBERS, constant_bytes, element_bits
 from tilewright.ir.types import TileType
 
-__all__ = ["constant_name", "constant_text", "number_text", "quoted", "symbol_text"]
+__all__ = ["constant_name", "constant_text", "key_text", "number_text", "quoted", "symbol_text"]
 
 _SHORT_DIGITS = 6
 _MOST_PADDING = 3  # zeros that are written out rather than as an exponent
@@ -23,6 +23,7 @@ _MOST_LISTED = 100  # elements; a longer constant is printed as one run of bytes
 _DIGITS = {
     Element.F16: 5, Element.BF16: 4, Element.F32: 9, Element.TF32: 5, Element.F64: 17,
     Element.F8E4M3FN: 3, Element.F8E5M2: 2, Element.F8E8M0FNU: 2, Element.F4E2M1FN: 2,
+    Element.FNV8E5M3FNU: 3,
 }  # fmt: skip
 
 
@@ -75,9 +76,14 @@ def quoted(text: str) -> str:
 
 
 def symbol_text(name: str) -> str:
-    """The name of a function."""
-    ascii_name = name.isascii() and name.replace(".", "_").replace("$", "_").isidentifier()
-    return f"@{name}" if ascii_name and name[0] not in ".$" else f"@{quoted(name)}"
+    """The name of a function or a global."""
+    return f"@{key_text(name)}"
+
+
+def key_text(name: str) -> str:
+    """A name, in quotation marks if it is not a plain one."""
+    plain = name.isascii() and name.replace(".", "_").replace("$", "_").isidentifier()
+    return name if plain and name[0] not in ".$" else quoted(name)
 
 
 def _listed(numbers: np.ndarray[Any, Any], element: Element) -> str:
@@ -106,6 +112,8 @@ def _held(value: Any, element: Element) -> float:
     bits = int(element_bits([value], element)[0])
     if element is Element.TF32:
         return float(np.uint32(bits << 13).view(np.float32))
+    if element is Element.FNV8E5M3FNU:
+        return float(E5M3_NUMBERS[bits])
     width = element.numpy.itemsize
     return float(np.frombuffer(bits.to_bytes(width, "little"), element.numpy)[0])
 

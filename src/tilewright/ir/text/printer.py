@@ -9,34 +9,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tilewright.ir.attributes import BoolArrayCodec
-from tilewright.ir.function import EntryHints, Function, Module
+from tilewright.ir.attributes import BoolArrayCodec, Visibility
+from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value
 from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
 from tilewright.ir.text.assembly import Group, Literal, Node, Slot, parse_assembly
-from tilewright.ir.text.attributes import attribute_text, entry_hints_text
+from tilewright.ir.text.attributes import attribute_text, hints_text
 from tilewright.ir.text.names import Names, name_values
-from tilewright.ir.text.numbers import symbol_text
+from tilewright.ir.text.numbers import constant_text, symbol_text
 
-__all__ = ["function_text", "module_text"]
+__all__ = ["IMPLIED_ENDINGS", "function_text", "module_text"]
 
 _INDENT = "  "
-_IMPLIED: dict[type, type[Op]] = {If: Yield, For: Continue, Loop: Continue}
+# What ends a region of an op and is not printed if it hands nothing on.
+IMPLIED_ENDINGS: dict[type[Op], type[Op]] = {If: Yield, For: Continue, Loop: Continue}
 
 
 def module_text(module: Module) -> str:
-    """All functions of a module, one after the other."""
-    return "".join(map(function_text, module.functions))
+    """Who wrote a module, if that is known, then its globals and its functions."""
+    producer = f"// Producer: {module.producer}\n" if module.producer else ""
+    parts = [*map(_global_text, module.globals), *map(function_text, module.functions)]
+    return producer + ("".join(parts) or "\n")
 
 
 def function_text(function: Function) -> str:
     """One function, ending in a newline."""
     printer = _Printer(name_values(function.body))
     params = printer.arguments(function.body)
-    hints = entry_hints_text(function.hints)
-    advice = f" optimization_hints={hints}" if function.hints != EntryHints() else ""
+    advice = ""
+    if function.hints is not None and function.hints.targets:
+        advice = f" optimization_hints={hints_text(function.hints)}"
     body = printer.block(function.body, 0, None)
     return f"entry {symbol_text(function.name)}({params}){advice} {body}\n"
+
+
+def _global_text(held: Global) -> str:
+    """One global, ending in a newline. The gaps are those of the vendor's printer."""
+    visibility = "private " if held.visibility is Visibility.PRIVATE else ""
+    constant = " constant" if held.constant else ""
+    alignment = f" alignment = {held.alignment}" if held.alignment else ""
+    value = constant_text(held.value, held.type)
+    name = symbol_text(held.name)
+    return f"global {visibility}{constant} {name}{alignment} {value} : {held.type}\n"
 
 
 class _Printer:
@@ -46,6 +60,7 @@ class _Printer:
             "": self._parts,
             "type": self._first_type,
             "types": self._types,
+            "kinds": self._kinds,
             "block": self._nested,
             "body": self._combination,
             "counter": self._counter,
@@ -59,7 +74,8 @@ class _Printer:
     def block(self, block: Block, depth: int, parent: Op | None) -> str:
         """A block in braces."""
         shown = block.ops
-        if shown and type(shown[-1]) is _IMPLIED.get(type(parent)) and not shown[-1].operands:
+        implied = None if parent is None else IMPLIED_ENDINGS.get(type(parent))
+        if shown and type(shown[-1]) is implied and not shown[-1].operands:
             shown = shown[:-1]
         inner = "".join(f"{_INDENT * (depth + 1)}{self.op(op, depth + 1)}\n" for op in shown)
         return f"{{\n{inner}{_INDENT * depth}}}"
@@ -100,6 +116,11 @@ class _Printer:
 
     def _types(self, op: Op, names: tuple[str, ...], _depth: int) -> str:
         return ", ".join(str(value.type) for name in names for value in _values(op, name))
+
+    def _kinds(self, op: Op, names: tuple[str, ...], depth: int) -> str:
+        values = [value for name in names for value in _values(op, name)]
+        alike = len({value.type for value in values}) == 1
+        return self._first_type(op, names, depth) if alike else self._types(op, names, depth)
 
     def _filled(self, op: Op, slot: Slot) -> str:
         held: object = op
@@ -156,8 +177,10 @@ def _values(op: Op, name: str) -> tuple[Value, ...]:
 
 def _is_present(op: Op, name: str) -> bool:
     """Whether a part says something: it is not absent, empty or what it is by default."""
-    field = next(field for field in op.fields if field.name == name)
     held = getattr(op, name)
+    field = next((field for field in op.fields if field.name == name), None)
+    if field is None:
+        return held is not None
     if isinstance(field.codec, BoolArrayCodec):
         return any(held)
     if field.kind in (FieldKind.ATTR, FieldKind.FLAG):

@@ -8,9 +8,13 @@ from tilewright.backends.cpu.rules import (
     floating,
     integer,
     loops,
-    memory,
+    pointers,
+    printing,
+    promises,
     reduction,
     shape,
+    tokens,
+    views,
 )
 
 __all__ = ["RULES"]
@@ -20,8 +24,12 @@ RULES: Rules = {
     **integer.RULES,
     **floating.RULES,
     **shape.RULES,
-    **memory.RULES,
+    **tokens.RULES,
+    **views.RULES,
+    **pointers.RULES,
     **reduction.RULES,
     **control.RULES,
+    **promises.RULES,
+    **printing.RULES,
     **loops.RULES,
 }

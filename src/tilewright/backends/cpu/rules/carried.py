@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.cpu.emitter import Emitter, is_held, tile_shape
-from tilewright.backends.cpu.rules.memory import unpack_view
+from tilewright.backends.cpu.emitter import Emitter, tile_shape
+from tilewright.backends.cpu.rules.views import unpack_view
 from tilewright.ir.op import Value
-from tilewright.ir.types import PartitionViewType, TileType
+from tilewright.ir.types import TileType, ViewType
 
 __all__ = ["assign", "bind_carried", "unpack"]
 
@@ -15,14 +15,14 @@ __all__ = ["assign", "bind_carried", "unpack"]
 def bind_carried(em: Emitter, values: Sequence[Value]) -> None:
     """Names for values that several places assign; tiles have their whole shape then."""
     for value in values:
-        if is_held(value):
+        if em.is_held(value):
             shape = value.type.shape if isinstance(value.type, TileType) else None
             em.bind(value, em.fresh(), shape)
 
 
 def assign(em: Emitter, targets: Sequence[Value], values: Sequence[Value]) -> None:
     """Hand values on, all at once."""
-    pairs = [(to, value) for to, value in zip(targets, values, strict=True) if is_held(to)]
+    pairs = [(to, value) for to, value in zip(targets, values, strict=True) if em.is_held(to)]
     if pairs:
         names = "".join(f"{em.held[to].text}, " for to, _ in pairs)
         texts = "".join(f"{_whole(em, value)}, " for _, value in pairs)
@@ -39,5 +39,5 @@ def _whole(em: Emitter, value: Value) -> str:
 def unpack(em: Emitter, values: Sequence[Value]) -> None:
     """Local names for what accesses need of the views among the values."""
     for value in values:
-        if isinstance(value.type, PartitionViewType):
+        if isinstance(value.type, ViewType):
             unpack_view(em, value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu import conversions, floats, integers, rounding
+from tilewright.backends.cpu import conversions, floats, formats, integers, rounding
 from tilewright.backends.cpu.emitter import Emitter, Rules, is_plain, tile_dtype, tile_element
 from tilewright.backends.cpu.rounding import DIRECTED, Lost
 from tilewright.dtypes import Element
@@ -27,6 +27,7 @@ from tilewright.ir.ops.elementwise import (
     Exp2,
     Floor,
     Fma,
+    FPowI,
     FToF,
     FToI,
     IToF,
@@ -125,23 +126,38 @@ def _define_from_array(em: Emitter, value: Value, text: str, operands: tuple[Val
 
 def _float_to_float(em: Emitter, op: FToF) -> None:
     target = tile_element(op.result)
-    source = em.array(op.source)
+    source = _numbers(em, op.source)
     if target is Element.F8E8M0FNU:
         above = op.rounding_mode is Rounding.POSITIVE_INF
         scale = conversions.power_of_two_above if above else conversions.power_of_two_below
         text = em.call(scale, source)
     elif target is Element.TF32:
-        text = em.call(floats.tf32, em.call(floats.nearest, source, _dtype(em, op)))
+        text = em.call(floats.tf32, source, em.constant(op.rounding_mode))
+    elif target is Element.FNV8E5M3FNU:
+        text = em.call(formats.encoded, source, em.constant(op.rounding_mode))
     else:
         text = em.call(floats.nearest, source, _dtype(em, op))
         text = _converted_by_mode(em, op, text, source)
     em.define(op.result, text, em.shapes((op.source,)))
 
 
+def _numbers(em: Emitter, value: Value) -> str:
+    """A tile of floats as NumPy computes with them."""
+    text = em.array(value)
+    element = tile_element(value)
+    held_as_bits = isinstance(element, Element) and element.is_held_as_bits
+    return em.call(formats.decoded, text) if held_as_bits else text
+
+
 def _integer_to_float(em: Emitter, op: IToF) -> None:
     source = _unsigned_if(em, op, em.array(op.source))
-    text = em.call(conversions.float_of_integer, source, _dtype(em, op))
-    text = _converted_by_mode(em, op, text, source)
+    if tile_element(op.result) is Element.TF32:
+        text = em.call(floats.tf32, em.call(conversions.sticky, source))
+    elif tile_element(op.result) is Element.FNV8E5M3FNU:
+        text = em.call(formats.encoded, em.call(conversions.sticky, source))
+    else:
+        text = em.call(conversions.float_of_integer, source, _dtype(em, op))
+        text = _converted_by_mode(em, op, text, source)
     em.define(op.result, text, em.shapes((op.source,)))
 
 
@@ -155,9 +171,12 @@ def _converted_by_mode(em: Emitter, op: Any, text: str, source: str) -> str:
 def _unsigned_if(em: Emitter, op: IToF, text: str) -> str:
     signed = op.signedness is Signedness.SIGNED
     if tile_element(op.source) is Element.I1:
-        byte = em.constant(np.dtype(np.int8))
-        return em.call(integers.extended, text, byte, signed)
+        return _truth_as_byte(em, text, signed)
     return text if signed else em.call(integers.unsigned, text)
+
+
+def _truth_as_byte(em: Emitter, text: str, signed: bool) -> str:
+    return em.call(integers.extended, text, em.constant(np.dtype(np.int8)), signed)
 
 
 def _float_to_integer(em: Emitter, op: FToI) -> None:
@@ -166,7 +185,7 @@ def _float_to_integer(em: Emitter, op: FToI) -> None:
     assert isinstance(element, Element)
     held = np.dtype(np.int8) if element is Element.I1 else element.numpy
     target = em.constant(held if signed else np.dtype(f"u{held.name}"))
-    source = em.array(op.source)
+    source = _numbers(em, op.source)
     if op.saturating:
         text = em.call(conversions.cut_saturating, source, target, element.bits)
     else:
@@ -181,6 +200,14 @@ def _float_to_integer(em: Emitter, op: FToI) -> None:
 def _reinterpret(em: Emitter, op: Bitcast) -> None:
     text = f"{em.array(op.source)}.view({_dtype(em, op)})"
     _define_from_array(em, op.result, text, op.operands)
+
+
+def _power(em: Emitter, op: FPowI) -> None:
+    exponent = em.array(op.exponent)
+    if tile_element(op.exponent) is Element.I1:
+        exponent = _truth_as_byte(em, exponent, True)
+    text = em.call(floats.integer_power, em.array(op.source), exponent)
+    em.define(op.result, text, em.shapes(op.operands))
 
 
 def _dtype(em: Emitter, op: Op) -> str:
@@ -198,6 +225,7 @@ RULES: Rules = {
     },
     Fma: _function(floats.fused),
     Rsqrt: _function(floats.reciprocal_root),
+    FPowI: _power,
     MaxF: _maximum,
     MinF: _minimum,
     CmpF: _compare,

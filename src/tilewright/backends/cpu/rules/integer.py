@@ -36,7 +36,7 @@ from tilewright.ir.ops.elementwise import (
     XOrI,
 )
 
-__all__ = ["RULES", "folded", "reading"]
+__all__ = ["RULES", "bits_of", "folded", "reading"]
 
 Texts = list[str]
 Write = Callable[[Emitter, Any, Texts], str]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu import panels, promises
 from tilewright.backends.cpu.contractions import Contraction, contraction
-from tilewright.backends.cpu.emitter import Emitter, Rules, is_held
+from tilewright.backends.cpu.emitter import Emitter, Rules
 from tilewright.backends.cpu.rules.carried import assign, bind_carried, unpack
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Break, Continue, For, Loop
@@ -43,7 +43,7 @@ def _for(em: Emitter, op: For) -> None:
     else:
         _write_loop(em, op)
     for value, result in zip(carried, op.result_values, strict=True):
-        if is_held(value):
+        if em.is_held(value):
             # The loop's own name goes on to change when an outer loop runs it again.
             em.define(result, em.held[value].text, em.held[value].shape)
     unpack(em, op.result_values)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu import matrices, reductions
+from tilewright.backends.cpu import formats, matrices, reductions
 from tilewright.backends.cpu.emitter import (
     Emitter,
     Rules,
@@ -37,7 +37,7 @@ from tilewright.ir.ops.elementwise import (
     OrI,
     XOrI,
 )
-from tilewright.ir.ops.reduction import MmaF, MmaI, Reduce, Scan
+from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI, Reduce, Scan
 
 __all__ = ["RULES"]
 
@@ -170,10 +170,21 @@ def _multiply_integers(em: Emitter, op: MmaI) -> None:
     em.define(op.result, text, tile_shape(op.result))
 
 
+def _multiply_scaled(em: Emitter, op: MmaFScaled) -> None:
+    tiles = [em.full(value) for value in (op.lhs, op.rhs)] + [em.array(op.acc)]
+    for scale in (op.lhs_scale, op.rhs_scale):
+        element = tile_element(scale)
+        held_as_bits = isinstance(element, Element) and element.is_held_as_bits
+        text = em.full(scale)
+        tiles.append(em.call(formats.decoded, text) if held_as_bits else text)
+    em.define(op.result, em.call(matrices.scaled, em.site(op), *tiles), tile_shape(op.result))
+
+
 # The ops of this page.
 RULES: Rules = {
     Reduce: _reduce,
     Scan: _scan,
     MmaF: _multiply_floats,
     MmaI: _multiply_integers,
+    MmaFScaled: _multiply_scaled,
 }

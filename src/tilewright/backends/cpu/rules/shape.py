@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.cpu import packing
 from tilewright.backends.cpu.emitter import (
     Emitter,
     Rules,
+    Shape,
     is_plain,
     tile_dtype,
     tile_element,
@@ -21,7 +23,19 @@ from tilewright.backends.cpu.emitter import (
 from tilewright.backends.cpu.faults import report
 from tilewright.dtypes import Element
 from tilewright.ir.op import Value
-from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Iota, Permute, Reshape
+from tilewright.ir.ops.shape import (
+    Broadcast,
+    Cat,
+    Constant,
+    Extract,
+    Insert,
+    Iota,
+    Pack,
+    Permute,
+    Reshape,
+    Unpack,
+)
+from tilewright.ir.types import PtrType
 
 __all__ = ["RULES", "bind_constant"]
 
@@ -38,7 +52,8 @@ def _constant(em: Emitter, op: Constant) -> None:
 def bind_constant(em: Emitter, value: Value, number: Any) -> None:
     """Hold a tile whose elements are all one known number."""
     element = tile_element(value)
-    assert isinstance(element, Element)
+    if isinstance(element, PtrType):
+        element = Element.I64  # which is how addresses are held
     if element is Element.I1:
         number = bool(number)
     elif element.is_integer:
@@ -105,7 +120,24 @@ def _concatenate(em: Emitter, op: Cat) -> None:
 
 
 def _extract(em: Emitter, op: Extract) -> None:
-    whole, part = tile_shape(op.source), tile_shape(op.result)
+    slices = _part(em, op, tile_shape(op.source), tile_shape(op.result))
+    if slices:
+        em.define(op.result, f"{em.full(op.source)}[{slices}]", tile_shape(op.result))
+    else:
+        em.alias(op.result, op.source)
+
+
+def _insert(em: Emitter, op: Insert) -> None:
+    slices = _part(em, op, tile_shape(op.destination), tile_shape(op.source))
+    if slices:
+        em.define(op.result, f"{em.full(op.destination)}.copy()", tile_shape(op.result))
+        em.emit(f"{em.held[op.result].text}[{slices}] = {em.array(op.source)}")
+    else:
+        em.alias(op.result, op.source)
+
+
+def _part(em: Emitter, op: Extract | Insert, whole: Shape, part: Shape) -> str:
+    """The slices of one part of a tile, by its number along each axis."""
     slices = []
     for axis, index in enumerate(op.indices):
         count, size = whole[axis] // part[axis], part[axis]
@@ -115,15 +147,25 @@ def _extract(em: Emitter, op: Extract) -> None:
             with em.indented():
                 em.emit(em.call(report_part, em.site(op), axis, at, count))
         slices.append(f"{at} * {size}:{at} * {size} + {size}")
-    if slices:
-        em.define(op.result, f"{em.full(op.source)}[{', '.join(slices)}]", part)
-    else:
-        em.alias(op.result, op.source)
+    return ", ".join(slices)
 
 
 def report_part(site: int, axis: int, index: int, count: int) -> None:
     """Stop a block that takes a part which the tile does not have."""
     report(site, f"takes part {index} on axis {axis}, and the tile has {count} parts there")
+
+
+def _pack(em: Emitter, op: Pack) -> None:
+    element = em.constant(tile_element(op.source))
+    em.define(
+        op.result, em.call(packing.packed, em.full(op.source), element), tile_shape(op.result)
+    )
+
+
+def _unpack(em: Emitter, op: Unpack) -> None:
+    element = em.constant(tile_element(op.result))
+    text = em.call(packing.unpacked, em.full(op.source), element)
+    em.define(op.result, text, tile_shape(op.result))
 
 
 # The ops of this page.
@@ -135,4 +177,7 @@ RULES: Rules = {
     Permute: _permute,
     Cat: _concatenate,
     Extract: _extract,
+    Insert: _insert,
+    Pack: _pack,
+    Unpack: _unpack,
 }

@@ -1,0 +1,38 @@
+"""The globals of a module in host memory: they live as long as the module's kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.backends.cpu import nibbles
+from tilewright.backends.cpu.memory import Memory, is_nibble, storage_dtype
+from tilewright.dtypes import Element
+from tilewright.ir.function import Global
+
+__all__ = ["CpuGlobals"]
+
+
+class CpuGlobals:
+    """Where each global lies, and its memory; one that is constant cannot be written."""
+
+    def __init__(self, globals: Sequence[Global] = ()) -> None:
+        placed = {one.name: _memory(one) for one in globals}
+        self.memories = tuple(placed.values())
+        self.addresses = {name: memory.address for name, memory in placed.items()}
+
+
+def _memory(one: Global) -> Memory:
+    element = one.type.element
+    assert isinstance(element, Element), "a global holds numbers"
+    tile = np.broadcast_to(np.asarray(one.value), one.type.shape).astype(element.numpy).reshape(-1)
+    if is_nibble(element):
+        data = nibbles.join(tile.view(np.uint8))
+    else:
+        data = tile.astype(storage_dtype(element)) if element is Element.I1 else tile
+    held = data.view(np.uint8)
+    memory = Memory.aligned(held.size, max(one.alignment, storage_dtype(element).itemsize))
+    memory.array[:] = held
+    memory.array.flags.writeable = not one.constant
+    return memory

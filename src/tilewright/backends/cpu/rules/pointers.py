@@ -1,0 +1,150 @@
+"""How addresses, and what is loaded, stored and combined through them, are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.cpu import pointers
+from tilewright.backends.cpu.accesses import spans
+from tilewright.backends.cpu.emitter import LOCK, Emitter, Rules, is_plain, tile_shape
+from tilewright.backends.cpu.memory import is_nibble, storage_dtype
+from tilewright.backends.cpu.rules.integer import folded
+from tilewright.dtypes import Element
+from tilewright.ir.op import Value
+from tilewright.ir.ops.addresses import Alloca, GetGlobal, IntToPtr, PtrToInt, PtrToPtr
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, LoadPtr, Offset, StorePtr
+from tilewright.ir.types import PtrType, TileType
+
+__all__ = ["RULES"]
+
+
+def _pointee(places: Value) -> Element:
+    assert isinstance(places.type, TileType)
+    assert isinstance(places.type.element, PtrType)
+    return places.type.element.pointee
+
+
+# --- where addresses come from ---------------------------------------------------------------
+
+
+def _offset(em: Emitter, op: Offset) -> None:
+    element = _pointee(op.ptr)
+    size = storage_dtype(element).itemsize
+    if is_nibble(element):
+        text = em.call(pointers.moved_nibbles, em.array(op.ptr), em.array(op.offset))
+        plain = em.held[op.ptr].plain and em.held[op.offset].plain
+        em.define(op.result, f"{text}.item()" if plain else text, em.shapes((op.ptr, op.offset)))
+    elif em.held[op.ptr].plain and em.held[op.offset].plain:
+        em.define(op.result, f"{em.plain(op.ptr)} + {em.plain(op.offset)} * {size}")
+    else:
+        arrays = (em.array(op.ptr), em.array(op.offset))
+        text = em.call(pointers.moved, em.site(op), *arrays, size)
+        em.define(op.result, text, em.shapes((op.ptr, op.offset)))
+
+
+def _same_address(em: Emitter, op: IntToPtr | PtrToPtr) -> None:
+    em.alias(op.result, op.source)
+
+
+def _address(em: Emitter, op: PtrToInt) -> None:
+    if em.held[op.source].plain:
+        em.define(op.result, folded(em.plain(op.source), 64))
+    else:
+        em.alias(op.result, op.source)
+
+
+def _global(em: Emitter, op: GetGlobal) -> None:
+    address = em.plan.globals[op.name]
+    em.bind(op.result, repr(address), constant=address)
+
+
+def _allocate(em: Emitter, op: Alloca) -> None:
+    element = _pointee(op.result)
+    nbytes = -(-op.num_elem // 2) if is_nibble(element) else op.num_elem * _size(element)
+    alignment = max(op.alignment, _size(element))
+    arguments = f"{em.site(op)}, {nbytes}, {alignment}, {op.global_memory}"
+    em.define(op.result, f"{em.space}.allocate({arguments})")
+
+
+def _size(element: Element) -> int:
+    return int(storage_dtype(element).itemsize)
+
+
+# --- accesses --------------------------------------------------------------------------------
+
+
+def _load(em: Emitter, op: LoadPtr) -> None:
+    mask = "None" if op.mask is None else em.full(op.mask)
+    padding = "None" if op.padding_value is None else em.array(op.padding_value)
+    element, places = em.constant(_pointee(op.source)), em.full(op.source)
+    text = em.call(pointers.load, em.space, em.site(op), element, places, mask, padding)
+    _define_loaded(em, op.result, text)
+    em.watch(op, em.call(spans, element, places, mask))
+
+
+def _store(em: Emitter, op: StorePtr) -> None:
+    mask = "None" if op.mask is None else em.full(op.mask)
+    element, places = em.constant(_pointee(op.destination)), em.full(op.destination)
+    site, tile = em.site(op), em.full(op.value)
+    em.emit(em.call(pointers.store, em.space, site, element, places, tile, mask))
+    em.watch(op, em.call(spans, element, places, mask))
+
+
+def _atomic_rmw(em: Emitter, op: AtomicRmw) -> None:
+    combine = pointers.COMBINE[op.mode]
+    if op.result not in em.plan.read and isinstance(combine, np.ufunc):
+        _atomic(em, op, pointers.accumulate, em.function(combine), op.arg)
+    else:
+        name = _atomic(em, op, pointers.combine, em.function(combine), op.arg)
+        _define_loaded(em, op.result, name)
+
+
+def _atomic_cas(em: Emitter, op: AtomicCas) -> None:
+    exchange = em.function(pointers.exchange_equal)
+    name = _atomic(em, op, pointers.combine, exchange, op.cmp, op.val)
+    if op.mask is not None:  # what is masked gives what it was compared with
+        masked = em.call(np.where, em.full(op.mask), name, em.array(op.cmp))
+        em.emit(f"{name} = {masked}")
+    _define_loaded(em, op.result, name)
+
+
+def _atomic(
+    em: Emitter, op: AtomicRmw | AtomicCas, through: Any, function: str, *arguments: Value
+) -> str:
+    """Write a call under the lock; gives the name of its result."""
+    mask = "None" if op.mask is None else em.full(op.mask)
+    element, places = em.constant(_pointee(op.pointers)), em.full(op.pointers)
+    tiles = [em.full(argument) for argument in arguments]
+    name = em.fresh()
+    em.emit(f"with {LOCK}:")
+    with em.indented():
+        call = em.call(through, em.space, em.site(op), element, places, mask, function, *tiles)
+        em.emit(f"{name} = {call}")
+    em.watch(op, em.call(spans, element, places, mask))
+    return name
+
+
+def _define_loaded(em: Emitter, value: Value, text: str) -> None:
+    shape = tile_shape(value)
+    if is_plain(value):
+        text += ".item()"
+    elif not shape:
+        text += "[()]"
+    em.define(value, text, shape)
+
+
+# The ops of this page.
+RULES: Rules = {
+    Offset: _offset,
+    IntToPtr: _same_address,
+    PtrToPtr: _same_address,
+    PtrToInt: _address,
+    GetGlobal: _global,
+    Alloca: _allocate,
+    LoadPtr: _load,
+    StorePtr: _store,
+    AtomicRmw: _atomic_rmw,
+    AtomicCas: _atomic_cas,
+}

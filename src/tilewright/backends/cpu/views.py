@@ -1,0 +1,270 @@
+"""Tiles cut from tensors: what loads, stores and sums through views do.
+
+A `TiledView` is a grid of tiles at a regular step, each a plain slice of an array; a partition is
+one whose step is the tile. An `IndexedView` looks every element up by its numbers: rows picked one
+by one, and tensors whose elements share bytes. Indices are read unsigned, as Tile IR reads them; an
+index outside the view's index space is reported, and nothing is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.cpu import formats
+from tilewright.backends.cpu.faults import report
+from tilewright.backends.cpu.memory import (
+    NibbleTensor,
+    TensorView,
+    is_nibble,
+    storage_dtype,
+)
+from tilewright.dtypes import Element
+from tilewright.ir.types import GatherScatterViewType, Padding, PartitionViewType, StridedViewType
+
+__all__ = ["IndexedView", "TiledView", "View", "is_injective", "is_sliced"]
+
+Array = np.ndarray[Any, Any]
+Index = tuple[Any, ...]  # an int for each axis; an array for the axis whose rows are picked
+Combine = Callable[[Any, Any], Any]
+ViewType = PartitionViewType | StridedViewType | GatherScatterViewType
+
+
+def is_sliced(type_: object) -> bool:
+    """Whether the tiles of a view are plain slices of an array."""
+    return isinstance(type_, PartitionViewType | StridedViewType) and not is_nibble(
+        type_.view.element
+    )
+
+
+class View:
+    """What both kinds of view have: a tensor with its axes in the order of the tile's."""
+
+    def __init__(self, tensor: TensorView | NibbleTensor, type: ViewType) -> None:
+        self.tensor = tensor
+        self.type = type
+        self.tile = type.tile
+        self.element = type.view.element
+        self.fill = _padding(type.padding, self.element)
+        # Which axis of the tensor each of the tile's is, and how far apart tiles start along it.
+        self.dim_map, self.steps = _grid(type)
+        self.extents = tuple(tensor.shape[axis] for axis in self.dim_map)
+        self.counts = tuple(
+            -(-extent // step) for extent, step in zip(self.extents, self.steps, strict=True)
+        )
+
+    def _require_writable(self, site: int, index: Index) -> None:
+        if not self.tensor.is_writable:
+            report(site, f"writes tile {index} of memory that is read-only")
+
+    def _require_inside(
+        self, site: int, index: Index, at: tuple[int, ...], inbounds: tuple[bool, ...]
+    ) -> None:
+        """Report an index outside the index space, or a tile that was promised to be inside."""
+        for axis, (i, number, count) in enumerate(zip(index, at, self.counts, strict=True)):
+            if not number < count:
+                report(
+                    site,
+                    f"has index {index}, outside the view on axis {axis}: "
+                    f"{i} is not in [0, {count}) (index space {self.counts})",
+                )
+        for axis in (axis for axis, promised in enumerate(inbounds) if promised):
+            end, extent = at[axis] * self.steps[axis] + self.tile[axis], self.extents[axis]
+            if end > extent:
+                report(
+                    site,
+                    f"promises that index {index} is in bounds on axis {axis}, and the tile ends "
+                    f"at {end}, outside [0, {extent})",
+                )
+
+
+class TiledView(View):
+    """A grid of tiles, each a slice of an array.
+
+    `array` and `whole` serve the generated code: a tile whose index lies below `whole` on every
+    axis is a plain slice of `array`; any other goes through `load_edge` or `store_edge`.
+    `writable` is `whole` for stores, and all zero where the memory is read-only.
+    """
+
+    def __init__(
+        self, tensor: TensorView | NibbleTensor, type: PartitionViewType | StridedViewType
+    ) -> None:
+        assert isinstance(tensor, TensorView)
+        super().__init__(tensor, type)
+        self.array = tensor.array.transpose(self.dim_map)
+        self.whole = tuple(
+            max((extent - tile) // step + 1, 0)
+            for extent, tile, step in zip(self.extents, self.tile, self.steps, strict=True)
+        )
+        self.writable = self.whole if tensor.is_writable else (0,) * len(self.whole)
+
+    def load_edge(
+        self, site: int, bits: int, index: tuple[int, ...], inbounds: tuple[bool, ...] = ()
+    ) -> Array:
+        """A tile of which part may lie outside the tensor: that part is padding."""
+        inside = self._inside(site, bits, index, inbounds)
+        tile = np.full(self.tile, self.fill, self.array.dtype)
+        tile[tuple(slice(extent) for extent in inside.shape)] = inside
+        return tile != 0 if self.element is Element.I1 else tile
+
+    def store_edge(
+        self,
+        site: int,
+        bits: int,
+        index: tuple[int, ...],
+        tile: Array,
+        inbounds: tuple[bool, ...] = (),
+    ) -> None:
+        """Write the part of a tile that lies inside the tensor."""
+        inside = self._inside(site, bits, index, inbounds)
+        self._require_writable(site, index)
+        inside[...] = tile[tuple(slice(extent) for extent in inside.shape)]
+
+    def combine(
+        self, site: int, bits: int, index: tuple[int, ...], function: Combine, tile: Array
+    ) -> None:
+        """Combine the part of a tile that lies inside the tensor with what is there."""
+        inside = self._inside(site, bits, index, ())
+        self._require_writable(site, index)
+        part = tile[tuple(slice(extent) for extent in inside.shape)]
+        if is_injective(inside):
+            inside[...] = function(inside, part)
+        else:
+            for place in np.ndindex(inside.shape):
+                inside[place] = function(inside[place], part[place])
+
+    def box(self, index: tuple[int, ...]) -> tuple[slice, ...]:
+        """The tile's elements along each axis; those behind the edge are cut when used."""
+        return tuple(
+            slice(i * step, i * step + tile)
+            for i, step, tile in zip(index, self.steps, self.tile, strict=True)
+        )
+
+    def _inside(
+        self, site: int, bits: int, index: tuple[int, ...], inbounds: tuple[bool, ...]
+    ) -> Array:
+        at = tuple(i & (1 << bits) - 1 for i in index)
+        self._require_inside(site, index, at, inbounds)
+        return self.part(at)
+
+    def part(self, index: tuple[int, ...]) -> Array:
+        """The part of a tile that lies inside the tensor, as a window on memory."""
+        window: Array = self.array[self.box(index)]
+        return window
+
+
+class IndexedView(View):
+    """Tiles whose elements are looked up one by one."""
+
+    def load(self, site: int, bits: int, index: Index, inbounds: tuple[bool, ...] = ()) -> Array:
+        """A tile; elements outside the tensor are padding."""
+        places, chosen = self._places(site, bits, index, inbounds)
+        tile = np.full(self.tile, self.fill, storage_dtype(self.element))
+        tile[np.ix_(*chosen)] = self.tensor.read(places)
+        return (
+            tile.astype(np.bool_) if self.element is Element.I1 else tile.view(self.element.numpy)
+        )
+
+    def store(
+        self, site: int, bits: int, index: Index, tile: Array, inbounds: tuple[bool, ...] = ()
+    ) -> None:
+        """Write the elements of a tile that lie inside the tensor."""
+        places, chosen = self._places(site, bits, index, inbounds)
+        self._require_writable(site, index)
+        held = tile if self.element is Element.I1 else tile.view(storage_dtype(self.element))
+        self.tensor.write(places, held[np.ix_(*chosen)])
+
+    def places(self, index: Index, bits: int) -> tuple[Array, ...]:
+        """The elements that an access touches, by their numbers along each axis."""
+        return self._places(0, bits, index, ())[0]
+
+    def _places(
+        self, site: int, bits: int, index: Index, inbounds: tuple[bool, ...]
+    ) -> tuple[tuple[Array, ...], list[Array]]:
+        """Elements along each axis of the tensor, and which of the tile's they are."""
+        sparse = self.type.sparse_dim if isinstance(self.type, GatherScatterViewType) else -1
+        mask = (1 << bits) - 1
+        starts = tuple(0 if axis == sparse else i & mask for axis, i in enumerate(index))
+        self._require_starts(site, index, starts, sparse, inbounds)
+        along: list[Array] = [np.empty(0)] * len(self.tile)
+        chosen: list[Array] = []
+        for axis, (start, step, size) in enumerate(zip(starts, self.steps, self.tile, strict=True)):
+            rows = _unsigned(index[axis]) if axis == sparse else start * step + np.arange(size)
+            inside = rows < self.extents[axis]
+            along[self.dim_map[axis]] = rows[inside].astype(np.int64)
+            chosen.append(inside)
+        return self._crossed(along), chosen
+
+    def _crossed(self, along: list[Array]) -> tuple[Array, ...]:
+        """Numbers along the tensor's axes, so that their combination has the tile's axes."""
+        rank = len(along)
+        crossed = []
+        for axis, numbers in enumerate(along):
+            shape = [1] * rank
+            shape[self.dim_map.index(axis)] = numbers.size
+            crossed.append(numbers.reshape(shape))
+        return tuple(crossed)
+
+    def _require_starts(
+        self,
+        site: int,
+        index: Index,
+        starts: tuple[int, ...],
+        sparse: int,
+        inbounds: tuple[bool, ...],
+    ) -> None:
+        shown = tuple("rows" if axis == sparse else i for axis, i in enumerate(index))
+        promised = tuple(yes and axis != sparse for axis, yes in enumerate(inbounds))
+        if sparse >= 0 and self.counts[sparse] == 0:
+            return
+        self._require_inside(site, shown, starts, promised)
+        if sparse >= 0 and any(inbounds[sparse : sparse + 1]):
+            rows = _unsigned(index[sparse])
+            if (rows >= self.extents[sparse]).any():
+                report(site, f"promises rows in bounds, and has {index[sparse].tolist()}")
+
+
+def _unsigned(rows: Array) -> Array:
+    return rows.view(np.dtype(f"u{rows.dtype.itemsize}"))
+
+
+def _grid(type_: ViewType) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if isinstance(type_, GatherScatterViewType):
+        rank = len(type_.tile)  # where rows are picked, an index counts elements
+        return tuple(range(rank)), (1,) * rank
+    if isinstance(type_, StridedViewType):
+        return type_.dim_map, type_.traversal_strides
+    return type_.dim_map, type_.tile
+
+
+def is_injective(array: Array) -> bool:
+    """Whether different indices are surely different elements."""
+    reach = array.itemsize
+    for stride, extent in sorted(
+        (abs(stride), extent)
+        for stride, extent in zip(array.strides, array.shape, strict=True)
+        if extent > 1
+    ):
+        if stride < reach:
+            return False
+        reach = stride * (extent - 1) + reach
+    return True
+
+
+def _padding(padding: Padding | None, element: Element) -> Any:
+    """What lies outside a tensor, as memory holds it; a view that names nothing has zeros there."""
+    number = _PADDING_NUMBERS[padding or Padding.ZERO]
+    if element is Element.I1:
+        return np.uint8(number)
+    return formats.held(np.float64(number), element).view(storage_dtype(element))
+
+
+_PADDING_NUMBERS = {
+    Padding.ZERO: 0.0,
+    Padding.NEG_ZERO: -0.0,
+    Padding.NAN: float("nan"),
+    Padding.POS_INF: float("inf"),
+    Padding.NEG_INF: float("-inf"),
+}

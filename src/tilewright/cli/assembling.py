@@ -1,0 +1,58 @@
+"""`tilewright asm FILE`: Tile IR from its text to bytecode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tilewright.bytecode import VERSIONS, encode, required_version
+from tilewright.cli.screen import BadInput, Screen
+from tilewright.cli.tile_ir_files import check_rules, read_text, write_bytes
+from tilewright.errors import CompileError
+
+__all__ = ["asm_command"]
+
+_SUFFIX = ".tileirbc"
+_VERSIONS = {".".join(map(str, version)): version for version in VERSIONS}
+
+
+@click.command("asm")
+@click.argument("source", metavar="FILE.tileir", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=f"Where to write (default: beside the text, ending in {_SUFFIX}).",
+)
+@click.option(
+    "--bytecode",
+    "wanted",
+    type=click.Choice(list(_VERSIONS)),
+    help="The version to write (default: the least in use that holds it).",
+)
+@click.option("--debug-info/--no-debug-info", help="Let ops lead back to the lines of the text.")
+@click.pass_obj
+def asm_command(
+    screen: Screen, source: Path, output: Path | None, wanted: str | None, debug_info: bool
+) -> None:
+    """Make bytecode of Tile IR that was written or changed by hand.
+
+    The text is what `tilewright disasm` and NVIDIA's tileirdisasm print. It is checked as a module
+    of our own is; what breaks a rule is told with its line.
+    """
+    module = read_text(source)
+    check_rules(source, module)
+    version = required_version(module) if wanted is None else _VERSIONS[wanted]
+    try:
+        encoded = encode(module, version, locations=debug_info)
+    except CompileError as error:
+        raise BadInput(f"{source}: {error}") from None
+    path = source.with_suffix(_SUFFIX) if output is None else output
+    write_bytes(path, encoded.data)
+    entries = ", ".join(function.name for function in module.functions) or "none"
+    dotted = ".".join(map(str, version))
+    screen.out.print(
+        f"{path}, {len(encoded.data):,} bytes, bytecode {dotted}, entries: {entries}",
+        soft_wrap=True,
+    )

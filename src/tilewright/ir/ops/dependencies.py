@@ -1,0 +1,49 @@
+"""Order between grids of a stream, and between accesses through addresses that may be one place."""
+
+from __future__ import annotations
+
+from tilewright.ir.op import Effect, Op, Value, defined, operand, optional_operand
+from tilewright.ir.types import TOKEN, Type
+
+__all__ = ["GdcLaunchDependents", "GdcWait", "MemoryFenceAlias"]
+
+
+class Dependency(
+    Op,
+    effect=Effect.WRITE,
+    assembly="{?token}token = {token} {/}-> {result_token:type}",
+):
+    """A point in a block's work that other grids, or other accesses, are ordered by."""
+
+    token: Value | None = optional_operand(default=None)
+    result_token: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (TOKEN,)
+
+
+class GdcLaunchDependents(
+    Dependency, mnemonic="gdc_launch_dependents_tko", opcode=0x77, since=(13, 4)
+):
+    """Let the grids that depend on this one start."""
+
+
+class GdcWait(Dependency, mnemonic="gdc_wait_tko", opcode=0x78, since=(13, 4)):
+    """Wait until the grids that this one depends on have completed."""
+
+
+class MemoryFenceAlias(
+    Op,
+    mnemonic="memory_fence_alias_tko",
+    opcode=0x7A,
+    since=(13, 4),
+    effect=Effect.WRITE,
+    assembly="{token}",
+):
+    """Order accesses before and after that go to one place by different addresses."""
+
+    token: Value = operand()
+    result_token: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (TOKEN,)

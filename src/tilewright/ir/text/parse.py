@@ -1,0 +1,73 @@
+"""Modules from their text: the dialect of `tileirdisasm`, which is what the printer writes.
+
+What is read is put together as Tile IR is; whether it obeys the rules of the ops is for the
+verifier to say. A text that cannot be read is refused with the line and column, and what was
+expected there.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilewright.ir.attributes import Visibility
+from tilewright.ir.function import Function, Global, Module
+from tilewright.ir.text.parse_attributes import parse_hints
+from tilewright.ir.text.parse_numbers import parse_constant
+from tilewright.ir.text.parse_ops import BodyParser
+from tilewright.ir.text.parse_scanner import Scanner
+from tilewright.ir.text.parse_types import parse_type
+from tilewright.ir.types import TileType
+from tilewright.source import SourceFile
+
+__all__ = ["parse_module"]
+
+_PRODUCER = re.compile(r"\s*// Producer: ([^\n]*)")
+
+
+def parse_module(text: str, path: str | None = None) -> Module:
+    """Read a module. With a `path`, ops know their place in that file."""
+    scanner = Scanner(text)
+    file = None if path is None else SourceFile(path, tuple(text.split("\n")))
+    functions: list[Function] = []
+    globals_: list[Global] = []
+    while not scanner.at_end:
+        if scanner.accepts("entry"):
+            functions.append(_entry(scanner, file))
+        elif scanner.accepts("global"):
+            globals_.append(_global(scanner))
+        else:
+            scanner.fail("`entry` or `global`")
+    producer = _PRODUCER.match(text)
+    return Module(
+        tuple(functions), globals=tuple(globals_), producer=producer[1] if producer else None
+    )
+
+
+def _entry(scanner: Scanner, file: SourceFile | None) -> Function:
+    parser = BodyParser(scanner, file)
+    loc = parser.location(scanner.position)
+    name = scanner.symbol("the name of an entry")
+    params = parser.arguments()
+    hints = None
+    if scanner.accepts("optimization_hints"):
+        scanner.expect("=")
+        hints = parse_hints(scanner)
+    return Function(name, parser.block(params, None, 0), hints, loc)
+
+
+def _global(scanner: Scanner) -> Global:
+    private, constant = scanner.accepts("private"), scanner.accepts("constant")
+    name = scanner.symbol("the name of a global")
+    alignment = 0
+    if scanner.accepts("alignment"):
+        scanner.expect("=")
+        alignment = scanner.integer()
+    elements = parse_constant(scanner)
+    scanner.expect(":")
+    start = scanner.position
+    type_ = parse_type(scanner)
+    if not isinstance(type_, TileType):
+        scanner.refuse("a global is a tile", start)
+    visibility = Visibility.PRIVATE if private else Visibility.PUBLIC
+    value = elements.value(type_, scanner)
+    return Global(name, type_, value, alignment, visibility, constant)
