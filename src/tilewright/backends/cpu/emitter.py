@@ -183,7 +183,8 @@ class Emitter:
         if self.plan.watched:
             before = self._events_before(op)
             self.emit(f"{EVENTS}.append(({self.site(op)}, {where}, {at}, {before}))")
-            self.define(op.result_token, f"{before} | 1 << len({EVENTS}) - 1", None)
+            if op.result_token in self.plan.read:
+                self.define(op.result_token, f"{before} | 1 << len({EVENTS}) - 1", None)
 
     def pass_token(self, op: Any) -> None:
         """Give on the token of an op that is no access."""

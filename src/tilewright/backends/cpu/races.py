@@ -11,9 +11,8 @@ addresses, all at once.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +47,7 @@ _CONFLICTS: dict[Access, tuple[Access, ...]] = {
 
 
 class Noted(NamedTuple):
-    """One access, and which of its block's it is."""
+    """One access, and which of its block's it is; where there are many, a plain tuple of these."""
 
     block: BlockId
     number: int
@@ -97,12 +96,11 @@ _VERBS = {
 
 def find_race(records: Sequence[Record], sites: Sequence[Site], space: AddressSpace) -> Race | None:
     """The first race that the notes of a run tell of."""
-    for group in _by_region(sorted(records, key=_block_order), space):
-        if any(sites[noted.event.site].access.writes for noted in group):
-            search = _OnePartition if _is_one_partition(group) else _AnyShape
-            race = search(sites).find(group)
-            if race is not None:
-                return race
+    for group in _contended(sorted(records, key=_block_order), sites, _Regions(space)):
+        search = _OnePartition if _is_one_partition(group) else _AnyShape
+        race = search(sites).find(group)
+        if race is not None:
+            return race
     return None
 
 
@@ -110,49 +108,67 @@ def _block_order(record: Record) -> BlockId:
     return record[0][::-1]
 
 
-def _by_region(records: Sequence[Record], space: AddressSpace) -> Iterator[list[Noted]]:
-    """Accesses that may touch common bytes; memories that overlap are one region."""
-    starts = np.array(_region_starts(space), np.int64)
-    groups: dict[int, list[Noted]] = defaultdict(list)
-    of_view: dict[TiledView | IndexedView, int] = {}
+def _contended(
+    records: Sequence[Record], sites: Sequence[Site], regions: _Regions
+) -> Iterator[list[Any]]:
+    """The accesses of each region that somebody writes. These are loops over all accesses."""
+    writes = [site.access.writes for site in sites]
+    written: set[int] = set()
+    for _, events in records:
+        for event in events:
+            if writes[event[0]]:
+                written.update(regions.of(event[1]))
+    groups: dict[int, list[Any]] = {region: [] for region in written}
     for block, events in records:
-        for number, parts in enumerate(events):
-            noted = Noted(block, number, Event(*parts))
-            where = noted.event.where
-            if isinstance(where, Spans):
-                for region in np.unique(np.searchsorted(starts, where.starts, "right")):
-                    groups[int(region)].append(noted)
-                continue
-            if where not in of_view:
-                of_view[where] = int(np.searchsorted(starts, _base(where), "right"))
-            groups[of_view[where]].append(noted)
+        for number, event in enumerate(events):
+            for region in regions.of(event[1]):
+                if region in groups:
+                    groups[region].append((block, number, event))
     yield from groups.values()
 
 
-def _base(view: TiledView | IndexedView) -> int:
+class _Regions:
+    """Numbers for parts of memory that have no byte in common; memories that overlap are one."""
+
+    def __init__(self, space: AddressSpace) -> None:
+        starts, end = [], -1
+        for memory in sorted(space.all_memories(), key=lambda memory: memory.address):
+            if memory.address >= end:
+                starts.append(memory.address)
+            end = max(end, memory.end)
+        self._starts = np.array(starts, np.int64)
+        self._known: dict[int, tuple[int, ...]] = {}
+
+    def of(self, where: TiledView | IndexedView | Spans) -> tuple[int, ...]:
+        """The regions that an access touches: one, if it is a view."""
+        known = self._known.get(id(where))
+        if known is None:
+            touched = where.starts if isinstance(where, Spans) else _base(where)
+            found = np.unique(np.searchsorted(self._starts, touched, "right"))
+            known = self._known[id(where)] = tuple(found.tolist())
+        return known
+
+
+def _base(view: TiledView | IndexedView) -> Array:
     origin = tuple(np.zeros(1, np.int64) for _ in view.tensor.shape)
-    return int(view.tensor.addresses(origin).reshape(-1)[0])
+    return view.tensor.addresses(origin).reshape(-1)
 
 
-def _region_starts(space: AddressSpace) -> list[int]:
-    starts, end = [], -1
-    for memory in sorted(space.all_memories(), key=lambda memory: memory.address):
-        if memory.address >= end:
-            starts.append(memory.address)
-        end = max(end, memory.end)
-    return starts
-
-
-def _is_one_partition(group: Sequence[Noted]) -> bool:
+def _is_one_partition(group: Sequence[Any]) -> bool:
     """Whether all accesses are tiles of one partition, which are equal or disjoint."""
     partitions = set()
-    for view in {id(noted.event.where): noted.event.where for noted in group}.values():
+    for view in {id(event[1]): event[1] for _, _, event in group}.values():
         if not isinstance(view, TiledView) or not is_injective(view.array):
             return False
         if any(step < tile for step, tile in zip(view.steps, view.tile, strict=True)):
             return False
         partitions.add((*layout(view), view.dim_map, view.tile, view.steps))
     return len(partitions) == 1
+
+
+def _named(noted: Any) -> Noted:
+    block, number, event = noted
+    return Noted(block, number, Event(*event))
 
 
 def _raced(one: Noted, other: Noted, sites: Sequence[Site], address: int) -> Race:
@@ -163,14 +179,26 @@ def _raced(one: Noted, other: Noted, sites: Sequence[Site], address: int) -> Rac
 # --- tiles of one partition ------------------------------------------------------------------
 
 
-@dataclass
 class _Cell:
     """Who touched one tile: the block that does so now, and those before it."""
 
-    block: BlockId
-    own: dict[Access, int] = field(default_factory=dict)  # its events, a bit each
-    first: dict[Access, Noted] = field(default_factory=dict)  # its first ones, as others see them
-    others: dict[Access, Noted] = field(default_factory=dict)
+    __slots__ = ("block", "first", "others", "own")
+
+    def __init__(self, block: BlockId) -> None:
+        self.block = block
+        self.own: dict[Access, int] = {}  # its events, a bit each
+        self.first: dict[Access, Any] = {}  # its first ones, as others see them
+        self.others: dict[Access, Any] = {}
+
+    def add(self, noted: Any, site: Site) -> None:
+        """Count an access of the block."""
+        self.own[site.access] = self.own.get(site.access, 0) | 1 << noted[1]
+        self.first.setdefault(site.outward, noted)
+
+    def enter(self, block: BlockId) -> None:
+        """Go on with what another block does."""
+        self.others = self.first | self.others
+        self.block, self.own, self.first = block, {}, {}
 
 
 class _OnePartition:
@@ -179,32 +207,43 @@ class _OnePartition:
     def __init__(self, sites: Sequence[Site]) -> None:
         self._sites = sites
 
-    def find(self, group: Sequence[Noted]) -> Race | None:
-        cells: dict[Any, _Cell] = {}
+    def find(self, group: Sequence[Any]) -> Race | None:
+        alone: dict[Any, Any] = {}  # the one access of a tile
+        cells: dict[Any, _Cell] = {}  # of tiles that are touched again
         for noted in group:
-            site = self._sites[noted.event.site]
-            cell = cells.get(noted.event.at)
-            if cell is None:
-                cell = cells[noted.event.at] = _Cell(noted.block)
-            elif (other := self._unordered(cell, noted, site, group)) is not None:
-                start = int(stretches(noted.event.where, noted.event.at).starts[0])
-                return _raced(other, noted, self._sites, start)
-            cell.own[site.access] = cell.own.get(site.access, 0) | 1 << noted.number
-            cell.first.setdefault(site.outward, noted)
+            at = noted[2][2]
+            first = alone.setdefault(at, noted)
+            if first is noted:
+                continue
+            if at not in cells:
+                cells[at] = _Cell(first[0])
+                cells[at].add(first, self._sites[first[2][0]])
+            race = self._raced(cells[at], noted, group)
+            if race is not None:
+                return race
+        return None
+
+    def _raced(self, cell: _Cell, noted: Any, group: Sequence[Any]) -> Race | None:
+        site = self._sites[noted[2][0]]
+        if cell.block != noted[0]:
+            cell.enter(noted[0])
+        other = self._unordered(cell, noted, site, group)
+        if other is not None:
+            named = _named(noted)
+            start = int(stretches(named.event.where, named.event.at).starts[0])
+            return _raced(_named(other), named, self._sites, start)
+        cell.add(noted, site)
         return None
 
     @staticmethod
-    def _unordered(cell: _Cell, noted: Noted, site: Site, group: Sequence[Noted]) -> Noted | None:
-        """An earlier access of the tile that has a conflict with this one."""
-        if cell.block != noted.block:
-            cell.others = cell.first | cell.others
-            cell.block, cell.own, cell.first = noted.block, {}, {}
+    def _unordered(cell: _Cell, noted: Any, site: Site, group: Sequence[Any]) -> Any:
+        """An earlier access of the tile that has a conflict with this one, or None."""
         for kind in _CONFLICTS[site.outward]:
             if kind in cell.others:
                 return cell.others[kind]
         for kind in _CONFLICTS[site.access]:
-            for number in _bits(cell.own.get(kind, 0) & ~noted.event.before):
-                return next(n for n in group if (n.block, n.number) == (noted.block, number))
+            for number in _bits(cell.own.get(kind, 0) & ~noted[2][3]):
+                return next(n for n in group if n[:2] == (noted[0], number))
         return None
 
 
@@ -232,8 +271,9 @@ class _AnyShape:
     def __init__(self, sites: Sequence[Site]) -> None:
         self._sites = sites
 
-    def find(self, group: Sequence[Noted]) -> Race | None:
-        return self._between_blocks(group) or self._within_blocks(group)
+    def find(self, group: Sequence[Any]) -> Race | None:
+        named = [_named(noted) for noted in group]
+        return self._between_blocks(named) or self._within_blocks(named)
 
     def _between_blocks(self, group: Sequence[Noted]) -> Race | None:
         """Cut the addresses where an interval starts or ends, and see who touches each part."""
