@@ -1,8 +1,9 @@
 """Finds races: accesses of one element that nothing orders, one of them a plain one, one writing.
 
 A watched program notes every access while it runs; `find_race` looks at the notes afterwards, so
-which block ran first does not matter. Blocks of one launch have no order. Within a block only
-tokens order accesses, whatever the program's text says. Atomics are ordered among themselves.
+which block ran first does not matter. Blocks of one launch have no order, but for what one releases
+and another acquires. Within a block only tokens order accesses, whatever the program's text says.
+Atomics are ordered among themselves.
 
 Memory that nobody writes cannot be raced for. Where all accesses of a memory are tiles of one
 partition, two meet only if they have the same index; anything else is compared as intervals of
@@ -27,6 +28,7 @@ from tilewright.backends.cpu.accesses import (
 )
 from tilewright.backends.cpu.faults import Access, Site
 from tilewright.backends.cpu.memory import AddressSpace
+from tilewright.backends.cpu.synchronisation import Synchronisation
 from tilewright.backends.cpu.views import IndexedView, TiledView, is_injective
 
 __all__ = ["Race", "Record", "find_race"]
@@ -96,9 +98,10 @@ _VERBS = {
 
 def find_race(records: Sequence[Record], sites: Sequence[Site], space: AddressSpace) -> Race | None:
     """The first race that the notes of a run tell of."""
+    order = Synchronisation(records, sites)
     for group in _contended(sorted(records, key=_block_order), sites, _Regions(space)):
         search = _OnePartition if _is_one_partition(group) else _AnyShape
-        race = search(sites).find(group)
+        race = search(sites, order).find(group)
         if race is not None:
             return race
     return None
@@ -182,30 +185,34 @@ def _raced(one: Noted, other: Noted, sites: Sequence[Site], address: int) -> Rac
 class _Cell:
     """Who touched one tile: the block that does so now, and those before it."""
 
-    __slots__ = ("block", "first", "others", "own")
+    __slots__ = ("block", "others", "own", "shown")
 
     def __init__(self, block: BlockId) -> None:
         self.block = block
         self.own: dict[Access, int] = {}  # its events, a bit each
-        self.first: dict[Access, Any] = {}  # its first ones, as others see them
-        self.others: dict[Access, Any] = {}
+        self.shown: dict[Access, list[Any]] = {}  # those that others are compared with
+        self.others: dict[Access, list[Any]] = {}
 
-    def add(self, noted: Any, site: Site) -> None:
-        """Count an access of the block."""
+    def add(self, noted: Any, site: Site, *, keeps_all: bool) -> None:
+        """Count an access of the block; unless some are ordered, one of a kind is enough."""
         self.own[site.access] = self.own.get(site.access, 0) | 1 << noted[1]
-        self.first.setdefault(site.outward, noted)
+        shown = self.shown.setdefault(site.outward, [])
+        if keeps_all or not shown:
+            shown.append(noted)
 
     def enter(self, block: BlockId) -> None:
         """Go on with what another block does."""
-        self.others = self.first | self.others
-        self.block, self.own, self.first = block, {}, {}
+        for kind, shown in self.shown.items():
+            self.others.setdefault(kind, []).extend(shown)
+        self.block, self.own, self.shown = block, {}, {}
 
 
 class _OnePartition:
     """Accesses that meet only where their index is the same; blocks come in order."""
 
-    def __init__(self, sites: Sequence[Site]) -> None:
+    def __init__(self, sites: Sequence[Site], order: Synchronisation) -> None:
         self._sites = sites
+        self._order = order
 
     def find(self, group: Sequence[Any]) -> Race | None:
         alone: dict[Any, Any] = {}  # the one access of a tile
@@ -217,7 +224,7 @@ class _OnePartition:
                 continue
             if at not in cells:
                 cells[at] = _Cell(first[0])
-                cells[at].add(first, self._sites[first[2][0]])
+                cells[at].add(first, self._sites[first[2][0]], keeps_all=bool(self._order))
             race = self._raced(cells[at], noted, group)
             if race is not None:
                 return race
@@ -232,15 +239,15 @@ class _OnePartition:
             named = _named(noted)
             start = int(stretches(named.event.where, named.event.at).starts[0])
             return _raced(_named(other), named, self._sites, start)
-        cell.add(noted, site)
+        cell.add(noted, site, keeps_all=bool(self._order))
         return None
 
-    @staticmethod
-    def _unordered(cell: _Cell, noted: Any, site: Site, group: Sequence[Any]) -> Any:
+    def _unordered(self, cell: _Cell, noted: Any, site: Site, group: Sequence[Any]) -> Any:
         """An earlier access of the tile that has a conflict with this one, or None."""
         for kind in _CONFLICTS[site.outward]:
-            if kind in cell.others:
-                return cell.others[kind]
+            for other in cell.others.get(kind, ()):
+                if not self._order.orders(other, noted):
+                    return other
         for kind in _CONFLICTS[site.access]:
             for number in _bits(cell.own.get(kind, 0) & ~noted[2][3]):
                 return next(n for n in group if n[:2] == (noted[0], number))
@@ -268,8 +275,9 @@ _PATTERNS = (
 class _AnyShape:
     """Accesses as intervals of addresses."""
 
-    def __init__(self, sites: Sequence[Site]) -> None:
+    def __init__(self, sites: Sequence[Site], order: Synchronisation) -> None:
         self._sites = sites
+        self._order = order
 
     def find(self, group: Sequence[Any]) -> Race | None:
         named = [_named(noted) for noted in group]
@@ -283,19 +291,26 @@ class _AnyShape:
             wrong = cover.several_blocks(np.array([kind in involved for kind in kinds]))
             for wanted in present:
                 wrong = wrong & (cover.depth(np.array([kind is wanted for kind in kinds])) > 0)
-            if wrong.any():
-                return self._told(group, int(cover.cuts[int(np.argmax(wrong))]))
+            for part in np.flatnonzero(wrong):
+                race = self._told(group, int(cover.cuts[part]))
+                if race is not None:
+                    return race
         return None
 
-    def _told(self, group: Sequence[Noted], address: int) -> Race:
+    def _told(self, group: Sequence[Noted], address: int) -> Race | None:
         """Two accesses of different blocks that meet at an address and have a conflict."""
         meeting = [noted for noted in group if _touches(noted.event, address)]
         for i, one in enumerate(meeting):
             conflicts = _CONFLICTS[self._sites[one.event.site].outward]
             for other in meeting[i + 1 :]:
-                if other.block != one.block and self._sites[other.event.site].outward in conflicts:
+                if (
+                    other.block == one.block
+                    or self._sites[other.event.site].outward not in conflicts
+                ):
+                    continue
+                if not self._order.orders(one, other):
                     return _raced(one, other, self._sites, address)
-        raise AssertionError("the parts that several blocks touch have a conflict")
+        return None
 
     def _within_blocks(self, group: Sequence[Noted]) -> Race | None:
         earlier: dict[int, Noted] = {}
