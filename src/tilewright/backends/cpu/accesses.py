@@ -34,6 +34,7 @@ class Event(NamedTuple):
     where: TiledView | IndexedView | Spans
     at: tuple[Any, ...]  # the index, if it is a view
     before: int  # the events of the block that its token waits for, a bit each
+    turn: int = -1  # its place among all that release or acquire, if it does
 
 
 def spans(element: Element, places: Any, mask: Any) -> Spans:

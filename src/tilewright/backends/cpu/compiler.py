@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.backends.cpu.blas import can_limit
 from tilewright.backends.cpu.emitter import (
     BLOCK,
     EVENTS,
@@ -52,6 +53,7 @@ class Program:
     sites: tuple[Site, ...]
     parameters: tuple[Value, ...]
     threads_pay: bool
+    multiplies: bool  # matrices
     enter: Callable[..., RunBlock]
 
     def convert(self, arguments: Sequence[float]) -> list[Any]:
@@ -101,6 +103,7 @@ def translate(
         sites=tuple(emitter.sites),
         parameters=function.params,
         threads_pay=_threads_pay(function),
+        multiplies=_multiplies(function),
         enter=namespace["enter"],
     )
 
@@ -122,10 +125,12 @@ def _threads_pay(function: Function) -> bool:
     """Whether blocks should be spread over threads.
 
     NumPy lets other threads run while it works on a large array. Matrix products have threads of
-    their own, which blocks on several threads would only get in the way of.
+    their own, which blocks on several threads would get in the way of unless they can be limited.
     """
-    ops = list(function.walk())
-    types = (value.type for op in ops for value in op.results)
+    types = (value.type for op in function.walk() for value in op.results)
     largest = max((tile.size for tile in types if isinstance(tile, TileType)), default=1)
-    multiplies = any(isinstance(op, MmaF | MmaFScaled | MmaI) for op in ops)
-    return largest >= _ELEMENTS_WORTH_A_THREAD and not multiplies
+    return largest >= _ELEMENTS_WORTH_A_THREAD and (can_limit() or not _multiplies(function))
+
+
+def _multiplies(function: Function) -> bool:
+    return any(isinstance(op, MmaF | MmaFScaled | MmaI) for op in function.walk())

@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu.faults import Site, access_of
+from tilewright.backends.cpu.faults import Site
 from tilewright.dtypes import Element
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.types import PtrType, TileType, TokenType
@@ -47,6 +48,8 @@ __all__ = [
     "tile_element",
     "tile_shape",
 ]
+
+_TURNS = count()  # `next` on it is atomic; only the order of its numbers means anything
 
 Shape = tuple[int, ...]  # of an array
 Rules = Mapping[type[Op], Callable[["Emitter", Any], None]]  # how each op is written
@@ -96,6 +99,7 @@ class Emitter:
         self.sites: list[Site] = []
         self.held: dict[Value, Held] = {}
         self.targets: dict[type[Op], Sequence[Value]] = {}  # what a terminator assigns
+        self._turns: dict[Op, str] = {}  # the place of an access among those that synchronise
         self._origins: dict[Value, Value] = {}  # what an alias is held as
         self._lines = self.block_lines
         self._depth = 0
@@ -163,7 +167,7 @@ class Emitter:
 
     def site(self, op: Op) -> int:
         """A number by which an op reports."""
-        self.sites.append(Site(op.mnemonic, op.loc, *access_of(op)))
+        self.sites.append(Site.of(op))
         return len(self.sites) - 1
 
     @property
@@ -182,8 +186,22 @@ class Emitter:
         """Note an access, in a program that is watched, and what its token waits for."""
         if self.plan.watched:
             before = self._events_before(op)
-            self.emit(f"{EVENTS}.append(({self.site(op)}, {where}, {at}, {before}))")
-            self.define(op.result_token, f"{before} | 1 << len({EVENTS}) - 1", None)
+            self.take_turn(op)
+            turn = f", {self._turns[op]}" if op in self._turns else ""
+            self.emit(f"{EVENTS}.append(({self.site(op)}, {where}, {at}, {before}{turn}))")
+            if op.result_token in self.plan.read:
+                self.define(op.result_token, f"{before} | 1 << len({EVENTS}) - 1", None)
+
+    def take_turn(self, op: Op) -> None:
+        """Number an access that releases or acquires, in a program that is watched.
+
+        A release takes its turn before it writes, an acquire after it has read, so that who reads
+        what was released comes later.
+        """
+        site = Site.of(op)
+        if self.plan.watched and op not in self._turns and (site.acquires or site.releases):
+            self._turns[op] = self.fresh()
+            self.emit(f"{self._turns[op]} = next({self.constant(_TURNS)})")
 
     def pass_token(self, op: Any) -> None:
         """Give on the token of an op that is no access."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -17,6 +18,7 @@ from math import prod
 
 import numpy as np
 
+from tilewright.backends.cpu.blas import one_thread_each
 from tilewright.backends.cpu.compiler import Program, RunBlock, translate
 from tilewright.backends.cpu.faults import Fault
 from tilewright.backends.cpu.globals import CpuGlobals
@@ -89,12 +91,8 @@ class CpuKernel:
         space = AddressSpace(everything, remembers=race_check)
         with np.errstate(all="ignore"):
             work.enter(space, program.convert(arguments))
-        others = [threading.Thread(target=work.take_part) for _ in range(workers - 1)]
-        for thread in others:
-            thread.start()
-        work.take_part()
-        for thread in others:
-            thread.join()
+        with one_thread_each() if workers > 1 and program.multiplies else nullcontext():
+            _share(work, workers)
         work.raise_failure()
         race = find_race(work.records, program.sites, space)
         if race is not None:
@@ -102,6 +100,16 @@ class CpuKernel:
 
     def _worthwhile_threads(self) -> int:
         return _usable_cores() if self._program.threads_pay else 1
+
+
+def _share(work: _Work, workers: int) -> None:
+    """Let so many threads take part, this one among them."""
+    others = [threading.Thread(target=work.take_part) for _ in range(workers - 1)]
+    for thread in others:
+        thread.start()
+    work.take_part()
+    for thread in others:
+        thread.join()
 
 
 def _usable_cores() -> int:

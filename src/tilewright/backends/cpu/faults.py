@@ -23,7 +23,6 @@ __all__ = [
     "AssertionFault",
     "Fault",
     "Site",
-    "access_of",
     "first_true",
     "report",
     "report_element",
@@ -61,25 +60,31 @@ class Site:
     loc: Location | None
     access: Access = Access.NONE  # towards accesses of the same block
     outward: Access = Access.NONE  # towards accesses of other blocks
+    acquires: bool = False  # what other blocks released
+    releases: bool = False  # what this block did, to other blocks
+
+    @staticmethod
+    def of(op: Op) -> Site:
+        """What an op is to the watch.
+
+        An atomic whose scope is the block is as good as none towards other blocks.
+        """
+        if op.effect not in (Effect.READ, Effect.WRITE):
+            return Site(op.mnemonic, op.loc)
+        reads = op.effect is Effect.READ
+        order = getattr(op, "memory_ordering", MemoryOrder.WEAK)
+        if order is MemoryOrder.WEAK:
+            plain = Access.READ if reads else Access.WRITE
+            return Site(op.mnemonic, op.loc, plain, plain)
+        atomic = Access.ATOMIC_READ if reads else Access.ATOMIC_WRITE
+        if getattr(op, "memory_scope", None) is MemoryScope.TL_BLK:
+            return Site(op.mnemonic, op.loc, atomic, atomic.plain)
+        acquires = order in (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
+        releases = order in (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
+        return Site(op.mnemonic, op.loc, atomic, atomic, acquires, releases)
 
     def __str__(self) -> str:
         return self.mnemonic if self.loc is None else f"{self.mnemonic} at {self.loc}"
-
-
-def access_of(op: Op) -> tuple[Access, Access]:
-    """How an op touches memory, towards its own block and towards others.
-
-    An atomic whose scope is the block is as good as none towards other blocks.
-    """
-    if op.effect not in (Effect.READ, Effect.WRITE):
-        return Access.NONE, Access.NONE
-    reads = op.effect is Effect.READ
-    if getattr(op, "memory_ordering", MemoryOrder.WEAK) is MemoryOrder.WEAK:
-        plain = Access.READ if reads else Access.WRITE
-        return plain, plain
-    atomic = Access.ATOMIC_READ if reads else Access.ATOMIC_WRITE
-    narrow = getattr(op, "memory_scope", None) is MemoryScope.TL_BLK
-    return atomic, atomic.plain if narrow else atomic
 
 
 class Fault(Exception):

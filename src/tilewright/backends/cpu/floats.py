@@ -68,11 +68,16 @@ def least_or_nan(x: Array, y: Array) -> Array:
 
 def _greatest_zero(found: Array, x: Array, y: Array) -> Array:
     # NumPy picks either of two zeros. Their sum is -0 only if both are.
-    return found if found.all() else np.where((x == 0) & (y == 0), x + y, found)
+    return found if _all(found) else np.where((x == 0) & (y == 0), x + y, found)
 
 
 def _least_zero(found: Array, x: Array, y: Array) -> Array:
-    return found if found.all() else np.where((x == 0) & (y == 0), -(-x + -y), found)
+    return found if _all(found) else np.where((x == 0) & (y == 0), -(-x + -y), found)
+
+
+def _all(x: Array) -> bool:
+    """Whether no element is zero: for a small array much faster than `np.all`."""
+    return bool(np.count_nonzero(x) == x.size)
 
 
 # --- comparison ------------------------------------------------------------------------------
@@ -129,17 +134,30 @@ def fused(x: Array, y: Array, z: Array) -> Array:
     if x.dtype == np.float64:
         return _fused_f64(x, y, z)
     product = x.astype(np.float64) * y.astype(np.float64)
-    z = z.astype(np.float64)
-    total = product + z
-    if x.dtype == np.float32 and not np.any(_may_round_twice(total)):
-        return total.astype(np.float32)
-    return nearest(odd(total, _sum_error(product, z, total)), x.dtype)
+    total = product + z.astype(np.float64)
+    if x.dtype == np.float32:
+        single = total.astype(np.float32)
+        if _is_rounded_once(product, z, total, single):
+            return single
+    return nearest(odd(total, _sum_error(product, z.astype(np.float64), total)), x.dtype)
 
 
-def _may_round_twice(total: Array) -> Array:
-    """Whether an f64 number lies halfway between two of f32, or where f32 has fewer bits."""
-    halfway = (total.view(np.int64) & np.int64(0x1FFFFFFF)) == np.int64(0x10000000)
-    return halfway | ((np.abs(total) < _SMALLEST_NORMAL) & (total != 0))
+def _is_rounded_once(x: Array, y: Array, total: Array, single: Array) -> bool:
+    """Whether sums in f64 gave the right ones in f32.
+
+    Rounding twice goes wrong only where the sum was rounded before, and the rounded one lies
+    halfway between two of f32, or where f32 has fewer bits.
+    """
+    risky = (total.view(np.int64) & np.int64(0x1FFFFFFF)) == np.int64(0x10000000)
+    small = np.abs(single) < _SMALLEST_NORMAL
+    if np.count_nonzero(small):
+        risky = risky | (small & (total != 0))
+    if not np.count_nonzero(risky):
+        return True
+    # A sum is exact if and only if both of its parts come out again.
+    return not (
+        np.count_nonzero(risky & (total - x != y)) or np.count_nonzero(risky & (total - y != x))
+    )
 
 
 def _sum_error(x: Array, y: Array, total: Array) -> Array:

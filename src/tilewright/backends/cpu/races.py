@@ -1,8 +1,9 @@
 """Finds races: accesses of one element that nothing orders, one of them a plain one, one writing.
 
 A watched program notes every access while it runs; `find_race` looks at the notes afterwards, so
-which block ran first does not matter. Blocks of one launch have no order. Within a block only
-tokens order accesses, whatever the program's text says. Atomics are ordered among themselves.
+which block ran first does not matter. Blocks of one launch have no order, but for what one releases
+and another acquires. Within a block only tokens order accesses, whatever the program's text says.
+Atomics are ordered among themselves.
 
 Memory that nobody writes cannot be raced for. Where all accesses of a memory are tiles of one
 partition, two meet only if they have the same index; anything else is compared as intervals of
@@ -11,9 +12,8 @@ addresses, all at once.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from tilewright.backends.cpu.accesses import (
 )
 from tilewright.backends.cpu.faults import Access, Site
 from tilewright.backends.cpu.memory import AddressSpace
+from tilewright.backends.cpu.synchronisation import Synchronisation
 from tilewright.backends.cpu.views import IndexedView, TiledView, is_injective
 
 __all__ = ["Race", "Record", "find_race"]
@@ -48,7 +49,7 @@ _CONFLICTS: dict[Access, tuple[Access, ...]] = {
 
 
 class Noted(NamedTuple):
-    """One access, and which of its block's it is."""
+    """One access, and which of its block's it is; where there are many, a plain tuple of these."""
 
     block: BlockId
     number: int
@@ -97,12 +98,12 @@ _VERBS = {
 
 def find_race(records: Sequence[Record], sites: Sequence[Site], space: AddressSpace) -> Race | None:
     """The first race that the notes of a run tell of."""
-    for group in _by_region(sorted(records, key=_block_order), space):
-        if any(sites[noted.event.site].access.writes for noted in group):
-            search = _OnePartition if _is_one_partition(group) else _AnyShape
-            race = search(sites).find(group)
-            if race is not None:
-                return race
+    order = Synchronisation(records, sites)
+    for group in _contended(sorted(records, key=_block_order), sites, _Regions(space)):
+        search = _OnePartition if _is_one_partition(group) else _AnyShape
+        race = search(sites, order).find(group)
+        if race is not None:
+            return race
     return None
 
 
@@ -110,49 +111,67 @@ def _block_order(record: Record) -> BlockId:
     return record[0][::-1]
 
 
-def _by_region(records: Sequence[Record], space: AddressSpace) -> Iterator[list[Noted]]:
-    """Accesses that may touch common bytes; memories that overlap are one region."""
-    starts = np.array(_region_starts(space), np.int64)
-    groups: dict[int, list[Noted]] = defaultdict(list)
-    of_view: dict[TiledView | IndexedView, int] = {}
+def _contended(
+    records: Sequence[Record], sites: Sequence[Site], regions: _Regions
+) -> Iterator[list[Any]]:
+    """The accesses of each region that somebody writes. These are loops over all accesses."""
+    writes = [site.access.writes for site in sites]
+    written: set[int] = set()
+    for _, events in records:
+        for event in events:
+            if writes[event[0]]:
+                written.update(regions.of(event[1]))
+    groups: dict[int, list[Any]] = {region: [] for region in written}
     for block, events in records:
-        for number, parts in enumerate(events):
-            noted = Noted(block, number, Event(*parts))
-            where = noted.event.where
-            if isinstance(where, Spans):
-                for region in np.unique(np.searchsorted(starts, where.starts, "right")):
-                    groups[int(region)].append(noted)
-                continue
-            if where not in of_view:
-                of_view[where] = int(np.searchsorted(starts, _base(where), "right"))
-            groups[of_view[where]].append(noted)
+        for number, event in enumerate(events):
+            for region in regions.of(event[1]):
+                if region in groups:
+                    groups[region].append((block, number, event))
     yield from groups.values()
 
 
-def _base(view: TiledView | IndexedView) -> int:
+class _Regions:
+    """Numbers for parts of memory that have no byte in common; memories that overlap are one."""
+
+    def __init__(self, space: AddressSpace) -> None:
+        starts, end = [], -1
+        for memory in sorted(space.all_memories(), key=lambda memory: memory.address):
+            if memory.address >= end:
+                starts.append(memory.address)
+            end = max(end, memory.end)
+        self._starts = np.array(starts, np.int64)
+        self._known: dict[int, tuple[int, ...]] = {}
+
+    def of(self, where: TiledView | IndexedView | Spans) -> tuple[int, ...]:
+        """The regions that an access touches: one, if it is a view."""
+        known = self._known.get(id(where))
+        if known is None:
+            touched = where.starts if isinstance(where, Spans) else _base(where)
+            found = np.unique(np.searchsorted(self._starts, touched, "right"))
+            known = self._known[id(where)] = tuple(found.tolist())
+        return known
+
+
+def _base(view: TiledView | IndexedView) -> Array:
     origin = tuple(np.zeros(1, np.int64) for _ in view.tensor.shape)
-    return int(view.tensor.addresses(origin).reshape(-1)[0])
+    return view.tensor.addresses(origin).reshape(-1)
 
 
-def _region_starts(space: AddressSpace) -> list[int]:
-    starts, end = [], -1
-    for memory in sorted(space.all_memories(), key=lambda memory: memory.address):
-        if memory.address >= end:
-            starts.append(memory.address)
-        end = max(end, memory.end)
-    return starts
-
-
-def _is_one_partition(group: Sequence[Noted]) -> bool:
+def _is_one_partition(group: Sequence[Any]) -> bool:
     """Whether all accesses are tiles of one partition, which are equal or disjoint."""
     partitions = set()
-    for view in {id(noted.event.where): noted.event.where for noted in group}.values():
+    for view in {id(event[1]): event[1] for _, _, event in group}.values():
         if not isinstance(view, TiledView) or not is_injective(view.array):
             return False
         if any(step < tile for step, tile in zip(view.steps, view.tile, strict=True)):
             return False
         partitions.add((*layout(view), view.dim_map, view.tile, view.steps))
     return len(partitions) == 1
+
+
+def _named(noted: Any) -> Noted:
+    block, number, event = noted
+    return Noted(block, number, Event(*event))
 
 
 def _raced(one: Noted, other: Noted, sites: Sequence[Site], address: int) -> Race:
@@ -163,48 +182,75 @@ def _raced(one: Noted, other: Noted, sites: Sequence[Site], address: int) -> Rac
 # --- tiles of one partition ------------------------------------------------------------------
 
 
-@dataclass
 class _Cell:
     """Who touched one tile: the block that does so now, and those before it."""
 
-    block: BlockId
-    own: dict[Access, int] = field(default_factory=dict)  # its events, a bit each
-    first: dict[Access, Noted] = field(default_factory=dict)  # its first ones, as others see them
-    others: dict[Access, Noted] = field(default_factory=dict)
+    __slots__ = ("block", "others", "own", "shown")
+
+    def __init__(self, block: BlockId) -> None:
+        self.block = block
+        self.own: dict[Access, int] = {}  # its events, a bit each
+        self.shown: dict[Access, list[Any]] = {}  # those that others are compared with
+        self.others: dict[Access, list[Any]] = {}
+
+    def add(self, noted: Any, site: Site, *, keeps_all: bool) -> None:
+        """Count an access of the block; unless some are ordered, one of a kind is enough."""
+        self.own[site.access] = self.own.get(site.access, 0) | 1 << noted[1]
+        shown = self.shown.setdefault(site.outward, [])
+        if keeps_all or not shown:
+            shown.append(noted)
+
+    def enter(self, block: BlockId) -> None:
+        """Go on with what another block does."""
+        for kind, shown in self.shown.items():
+            self.others.setdefault(kind, []).extend(shown)
+        self.block, self.own, self.shown = block, {}, {}
 
 
 class _OnePartition:
     """Accesses that meet only where their index is the same; blocks come in order."""
 
-    def __init__(self, sites: Sequence[Site]) -> None:
+    def __init__(self, sites: Sequence[Site], order: Synchronisation) -> None:
         self._sites = sites
+        self._order = order
 
-    def find(self, group: Sequence[Noted]) -> Race | None:
-        cells: dict[Any, _Cell] = {}
+    def find(self, group: Sequence[Any]) -> Race | None:
+        alone: dict[Any, Any] = {}  # the one access of a tile
+        cells: dict[Any, _Cell] = {}  # of tiles that are touched again
         for noted in group:
-            site = self._sites[noted.event.site]
-            cell = cells.get(noted.event.at)
-            if cell is None:
-                cell = cells[noted.event.at] = _Cell(noted.block)
-            elif (other := self._unordered(cell, noted, site, group)) is not None:
-                start = int(stretches(noted.event.where, noted.event.at).starts[0])
-                return _raced(other, noted, self._sites, start)
-            cell.own[site.access] = cell.own.get(site.access, 0) | 1 << noted.number
-            cell.first.setdefault(site.outward, noted)
+            at = noted[2][2]
+            first = alone.setdefault(at, noted)
+            if first is noted:
+                continue
+            if at not in cells:
+                cells[at] = _Cell(first[0])
+                cells[at].add(first, self._sites[first[2][0]], keeps_all=bool(self._order))
+            race = self._raced(cells[at], noted, group)
+            if race is not None:
+                return race
         return None
 
-    @staticmethod
-    def _unordered(cell: _Cell, noted: Noted, site: Site, group: Sequence[Noted]) -> Noted | None:
-        """An earlier access of the tile that has a conflict with this one."""
-        if cell.block != noted.block:
-            cell.others = cell.first | cell.others
-            cell.block, cell.own, cell.first = noted.block, {}, {}
+    def _raced(self, cell: _Cell, noted: Any, group: Sequence[Any]) -> Race | None:
+        site = self._sites[noted[2][0]]
+        if cell.block != noted[0]:
+            cell.enter(noted[0])
+        other = self._unordered(cell, noted, site, group)
+        if other is not None:
+            named = _named(noted)
+            start = int(stretches(named.event.where, named.event.at).starts[0])
+            return _raced(_named(other), named, self._sites, start)
+        cell.add(noted, site, keeps_all=bool(self._order))
+        return None
+
+    def _unordered(self, cell: _Cell, noted: Any, site: Site, group: Sequence[Any]) -> Any:
+        """An earlier access of the tile that has a conflict with this one, or None."""
         for kind in _CONFLICTS[site.outward]:
-            if kind in cell.others:
-                return cell.others[kind]
+            for other in cell.others.get(kind, ()):
+                if not self._order.orders(other, noted):
+                    return other
         for kind in _CONFLICTS[site.access]:
-            for number in _bits(cell.own.get(kind, 0) & ~noted.event.before):
-                return next(n for n in group if (n.block, n.number) == (noted.block, number))
+            for number in _bits(cell.own.get(kind, 0) & ~noted[2][3]):
+                return next(n for n in group if n[:2] == (noted[0], number))
         return None
 
 
@@ -229,11 +275,13 @@ _PATTERNS = (
 class _AnyShape:
     """Accesses as intervals of addresses."""
 
-    def __init__(self, sites: Sequence[Site]) -> None:
+    def __init__(self, sites: Sequence[Site], order: Synchronisation) -> None:
         self._sites = sites
+        self._order = order
 
-    def find(self, group: Sequence[Noted]) -> Race | None:
-        return self._between_blocks(group) or self._within_blocks(group)
+    def find(self, group: Sequence[Any]) -> Race | None:
+        named = [_named(noted) for noted in group]
+        return self._between_blocks(named) or self._within_blocks(named)
 
     def _between_blocks(self, group: Sequence[Noted]) -> Race | None:
         """Cut the addresses where an interval starts or ends, and see who touches each part."""
@@ -243,19 +291,26 @@ class _AnyShape:
             wrong = cover.several_blocks(np.array([kind in involved for kind in kinds]))
             for wanted in present:
                 wrong = wrong & (cover.depth(np.array([kind is wanted for kind in kinds])) > 0)
-            if wrong.any():
-                return self._told(group, int(cover.cuts[int(np.argmax(wrong))]))
+            for part in np.flatnonzero(wrong):
+                race = self._told(group, int(cover.cuts[part]))
+                if race is not None:
+                    return race
         return None
 
-    def _told(self, group: Sequence[Noted], address: int) -> Race:
+    def _told(self, group: Sequence[Noted], address: int) -> Race | None:
         """Two accesses of different blocks that meet at an address and have a conflict."""
         meeting = [noted for noted in group if _touches(noted.event, address)]
         for i, one in enumerate(meeting):
             conflicts = _CONFLICTS[self._sites[one.event.site].outward]
             for other in meeting[i + 1 :]:
-                if other.block != one.block and self._sites[other.event.site].outward in conflicts:
+                if (
+                    other.block == one.block
+                    or self._sites[other.event.site].outward not in conflicts
+                ):
+                    continue
+                if not self._order.orders(one, other):
                     return _raced(one, other, self._sites, address)
-        raise AssertionError("the parts that several blocks touch have a conflict")
+        return None
 
     def _within_blocks(self, group: Sequence[Noted]) -> Race | None:
         earlier: dict[int, Noted] = {}

@@ -31,7 +31,7 @@ def tree(body: Body, axis: int, *sources: Array) -> list[Array]:
 
 def extremum(found: Array, body: Body, axis: int, source: Array) -> Array:
     """NumPy's extremum, unless it is zero or NaN: the body knows which zero, and what NaN does."""
-    if found.all() and not np.isnan(found).any():
+    if np.count_nonzero(found) == found.size and not np.count_nonzero(found != found):
         return found
     return tree(body, axis, source)[0]
 

@@ -88,6 +88,7 @@ def _store(em: Emitter, op: StorePtr) -> None:
     mask = "None" if op.mask is None else em.full(op.mask)
     element, places = em.constant(_pointee(op.destination)), em.full(op.destination)
     site, tile = em.site(op), em.full(op.value)
+    em.take_turn(op)
     em.emit(em.call(pointers.store, em.space, site, element, places, tile, mask))
     em.watch(op, em.call(spans, element, places, mask))
 
@@ -122,6 +123,7 @@ def _atomic(
     with em.indented():
         call = em.call(through, em.space, em.site(op), element, places, mask, function, *tiles)
         em.emit(f"{name} = {call}")
+        em.take_turn(op)
     em.watch(op, em.call(spans, element, places, mask))
     return name
 

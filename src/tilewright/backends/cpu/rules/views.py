@@ -120,6 +120,7 @@ def _store_view(em: Emitter, op: StoreView) -> None:
     view = em.held[op.view].text
     index = _index(em, op)
     arguments = f"{_slow_arguments(em, op, index)}, {em.full(op.tile)}{_promised(em, op)}"
+    em.take_turn(op)
     if not is_sliced(op.view.type):
         em.emit(f"{view}.store({arguments})")
     else:
