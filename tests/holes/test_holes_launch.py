@@ -175,6 +175,23 @@ def test_guarded_checks_choose_the_kernel_that_checks():
         assert outcome(lambda z=z, i=i, c=c: guarded(z.partition(4), x, i, c)) == want, (i, c)
 
 
+def test_a_loop_that_may_not_run_is_a_guard():
+    """Its body was held against the launch as if it ran, whatever the kernel then read."""
+
+    @tw.kernel
+    def counted(z: Mut[i32, B], x: Ref[i32, N], turns: Ref[i32, M], i: i32) -> None:
+        for _ in range(turns.partition(1)[0].item()):
+            z.store(x.partition(B)[i])
+
+    x = tw.ones((16,), i32)
+    for i, turns, want in (
+        (3, 2, "ran"), (4, 0, "ran"), (4, -1, "ran"), (4, 1, "OutOfBoundsError"), (-1, 0, "ran"),
+    ):  # fmt: skip
+        z, count = tw.zeros((4,), i32), tw.full((1,), turns, i32)
+        got = outcome(lambda z=z, c=count, i=i: counted(z.partition(4), x, c, i))
+        assert got == want, (i, turns)
+
+
 def test_a_precondition_is_checked_every_time():
     @tw.kernel
     def required(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:

@@ -219,9 +219,15 @@ def _for(flow: Dataflow, op: For) -> None:
         facts = (high - 1 - low,)
     else:
         flow.define_fresh(counter, Origin.COMPUTED)
-    guarded = leaves_early(op.body)
+    guarded = leaves_early(op.body) or not _surely_tells(flow, high - 1 - low)
     _carry(flow, op, op.init_values, lambda: flow.iterate(op.body, facts, guarded))
     _go_on_behind(flow, op)
+
+
+def _surely_tells(flow: Dataflow, distance: Linear) -> bool:
+    """Whether it is known by the launch if a loop runs at all; otherwise the loop is a guard."""
+    known = all(variable.origin.is_attained for variable in distance.variables())
+    return known or flow.scope.proves(distance)
 
 
 def _walk(flow: Dataflow, op: Walk) -> None:
