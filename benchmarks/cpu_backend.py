@@ -86,7 +86,7 @@ def attention(
         weights = tw.exp2(scores - top)
         fade = tw.exp2(highest - top)
         total = total * fade + tw.sum(weights, axis=1, keepdims=True)
-        acc = acc * fade + weights @ vs[h, j, d].reshape((BM, D))
+        acc = tw.mma(weights, vs[h, j, d].reshape((BM, D)), acc * fade)
         highest = top
     o.store((acc / total).reshape((1, BM, D)))
 

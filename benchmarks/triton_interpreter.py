@@ -69,7 +69,7 @@ def attention_kernel(o, q, k, v, length, scale, BM: tl.constexpr, D: tl.constexp
         fade = tl.exp2(highest - top)
         total = total * fade + tl.sum(weights, axis=1)
         values = tl.load(v + (first + columns)[:, None] * D + width[None, :])
-        acc = acc * fade[:, None] + tl.dot(weights, values)
+        acc = tl.dot(weights, values, acc * fade[:, None])
         highest = top
     tl.store(o + (first + rows)[:, None] * D + width[None, :], acc / total[:, None])
 

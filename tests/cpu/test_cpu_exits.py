@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from cpu_programs import I32, Program
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.backends.cpu.memory import Memory
 from tilewright.dtypes import Element
+from tilewright.errors import CompileError
 from tilewright.ir.attributes import Predicate
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
@@ -175,6 +177,22 @@ def kernel_of(nodes: tuple[Any, ...]) -> Any:
     acc = Writer(program, out).write(nodes, start)
     program.b.add(StorePtr(destination=out, value=acc))
     return program.finish()
+
+
+def test_nests_that_python_cannot_hold_are_refused():
+    nodes: tuple[Any, ...] = (Add(1),)
+    for _ in range(19):
+        nodes = (Repeat(1, True, nodes),)
+    out = np.zeros(1, np.int32)
+    kernel_of(nodes).run((1, 1, 1), [out.ctypes.data, 41], [Memory.of(out)])
+    assert out[0] == 42
+    with pytest.raises(CompileError, match="nests loops or branches deeper than the CPU can run"):
+        kernel_of((Repeat(1, True, (Repeat(1, True, nodes),)),))
+    branches: tuple[Any, ...] = (Add(1),)
+    for _ in range(100):
+        branches = (Branch(1, (branches, (Add(0),)), ("", "")),)
+    with pytest.raises(CompileError, match="too many levels of indentation"):
+        kernel_of(branches)
 
 
 # --- random nests ----------------------------------------------------------------------------

@@ -202,6 +202,19 @@ def test_an_empty_tensor_has_no_tiles_and_needs_no_memory():
         copy_kernel(Element.F32, (4, 4)).run((1, 1, 1), arguments, [Memory.of(out)])
 
 
+@pytest.mark.parametrize("extents", [(0, 5), (0, -1), (2**62, 0), (0, 2**63 - 1)])
+def test_an_empty_tensor_may_have_any_other_extent(extents):
+    program = Program()
+    base = program.param(PtrType(Element.F32))
+    sizes = program.param(Element.I64), program.param(Element.I64)
+    to = TensorViewType(Element.F32, (None, None), (1, 1))
+    view = program.add(MakeTensorView(base=base, dynamic_shape=sizes, to=to))
+    zero = program.b.index(0)
+    program.load(program.partition(view, (1, 1)), zero, zero)
+    with pytest.raises(UndefinedBehaviourError, match=r"0 is not in \[0, 0\)"):
+        program.finish().run((1, 1, 1), [0, *extents], [])
+
+
 def test_static_extents_and_strides_need_no_arguments():
     program = Program()
     base, target = program.param(PtrType(Element.F32)), program.tensor(Element.F32, 2)

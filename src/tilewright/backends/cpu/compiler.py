@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from tilewright.backends.cpu.blas import can_limit
@@ -29,7 +30,7 @@ from tilewright.backends.cpu.faults import Site
 from tilewright.backends.cpu.planning import plan
 from tilewright.backends.cpu.rules import RULES
 from tilewright.dtypes import Element
-from tilewright.errors import InternalError
+from tilewright.errors import CompileError, InternalError
 from tilewright.ir.function import Function
 from tilewright.ir.op import Value
 from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI
@@ -96,7 +97,7 @@ def translate(
     emitter.write(function.body)
     source = _source(emitter, names)
     namespace = dict(emitter.namespace)
-    exec(compile(source, f"<cpu kernel {function.name}>", "exec"), namespace)
+    exec(_compiled(source, function.name), namespace)
     return Program(
         name=function.name,
         source=source,
@@ -106,6 +107,16 @@ def translate(
         multiplies=_multiplies(function),
         enter=namespace["enter"],
     )
+
+
+def _compiled(source: str, name: str) -> CodeType:
+    try:
+        return compile(source, f"<cpu kernel {name}>", "exec")
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        # Python's own limits: 20 nested loops, 100 levels of indentation.
+        raise CompileError(
+            f"kernel `{name}` nests loops or branches deeper than the CPU can run: {error}"
+        ) from None
 
 
 def _source(emitter: Emitter, names: list[str]) -> str:

@@ -74,16 +74,12 @@ def storage_dtype(element: Element) -> np.dtype[Any]:
 
 @dataclass(frozen=True, eq=False)
 class TensorView:
-    """A tensor: a strided array over one memory."""
+    """A tensor: a strided array over one memory, or over none if it has no elements."""
 
     array: Array
+    shape: tuple[int, ...]
     element: Element
     name: str = ""  # what the kernel's author called it
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents."""
-        return tuple(self.array.shape)
 
     @property
     def is_writable(self) -> bool:
@@ -185,7 +181,8 @@ class AddressSpace:
     ) -> TensorView | NibbleTensor:
         """A tensor view, with strides in elements; reported unless one memory holds all of it."""
         if 0 in shape:
-            return TensorView(np.empty(shape, storage_dtype(element)), element, name)
+            nothing = np.empty((0,) * len(shape), storage_dtype(element))
+            return TensorView(nothing, shape, element, name)
         bits = 4 if is_nibble(element) else storage_dtype(element).itemsize * 8
         reach = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
         end = base + (reach * bits + bits + 7) // 8
@@ -203,7 +200,7 @@ class AddressSpace:
         dtype = storage_dtype(element)
         steps = tuple(stride * dtype.itemsize for stride in strides)
         array: Array = np.ndarray(shape, dtype, memory.array.data, base - memory.address, steps)
-        return TensorView(array, element, name)
+        return TensorView(array, shape, element, name)
 
 
 class BlockSpace(AddressSpace):
