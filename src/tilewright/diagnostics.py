@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -42,7 +43,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(ABC):
     """One mistake in a kernel. Subclasses add what they know and override the words."""
 
     code: ClassVar[str]  # the family: ownership, bounds, types, syntax, names, target
@@ -53,9 +54,9 @@ class Problem:
     )  # inlined to get here, innermost first
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """What is wrong, in one line without a full stop."""
-        raise NotImplementedError
 
     @property
     def label(self) -> str:

@@ -9,7 +9,7 @@ dtype is a scalar inside a kernel, which exists for type checkers only. A class 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import ml_dtypes
 import numpy as np
@@ -134,56 +134,49 @@ class DType:
     def __init__(self, value: Any = 0, /) -> None:
         raise TypeError(f"{type(self).__name__} is a dtype; it has no instances outside a kernel")
 
-    # What a scalar can do in a kernel, for type checkers. Tiles and dims are not accepted here, so
-    # that their own reflected operators decide.
-    def __add__(self, other: Self | float) -> Self:
-        raise NotImplementedError
+    if TYPE_CHECKING:
+        # What a scalar can do in a kernel, where alone it exists. Tiles and dims are not accepted,
+        # so that their own reflected operators decide.
+        def __add__(self, other: Self | float) -> Self: ...
 
-    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __add__
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __add__
 
-    def __neg__(self) -> Self:
-        raise NotImplementedError
+        def __neg__(self) -> Self: ...
 
-    __pos__ = __abs__ = __neg__
+        __pos__ = __abs__ = __neg__
 
-    def __lt__(self, other: Self | float) -> bool:
-        raise NotImplementedError
+        def __lt__(self, other: Self | float) -> bool: ...
 
-    __le__ = __gt__ = __ge__ = __lt__
+        __le__ = __gt__ = __ge__ = __lt__
 
-    def __eq__(self, other: object) -> bool:
-        raise NotImplementedError
+        def __eq__(self, other: object) -> bool: ...
 
-    def __int__(self) -> int:
-        raise NotImplementedError
+        def __int__(self) -> int: ...
 
-    def __float__(self) -> float:
-        raise NotImplementedError
+        def __float__(self) -> float: ...
 
 
 class Bitwise(DType):
     """What bit operators work on: truth values and integers."""
 
-    def __and__(self, other: Self | int) -> Self:
-        raise NotImplementedError
+    if TYPE_CHECKING:
+        def __and__(self, other: Self | int) -> Self: ...
 
-    __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __and__
+        __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __and__
 
-    def __invert__(self) -> Self:
-        raise NotImplementedError
+        def __invert__(self) -> Self: ...
 
 
 class Integer(Bitwise):
     """What can be an index. Floats and truth values cannot."""
 
-    def __lshift__(self, other: Self | int) -> Self:
-        raise NotImplementedError
+    if TYPE_CHECKING:
+        def __lshift__(self, other: Self | int) -> Self: ...
 
-    __rlshift__ = __rshift__ = __rrshift__ = __lshift__
+        __rlshift__ = __rshift__ = __rrshift__ = __lshift__
 
-    def __index__(self) -> int:
-        raise NotImplementedError
+        def __index__(self) -> int: ...
 
 
 class AnyDType(Integer):

@@ -6,6 +6,7 @@ read their facts the same way. What cannot be followed is `OPAQUE`, which says n
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -25,12 +26,12 @@ __all__ = [
 ]
 
 
-class Formula:
+class Formula(ABC):
     """Something that is true or false."""
 
+    @abstractmethod
     def negated(self) -> Formula:
         """Its opposite."""
-        raise NotImplementedError
 
     def facts(self) -> tuple[Linear, ...]:
         """Terms that are at least zero wherever it is true."""

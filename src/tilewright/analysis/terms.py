@@ -9,6 +9,7 @@ Proofs about terms are in `proofs`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -48,7 +49,7 @@ class Numbers:
 _EVERY_LAUNCH = Numbers()
 
 
-class Atom:
+class Atom(ABC):
     """What a sum is made of. Equal by kind and fields; the hash, which is asked often, is kept."""
 
     @cached_property
@@ -71,9 +72,9 @@ class Atom:
         # Hashes of text differ from process to process, so the kept one stays behind.
         return type(self), tuple(getattr(self, f.name) for f in fields(cast("Any", self)))
 
+    @abstractmethod
     def interval(self, numbers: Numbers) -> Interval:
         """Where it lies, given the intervals of its parts."""
-        raise NotImplementedError
 
     @property
     def parts(self) -> tuple[Linear, ...]:

@@ -7,6 +7,7 @@ holds. Variables are evaluated as intervals, every wrap-around included.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -87,7 +88,7 @@ def launch_value(environment: Environment, term: LaunchTerm) -> int:
 
 
 @dataclass(frozen=True)
-class LaunchCheck:
+class LaunchCheck(ABC):
     """One condition on a launch.
 
     A failed check refuses the launch, unless it is `guarded`: then the code may not be reached, or
@@ -119,15 +120,17 @@ class LaunchCheck:
         atoms = (atom for term in self._terms() for atom in term.atoms())
         return frozenset(atom.term for atom in atoms if isinstance(atom, Known))
 
+    @abstractmethod
     def _terms(self) -> Iterable[Linear]:
         """The terms it is about."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _is_met(self, numbers: Numbers) -> bool:
-        raise NotImplementedError
+        """Whether it holds, given that the code is reached."""
 
+    @abstractmethod
     def _problem(self, numbers: Numbers) -> str:
-        raise NotImplementedError
+        """What is wrong, without the numbers."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,16 @@ Python. Shapes are checked by the front end; dtypes here as far as Python's type
 from __future__ import annotations
 
 from types import EllipsisType
-from typing import Any, Generic, NoReturn, SupportsIndex, TypeAlias, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 from tilewright.dtypes import (
     AnyDType,
@@ -109,9 +118,10 @@ class Tile(InKernel, Generic[D]):
 
     def __ne__(self, other: Operand[D], /) -> Tile[bool_]: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
 
-    def __bool__(self) -> NoReturn:
-        """Refused: a branch needs one truth value, a tile has many."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def __bool__(self) -> NoReturn:
+            """Refused: a branch needs one truth value, a tile has many."""
 
 
 Operand: TypeAlias = Tile[D] | D | float | DimType
