@@ -14,7 +14,7 @@ from tilewright.check.errors.ownership import NoWalk
 from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import NoSuchAxis
 from tilewright.dtypes import i32
-from tilewright.frontend import outputs, tensors, tile_methods
+from tilewright.frontend import mapped, pieces, stores, tensors, tile_methods
 from tilewright.frontend.arguments import Arguments, bind, method_signature
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
@@ -52,7 +52,7 @@ def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -
         return _method(owner, declaration, name, methods[name])
     if name == "store" and isinstance(owner, (RefOperand, PartitionOperand)):
         tensor = owner if isinstance(owner, RefOperand) else owner.tensor
-        outputs.refuse_store(lo, node, tensor.name)
+        stores.refuse_store(lo, node, tensor.name)
     if name == "indices" and isinstance(owner, PieceOperand):
         lo.reject(NoWalk, node, owner.name)
     if name in ("partition", "load_like") and isinstance(owner, MappedOperand):
@@ -64,7 +64,7 @@ def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -
 def _method(owner: Operand, declaration: type, name: str, rule: MethodRule) -> Method:
     def lower(lo: Lowering, node: ast.Call) -> Operand:
         if isinstance(owner, PieceOperand) and name == "store":
-            outputs.refuse_indexed_store(lo, node, owner)
+            pieces.refuse_indexed_store(lo, node, owner)
         arguments = bind(lo, node, _called(node, name), method_signature(declaration, name))
         return rule(lo, owner, arguments)
 
@@ -159,24 +159,24 @@ _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
     PieceOperand: (
         Mut,
         {
-            "store": outputs.store_piece,
-            "load": outputs.load_piece,
-            "partition": outputs.partition_piece,
+            "store": pieces.store_piece,
+            "load": pieces.load_piece,
+            "partition": pieces.partition_piece,
         },
     ),
     PiecePartition: (
         MutPartition,
         {
-            "store": outputs.store_part,
-            "num_tiles": _counted(outputs.part_count, lambda owner: owner.piece.rank),
+            "store": pieces.store_part,
+            "num_tiles": _counted(pieces.part_count, lambda owner: owner.piece.rank),
         },
     ),
     MappedOperand: (
         Mapped,
         {
-            "indices": outputs.walk,
-            "store": outputs.store_mapped,
-            "load": outputs.load_mapped,
+            "indices": mapped.walk,
+            "store": mapped.store_mapped,
+            "load": mapped.load_mapped,
         },
     ),
 }

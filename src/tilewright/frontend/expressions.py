@@ -30,7 +30,7 @@ from tilewright.frontend.operands import (
     Unset,
 )
 from tilewright.frontend.operators import binary, unary
-from tilewright.frontend.outputs import load_part
+from tilewright.frontend.pieces import load_part
 from tilewright.frontend.tensors import load_tile
 from tilewright.frontend.tiles import reshaped, static_int
 

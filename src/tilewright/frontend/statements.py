@@ -22,7 +22,7 @@ from tilewright.frontend.operands import (
     TupleOperand,
 )
 from tilewright.frontend.operators import apply_binary
-from tilewright.frontend.outputs import refuse_store
+from tilewright.frontend.stores import refuse_store
 
 __all__ = ["STATEMENTS"]
 

@@ -1,4 +1,4 @@
-"""Tensors in a kernel: extents, partitions and loads. Writing is in `outputs`.
+"""Tensors in a kernel: extents, partitions and loads. Writing is in `pieces` and `mapped`.
 
 Every coordinate of a load goes through `BoundsCheck`; whether that costs anything is decided later.
 """

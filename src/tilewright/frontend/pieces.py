@@ -1,36 +1,20 @@
-"""Outputs in a kernel: this block's piece, parts of it, and walks.
+"""This block's piece of an output, and parts of it.
 
-A store to a piece has no coordinate, a store to a part of it is checked like a load, and a store
-to a walked output takes an index that its own walk minted.
+A store to a piece has no coordinate; one to a part of it is checked like a load.
 """
 
 from __future__ import annotations
 
 import ast
-from typing import NoReturn
 
-from tilewright.check.errors.ownership import (
-    ForeignIndex,
-    IndexedPieceStore,
-    NotAMintedIndex,
-    StoreToShared,
-)
+from tilewright.check.errors.ownership import IndexedPieceStore
 from tilewright.check.errors.syntax import BadCall
-from tilewright.check.errors.types import IndexCount, WrongStoreDType, WrongStoreShape
+from tilewright.check.errors.types import IndexCount
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import (
-    MappedOperand,
-    Minted,
-    Operand,
-    PieceOperand,
-    PiecePartition,
-    Static,
-    TensorOperand,
-    TileOperand,
-    WalkRange,
-)
+from tilewright.frontend.operands import Operand, PieceOperand, PiecePartition, Static
+from tilewright.frontend.stores import storable, store_tile
 from tilewright.frontend.tensors import (
     check_piece_shape,
     checked,
@@ -38,25 +22,20 @@ from tilewright.frontend.tensors import (
     tile_argument,
     tile_count,
 )
-from tilewright.frontend.tiles import as_tile, check_tile_shape
+from tilewright.frontend.tiles import check_tile_shape
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import AddI, MinI, MulI, SubI
 from tilewright.ir.ops.internal import CheckSite
-from tilewright.ir.ops.memory import StoreView
 from tilewright.ir.types import Padding
 
 __all__ = [
-    "load_mapped",
     "load_part",
     "load_piece",
     "part_count",
     "partition_piece",
     "refuse_indexed_store",
-    "refuse_store",
-    "store_mapped",
     "store_part",
     "store_piece",
-    "walk",
 ]
 
 
@@ -72,8 +51,8 @@ def load_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
 def store_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
     """`z.store(tile)`."""
     check_piece_shape(lo, call.node, piece)
-    tile = _storable(lo, call, piece, piece.tile)
-    _store(lo, piece, piece.tile, tile, piece.index)
+    tile = storable(lo, call, piece, piece.tile)
+    store_tile(lo, piece, piece.tile, tile, piece.index)
     return Static(None)
 
 
@@ -81,35 +60,6 @@ def refuse_indexed_store(lo: Lowering, node: ast.Call, piece: PieceOperand) -> N
     """A store to a piece with more than the tile names a place, which is not its to choose."""
     if len(node.args) > 1:
         lo.reject(IndexedPieceStore, node.args[1], piece.name, piece.rank)
-
-
-def refuse_store(lo: Lowering, node: ast.AST, name: str) -> NoReturn:
-    """A store to something shared."""
-    lo.reject(StoreToShared, node, name)
-
-
-def _storable(
-    lo: Lowering, call: Arguments, output: TensorOperand, shape: tuple[int, ...]
-) -> TileOperand:
-    where, dtype = call.where("tile"), output.spec.dtype
-    operand = call.operand("tile")
-    tile = as_tile(lo, where, operand, dtype)
-    if tile.dtype is not dtype:
-        lo.reject(WrongStoreDType, where, output.name, dtype.label, tile.dtype.label)
-    if tile.shape != shape:
-        lo.reject(WrongStoreShape, where, output.name, shape, tile.shape)
-    return tile
-
-
-def _store(
-    lo: Lowering,
-    output: TensorOperand,
-    shape: tuple[int, ...],
-    tile: TileOperand,
-    index: tuple[Value, ...],
-) -> None:
-    view = lo.partition_view(output, shape, None)
-    lo.builder.add(StoreView(tile=tile.value, view=view, index=index))
 
 
 # --- parts of a piece -----------------------------------------------------------------------------
@@ -182,41 +132,7 @@ def load_part(
 
 def store_part(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
     """`p.store(tile, i, j)` into this block's own piece."""
-    tile = _storable(lo, call, parts.piece, parts.tile)
+    tile = storable(lo, call, parts.piece, parts.tile)
     index = _part_index(lo, call.node, parts, call.places("index"), is_store=True)
-    _store(lo, parts.piece, parts.tile, tile, index)
+    store_tile(lo, parts.piece, parts.tile, tile, index)
     return Static(None)
-
-
-# --- walked outputs -------------------------------------------------------------------------------
-
-
-def walk(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
-    """`z.indices()`."""
-    return WalkRange(output, lo.span(call.node))
-
-
-def _minted_for(lo: Lowering, output: MappedOperand, call: Arguments) -> tuple[Value, ...]:
-    at = call.operand("at")
-    if not isinstance(at, Minted):
-        lo.reject(NotAMintedIndex, call.where("at"), output.name, str(at))
-    if at.output != output.name:
-        lo.reject(ForeignIndex, call.where("at"), at.output, output.name, at.span)
-    assert at.open, "names that a loop sets end with it"
-    return tuple(coordinate.value for coordinate in at.coordinates)
-
-
-def store_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
-    """`z.store(tile, at)`."""
-    index = _minted_for(lo, output, call)
-    check_piece_shape(lo, call.node, output)
-    tile = _storable(lo, call, output, output.tile)
-    _store(lo, output, output.tile, tile, index)
-    return Static(None)
-
-
-def load_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
-    """`z.load(at)`: what this block's tile holds now."""
-    index = _minted_for(lo, output, call)
-    check_piece_shape(lo, call.node, output)
-    return loaded(lo, output, output.tile, Padding.ZERO, index)

@@ -1,0 +1,45 @@
+"""Outputs that are walked: a store takes an index that the walk of the very output minted."""
+
+from __future__ import annotations
+
+from tilewright.check.errors.ownership import ForeignIndex, NotAMintedIndex
+from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import MappedOperand, Minted, Operand, Static, WalkRange
+from tilewright.frontend.stores import storable, store_tile
+from tilewright.frontend.tensors import check_piece_shape, loaded
+from tilewright.ir.op import Value
+from tilewright.ir.types import Padding
+
+__all__ = ["load_mapped", "store_mapped", "walk"]
+
+
+def walk(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
+    """`z.indices()`."""
+    return WalkRange(output, lo.span(call.node))
+
+
+def _minted_for(lo: Lowering, output: MappedOperand, call: Arguments) -> tuple[Value, ...]:
+    at = call.operand("at")
+    if not isinstance(at, Minted):
+        lo.reject(NotAMintedIndex, call.where("at"), output.name, str(at))
+    if at.output != output.name:
+        lo.reject(ForeignIndex, call.where("at"), at.output, output.name, at.span)
+    assert at.open, "names that a loop sets end with it"
+    return tuple(coordinate.value for coordinate in at.coordinates)
+
+
+def store_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
+    """`z.store(tile, at)`."""
+    index = _minted_for(lo, output, call)
+    check_piece_shape(lo, call.node, output)
+    tile = storable(lo, call, output, output.tile)
+    store_tile(lo, output, output.tile, tile, index)
+    return Static(None)
+
+
+def load_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
+    """`z.load(at)`: what this block's tile holds now."""
+    index = _minted_for(lo, output, call)
+    check_piece_shape(lo, call.node, output)
+    return loaded(lo, output, output.tile, Padding.ZERO, index)

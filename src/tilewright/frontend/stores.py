@@ -1,0 +1,51 @@
+"""Stores to outputs: what all of them have in common.
+
+Which place a tile may go to is the business of `pieces` and `mapped`; here it is known.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import NoReturn
+
+from tilewright.check.errors.ownership import StoreToShared
+from tilewright.check.errors.types import WrongStoreDType, WrongStoreShape
+from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import TensorOperand, TileOperand
+from tilewright.frontend.tiles import as_tile
+from tilewright.ir.op import Value
+from tilewright.ir.ops.memory import StoreView
+
+__all__ = ["refuse_store", "storable", "store_tile"]
+
+
+def refuse_store(lo: Lowering, node: ast.AST, name: str) -> NoReturn:
+    """A store to something shared."""
+    lo.reject(StoreToShared, node, name)
+
+
+def storable(
+    lo: Lowering, call: Arguments, output: TensorOperand, shape: tuple[int, ...]
+) -> TileOperand:
+    """The tile of a store: it has the dtype and the shape of the place it goes to."""
+    where, dtype = call.where("tile"), output.spec.dtype
+    operand = call.operand("tile")
+    tile = as_tile(lo, where, operand, dtype)
+    if tile.dtype is not dtype:
+        lo.reject(WrongStoreDType, where, output.name, dtype.label, tile.dtype.label)
+    if tile.shape != shape:
+        lo.reject(WrongStoreShape, where, output.name, shape, tile.shape)
+    return tile
+
+
+def store_tile(
+    lo: Lowering,
+    output: TensorOperand,
+    shape: tuple[int, ...],
+    tile: TileOperand,
+    index: tuple[Value, ...],
+) -> None:
+    """Write a tile at a place that was checked or minted."""
+    view = lo.partition_view(output, shape, None)
+    lo.builder.add(StoreView(tile=tile.value, view=view, index=index))
