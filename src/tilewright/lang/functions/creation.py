@@ -1,0 +1,62 @@
+"""Tiles from nothing. On the host the same functions make tensors, which is why they are `Any`."""
+
+# mypy: disable-error-code="empty-body"
+# pyright: reportReturnType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+from tilewright.dtypes import DType, i32
+from tilewright.lang.builtin import builtin
+
+__all__ = [
+    "arange",
+    "full",
+    "ones",
+    "rand",
+    "zeros",
+]
+
+
+@builtin
+def zeros(shape: Sequence[SupportsIndex], dtype: type[DType]) -> Any:
+    """Zeros in this shape.
+
+    In a kernel a tile, whose extents are powers of two known at compile time; on the host a tensor
+    of any shape.
+    """
+
+
+@builtin
+def ones(shape: Sequence[SupportsIndex], dtype: type[DType]) -> Any:
+    """Ones in this shape: in a kernel a tile, on the host a tensor."""
+
+
+@builtin
+def full(shape: Sequence[SupportsIndex], value: float | DType, dtype: type[DType]) -> Any:
+    """One value repeated in this shape: in a kernel a tile, on the host a tensor.
+
+    The value must be one that the dtype can hold; floats are rounded to it.
+    """
+
+
+@builtin
+def arange(n: SupportsIndex, dtype: type[DType] = i32) -> Any:
+    """The numbers 0, 1, … n - 1 along one axis: in a kernel a tile, on the host a tensor."""
+
+
+@builtin
+def rand(
+    shape: Sequence[SupportsIndex],
+    dtype: type[DType],
+    *,
+    seed: SupportsIndex = 0,
+    offset: SupportsIndex = 0,
+) -> Any:
+    """Floats spread evenly over [0, 1): in a kernel a tile, on the host a tensor.
+
+    Element `n` in row-major order is a function of `seed` and `offset + n` alone (Philox), so the
+    same call gives the same numbers on every device and in every run.
+    """

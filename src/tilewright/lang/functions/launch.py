@@ -1,0 +1,47 @@
+"""What a kernel can ask about its launch, and what it can demand of it."""
+
+# mypy: disable-error-code="empty-body"
+# pyright: reportReturnType=false
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+from tilewright.lang.builtin import builtin
+
+__all__ = [
+    "block_id",
+    "cdiv",
+    "num_blocks",
+    "require",
+    "static_assert",
+]
+
+
+@builtin
+def block_id(axis: int = 0) -> int:
+    """This block's place along an axis of the grid."""
+
+
+@builtin
+def num_blocks(axis: int = 0) -> int:
+    """The blocks along an axis of the grid."""
+
+
+@builtin
+def cdiv(a: SupportsIndex, b: SupportsIndex) -> int:
+    """`a / b` rounded up: how many parts of size `b` cover `a`. `b` is positive."""
+
+
+@builtin
+def require(condition: bool) -> None:
+    """State what a launch must satisfy: `tw.require(K % 64 == 0)`.
+
+    The condition is over dims, scalars and the grid. It is checked before every launch, which it
+    refuses when it does not hold, and is a known fact in the rest of the kernel.
+    """
+
+
+@builtin
+def static_assert(condition: bool, message: str = "") -> None:
+    """Refuse to compile the kernel unless the condition, a compile-time value, holds."""
