@@ -7,7 +7,8 @@ from typing import Any, NoReturn
 
 from tilewright.check.errors.syntax import BadCall, Unsupported
 from tilewright.check.errors.types import WrongOperand
-from tilewright.frontend.control_flow import for_statement, if_statement
+from tilewright.frontend.branches import if_statement
+from tilewright.frontend.loops import for_statement
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     MappedOperand,
