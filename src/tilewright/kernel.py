@@ -16,6 +16,7 @@ from itertools import count
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
+from tilewright.check.placement import Placement
 from tilewright.errors import CompileError, LaunchError
 from tilewright.frontend.capture import SourceFunction, capture
 from tilewright.frontend.signature import Signature, read_signature
@@ -70,25 +71,24 @@ class Kernel:
         if not check_launch(compiled, binding):
             if self.options.deny_checks:
                 raise refuse_guarded(compiled, binding)
-            compiled = self._guarded(specialization)
+            compiled = self.specialized(specialization, Placement.GUARDED_IN_KERNEL)
             check_launch(compiled, binding)
         program = self._program(compiled, binding.device.kind)
         return build_launch(compiled, program, binding, result)
 
-    def specialized(self, specialization: Specialization) -> CompiledKernel:
-        """This kernel compiled to Tile IR for one specialisation; needs no device."""
-        return self._current(load_compiler().compile_kernel, specialization)
-
-    def _guarded(self, specialization: Specialization) -> CompiledKernel:
-        return self._current(load_compiler().compile_guarded, specialization)
-
-    def _current(
-        self, compile_: Callable[..., CompiledKernel], specialization: Specialization
+    def specialized(
+        self, specialization: Specialization, placement: Placement = Placement.EARLIEST
     ) -> CompiledKernel:
-        """What was compiled with the globals, helpers and closures that there are now."""
-        make = partial(compile_, self.source, self.signature, specialization, self.options)
+        """This kernel compiled to Tile IR for one specialisation; needs no device.
+
+        Compiled with the globals, helpers and closures that there are now.
+        """
+        compile_ = load_compiler().compile_kernel
+        make = partial(
+            compile_, self.source, self.signature, specialization, self.options, placement
+        )
         for edition in count():
-            compiled = self._compiled.get((compile_, specialization, edition), make)
+            compiled = self._compiled.get((placement, specialization, edition), make)
             if compiled.captures.are_current():
                 return compiled
         raise AssertionError("counting has no end")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from kernel_sketch import Sketch
 from settling import TOP, kept, launch, outcomes, settle
 
-from tilewright.check.bounds import settle_checks, settle_checks_in_kernel
+from tilewright.check.bounds import settle_checks
 from tilewright.check.ledger import Counts, Outcome
+from tilewright.check.placement import Placement
 from tilewright.ir.launch_terms import ScalarArgument
 from tilewright.ir.ops.control import Break, Return
 
@@ -73,7 +74,7 @@ def test_a_guarded_access_does_not_refuse_the_launch_but_asks_for_the_other_vari
     settled = settle_checks(function)
     assert outcomes(settled) == [Outcome.LAUNCH]
     assert settled.launch_checks[0].guarded
-    variant = settle_checks_in_kernel(function)
+    variant = settle_checks(function, Placement.GUARDED_IN_KERNEL)
     assert outcomes(variant) == [Outcome.IN_PLACE]
     assert len(kept(variant)) == 1
     (check,) = variant.launch_checks

@@ -15,8 +15,9 @@ from tilewright.analysis.facts import analyse
 from tilewright.analysis.intervals import Interval
 from tilewright.analysis.operations import Held, Remainder
 from tilewright.analysis.terms import Atom, Known, Linear, Numbers, Variable
-from tilewright.check.bounds import Settled, settle_checks, settle_checks_in_kernel
+from tilewright.check.bounds import Settled, settle_checks
 from tilewright.check.launch import IndexInRange, Precondition
+from tilewright.check.placement import Placement
 from tilewright.check.violations import IndexOutOfRange, RequireNeverHolds
 from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import Extent, LaunchTerm, ScalarArgument
@@ -306,7 +307,7 @@ def ends_are_tried(check: IndexInRange) -> bool:
 @settings(max_examples=100)
 def test_no_run_contradicts_the_analysis(function, launches, memory):
     settled = settle_checks(function)
-    in_kernel = settle_checks_in_kernel(function)
+    in_kernel = settle_checks(function, Placement.GUARDED_IN_KERNEL)
     assert not any(check.guarded for check in in_kernel.launch_checks)
     for environment in launches:
         judge(settled, function, environment, memory)

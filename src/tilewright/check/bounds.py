@@ -29,6 +29,7 @@ from tilewright.check.launch import (
     Precondition,
 )
 from tilewright.check.ledger import Ledger, LedgerEntry, Outcome
+from tilewright.check.placement import Placement
 from tilewright.check.removal import without_checks
 from tilewright.check.violations import (
     IndexOutOfRange,
@@ -41,7 +42,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.op import Op
 from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, Require
 
-__all__ = ["Settled", "settle_checks", "settle_checks_in_kernel"]
+__all__ = ["Settled", "settle_checks"]
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,9 @@ class Settled:
     violations: tuple[Violation, ...]
 
 
-def settle_checks(function: Function) -> Settled:
-    """Settle every check as early as it can be."""
-    return _Settlement(analyse(function), keeps_guarded=False).of(function)
-
-
-def settle_checks_in_kernel(function: Function) -> Settled:
-    """The variant for a launch that failed a guarded launch check: those stay in the kernel."""
-    return _Settlement(analyse(function), keeps_guarded=True).of(function)
+def settle_checks(function: Function, placement: Placement = Placement.EARLIEST) -> Settled:
+    """Settle every check as early as its placement allows."""
+    return _Settlement(analyse(function), placement).of(function)
 
 
 @dataclass
@@ -69,7 +65,7 @@ class _Settlement:
     """The checks of one function on their way down the ladder."""
 
     flow: Dataflow
-    keeps_guarded: bool
+    placement: Placement
     gone: set[Op] = field(default_factory=set)
     launch_checks: dict[LaunchCheck, LaunchCheck] = field(default_factory=dict)
     entries: list[LedgerEntry] = field(default_factory=list)
@@ -141,7 +137,9 @@ class _Settlement:
         return tuple(goal for goal in obligation.open_goals if not scope.proves(goal))
 
     def _can_launch(self, terms: tuple[Linear, ...], guarded: bool) -> bool:
-        return all(is_evaluable(term) for term in terms) and not (guarded and self.keeps_guarded)
+        if guarded and self.placement is Placement.GUARDED_IN_KERNEL:
+            return False
+        return all(is_evaluable(term) for term in terms)
 
     # --- divisors ---
 

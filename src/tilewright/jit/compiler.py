@@ -5,18 +5,17 @@ Pure: no device is needed, and the same input gives the same output.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tilewright.bytecode.encode import Encoded, encode
-from tilewright.check.bounds import Settled, settle_checks, settle_checks_in_kernel
+from tilewright.check.bounds import settle_checks
 from tilewright.check.errors.bounds import CheckDenied, violation_problem
 from tilewright.check.ledger import Ledger
+from tilewright.check.placement import Placement
 from tilewright.diagnostics import Problem, compile_error
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.kernel import describe, lower_kernel
 from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization, arguments_of, record_argument
-from tilewright.ir.function import Function, Module
+from tilewright.ir.function import Module
 from tilewright.ir.verify import verify
 from tilewright.ir.versions import required_version
 from tilewright.jit.compiled import CompiledKernel, Options
@@ -25,7 +24,7 @@ from tilewright.jit.reporting import cheapest_report
 from tilewright.passes.pipeline import lower_to_tile_ir
 from tilewright.passes.place_checks import has_residual_checks
 
-__all__ = ["compile_guarded", "compile_kernel"]
+__all__ = ["compile_kernel"]
 
 
 def compile_kernel(
@@ -33,30 +32,11 @@ def compile_kernel(
     signature: Signature,
     specialization: Specialization,
     options: Options,
+    placement: Placement,
 ) -> CompiledKernel:
     """Compile one specialisation; raises `CompileError` with every problem found."""
-    return _compiled(source, signature, specialization, options, settle_checks)
-
-
-def compile_guarded(
-    source: SourceFunction,
-    signature: Signature,
-    specialization: Specialization,
-    options: Options,
-) -> CompiledKernel:
-    """The variant for launches that fail a guarded launch check: the kernel checks there itself."""
-    return _compiled(source, signature, specialization, options, settle_checks_in_kernel)
-
-
-def _compiled(
-    source: SourceFunction,
-    signature: Signature,
-    specialization: Specialization,
-    options: Options,
-    settle: Callable[[Function], Settled],
-) -> CompiledKernel:
     function, captures = lower_kernel(source, signature, specialization)
-    settled = settle(function)
+    settled = settle_checks(function, placement)
     problems = [
         *map(violation_problem, settled.violations),
         *(_denied(settled.ledger) if options.deny_checks else ()),

@@ -11,6 +11,7 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.function import KernelFunction
 
 if TYPE_CHECKING:
+    from tilewright.check.placement import Placement
     from tilewright.frontend.capture import SourceFunction
     from tilewright.frontend.signature import Signature
     from tilewright.frontend.specialization import Specialization
@@ -53,17 +54,9 @@ class Compiler(Protocol):
         signature: Signature,
         specialization: Specialization,
         options: Options,
+        placement: Placement,
     ) -> CompiledKernel:
         """One specialisation, compiled."""
-
-    def compile_guarded(
-        self,
-        source: SourceFunction,
-        signature: Signature,
-        specialization: Specialization,
-        options: Options,
-    ) -> CompiledKernel:
-        """The variant that checks guarded accesses in the kernel."""
 
 
 def load_compiler() -> Compiler:
