@@ -22,7 +22,8 @@ from tilewright.frontend.capture import SourceFunction, capture
 from tilewright.frontend.signature import Signature, read_signature
 from tilewright.frontend.specialization import Specialization
 from tilewright.ir.function import EntryHints
-from tilewright.jit.binding import Binding, bind_launch
+from tilewright.jit.bind_launch import bind_launch
+from tilewright.jit.binding import Binding
 from tilewright.jit.cache import SingleFlight, in_background
 from tilewright.jit.compiled import CompiledKernel, Options
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded

@@ -1,0 +1,50 @@
+"""The arguments of one call, matched to the kernel's signature and checked against it.
+
+Everything that needs no compiler is refused here, cheapest first: kinds, ranks, dtypes, devices,
+dims, partitions, the grid. Nothing is allocated or borrowed. Assumes a signature that was read
+without an error; what the compiler derives is checked later, by `launch`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.frontend.signature import (
+    ConstParam,
+    MappedParam,
+    MutParam,
+    RefParam,
+    ScalarParam,
+    Signature,
+)
+from tilewright.jit.bind_scalars import bind_const, bind_scalar
+from tilewright.jit.bind_tensors import bind_mapped, bind_mut, bind_ref
+from tilewright.jit.binding import Binding
+from tilewright.jit.check_dims import bind_static_dims, check_devices, check_extents
+from tilewright.jit.choose_grid import choose_grid
+
+__all__ = ["bind_launch"]
+
+
+def bind_launch(signature: Signature, call: inspect.BoundArguments) -> Binding:
+    """Check a call's arguments; raises `LaunchError` with the argument's name and the way out."""
+    binding = Binding(signature)
+    params: tuple[Any, ...] = (*signature.tensors, *signature.scalars, *signature.constants)
+    for param in params:  # tensors first: they say what a placeholder is
+        _BINDERS[type(param)](binding, param, call.arguments[param.name])
+    check_devices(binding)
+    bind_static_dims(binding)
+    check_extents(binding)
+    choose_grid(binding)
+    return binding
+
+
+_BINDERS: dict[type, Callable[[Binding, Any, Any], None]] = {
+    RefParam: bind_ref,
+    MutParam: bind_mut,
+    MappedParam: bind_mapped,
+    ScalarParam: bind_scalar,
+    ConstParam: bind_const,
+}

@@ -1,0 +1,74 @@
+"""Scalar arguments and constants: of the right type and in range."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import DType, bool_, limits
+from tilewright.frontend.signature import ConstParam, ScalarParam
+from tilewright.frontend.specialization import ExactFloat
+from tilewright.jit.binding import Binding, described, refused
+
+__all__ = ["bind_const", "bind_scalar"]
+
+
+def bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
+    """A number passed at launch, held to its dtype's range."""
+    dtype = binding.dtype(param.dtype)
+    if isinstance(value, np.generic):
+        value = value.item()
+    wanted = bool if dtype is bool_ else int if dtype.element.is_integer else (int, float)
+    if not isinstance(value, wanted) or (dtype is not bool_ and isinstance(value, bool)):
+        raise refused(binding, param.name, f"is a scalar of {dtype.label}, not {described(value)}")
+    low, high = limits(dtype)
+    if not low <= value <= high and abs(value) != math.inf and value == value:
+        raise refused(
+            binding, param.name, f"is {dtype.label}: {value} is outside {low:g} to {high:g}"
+        )
+    binding.scalars[param.name] = value
+
+
+def bind_const(binding: Binding, param: ConstParam, value: Any) -> None:
+    """A value that the kernel is compiled for."""
+    try:
+        binding.constants[param.name] = _CONSTANTS[param.type](value)
+    except TypeError:
+        raise refused(
+            binding, param.name, f"is a constant of type {param.type.__name__}, not {value!r}"
+        ) from None
+
+
+def _constant_int(value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return operator.index(value)
+
+
+def _constant_bool(value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return bool(value)
+
+
+def _constant_float(value: Any) -> ExactFloat:
+    is_float = isinstance(value, (float, np.floating))
+    return ExactFloat(value if is_float else _constant_int(value))
+
+
+def _constant_dtype(value: Any) -> type[DType]:
+    if not (isinstance(value, type) and issubclass(value, DType) and hasattr(value, "element")):
+        raise TypeError
+    return value
+
+
+_CONSTANTS: dict[type, Callable[[Any], Any]] = {
+    int: _constant_int,
+    bool: _constant_bool,
+    float: _constant_float,
+    DType: _constant_dtype,
+}

@@ -1,0 +1,104 @@
+"""Tensor arguments: of the right kind, rank and dtype, outputs cut into pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import AnyDType, DType
+from tilewright.errors import LaunchError
+from tilewright.frontend.signature import MappedParam, MutParam, RefParam, TensorParam
+from tilewright.jit.binding import Binding, described, refused
+from tilewright.runtime.partition import Partition, PersistentPartition
+from tilewright.runtime.tensor import Tensor
+
+__all__ = ["bind_mapped", "bind_mut", "bind_ref"]
+
+
+def bind_ref(binding: Binding, param: RefParam, value: Any) -> None:
+    """A read-only tensor."""
+    if isinstance(value, (Partition, PersistentPartition)):
+        raise refused(
+            binding, param.name,
+            "is read-only (Ref) and is cut into tiles inside the kernel: pass the tensor itself",
+        )  # fmt: skip
+    _bind_tensor(binding, param, value)
+
+
+def bind_mut(binding: Binding, param: MutParam, value: Any) -> None:
+    """An output of which each block owns a piece: a plain partition."""
+    if isinstance(value, PersistentPartition):
+        raise refused(
+            binding, param.name,
+            "is a Mut, of which each block owns one piece: pass it without .persistent()",
+        )  # fmt: skip
+    if not isinstance(value, Partition):
+        raise _unpartitioned(binding, param, value, "")
+    _bind_tensor(binding, param, value.tensor)
+    _bind_tile(binding, param, value)
+
+
+def bind_mapped(binding: Binding, param: MappedParam, value: Any) -> None:
+    """An output that is walked: a persistent partition."""
+    if not isinstance(value, PersistentPartition):
+        raise _unpartitioned(binding, param, value, ".persistent()")
+    _bind_tensor(binding, param, value.tensor)
+    _bind_tile(binding, param, value.partition)
+    *others, last = value.group
+    rows = others.pop() if others else 1
+    if last != 1 or any(extent != 1 for extent in others):
+        raise refused(
+            binding, param.name,
+            f"is walked in groups of {value.group}: only the last axis but one can be grouped, "
+            "for example group=(8, 1)",
+        )  # fmt: skip
+    binding.groups[param.name] = rows
+    binding.walked[param.name] = value
+
+
+def _unpartitioned(binding: Binding, param: TensorParam, value: Any, ending: str) -> LaunchError:
+    tile = ", ".join(map(str, param.dims))
+    kind = "Mapped" if ending else "Mut"
+    return refused(
+        binding, param.name,
+        f"is an output ({kind}) and has to be cut before the launch: pass "
+        f"{param.name}.partition({tile}){ending}, not {described(value)}",
+    )  # fmt: skip
+
+
+def _bind_tensor(binding: Binding, param: TensorParam, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        hint = ": copy it to a device with tw.from_numpy" if isinstance(value, np.ndarray) else ""
+        raise refused(binding, param.name, f"must be a tensor, not {described(value)}{hint}")
+    if value.ndim != param.rank:
+        raise refused(
+            binding, param.name,
+            f"has rank {param.rank}; the tensor has rank {value.ndim}, shape {value.shape}",
+        )  # fmt: skip
+    _bind_dtype(binding, param.name, param.dtype, value.dtype)
+    binding.tensors[param.name] = value
+
+
+def _bind_dtype(binding: Binding, name: str, declared: type[DType], got: type[DType]) -> None:
+    if issubclass(declared, AnyDType):
+        bound = binding.dtypes.setdefault(declared, got)
+        if bound is not got:
+            raise refused(
+                binding, name,
+                f"is {got.label}, but {declared.__name__} is {bound.label} in this call: one "
+                "placeholder is one dtype",
+            )  # fmt: skip
+    elif declared is not got:
+        raise refused(binding, name, f"holds {declared.label}; the tensor holds {got.label}")
+
+
+def _bind_tile(binding: Binding, param: TensorParam, partition: Partition) -> None:
+    tile = partition.tile
+    if None in tile:
+        raise refused(
+            binding, param.name,
+            f"is cut as {tile}: a kernel takes whole axes only when its annotation says so; "
+            "give a number for each axis",
+        )  # fmt: skip
+    binding.tiles[param.name] = tuple(int(extent) for extent in tile if extent is not None)
