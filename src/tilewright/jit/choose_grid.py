@@ -8,6 +8,7 @@ from tilewright.jit.binding import Binding, refused
 
 __all__ = ["MAX_BLOCKS", "choose_grid"]
 
+# Blocks are launched as a line, numbered in 32 bits.
 MAX_BLOCKS = 2**31 - 1
 
 
