@@ -40,6 +40,7 @@ from tilewright.errors import (
 )
 from tilewright.host import empty, from_numpy
 from tilewright.kernel import Kernel, kernel
+from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Mapped, Mut, Ref
 from tilewright.lang.dimensions import Dim
 from tilewright.lang.functions import (
@@ -88,6 +89,7 @@ from tilewright.version import VERSION
 __version__ = VERSION
 
 __all__ = [
+    "Accum",
     "AnyDType",
     "BorrowError",
     "CompileError",

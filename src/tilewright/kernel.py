@@ -57,7 +57,8 @@ class Kernel:
         self.hints = hints
         if not self.signature.outputs:
             raise CompileError(
-                f"kernel `{self.__name__}` has no output: declare what it writes as Mut or Mapped"
+                f"kernel `{self.__name__}` has no output: declare what it writes as Mut, Mapped or "
+                f"Accum"
             )
         self._call_signature = inspect.signature(function)
         self._compiled: SingleFlight[CompiledKernel] = SingleFlight()

@@ -47,7 +47,7 @@ def specialization_text(kernel: Kernel, specialization: Specialization) -> str:
         f"{param.name}: {spec.dtype.label}[{', '.join(map(str, spec.tile or param.dims))}]"
         for param, spec in specs
     ]
-    outputs = {dim for param in kernel.signature.outputs for dim in param.dims}
+    outputs = {dim for param in kernel.signature.cut_outputs for dim in param.dims}
     parts += [
         f"{name} = {getattr(value, 'label', value)}"
         for name, value in specialization.constants

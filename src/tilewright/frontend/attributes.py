@@ -14,10 +14,11 @@ from tilewright.check.errors.ownership import NoWalk
 from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import NoSuchAxis
 from tilewright.dtypes import i32
-from tilewright.frontend import mapped, pieces, stores, tensors, tile_methods
+from tilewright.frontend import accumulators, mapped, pieces, stores, tensors, tile_methods
 from tilewright.frontend.arguments import Arguments, bind, method_signature
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
+    AccumOperand,
     DTypeOperand,
     MappedOperand,
     Method,
@@ -33,6 +34,7 @@ from tilewright.frontend.operands import (
 )
 from tilewright.frontend.tiles import static_int
 from tilewright.ir.op import Value
+from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Mapped, Mut, MutPartition, Partition, Ref
 from tilewright.lang.tile import Tile
 
@@ -58,6 +60,8 @@ def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -
     if name in ("partition", "load_like") and isinstance(owner, MappedOperand):
         way_out = f"`for at in {owner.name}.indices():` … `{owner.name}.store(tile, at)`"
         lo.reject(BadCall, node, f"{owner.name}.{name}", "a Mapped is used tile by tile", way_out)
+    if isinstance(owner, AccumOperand) and name in accumulators.REFUSED:
+        accumulators.REFUSED[name](lo, node, owner)
     lo.reject(UnknownAttribute, node, str(owner), name, (*properties, *methods))
 
 
@@ -115,6 +119,7 @@ _PROPERTIES: dict[type, dict[str, Property]] = {
         "dtype": _dtype_of_tensor,
     },
     MappedOperand: {"shape": _tensor_shape, "tile": _tile_of, "dtype": _dtype_of_tensor},
+    AccumOperand: {"shape": _tensor_shape, "dtype": _dtype_of_tensor},
     PartitionOperand: {},
     PiecePartition: {},
 }
@@ -152,6 +157,7 @@ _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
         },
     ),
     RefOperand: (Ref, {"partition": tensors.partition, "load_like": tensors.load_like}),
+    AccumOperand: (Accum, accumulators.ACCUMULATIONS),
     PartitionOperand: (
         Partition,
         {"num_tiles": _counted(_partition_count, lambda owner: owner.tensor.rank)},

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright.check.errors.names import UndefinedName, UnknownAttribute, UnsetName
 from tilewright.check.errors.types import IndexCount, WrongOperand
+from tilewright.frontend.accumulators import refuse_read
 from tilewright.frontend.arguments import Place
 from tilewright.frontend.attributes import attribute_of
 from tilewright.frontend.calls import call
@@ -17,6 +18,7 @@ from tilewright.frontend.choice import bool_op, compare, if_expression
 from tilewright.frontend.comparisons import logical_not
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
+    AccumOperand,
     Minted,
     ModuleOperand,
     Operand,
@@ -97,6 +99,8 @@ def _subscript(lo: Lowering, node: ast.Subscript) -> Operand:
         return load_part(lo, node, owner, _flattened(places))
     if isinstance(owner, (TupleOperand, Minted)):
         return _item(lo, node, owner, [operand for _, operand in places])
+    if isinstance(owner, AccumOperand):
+        refuse_read(lo, node, owner)
     if isinstance(owner, (RefOperand, PieceOperand)):
         reason = "it is cut into tiles first"
         way_out = f"`p = {owner.name}.partition(…)`, then `p[i]`"

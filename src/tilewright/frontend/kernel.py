@@ -11,6 +11,7 @@ from tilewright.frontend.captures import Captures
 from tilewright.frontend.expressions import EXPRESSIONS
 from tilewright.frontend.lowering import Frame, Lowering, Rules
 from tilewright.frontend.operands import (
+    AccumOperand,
     DTypeOperand,
     MappedOperand,
     Operand,
@@ -21,11 +22,13 @@ from tilewright.frontend.operands import (
 )
 from tilewright.frontend.refusals import REFUSALS
 from tilewright.frontend.signature import (
+    AccumParam,
     MappedParam,
     MutParam,
     RefParam,
     Signature,
     TensorParam,
+    WholeParam,
 )
 from tilewright.frontend.specialization import Specialization, TensorSpec
 from tilewright.frontend.statements import STATEMENTS
@@ -105,6 +108,8 @@ def _tensor(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Operand:
     view = _tensor_view(lo, param, spec)
     if isinstance(param, RefParam):
         return RefOperand(param.name, spec, view, param.rank)
+    if isinstance(param, AccumParam):
+        return AccumOperand(param.name, spec, view, param.rank)
     if isinstance(param, MappedParam):
         return MappedOperand(param.name, spec, view, param.rank)
     assert isinstance(param, MutParam)
@@ -132,8 +137,8 @@ def _block_index(lo: Lowering, param: TensorParam, spec: TensorSpec) -> tuple[Va
 
 def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Value:
     """The whole tensor, with extents that the signature fixes and strides of one in the type."""
-    is_ref = isinstance(param, RefParam)
-    shape = tuple(_fixed_extent(lo, dim) if is_ref else None for dim in param.dims)
+    is_whole = isinstance(param, WholeParam)
+    shape = tuple(_fixed_extent(lo, dim) if is_whole else None for dim in param.dims)
     strides = tuple(1 if unit else None for unit in spec.unit_strides)
     element = Element.I64 if spec.wide else Element.I32
     pointer = LaunchValue(term=BaseAddress(param.name), to=scalar(PtrType(spec.dtype.element)))

@@ -70,6 +70,8 @@ class Lowering:
     problems: list[Problem] = field(default_factory=list)
     grid_owner: PieceOperand | None = None  # the output whose pieces number the blocks
     captures: Captures = field(default_factory=Captures)
+    # What each accumulator is used for, and where that was first said.
+    accumulated: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.builder = Builder(self.body)
@@ -88,9 +90,11 @@ class Lowering:
         """Where a node of the current function stands."""
         return Span.of(self.frame.source.file, node)
 
-    def reject(self, problem: type[Problem], node: ast.AST, *details: Any) -> NoReturn:
+    def reject(
+        self, problem: type[Problem], node: ast.AST, *details: Any, **named: Any
+    ) -> NoReturn:
         """Give up on the current statement because of a problem at a node."""
-        raise Rejected(problem(self.span(node), *details, calls=self.frame.calls))
+        raise Rejected(problem(self.span(node), *details, calls=self.frame.calls, **named))
 
     @contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:

@@ -21,6 +21,7 @@ from tilewright.lang.builtin import Builtin
 from tilewright.source import Span
 
 __all__ = [
+    "AccumOperand",
     "BuiltinOperand",
     "DTypeOperand",
     "FunctionOperand",
@@ -122,6 +123,13 @@ class MappedOperand(TensorOperand):
 
     def __str__(self) -> str:
         return f"output `{self.name}`"
+
+
+class AccumOperand(TensorOperand):
+    """A tensor that all blocks accumulate into."""
+
+    def __str__(self) -> str:
+        return f"accumulator `{self.name}`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +266,7 @@ class Poison:
 
 
 Operand = (
-    Static | TileOperand | RefOperand | PieceOperand | MappedOperand | PartitionOperand
-    | PiecePartition | WalkRange | Minted | TupleOperand | DTypeOperand | BuiltinOperand
-    | FunctionOperand | PythonFunction | ModuleOperand | Method | Unset | Poison
+    Static | TileOperand | RefOperand | PieceOperand | MappedOperand | AccumOperand
+    | PartitionOperand | PiecePartition | WalkRange | Minted | TupleOperand | DTypeOperand
+    | BuiltinOperand | FunctionOperand | PythonFunction | ModuleOperand | Method | Unset | Poison
 )  # fmt: skip

@@ -16,10 +16,12 @@ from typing import Any, Literal, get_args, get_origin
 
 from tilewright.dtypes import AnyDType, DType
 from tilewright.errors import CompileError
+from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Mapped, Mut, Ref
 from tilewright.lang.dimensions import Dim
 
 __all__ = [
+    "AccumParam",
     "ConstParam",
     "DimSpec",
     "MappedParam",
@@ -29,6 +31,7 @@ __all__ = [
     "ScalarParam",
     "Signature",
     "TensorParam",
+    "WholeParam",
     "read_signature",
 ]
 
@@ -49,7 +52,11 @@ class TensorParam:
         return len(self.dims)
 
 
-class RefParam(TensorParam):
+class WholeParam(TensorParam):
+    """A tensor that every block sees whole; `dims` are its extents."""
+
+
+class RefParam(WholeParam):
     """Shared read-only tensor."""
 
     kind = "Ref"
@@ -65,6 +72,12 @@ class MappedParam(TensorParam):
     """An output walked by a persistent schedule; `dims` are the tile."""
 
     kind = "Mapped"
+
+
+class AccumParam(WholeParam):
+    """A tensor that every block accumulates into."""
+
+    kind = "Accum"
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,7 @@ class ConstParam:
 
 
 # Any parameter of a kernel.
-Param = RefParam | MutParam | MappedParam | ScalarParam | ConstParam
+Param = RefParam | MutParam | MappedParam | AccumParam | ScalarParam | ConstParam
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +119,11 @@ class Signature:
         return tuple(param for param in self.tensors if not isinstance(param, RefParam))
 
     @cached_property
+    def cut_outputs(self) -> tuple[TensorParam, ...]:
+        """The outputs of which the blocks own parts; their dims are extents of a tile."""
+        return tuple(param for param in self.tensors if not isinstance(param, WholeParam))
+
+    @cached_property
     def exact_outputs(self) -> tuple[MutParam, ...]:
         """The outputs that define the logical grid."""
         return tuple(param for param in self.tensors if isinstance(param, MutParam))
@@ -123,22 +141,22 @@ class Signature:
     @cached_property
     def static_dims(self) -> frozenset[str]:
         """Dims known when the kernel is compiled."""
-        of_outputs = (dim for param in self.outputs for dim in param.dims if isinstance(dim, str))
-        return frozenset((*of_outputs, *(param.name for param in self.constants)))
+        tiles = (dim for param in self.cut_outputs for dim in param.dims if isinstance(dim, str))
+        return frozenset((*tiles, *(param.name for param in self.constants)))
 
     @cached_property
     def homes(self) -> Mapping[str, tuple[str, int]]:
         """For each dynamic dim, the first parameter and axis that has it."""
         found: dict[str, tuple[str, int]] = {}
-        for param, axis, dim in self.ref_axes():
+        for param, axis, dim in self.whole_axes():
             if isinstance(dim, str) and dim not in self.static_dims:
                 found.setdefault(dim, (param.name, axis))
         return found
 
-    def ref_axes(self) -> Iterator[tuple[RefParam, int, DimSpec]]:
-        """Every axis of every read-only tensor."""
+    def whole_axes(self) -> Iterator[tuple[WholeParam, int, DimSpec]]:
+        """Every axis of every tensor that the blocks see whole."""
         for param in self.params:
-            if isinstance(param, RefParam):
+            if isinstance(param, WholeParam):
                 for axis, dim in enumerate(param.dims):
                     yield param, axis, dim
 
@@ -209,7 +227,9 @@ def _evaluated_annotations(
     return evaluated
 
 
-_TENSOR_KINDS: dict[Any, type[TensorParam]] = {Ref: RefParam, Mut: MutParam, Mapped: MappedParam}
+_TENSOR_KINDS: dict[Any, type[TensorParam]] = {
+    Accum: AccumParam, Mapped: MappedParam, Mut: MutParam, Ref: RefParam,
+}  # fmt: skip
 _CONST_TYPES = (int, bool, float, DType)
 
 
@@ -229,7 +249,9 @@ def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> P
                 f"`{origin.__name__}[{dtype.__name__}, N]`; a single number is passed as a scalar, "
                 f"`{name}: {dtype.__name__}`"
             )
-        if origin is not Ref and any(isinstance(dim, int) and dim < 1 for dim in dims):
+        if not issubclass(_TENSOR_KINDS[origin], WholeParam) and any(
+            isinstance(dim, int) and dim < 1 for dim in dims
+        ):
             raise CompileError(f"`{name}` of kernel `{kernel}`: a tile has at least one element")
         return _TENSOR_KINDS[origin](name, dtype, dims)  # type: ignore[return-value]
     if origin is Const:
@@ -238,7 +260,7 @@ def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> P
         return ScalarParam(name, annotation)
     raise CompileError(
         f"`{name}` of kernel `{kernel}` is annotated {_shown(annotation)}; a parameter is a "
-        f"Ref, Mut or Mapped tensor, a Const, or a dtype for a scalar"
+        f"Ref, Mut, Mapped or Accum tensor, a Const, or a dtype for a scalar"
     )
 
 

@@ -7,10 +7,12 @@ from typing import Any, NoReturn
 
 from tilewright.check.errors.syntax import BadCall, Unsupported
 from tilewright.check.errors.types import WrongOperand
+from tilewright.frontend import accumulators
 from tilewright.frontend.branches import if_statement
 from tilewright.frontend.loops import for_statement
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
+    AccumOperand,
     MappedOperand,
     Minted,
     Operand,
@@ -62,6 +64,8 @@ def _refuse_target(lo: Lowering, target: ast.expr) -> NoReturn:
     """Assignment to a part of something: `t[0] = …`, `p[i] = …`, `x.field = …`."""
     if isinstance(target, (ast.Subscript, ast.Attribute)):
         owner = lo.expression(target.value)
+        if isinstance(owner, AccumOperand):
+            accumulators.refuse_store(lo, target, owner)
         if isinstance(owner, (RefOperand, PartitionOperand)):
             tensor = owner if isinstance(owner, RefOperand) else owner.tensor
             refuse_store(lo, target, tensor.name)

@@ -23,6 +23,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
+from tilewright.frontend.signature import WholeParam
 from tilewright.frontend.tiles import (
     as_index,
     as_tile,
@@ -71,7 +72,7 @@ def canonical_extent(lo: Lowering, name: str, axis: int) -> Extent:
     """The one term for an extent that several axes share by name."""
     param = lo.signature.param(name)
     dims = getattr(param, "dims", ())
-    if name in {ref.name for ref, _, _ in lo.signature.ref_axes()} and isinstance(dims[axis], str):
+    if isinstance(param, WholeParam) and isinstance(dims[axis], str):
         return Extent(*lo.signature.homes.get(dims[axis], (name, axis)))
     return Extent(name, axis)
 

@@ -22,6 +22,7 @@ from tilewright.check.errors.types import (
 from tilewright.dtypes import DType, bool_, f32, i32, limits
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
+    AccumOperand,
     DTypeOperand,
     MappedOperand,
     Minted,
@@ -170,6 +171,7 @@ def as_tile(
 _TO_TILES: dict[type, str] = {
     RefOperand: "load a tile of it: `{name}.load_like(z)`, or `{name}.partition(…)[i]`",
     PartitionOperand: "load a tile of it: `p[i]`",
+    AccumOperand: "an Accum cannot be read in the kernel that accumulates; the next launch can",
     PieceOperand: "`{name}.load()` reads this block's piece",
     PiecePartition: "load a part of it: `p[i]`",
     MappedOperand: "`{name}.load(at)` reads the tile at an index of its walk",

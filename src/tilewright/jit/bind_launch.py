@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontend.signature import (
+    AccumParam,
     ConstParam,
     MappedParam,
     MutParam,
@@ -20,7 +21,7 @@ from tilewright.frontend.signature import (
     Signature,
 )
 from tilewright.jit.bind_scalars import bind_const, bind_scalar
-from tilewright.jit.bind_tensors import bind_mapped, bind_mut, bind_ref
+from tilewright.jit.bind_tensors import bind_accum, bind_mapped, bind_mut, bind_ref
 from tilewright.jit.binding import Binding
 from tilewright.jit.check_dims import bind_static_dims, check_devices, check_extents
 from tilewright.jit.choose_grid import choose_grid
@@ -42,6 +43,7 @@ def bind_launch(signature: Signature, call: inspect.BoundArguments) -> Binding:
 
 
 _BINDERS: dict[type, Callable[[Binding, Any, Any], None]] = {
+    AccumParam: bind_accum,
     RefParam: bind_ref,
     MutParam: bind_mut,
     MappedParam: bind_mapped,

@@ -8,12 +8,12 @@ import numpy as np
 
 from tilewright.dtypes import AnyDType, DType
 from tilewright.errors import LaunchError
-from tilewright.frontend.signature import MappedParam, MutParam, RefParam, TensorParam
+from tilewright.frontend.signature import AccumParam, MappedParam, MutParam, RefParam, TensorParam
 from tilewright.jit.binding import Binding, described, refused
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["bind_mapped", "bind_mut", "bind_ref"]
+__all__ = ["bind_accum", "bind_mapped", "bind_mut", "bind_ref"]
 
 
 def bind_ref(binding: Binding, param: RefParam, value: Any) -> None:
@@ -22,6 +22,16 @@ def bind_ref(binding: Binding, param: RefParam, value: Any) -> None:
         raise refused(
             binding, param.name,
             "is read-only (Ref) and is cut into tiles inside the kernel: pass the tensor itself",
+        )  # fmt: skip
+    _bind_tensor(binding, param, value)
+
+
+def bind_accum(binding: Binding, param: AccumParam, value: Any) -> None:
+    """A tensor that every block accumulates into."""
+    if isinstance(value, (Partition, PersistentPartition)):
+        raise refused(
+            binding, param.name,
+            "is an Accum, into which every block accumulates: pass the tensor itself, not cut",
         )  # fmt: skip
     _bind_tensor(binding, param, value)
 

@@ -22,7 +22,7 @@ def check_devices(binding: Binding) -> None:
 
 def bind_static_dims(binding: Binding) -> None:
     """A dim of an output is the extent of its tile, the same wherever it stands."""
-    for param in binding.signature.outputs:
+    for param in binding.signature.cut_outputs:
         tile = binding.tiles[param.name]
         for axis, (dim, extent) in enumerate(zip(param.dims, tile, strict=True)):
             if isinstance(dim, int):
@@ -41,7 +41,7 @@ def bind_static_dims(binding: Binding) -> None:
 def check_extents(binding: Binding) -> None:
     """A dim of an input is its extent: fixed, static, or one value for every axis that names it."""
     homes = binding.signature.homes
-    for param, axis, dim in binding.signature.ref_axes():
+    for param, axis, dim in binding.signature.whole_axes():
         extent = binding.tensors[param.name].shape[axis]
         if isinstance(dim, int):
             wanted, why = dim, f"the signature fixes it at {dim}"

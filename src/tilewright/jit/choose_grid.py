@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tilewright.errors import LaunchError
 from tilewright.jit.binding import Binding, refused
 
 __all__ = ["MAX_BLOCKS", "choose_grid"]
@@ -56,6 +57,11 @@ def _check_same_grid(binding: Binding, exact: list[str]) -> None:
 
 
 def _choose_blocks(binding: Binding) -> None:
+    if not binding.walked:
+        raise LaunchError(
+            f"kernel `{binding.signature.kernel}` has no output that is cut into pieces, so "
+            "nothing says how many blocks run"
+        )
     fitting = binding.device.backend.resident_blocks
     counts = {name: walked.blocks(fitting) for name, walked in binding.walked.items()}
     first = next(iter(counts))

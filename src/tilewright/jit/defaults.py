@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.dtypes import AnyDType, DType, f16
 from tilewright.errors import LaunchError
-from tilewright.frontend.signature import MappedParam, RefParam, Signature, TensorParam
+from tilewright.frontend.signature import MappedParam, Signature, TensorParam, WholeParam
 from tilewright.frontend.specialization import Specialization, TensorSpec
 from tilewright.ir.function import EntryHints
 from tilewright.jit.specialize import LARGEST_DIVISOR, divisor
@@ -31,7 +31,7 @@ def settable_names(signature: Signature) -> dict[str, type]:
     for dtype in (*(param.dtype for param in tensors), *(param.dtype for param in scalars)):
         if issubclass(dtype, AnyDType):
             found[dtype.__name__] = DType
-    for output in signature.outputs:
+    for output in signature.cut_outputs:
         found.update((dim, int) for dim in output.dims if isinstance(dim, str))
     found.update((constant.name, constant.type) for constant in signature.constants)
     return found
@@ -64,7 +64,7 @@ def _constants(signature: Signature, given: Mapping[str, Any]) -> dict[str, Any]
         value = given.get(constant.name, constant.default)
         if value is not inspect.Parameter.empty:
             found[constant.name] = value
-    for output in signature.outputs:
+    for output in signature.cut_outputs:
         for axis, dim in enumerate(output.dims):
             if isinstance(dim, str):
                 found.setdefault(dim, given.get(dim, _customary(axis, output.rank)))
@@ -86,9 +86,9 @@ def _customary(axis: int, rank: int) -> int:
 def _tensor(
     signature: Signature, param: TensorParam, given: Mapping[str, Any], constants: Mapping[str, Any]
 ) -> TensorSpec:
-    is_input = isinstance(param, RefParam)
+    is_whole = isinstance(param, WholeParam)
     fixed = [constants.get(dim) if isinstance(dim, str) else dim for dim in param.dims]
-    extents = [divisor(dim) if is_input and dim else LARGEST_DIVISOR for dim in fixed]
+    extents = [divisor(dim) if is_whole and dim else LARGEST_DIVISOR for dim in fixed]
     strides = [1]  # of the last axis; each axis before it steps over all that follow
     for extent in reversed(extents[1:]):
         strides.insert(0, min(strides[0] * extent, LARGEST_DIVISOR))
@@ -98,7 +98,7 @@ def _tensor(
         address_divisor=LARGEST_DIVISOR,
         extent_divisors=tuple(extents),
         stride_divisors=tuple(strides[: param.rank]),
-        tile=() if is_input else tuple(int(extent) for extent in fixed if extent is not None),
+        tile=() if is_whole else tuple(int(extent) for extent in fixed if extent is not None),
         group=GROUP if isinstance(param, MappedParam) and param.rank > 1 else 1,
     )
 

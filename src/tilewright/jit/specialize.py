@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.signature import RefParam, TensorParam
+from tilewright.frontend.signature import TensorParam
 from tilewright.frontend.specialization import MAX_EXTENT, Specialization, TensorSpec
 from tilewright.ir.function import EntryHints
 from tilewright.jit.binding import Binding
@@ -28,7 +28,6 @@ def specialize(binding: Binding, target: str, hints: EntryHints) -> Specializati
 
 def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
     tensor = binding.tensors[param.name]
-    is_output = not isinstance(param, RefParam)
     return TensorSpec(
         dtype=tensor.dtype,
         unit_strides=_unit_strides(tensor),
@@ -36,7 +35,7 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
         extent_divisors=tuple(divisor(extent) for extent in tensor.shape),
         stride_divisors=tuple(divisor(stride) for stride in tensor.strides),
         wide=any(stride > MAX_EXTENT for stride in tensor.strides),
-        tile=binding.tiles[param.name] if is_output else (),
+        tile=binding.tiles.get(param.name, ()),
         group=binding.groups.get(param.name, 1),
     )
 

@@ -1,0 +1,203 @@
+"""Shared accumulation in a kernel: tiles and single elements combined into an Accum.
+
+Everything here becomes a relaxed atomic of device scope whose old value nobody sees, and one
+parameter knows one kind of it: then blocks, and the accumulations of one block, may come in any
+order. A tile is placed by an index that is checked like that of a store; single elements outside
+the tensor are dropped without a check.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import NoReturn
+
+from tilewright.check.errors.accumulation import (
+    MixedAccumulation,
+    NotAtomic,
+    NotAtomicOnTarget,
+    OnlyAccumulates,
+)
+from tilewright.check.errors.types import IndexCount, WrongOperand, WrongStoreDType
+from tilewright.dtypes import DType, bf16, f16, f32, f64, i32, i64, u32, u64
+from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.elements import elements_at, index_tiles, mask_tile
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import AccumOperand, Operand, Static, TileOperand
+from tilewright.frontend.tensors import checked, tile_count
+from tilewright.frontend.tiles import as_tile, broadcast_together, check_tile_shape, reshaped
+from tilewright.ir.attributes import AtomicMode
+from tilewright.ir.ops.internal import CheckSite
+from tilewright.ir.ops.memory import AtomicRmw
+from tilewright.ir.ops.views import AtomicRedView
+
+__all__ = ["ACCUMULATIONS", "REFUSED", "refuse_read", "refuse_store"]
+
+_COUNTED = (i32, i64, u32, u64)
+_SUMMED = (*_COUNTED, f16, f32, f64)
+_FIRST_TARGETS: dict[type[DType], int] = {bf16: 90}  # with atomic sums of these
+
+
+@dataclass(frozen=True)
+class KindRow:
+    """One kind of accumulation: its method, and how each sort of number is combined."""
+
+    method: str
+    signed: AtomicMode
+    unsigned: AtomicMode
+    floating: AtomicMode | None = None
+
+
+class Kind(Enum):
+    """The kinds of accumulation."""
+
+    # fmt: off
+    ADD = KindRow("add",  AtomicMode.ADD, AtomicMode.ADD, AtomicMode.ADDF)
+    MIN = KindRow("min",  AtomicMode.MIN, AtomicMode.UMIN)
+    MAX = KindRow("max",  AtomicMode.MAX, AtomicMode.UMAX)
+    AND = KindRow("and_", AtomicMode.AND, AtomicMode.AND)
+    OR  = KindRow("or_",  AtomicMode.OR,  AtomicMode.OR)
+    XOR = KindRow("xor",  AtomicMode.XOR, AtomicMode.XOR)
+    # fmt: on
+
+    @property
+    def method_at(self) -> str:
+        """The method for single elements."""
+        return f"{self.value.method.rstrip('_')}_at"
+
+
+# --- what is possible -----------------------------------------------------------------------------
+
+
+def _mode(lo: Lowering, node: ast.AST, kind: Kind, target: AccumOperand) -> AtomicMode:
+    """How the elements are combined, where that can be done atomically."""
+    dtype, row = target.spec.dtype, kind.value
+    if dtype in _COUNTED:
+        return row.signed if dtype.signed else row.unsigned
+    call = f"{target.name}.{row.method}"
+    if row.floating is None or dtype not in (*_SUMMED, *_FIRST_TARGETS):
+        _refuse_dtype(lo, node, kind, call, dtype)
+    _check_target(lo, node, call, dtype)
+    return row.floating
+
+
+def _refuse_dtype(
+    lo: Lowering, node: ast.AST, kind: Kind, call: str, dtype: type[DType]
+) -> NoReturn:
+    sums = kind.value.floating is not None
+    possible = ", ".join(each.label for each in (_SUMMED if sums else _COUNTED))
+    if sums and dtype.element.is_float:
+        way_out = "accumulate in f32: declare it so and add `tile.astype(f32)`"
+    elif dtype.element.is_float:
+        way_out = (
+            "give each block a piece of a Mut for its own result, and reduce those in a second "
+            "launch"
+        )
+    else:
+        way_out = "accumulate in i32: declare it so and convert the tile, `tile.astype(i32)`"
+    lo.reject(NotAtomic, node, call, dtype.label, possible, way_out)
+
+
+def _check_target(lo: Lowering, node: ast.AST, call: str, dtype: type[DType]) -> None:
+    first, target = _FIRST_TARGETS.get(dtype, 0), lo.specialization.target
+    if target.startswith("sm_") and int(target.removeprefix("sm_")) < first:
+        lo.reject(NotAtomicOnTarget, node, call, dtype.label, target, f"sm_{first}")
+
+
+def _claim(lo: Lowering, node: ast.AST, kind: Kind, target: AccumOperand) -> None:
+    """One parameter knows one kind of accumulation, wherever in the kernel it stands."""
+    earlier = lo.accumulated.setdefault(target.name, (kind.value.method, lo.span(node)))
+    if earlier[0] != kind.value.method:
+        lo.reject(MixedAccumulation, node, target.name, kind.value.method, *earlier)
+
+
+def refuse_read(lo: Lowering, node: ast.AST, target: AccumOperand) -> NoReturn:
+    """What has been accumulated so far is nobody's to see."""
+    lo.reject(OnlyAccumulates, node, target.name, is_store=False)
+
+
+def refuse_store(lo: Lowering, node: ast.AST, target: AccumOperand) -> NoReturn:
+    """A plain store to what all blocks share."""
+    lo.reject(OnlyAccumulates, node, target.name, is_store=True)
+
+
+# What other tensors have, and why an accumulator has not.
+REFUSED: dict[str, Callable[[Lowering, ast.AST, AccumOperand], NoReturn]] = {
+    "gather": refuse_read,
+    "indices": refuse_store,
+    "load": refuse_read,
+    "load_like": refuse_read,
+    "partition": refuse_read,
+    "store": refuse_store,
+    "windows": refuse_read,
+}
+
+
+# --- accumulation ---------------------------------------------------------------------------------
+
+
+def _values(lo: Lowering, call: Arguments, target: AccumOperand, name: str) -> TileOperand:
+    where, dtype = call.where(name), target.spec.dtype
+    tile = as_tile(lo, where, call.operand(name), dtype)
+    if tile.dtype is not dtype:
+        lo.reject(WrongStoreDType, where, target.name, dtype.label, tile.dtype.label)
+    return tile
+
+
+def _accumulate_tile(kind: Kind, lo: Lowering, target: AccumOperand, call: Arguments) -> Operand:
+    """`z.add(tile, i, j)`: the tile at a place that is checked like that of a store."""
+    mode = _mode(lo, call.node, kind, target)
+    _claim(lo, call.node, kind, target)
+    tile = _values(lo, call, target, "tile")
+    if not tile.shape:
+        tile = reshaped(lo, tile, (1,) * target.rank)
+    if len(tile.shape) != target.rank:
+        reason = f"`{target.name}` has rank {target.rank}; this is {tile}"
+        way_out = "`.reshape(…)` or `[:, None]` gives it axes of extent one"
+        lo.reject(WrongOperand, call.where("tile"), "a tile has an axis for each of the tensor's",
+                  reason, way_out)  # fmt: skip
+    places = call.places("index")
+    if len(places) != target.rank:
+        lo.reject(IndexCount, call.node, f"`{target.name}`", target.rank, len(places))
+    index = tuple(
+        checked(
+            lo,
+            place,
+            tile_count(lo, target, axis, tile.shape[axis]),
+            CheckSite(target.name, axis, tile.shape[axis], is_store=True),
+        )
+        for axis, place in enumerate(places)
+    )
+    view = lo.partition_view(target, tile.shape, None)
+    lo.builder.add(AtomicRedView(view=view, index=index, value=tile.value, mode=mode))
+    return Static(None)
+
+
+def _accumulate_elements(
+    kind: Kind, lo: Lowering, target: AccumOperand, call: Arguments
+) -> Operand:
+    """`z.add_at(values, i, j, mask=…)`: single elements; those outside are dropped."""
+    mode = _mode(lo, call.node, kind, target)
+    _claim(lo, call.node, kind, target)
+    values = _values(lo, call, target, "values")
+    indices = index_tiles(lo, call.node, target, call.places("index"))
+    mask = mask_tile(lo, call.where("mask"), call.operand("mask"))
+    masks = () if mask is None else (mask,)
+    name = f"{target.name}.{kind.method_at}"
+    values, *_ = broadcast_together(lo, call.node, name, values, *indices, *masks)
+    check_tile_shape(lo, call.node, values.shape, f"the tile of `{name}`", "")
+    found = elements_at(lo, target, indices, mask, values.shape)
+    lo.builder.add(
+        AtomicRmw(pointers=found.pointers, arg=values.value, mask=found.inside, mode=mode)
+    )
+    return Static(None)
+
+
+# The methods of an Accum.
+ACCUMULATIONS: dict[str, Callable[[Lowering, AccumOperand, Arguments], Operand]] = {
+    **{kind.value.method: partial(_accumulate_tile, kind) for kind in Kind},
+    **{kind.method_at: partial(_accumulate_elements, kind) for kind in Kind},
+}
