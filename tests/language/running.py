@@ -25,7 +25,8 @@ class TZ(AnyDType): ...
 
 
 def numpy_of(dtype: type[tw.DType]) -> np.dtype:
-    return dtype.element.numpy
+    found = dtype.element.numpy
+    return found if dtype.signed or found.kind != "i" else np.dtype(f"u{found.name}")
 
 
 def run(kernel, out: tuple[tuple[int, ...], type[tw.DType]], tile, *arguments, **constants):

@@ -154,7 +154,7 @@ class IndexInRange(LaunchCheck):
             reach = f"index {index.low}"
         else:
             reach = f"the index `{self.index}` goes from {index.low} to {index.high}"
-        return f"{_axis(self.site)}: {reach}, but {_size(count.low)}"
+        return f"{_axis(self.site)}: {reach}, but {_size(self.site, count.low)}"
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def _axis(site: CheckSite) -> str:
     return f"`{site.subject}`, axis {site.axis}"
 
 
-def _size(count: int) -> str:
+def _size(site: CheckSite, count: int) -> str:
     if count <= 0:
         return "the axis is empty"
-    return f"the axis has {count} {'tile' if count == 1 else 'tiles'}, 0 to {count - 1}"
+    return f"the axis has {count} {site.noun}{'' if count == 1 else 's'}, 0 to {count - 1}"

@@ -14,7 +14,16 @@ from tilewright.check.errors.ownership import NoWalk
 from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import NoSuchAxis
 from tilewright.dtypes import i32
-from tilewright.frontend import accumulators, mapped, pieces, stores, tensors, tile_methods
+from tilewright.frontend import (
+    accumulators,
+    gathers,
+    mapped,
+    partitions,
+    pieces,
+    stores,
+    tensors,
+    tile_methods,
+)
 from tilewright.frontend.arguments import Arguments, bind, method_signature
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
@@ -141,10 +150,6 @@ def _counted(
     return rule
 
 
-def _partition_count(lo: Lowering, owner: PartitionOperand, axis: int) -> Value:
-    return tensors.tile_count(lo, owner.tensor, axis, owner.tile[axis])
-
-
 _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
     TileOperand: (
         Tile,
@@ -156,11 +161,24 @@ _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
             "item": tile_methods.item,
         },
     ),
-    RefOperand: (Ref, {"partition": tensors.partition, "load_like": tensors.load_like}),
+    RefOperand: (
+        Ref,
+        {
+            "partition": partitions.partition,
+            "windows": partitions.windows,
+            "load_like": tensors.load_like,
+            "gather": gathers.gather,
+            "item": gathers.item,
+        },
+    ),
     AccumOperand: (Accum, accumulators.ACCUMULATIONS),
     PartitionOperand: (
         Partition,
-        {"num_tiles": _counted(_partition_count, lambda owner: owner.tensor.rank)},
+        {
+            "load": partitions.load,
+            "num_tiles": _counted(partitions.count_along, lambda owner: owner.rank),
+            "clip": partitions.clip,
+        },
     ),
     PieceOperand: (
         Mut,

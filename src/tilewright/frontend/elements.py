@@ -1,30 +1,32 @@
 """Single elements of a tensor, named by index tiles: their addresses, and which of them exist.
 
 What lies outside the tensor, also by a negative index, is masked instead of checked: its address is
-never looked at. Offsets are computed in 64 bits, since those of a large tensor need them.
+never looked at. Nothing wraps around on the way: an index is compared with its axis in its own
+width, and the distance from the first element is computed in 64 bits, unless the specialisation
+says that every element of the tensor lies within 31.
 """
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from tilewright.check.errors.types import IndexCount, WrongOperand
-from tilewright.dtypes import Element, bool_, i32, i64
+from tilewright.dtypes import bool_, i32, i64
 from tilewright.frontend.arguments import Place
+from tilewright.frontend.indices import integer_tile
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, TensorOperand, TileOperand
 from tilewright.frontend.tensors import extent_of
-from tilewright.frontend.tiles import as_tile, broadcast_to, convert
+from tilewright.frontend.tiles import as_tile, broadcast_shape, broadcast_to, convert
 from tilewright.ir.attributes import Predicate, Signedness
-from tilewright.ir.launch_terms import BaseAddress, Stride
+from tilewright.ir.launch_terms import Stride
 from tilewright.ir.op import Value
-from tilewright.ir.ops.elementwise import AddI, AndI, CmpI, ExtI, MulI, Select
-from tilewright.ir.ops.internal import LaunchValue
+from tilewright.ir.ops.elementwise import AddI, AndI, CmpI, MulI, Select
 from tilewright.ir.ops.memory import Offset
 from tilewright.ir.ops.shape import Broadcast, Reshape
-from tilewright.ir.types import PtrType, TensorViewType, TileType, scalar
+from tilewright.ir.types import PtrType, TileType
 
 __all__ = ["Elements", "elements_at", "index_tiles", "mask_tile"]
 
@@ -43,16 +45,7 @@ def index_tiles(
     """One integer tile or scalar for each axis, as wide as a comparison with the extent needs."""
     if len(places) != tensor.rank:
         lo.reject(IndexCount, node, f"`{tensor.name}`", tensor.rank, len(places))
-    return tuple(_index_tile(lo, *place) for place in places)
-
-
-def _index_tile(lo: Lowering, node: ast.AST, operand: Operand) -> TileOperand:
-    tile = as_tile(lo, node, operand)
-    if not tile.dtype.element.is_integer or tile.dtype is bool_:
-        got = operand if isinstance(operand, Static) else tile
-        lo.reject(WrongOperand, node, "an index is an integer", f"this is {got}")
-    is_narrow = tile.dtype.element.bits < Element.I32.bits
-    return convert(lo, tile, i32) if is_narrow else tile
+    return tuple(integer_tile(lo, *place) for place in places)
 
 
 def mask_tile(lo: Lowering, node: ast.AST, operand: Operand) -> TileOperand | None:
@@ -77,68 +70,63 @@ def elements_at(
     shape: tuple[int, ...],
 ) -> Elements:
     """The elements at indices that broadcast to `shape`, as does the mask."""
-    add = lo.builder.add
-    conditions = [] if mask is None else [broadcast_to(lo, mask, shape).value]
-    offset: Value | None = None
-    for axis, index in enumerate(indices):
-        inside = _is_inside(lo, tensor, axis, index)
-        conditions.append(broadcast_to(lo, inside, shape).value)
-        step = broadcast_to(lo, _step(lo, tensor, axis, index, inside.value), shape).value
-        offset = step if offset is None else add(AddI(lhs=offset, rhs=step)).result
-    base = _base_pointers(lo, tensor, shape)
-    pointers = base if offset is None else add(Offset(ptr=base, offset=offset)).result
+    conditions = [] if mask is None else [mask]
+    conditions += [_is_inside(lo, tensor, axis, index) for axis, index in enumerate(indices)]
+    pointers = _base_pointers(lo, tensor, shape)
     if not conditions:
         return Elements(pointers, None)
-    return Elements(pointers, reduce(lambda a, b: add(AndI(lhs=a, rhs=b)).result, conditions))
+    inside = broadcast_to(lo, reduce(partial(_joined, lo, AndI), conditions), shape).value
+    if not indices:
+        return Elements(pointers, inside)
+    offset = broadcast_to(lo, _distance(lo, tensor, indices), shape)
+    if offset.dtype is i64:
+        # An address that far away from everything may not even be computed.
+        near = lo.builder.constant(0, i64.element, shape)
+        near_or_inside = Select(cond=inside, val_if_true=offset.value, val_if_false=near)
+        offset = TileOperand(lo.builder.add(near_or_inside).result, i64)
+    return Elements(lo.builder.add(Offset(ptr=pointers, offset=offset.value)).result, inside)
 
 
 def _is_inside(lo: Lowering, tensor: TensorOperand, axis: int, index: TileOperand) -> TileOperand:
     """Whether each index lies in its axis: read as unsigned, a negative one is very large."""
-    extent = _extent(lo, tensor, axis)
-    if index.dtype.element is Element.I64:
-        extent = convert(lo, extent, i64)
-    limit = broadcast_to(lo, extent, index.shape).value
+    extent = as_tile(lo, ast.Pass(), extent_of(lo, tensor, axis), i32)
     comparison = CmpI(
-        lhs=index.value, rhs=limit, comparison_predicate=Predicate.LESS_THAN,
-        signedness=Signedness.UNSIGNED, dtype=bool_,
-    )  # fmt: skip
+        lhs=index.value,
+        rhs=broadcast_to(lo, convert(lo, extent, index.dtype), index.shape).value,
+        comparison_predicate=Predicate.LESS_THAN,
+        signedness=Signedness.UNSIGNED,
+        dtype=bool_,
+    )
     return TileOperand(lo.builder.add(comparison).result, bool_)
 
 
-def _extent(lo: Lowering, tensor: TensorOperand, axis: int) -> TileOperand:
-    return as_tile(lo, ast.Pass(), extent_of(lo, tensor, axis), i32)
+def _distance(lo: Lowering, tensor: TensorOperand, indices: tuple[TileOperand, ...]) -> TileOperand:
+    """Elements from the first one on: right where all indices are inside, anything elsewhere."""
+    dtype = i64 if tensor.spec.far else i32
+    steps = []
+    for axis, index in enumerate(indices):
+        step = convert(lo, index, dtype)
+        if not tensor.spec.unit_strides[axis]:
+            stride = lo.launch_value(Stride(tensor.name, axis), dtype.element)
+            step = _joined(lo, MulI, step, TileOperand(stride, dtype))
+        steps.append(step)
+    return reduce(partial(_joined, lo, AddI), steps)
 
 
-def _step(
-    lo: Lowering, tensor: TensorOperand, axis: int, index: TileOperand, inside: Value
+def _joined(
+    lo: Lowering, op: type[AddI | AndI | MulI], left: TileOperand, right: TileOperand
 ) -> TileOperand:
-    """How far an index leads from the first element of its axis; one outside leads nowhere."""
-    add = lo.builder.add
-    zero = lo.builder.constant(0, index.dtype.element, index.shape)
-    safe = add(Select(cond=inside, val_if_true=index.value, val_if_false=zero)).result
-    wide = safe
-    if index.dtype.element is not Element.I64:
-        to = TileType(Element.I64, index.shape)
-        wide = add(ExtI(source=safe, to=to, signedness=Signedness.UNSIGNED)).result
-    assert isinstance(tensor.view.type, TensorViewType)
-    if tensor.view.type.strides[axis] == 1:
-        return TileOperand(wide, i64)
-    stride = broadcast_to(lo, _stride(lo, tensor, axis), index.shape).value
-    return TileOperand(add(MulI(lhs=wide, rhs=stride)).result, i64)
-
-
-def _stride(lo: Lowering, tensor: TensorOperand, axis: int) -> TileOperand:
-    term = Stride(tensor.name, axis)
-    if tensor.spec.wide:
-        return TileOperand(lo.launch_value(term, Element.I64), i64)
-    return convert(lo, TileOperand(lo.launch_value(term), i32), i64)
+    """Two tiles combined in their common shape, which is known to exist."""
+    shape = broadcast_shape(left.shape, right.shape)
+    assert shape is not None, "the shapes broadcast together"
+    lhs, rhs = broadcast_to(lo, left, shape), broadcast_to(lo, right, shape)
+    made = lo.builder.add(op(lhs=lhs.value, rhs=rhs.value, dtype=left.dtype))
+    return TileOperand(made.result, left.dtype)
 
 
 def _base_pointers(lo: Lowering, tensor: TensorOperand, shape: tuple[int, ...]) -> Value:
     """The address of the first element, in every place of a tile."""
-    kind = PtrType(tensor.spec.dtype.element)
-    address = LaunchValue(term=BaseAddress(tensor.name), to=scalar(kind))
-    pointer = lo.builder.add(address).result
+    kind, pointer = PtrType(tensor.spec.dtype.element), lo.address(tensor)
     if not shape:
         return pointer
     ones = Reshape(source=pointer, to=TileType(kind, (1,) * len(shape)))

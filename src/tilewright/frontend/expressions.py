@@ -32,8 +32,8 @@ from tilewright.frontend.operands import (
     Unset,
 )
 from tilewright.frontend.operators import binary, unary
+from tilewright.frontend.partitions import load_at
 from tilewright.frontend.pieces import load_part
-from tilewright.frontend.tensors import load_tile
 from tilewright.frontend.tiles import reshaped, static_int
 
 __all__ = ["EXPRESSIONS"]
@@ -94,7 +94,7 @@ def _subscript(lo: Lowering, node: ast.Subscript) -> Operand:
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     places: list[Place] = [(item, lo.expression(item)) for item in items]
     if isinstance(owner, PartitionOperand):
-        return load_tile(lo, node, owner, _flattened(places))
+        return load_at(lo, node, owner, _flattened(places))
     if isinstance(owner, PiecePartition):
         return load_part(lo, node, owner, _flattened(places))
     if isinstance(owner, (TupleOperand, Minted)):

@@ -23,11 +23,20 @@ from tilewright.frontend.operands import Operand, PieceOperand, Poison, TensorOp
 from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization
 from tilewright.ir.builder import Builder
-from tilewright.ir.launch_terms import LaunchTerm
+from tilewright.ir.launch_terms import BaseAddress, LaunchTerm
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.internal import LaunchValue
 from tilewright.ir.ops.memory import MakePartitionView
-from tilewright.ir.types import Padding, PartitionViewType, TensorViewType, scalar
+from tilewright.ir.ops.views import MakeStridedView
+from tilewright.ir.types import (
+    Padding,
+    PartitionViewType,
+    PtrType,
+    StridedViewType,
+    TensorViewType,
+    ViewType,
+    scalar,
+)
 from tilewright.source import Location, Span
 
 __all__ = ["Derived", "Frame", "Lowering", "Rules", "assigned_names"]
@@ -76,7 +85,7 @@ class Lowering:
     def __post_init__(self) -> None:
         self.builder = Builder(self.body)
         self._launch_values: dict[tuple[LaunchTerm, Element], Value] = {}
-        self._partition_views: dict[tuple[str, tuple[int, ...], Padding | None], Value] = {}
+        self._views: dict[tuple[str, ViewType], Value] = {}
 
     @cached_property
     def placeholders(self) -> Mapping[type[DType], type[DType]]:
@@ -160,7 +169,7 @@ class Lowering:
         """Something known at launch, as a scalar."""
         key = (term, element)
         if key not in self._launch_values:
-            with self._in_prologue():
+            with self.in_prologue():
                 op = self.builder.add(LaunchValue(term=term, to=scalar(element)))
             op.result.hint = str(term)
             self._launch_values[key] = op.result
@@ -170,18 +179,29 @@ class Lowering:
         self, tensor: TensorOperand, tile: tuple[int, ...], padding: Padding | None
     ) -> Value:
         """A view of a tensor cut into tiles."""
-        key = (tensor.name, tile, padding)
-        if key not in self._partition_views:
-            assert isinstance(tensor.view.type, TensorViewType)
-            axes = tuple(range(tensor.rank))
-            to = PartitionViewType(tile, tensor.view.type, axes, padding)
-            with self._in_prologue():
-                op = self.builder.add(MakePartitionView(tensor_view=tensor.view, to=to))
-            self._partition_views[key] = op.result
-        return self._partition_views[key]
+        assert isinstance(tensor.view.type, TensorViewType)
+        axes = tuple(range(tensor.rank))
+        return self.view(tensor, PartitionViewType(tile, tensor.view.type, axes, padding))
+
+    def view(self, tensor: TensorOperand, to: PartitionViewType | StridedViewType) -> Value:
+        """A view of a tensor, made once."""
+        key = (tensor.name, to)
+        if key not in self._views:
+            make = MakePartitionView if isinstance(to, PartitionViewType) else MakeStridedView
+            with self.in_prologue():
+                op = self.builder.add(make(tensor_view=tensor.view, to=to))  # type: ignore[arg-type]
+            self._views[key] = op.result
+        return self._views[key]
+
+    def address(self, tensor: TensorOperand) -> Value:
+        """The pointer to a tensor's first element."""
+        to = scalar(PtrType(tensor.spec.dtype.element))
+        with self.in_prologue():
+            return self.builder.add(LaunchValue(term=BaseAddress(tensor.name), to=to)).result
 
     @contextmanager
-    def _in_prologue(self) -> Iterator[None]:
+    def in_prologue(self) -> Iterator[None]:
+        """Ops built inside stand in front of the body."""
         outer = self.builder.loc
         self.builder.loc = None
         with self.builder.inside(self.prologue):

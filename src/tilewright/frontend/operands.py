@@ -134,14 +134,25 @@ class AccumOperand(TensorOperand):
 
 @dataclass(frozen=True, eq=False)
 class PartitionOperand:
-    """A read-only tensor cut into tiles."""
+    """A read-only tensor seen as tiles; axis `a` runs along axis `order[a]` of the tensor.
+
+    A tile starts every `steps[a]` elements: its own extent in a partition, any number in windows.
+    """
 
     tensor: RefOperand
     tile: tuple[int, ...]
+    steps: tuple[int, ...]
+    order: tuple[int, ...]
     padding: Padding
 
+    @property
+    def rank(self) -> int:
+        """How many indices name one tile."""
+        return len(self.tile)
+
     def __str__(self) -> str:
-        return f"a partition of `{self.tensor.name}`"
+        noun = "a partition" if self.steps == self.tile else "the windows"
+        return f"{noun} of `{self.tensor.name}`"
 
 
 @dataclass(frozen=True, eq=False)

@@ -243,11 +243,10 @@ def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> P
                 f"like `{origin.__name__}[f32, …]`; got {_shown(dtype)}"
             )
         dims = tuple(_read_dim(kernel, name, dim) for dim in args[1:])
-        if not dims:
+        if not dims and origin is not Ref:
             raise CompileError(
-                f"`{name}` of kernel `{kernel}` has no dims: a tensor has at least one axis, "
-                f"`{origin.__name__}[{dtype.__name__}, N]`; a single number is passed as a scalar, "
-                f"`{name}: {dtype.__name__}`"
+                f"`{name}` of kernel `{kernel}` has no dims: an output has at least one axis, "
+                f"`{origin.__name__}[{dtype.__name__}, N]`"
             )
         if not issubclass(_TENSOR_KINDS[origin], WholeParam) and any(
             isinstance(dim, int) and dim < 1 for dim in dims

@@ -15,10 +15,11 @@ from tilewright.frontend.signature import ScalarParam, Signature, TensorParam
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import EntryHints
 from tilewright.ir.launch_terms import BaseAddress, Extent, FailureRecord, ScalarArgument, Stride
-from tilewright.ir.types import PtrType, scalar
+from tilewright.ir.types import MAX_TILE_ELEMENTS, PtrType, scalar
 
 __all__ = [
     "MAX_EXTENT",
+    "MAX_WHOLE_EXTENT",
     "ExactFloat",
     "Specialization",
     "TensorSpec",
@@ -28,6 +29,8 @@ __all__ = [
 
 # Extents are passed as i32.
 MAX_EXTENT = 2**31 - 1
+# Tensors that the kernel cuts itself leave room for any tile that hangs over their edge.
+MAX_WHOLE_EXTENT = 2**31 - MAX_TILE_ELEMENTS
 
 
 class ExactFloat(float):
@@ -50,6 +53,7 @@ class TensorSpec:
     extent_divisors: tuple[int, ...]
     stride_divisors: tuple[int, ...]
     wide: bool = False  # some stride does not fit in 32 bits
+    far: bool = False  # nor does the distance of some element from the first
     tile: tuple[int, ...] = ()  # of an output
     group: int = 1  # of a persistent output
 

@@ -1,4 +1,7 @@
-"""Tensors in a kernel: extents, partitions and loads. Writing is in `pieces` and `mapped`.
+"""Tensors in a kernel: extents, tile counts, checked indices and loads.
+
+Reading in tiles is in `partitions`, element by element in `gathers`; writing is in
+`pieces`, `mapped` and `accumulators`.
 
 Every coordinate of a load goes through `BoundsCheck`; whether that costs anything is decided later.
 """
@@ -12,10 +15,10 @@ from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import IndexCount, NotPowerOfTwo, WrongOperand
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
+from tilewright.frontend.indices import integer_scalar
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     Operand,
-    PartitionOperand,
     PieceOperand,
     RefOperand,
     Static,
@@ -25,13 +28,13 @@ from tilewright.frontend.operands import (
 )
 from tilewright.frontend.signature import WholeParam
 from tilewright.frontend.tiles import (
-    as_index,
     as_tile,
     check_tile_shape,
+    convert,
     is_power_of_two,
     static_int,
 )
-from tilewright.ir.attributes import Predicate
+from tilewright.ir.attributes import Hints, Predicate
 from tilewright.ir.launch_terms import Extent, TileCount
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import CmpI
@@ -44,9 +47,9 @@ __all__ = [
     "checked",
     "extent_of",
     "load_like",
-    "load_tile",
     "loaded",
-    "partition",
+    "loaded_from",
+    "padding_argument",
     "tile_argument",
     "tile_count",
 ]
@@ -90,14 +93,6 @@ def tile_count(lo: Lowering, tensor: TensorOperand, axis: int, tile: int) -> Val
 # --- reading --------------------------------------------------------------------------------------
 
 
-def partition(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
-    """`x.partition(BM, BK, padding=…)`."""
-    tile = tile_argument(lo, call, "tile", tensor.rank, f"`{tensor.name}`")
-    way_out = "round it up: loads pad what lies outside"
-    check_tile_shape(lo, call.node, tile, f"a tile of `{tensor.name}`", way_out)
-    return PartitionOperand(tensor, tile, _padding(lo, call, tensor))
-
-
 def tile_argument(
     lo: Lowering, call: Arguments, name: str, rank: int, what: str
 ) -> tuple[int, ...]:
@@ -114,7 +109,7 @@ def tile_argument(
 _PADDINGS: dict[float, Padding] = {math.inf: Padding.POS_INF, -math.inf: Padding.NEG_INF}
 
 
-def _padding(lo: Lowering, call: Arguments, tensor: RefOperand) -> Padding:
+def padding_argument(lo: Lowering, call: Arguments, tensor: RefOperand) -> Padding:
     """What loads give outside the tensor: zero or, for floats, one of four more values."""
     operand = call.operand("padding")
     value = operand.value if isinstance(operand, Static) else None
@@ -145,33 +140,16 @@ def _padding_of(value: float) -> Padding | None:
     return _PADDINGS.get(value)
 
 
-def load_tile(
-    lo: Lowering, node: ast.AST, source: PartitionOperand, places: tuple[Place, ...]
-) -> Operand:
-    """`p[i, j]`, each coordinate checked."""
-    tensor = source.tensor
-    if len(places) != tensor.rank:
-        lo.reject(IndexCount, node, str(source), tensor.rank, len(places))
-    index = tuple(
-        checked(
-            lo,
-            place,
-            tile_count(lo, tensor, axis, source.tile[axis]),
-            CheckSite(tensor.name, axis, source.tile[axis]),
-        )
-        for axis, place in enumerate(places)
-    )
-    return loaded(lo, tensor, source.tile, source.padding, index)
-
-
 def checked(lo: Lowering, place: Place, count: Value, site: CheckSite) -> Value:
-    """An index that has to lie in [0, count)."""
+    """An index that has to lie in [0, count), as an i32: it is checked before it is narrowed."""
     node, operand = place
     with lo.at(node):
-        index = as_index(lo, node, operand)
-        check = BoundsCheck(index=index, count=count, site=site, dtype=i32)
-        result = lo.builder.add(check).result
-    result.hint = index.hint
+        index = integer_scalar(lo, node, operand)
+        check = BoundsCheck(index=index.value, count=count, site=site, dtype=index.dtype)
+        inside = lo.builder.add(check).result
+        inside.hint = index.value.hint
+        result = convert(lo, TileOperand(inside, index.dtype), i32).value
+    result.hint = index.value.hint
     return result
 
 
@@ -183,9 +161,19 @@ def loaded(
     index: tuple[Value, ...],
 ) -> TileOperand:
     """The tile at a place that was checked."""
+    return loaded_from(lo, lo.partition_view(tensor, tile, padding), tensor, index)
+
+
+def loaded_from(
+    lo: Lowering,
+    view: Value,
+    tensor: TensorOperand,
+    index: tuple[Value, ...],
+    hints: Hints | None = None,
+) -> TileOperand:
+    """The tile of any view of a tensor, at a place that was checked."""
     dtype = tensor.spec.dtype
-    view = lo.partition_view(tensor, tile, padding)
-    loaded = lo.builder.add(LoadView(view=view, index=index))
+    loaded = lo.builder.add(LoadView(view=view, index=index, hints=hints))
     loaded.tile.dtype = dtype
     return TileOperand(loaded.tile, dtype)
 
@@ -213,7 +201,7 @@ def load_like(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
         )
         for axis, index in enumerate(piece.index)
     )
-    return loaded(lo, tensor, piece.tile, _padding(lo, call, tensor), places)
+    return loaded(lo, tensor, piece.tile, padding_argument(lo, call, tensor), places)
 
 
 def _require_equal_extents(

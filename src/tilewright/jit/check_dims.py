@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.frontend.specialization import MAX_WHOLE_EXTENT
 from tilewright.jit.binding import Binding, refused
 
 __all__ = ["bind_static_dims", "check_devices", "check_extents"]
@@ -43,6 +44,12 @@ def check_extents(binding: Binding) -> None:
     homes = binding.signature.homes
     for param, axis, dim in binding.signature.whole_axes():
         extent = binding.tensors[param.name].shape[axis]
+        if extent > MAX_WHOLE_EXTENT:
+            raise refused(
+                binding, param.name,
+                f"has extent {extent} along axis {axis}, and a tile at its end would be out of "
+                f"reach of 32-bit indices: {MAX_WHOLE_EXTENT} are allowed, so split the axis",
+            )  # fmt: skip
         if isinstance(dim, int):
             wanted, why = dim, f"the signature fixes it at {dim}"
         elif dim in binding.constants:

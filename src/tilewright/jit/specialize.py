@@ -28,13 +28,15 @@ def specialize(binding: Binding, target: str, hints: EntryHints) -> Specializati
 
 def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
     tensor = binding.tensors[param.name]
+    wide = any(stride > MAX_EXTENT for stride in tensor.strides)
     return TensorSpec(
         dtype=tensor.dtype,
         unit_strides=_unit_strides(tensor),
         address_divisor=divisor(tensor.offset * tensor.itemsize or ALIGNMENT),
         extent_divisors=tuple(divisor(extent) for extent in tensor.shape),
         stride_divisors=tuple(divisor(stride) for stride in tensor.strides),
-        wide=any(stride > MAX_EXTENT for stride in tensor.strides),
+        wide=wide,
+        far=wide or _last_element(tensor) > MAX_EXTENT,
         tile=binding.tiles.get(param.name, ()),
         group=binding.groups.get(param.name, 1),
     )
@@ -44,6 +46,12 @@ def _unit_strides(tensor: Tensor) -> tuple[bool, ...]:
     """The last axis with stride one, if there is one: the axis along which memory runs."""
     axes = [axis for axis, stride in enumerate(tensor.strides) if stride == 1]
     return tuple(bool(axes) and axis == axes[-1] for axis in range(tensor.ndim))
+
+
+def _last_element(tensor: Tensor) -> int:
+    """How far the last element is from the first."""
+    ends = zip(tensor.shape, tensor.strides, strict=True)
+    return sum((extent - 1) * stride for extent, stride in ends)
 
 
 def divisor(number: int) -> int:

@@ -12,9 +12,18 @@ kernels are read, never run. What may be written, and where, is checked by the f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Generic, SupportsIndex, TypeVar, TypeVarTuple
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    SupportsIndex,
+    TypeVar,
+    TypeVarTuple,
+    overload,
+)
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, bool_
 from tilewright.lang.outside import InKernel
 from tilewright.lang.tile import Tile
 
@@ -35,11 +44,30 @@ class Ref(InKernel, Generic[D, *Dims]):
     def dtype(self) -> type[D]:
         """The type of the elements."""
 
-    def partition(self, *tile: SupportsIndex, padding: float = 0.0) -> Partition[D]:
+    def partition(
+        self,
+        *tile: SupportsIndex,
+        order: tuple[SupportsIndex, ...] | None = None,
+        padding: float = 0.0,
+    ) -> Partition[D]:
         """The tensor cut into tiles of this shape.
 
         Elements beyond the edge of the tensor read as `padding`: zero or, for floats, also -0.0,
-        an infinity or NaN.
+        an infinity or NaN. With `order`, axis `a` of the partition and of its tiles runs along
+        axis `order[a]` of the tensor: `order=(1, 0)` reads a matrix transposed.
+        """
+
+    def windows(
+        self,
+        *tile: SupportsIndex,
+        step: SupportsIndex | tuple[SupportsIndex, ...],
+        padding: float = 0.0,
+    ) -> Partition[D]:
+        """Tiles of this shape of which one starts every `step` elements: they may overlap.
+
+        Window `k` starts at element `k*step`; there is one for each such element of the tensor.
+        What lies beyond the edge reads as `padding`, as in `partition`, which is faster where
+        tiles lie side by side.
         """
 
     def load_like(self, output: Mut[Any, *tuple[Any, ...]], *, padding: float = 0.0) -> Tile[D]:
@@ -49,15 +77,58 @@ class Ref(InKernel, Generic[D, *Dims]):
         read as `padding`, as in `partition`.
         """
 
+    @overload
+    def gather(  # type: ignore[overload-overlap]  # scalars alone give a scalar
+        self,
+        *index: SupportsIndex,
+        mask: bool | bool_ | None = None,
+        padding: float | D = 0,
+        latency: int | None = None,
+    ) -> D: ...
+    @overload
+    def gather(
+        self,
+        *index: SupportsIndex | Tile[Any],
+        mask: bool | bool_ | Tile[bool_] | None = None,
+        padding: float | D = 0,
+        latency: int | None = None,
+    ) -> Tile[D]: ...
+    def gather(
+        self, *index: Any, mask: Any = None, padding: Any = 0, latency: int | None = None
+    ) -> Any:
+        """The elements at these indices, one integer tile or scalar for each axis.
+
+        They broadcast together as in NumPy. Where an index lies outside the tensor or `mask` is
+        false nothing is read, and the result is `padding`; -1 is outside, not the last element.
+        """
+
+    def item(self) -> D:
+        """The one element of a tensor without axes."""
+
 
 class Partition(InKernel, Generic[D]):
-    """A tensor cut into tiles, for reading."""
+    """A tensor seen as tiles, side by side or overlapping, for reading."""
 
     def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...], /) -> Tile[D]:
         """Load the tile at this place, one index for each axis."""
 
+    def load(
+        self, *index: SupportsIndex, latency: int | None = None, allow_tma: bool | None = None
+    ) -> Tile[D]:
+        """Load the tile at this place, like `p[i, j]`, with advice to the assembler.
+
+        `latency` (1 to 10) says how slow the load is expected to be, and so how far ahead to start
+        it; `allow_tma` whether the tensor memory accelerator may serve it.
+        """
+
     def num_tiles(self, axis: int) -> int:
-        """Tiles along an axis, the last one possibly hanging over the edge."""
+        """Tiles along an axis that begin inside the tensor; the last may hang over the edge."""
+
+    def clip(self, index: SupportsIndex, axis: int) -> int:
+        """The index, or the nearest that the axis has: a place read from memory becomes valid.
+
+        Every launch checks that the axis is not empty.
+        """
 
 
 class Mut(InKernel, Generic[D, *Dims]):

@@ -13,7 +13,7 @@ from tilewright.ir.launch_terms import BaseAddress, FailureRecord
 from tilewright.ir.op import Effect, Op, Value
 from tilewright.ir.ops.internal import LaunchValue
 from tilewright.ir.rewrite import Definition
-from tilewright.ir.types import PartitionViewType, PtrType, TensorViewType, TileType, Type
+from tilewright.ir.types import PtrType, TensorViewType, TileType, Type, ViewType
 
 __all__ = ["ANYWHERE", "MemoryRoots"]
 
@@ -60,4 +60,4 @@ class MemoryRoots:
 def _is_address(type_: Type) -> bool:
     if isinstance(type_, TileType):
         return isinstance(type_.element, PtrType)
-    return isinstance(type_, TensorViewType | PartitionViewType)
+    return isinstance(type_, TensorViewType | ViewType)

@@ -1,4 +1,4 @@
-"""An index is an i32."""
+"""An index is an integer."""
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32

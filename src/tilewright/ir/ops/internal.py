@@ -48,6 +48,7 @@ class CheckSite:
     tile: int
     is_store: bool = False
     of_piece: bool = False  # counted in parts of this block's piece, not in tiles of the tensor
+    step: int | None = None  # between the starts of windows; None: tiles lie side by side
 
     @property
     def place(self) -> str:
@@ -56,8 +57,13 @@ class CheckSite:
 
     def counted(self, number: object) -> str:
         """So many tiles, or parts, of this extent."""
-        noun = "part" if self.of_piece else "tile"
-        return f"{number} {noun}{'' if str(number) == '1' else 's'} of {self.tile}"
+        every = "" if self.step is None else f", one every {self.step}"
+        return f"{number} {self.noun}{'' if str(number) == '1' else 's'} of {self.tile}{every}"
+
+    @property
+    def noun(self) -> str:
+        """What is counted along the axis."""
+        return "part" if self.of_piece else "tile" if self.step is None else "window"
 
 
 @dataclass(frozen=True)

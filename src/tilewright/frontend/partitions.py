@@ -1,0 +1,190 @@
+"""Reading in tiles: partitions, windows, and what both can do.
+
+A partition and windows are one thing here: tiles that start every so many elements along each axis.
+Where that is the tile's own extent they are cut by Tile IR's partition view, else by its strided
+view; the tiles that exist are those that begin inside the tensor, in both. Every coordinate goes
+through a bounds check, whose axis is the tensor's: a partition may have its axes in another order.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tilewright.check.errors.syntax import BadCall
+from tilewright.check.errors.types import IndexCount, NoSuchAxis, WrongOperand
+from tilewright.dtypes import i32
+from tilewright.frontend.arguments import Arguments, Place
+from tilewright.frontend.indices import integer_scalar
+from tilewright.frontend.load_hints import load_hints
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import (
+    Operand,
+    PartitionOperand,
+    RefOperand,
+    Static,
+    TileOperand,
+    TupleOperand,
+)
+from tilewright.frontend.tensors import (
+    checked,
+    loaded_from,
+    padding_argument,
+    tile_argument,
+    tile_count,
+)
+from tilewright.frontend.tiles import check_tile_shape, convert, signedness, static_int
+from tilewright.ir.attributes import Hints, Predicate
+from tilewright.ir.op import Value
+from tilewright.ir.ops.elementwise import CmpI, MaxI, MinI, SubI
+from tilewright.ir.ops.internal import CheckSite, Require
+from tilewright.ir.types import PartitionViewType, StridedViewType, TensorViewType
+
+__all__ = ["clip", "count_along", "load", "load_at", "partition", "windows"]
+
+
+# --- making ---------------------------------------------------------------------------------------
+
+
+def partition(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
+    """`x.partition(BM, BK, order=…, padding=…)`."""
+    tile = _tile(lo, tensor, call)
+    order = _order(lo, tensor, call)
+    return PartitionOperand(tensor, tile, tile, order, padding_argument(lo, call, tensor))
+
+
+def windows(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
+    """`x.windows(18, 18, step=(16, 16), padding=…)`."""
+    tile = _tile(lo, tensor, call)
+    axes = tuple(range(tensor.rank))
+    steps = _steps(lo, tensor, call)
+    return PartitionOperand(tensor, tile, steps, axes, padding_argument(lo, call, tensor))
+
+
+def _tile(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]:
+    if not tensor.rank:
+        reason = "it has no axes, only one element"
+        way_out = f"`{tensor.name}.item()` reads it"
+        lo.reject(BadCall, call.node, f"{tensor.name}.partition", reason, way_out)
+    tile = tile_argument(lo, call, "tile", tensor.rank, f"`{tensor.name}`")
+    way_out = "round it up: loads pad what lies outside"
+    check_tile_shape(lo, call.node, tile, f"a tile of `{tensor.name}`", way_out)
+    return tile
+
+
+def _order(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]:
+    operand, axes = call.operand("order"), tuple(range(tensor.rank))
+    if operand == Static(None):
+        return axes
+    where = call.where("order")
+    order = _integers(lo, where, operand, "an axis of the order")
+    if tuple(sorted(order)) != axes:
+        example = ", ".join(map(str, reversed(axes)))
+        lo.reject(
+            WrongOperand, where, f"an order of {order}",
+            f"each axis of `{tensor.name}` stands in it once, 0 to {tensor.rank - 1}",
+            f"for example `order=({example})`",
+        )  # fmt: skip
+    return order
+
+
+def _steps(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]:
+    where = call.where("step")
+    steps = _integers(lo, where, call.operand("step"), "the step of a window")
+    if len(steps) == 1:
+        steps *= tensor.rank
+    if len(steps) != tensor.rank:
+        nouns = ("step", "steps")
+        lo.reject(IndexCount, where, f"`{tensor.name}`", tensor.rank, len(steps), nouns)
+    if any(step < 1 for step in steps):
+        reason = "a window starts at least one element behind the one before"
+        lo.reject(WrongOperand, where, f"a step of {min(steps)}", reason)
+    return steps
+
+
+def _integers(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> tuple[int, ...]:
+    items = operand.items if isinstance(operand, TupleOperand) else (operand,)
+    return tuple(static_int(lo, node, item, what) for item in items)
+
+
+# --- counting -------------------------------------------------------------------------------------
+
+
+def count_along(lo: Lowering, source: PartitionOperand, axis: int) -> Value:
+    """The tiles that begin inside the tensor."""
+    return tile_count(lo, source.tensor, source.order[axis], source.steps[axis])
+
+
+def clip(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
+    """`p.clip(i, axis)`: the nearest index that the axis has. Every launch sees to it that it does.
+
+    The comparison is made in the index's own width, and only then is it narrowed.
+    """
+    where = call.where("index")
+    axis = static_int(lo, call.where("axis"), call.operand("axis"), "an axis")
+    if not 0 <= axis < source.rank:
+        lo.reject(NoSuchAxis, call.where("axis"), str(source), axis, source.rank)
+    index = integer_scalar(lo, where, call.operand("index"))
+    count = count_along(lo, source, axis)
+    _require_some(lo, source, axis, count)
+    dtype, sign = index.dtype, signedness(index.dtype)
+    add = lo.builder.add
+    last = add(SubI(lhs=count, rhs=lo.builder.index(1), dtype=i32)).result
+    wide_last = convert(lo, TileOperand(last, i32), dtype).value
+    result = add(MinI(lhs=index.value, rhs=wide_last, signedness=sign, dtype=dtype)).result
+    if dtype.signed:
+        zero = lo.builder.constant(0, dtype.element)
+        result = add(MaxI(lhs=result, rhs=zero, signedness=sign, dtype=dtype)).result
+    return convert(lo, TileOperand(result, dtype), i32)
+
+
+def _require_some(lo: Lowering, source: PartitionOperand, axis: int, count: Value) -> None:
+    """An index cannot be brought into an axis that is empty."""
+    one = lo.builder.index(1)
+    condition = CmpI(
+        lhs=count, rhs=one, comparison_predicate=Predicate.GREATER_THAN_OR_EQUAL
+    )  # fmt: skip
+    name, along = source.tensor.name, source.order[axis]
+    text = f"{name}.shape[{along}] > 0, since an index is clipped to it"
+    lo.builder.add(Require(condition=lo.builder.add(condition).result, text=text))
+
+
+# --- loading --------------------------------------------------------------------------------------
+
+
+def load(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
+    """`p.load(i, j, latency=…, allow_tma=…)`."""
+    places = call.places("index")
+    return load_at(lo, call.node, source, places, load_hints(lo, call))
+
+
+def load_at(
+    lo: Lowering,
+    node: ast.AST,
+    source: PartitionOperand,
+    places: tuple[Place, ...],
+    hints: Hints | None = None,
+) -> Operand:
+    """`p[i, j]`, each coordinate checked."""
+    if len(places) != source.rank:
+        lo.reject(IndexCount, node, str(source), source.rank, len(places))
+    index = tuple(
+        checked(lo, place, count_along(lo, source, axis), _site(source, axis))
+        for axis, place in enumerate(places)
+    )
+    return loaded_from(lo, _view(lo, source), source.tensor, index, hints)
+
+
+def _site(source: PartitionOperand, axis: int) -> CheckSite:
+    tile, step = source.tile[axis], source.steps[axis]
+    every = None if step == tile else step
+    return CheckSite(source.tensor.name, source.order[axis], tile, step=every)
+
+
+def _view(lo: Lowering, source: PartitionOperand) -> Value:
+    whole = source.tensor.view.type
+    assert isinstance(whole, TensorViewType)
+    if source.steps == source.tile:
+        to = PartitionViewType(source.tile, whole, source.order, source.padding)
+        return lo.view(source.tensor, to)
+    strided = StridedViewType(source.tile, source.steps, whole, source.order, source.padding)
+    return lo.view(source.tensor, strided)
