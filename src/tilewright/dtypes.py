@@ -9,7 +9,7 @@ dtype is a scalar inside a kernel, which exists for type checkers only. A class 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -120,6 +120,9 @@ class Element(Enum):
     __str__ = __repr__
 
 
+_To = TypeVar("_To", bound="DType")
+
+
 class DType:
     """Base of the dtypes. A class is a dtype; an instance stands for a scalar in a kernel."""
 
@@ -151,6 +154,8 @@ class DType:
         __le__ = __gt__ = __ge__ = __lt__
 
         def __eq__(self, other: object) -> bool: ...
+
+        def astype(self, dtype: type[_To]) -> _To: ...
 
         def __int__(self) -> int: ...
 

@@ -1,22 +1,17 @@
 """Every refused program has a neighbour that is accepted."""
 
+import importlib
 from pathlib import Path
 
-import test_accept_bounds
-import test_accept_names
-import test_accept_ownership
-import test_accept_reading
-import test_accept_types
 from neighbours import CLAIMED
 
-MODULES = (
-    test_accept_bounds,
-    test_accept_names,
-    test_accept_ownership,
-    test_accept_reading,
-    test_accept_types,
-)
-ERRORS = Path(__file__).parent.parent / "errors"
+HERE = Path(__file__).parent
+ERRORS = HERE.parent / "errors"
+MODULES = [
+    importlib.import_module(path.stem)
+    for path in sorted(HERE.glob("test_accept_*.py"))
+    if path.stem != Path(__file__).stem
+]
 
 
 def test_every_refusal_has_an_accepted_neighbour():

@@ -110,7 +110,7 @@ def test_elements_are_chosen_and_counted():
 
 
 @neighbour_of(
-    "types/integer_true_division", "types/integer_power", "types/shift_by_the_width",
+    "types/integer_true_division", "types/shift_by_the_width",
     "types/shift_of_floats", "types/integer_literal_too_large", "types/float_literal_into_integers",
     "types/integers_into_exp", "types/padding_of_integers",
 )  # fmt: skip

@@ -169,7 +169,7 @@ def _one_argument(
 
 
 def _absolute(lo: Lowering, node: ast.Call, operand: Operand) -> Operand:
-    return absolute(lo, as_tile(lo, node, operand))
+    return absolute(lo, node, as_tile(lo, node, operand))
 
 
 def _converted_scalar(dtype: type[DType]) -> Callable[..., Operand]:

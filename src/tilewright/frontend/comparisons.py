@@ -13,6 +13,7 @@ from typing import Any
 
 from tilewright.check.errors.types import ConditionIsATile, WrongOperand
 from tilewright.dtypes import bool_
+from tilewright.frontend.abilities import check_computes
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import DTypeOperand, Operand, Static, TileOperand, TupleOperand
 from tilewright.frontend.operators import inverted
@@ -53,6 +54,7 @@ def compared(
     if not isinstance(left, TileOperand) and not isinstance(right, TileOperand):
         return _compared_now(lo, node, sign, left, right)
     lhs, rhs = unify(lo, node, shown, left, right)
+    check_computes(lo, node, shown, lhs.dtype)
     predicate = _PREDICATES[type(sign)]
     if lhs.dtype.element.is_float:
         # NaN differs from everything, itself too; all other comparisons with it are false.

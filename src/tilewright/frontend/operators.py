@@ -14,9 +14,11 @@ from typing import Any, NoReturn
 from tilewright.check.errors.bounds import DivisionByZero
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_
+from tilewright.frontend.abilities import check_computes
 from tilewright.frontend.builtins.matrix import matrix_product
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, TileOperand
+from tilewright.frontend.powers import power
 from tilewright.frontend.tiles import as_tile, constant, is_static_number, signedness, unify
 from tilewright.ir.attributes import Predicate
 from tilewright.ir.op import Op, Value
@@ -34,7 +36,6 @@ from tilewright.ir.ops.elementwise import (
     NegF,
     NegI,
     OrI,
-    Pow,
     RemF,
     Select,
     ShLI,
@@ -75,7 +76,11 @@ def apply_binary(
         return matrix_product(lo, node, left, right)
     if is_static_number(left) and is_static_number(right):
         return _static_binary(lo, node, sign, left, right)
-    lhs, rhs = unify(lo, node, f"`{_SIGNS[type(sign)]}`", left, right)
+    if isinstance(sign, ast.Pow):
+        return power(lo, node, left, right)
+    shown = f"`{_SIGNS[type(sign)]}`"
+    lhs, rhs = unify(lo, node, shown, left, right)
+    check_computes(lo, node, shown, lhs.dtype)
     rules = _FLOAT_RULES if lhs.dtype.element.is_float else _INTEGER_RULES
     if type(sign) not in rules:
         _refuse_operator(lo, node, sign, lhs)
@@ -92,9 +97,6 @@ def _refuse_operator(
     if isinstance(sign, ast.Div):
         way_out = "use `//`, or convert to floats: `.astype(f32)`"
         lo.reject(WrongOperand, node, what, "integers divide with `//`", way_out)
-    if isinstance(sign, ast.Pow):
-        way_out = "convert to floats: `.astype(f32)`, or multiply"
-        lo.reject(WrongOperand, node, what, "powers are taken of floats", way_out)
     lo.reject(WrongOperand, node, what, "only integers and truth values have bits")
 
 
@@ -200,10 +202,6 @@ def _float_modulo(lo: Lowering, _: ast.AST, lhs: TileOperand, rhs: TileOperand) 
     ).result
 
 
-def _power(lo: Lowering, _: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
-    return lo.builder.add(Pow(source=lhs.value, exponent=rhs.value, dtype=lhs.dtype)).result
-
-
 def _shift_left(lo: Lowering, node: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
     """Bits moved up; the width or more moves them all out."""
     inside, amount = _shift_amount(lo, lhs, rhs)
@@ -251,7 +249,7 @@ def _shift_amount(lo: Lowering, lhs: TileOperand, rhs: TileOperand) -> tuple[Val
 
 _FLOAT_RULES: dict[type[ast.operator], Rule] = {
     ast.Add: _simple(AddF), ast.Sub: _simple(SubF), ast.Mult: _simple(MulF), ast.Div: _simple(DivF),
-    ast.FloorDiv: _float_floor_division, ast.Mod: _float_modulo, ast.Pow: _power,
+    ast.FloorDiv: _float_floor_division, ast.Mod: _float_modulo,
 }  # fmt: skip
 _INTEGER_RULES: dict[type[ast.operator], Rule] = {
     ast.Add: _integers_only(_simple(AddI)), ast.Sub: _integers_only(_simple(SubI)),
@@ -292,6 +290,7 @@ _STATIC_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 
 
 def _negated(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
+    check_computes(lo, node, "`-`", tile.dtype)
     _refuse_bool(lo, node, tile)
     op = NegF if tile.dtype.element.is_float else NegI
     return TileOperand(
@@ -301,6 +300,7 @@ def _negated(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
 
 def inverted(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
     """`~x`: every bit turned."""
+    check_computes(lo, node, "`~`", tile.dtype)
     if tile.dtype.element.is_float:
         lo.reject(
             WrongOperand, node, f"`~` on {tile.dtype.label}", "only integers have bits to turn"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.check.errors.types import NotBroadcastable, WrongOperand
+from tilewright.dtypes import DType, f8e8m0fnu
 from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.builtins.modifiers import ROUNDINGS, rounding_argument
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, TileOperand, TupleOperand
 from tilewright.frontend.tiles import (
@@ -17,14 +19,44 @@ from tilewright.frontend.tiles import (
     shape_argument,
     static_int,
 )
+from tilewright.ir.attributes import Rounding
 from tilewright.ir.ops.shape import Permute
+from tilewright.ir.verify_conversions import float_roundings
 
 __all__ = ["astype", "broadcast", "item", "permute", "reshape", "transposed"]
 
 
 def astype(lo: Lowering, tile: TileOperand, call: Arguments) -> Operand:
-    """`t.astype(f16)`."""
-    return convert(lo, tile, dtype_argument(lo, call.where("dtype"), call.operand("dtype")))
+    """`t.astype(f16)`, and `t.astype(f16, rounding="zero")`."""
+    dtype = dtype_argument(lo, call.where("dtype"), call.operand("dtype"))
+    if dtype is f8e8m0fnu and tile.dtype is not dtype and not call.given("rounding"):
+        lo.reject(
+            WrongOperand, call.node, f"{tile.dtype.label} to {dtype.label}",
+            "it holds powers of two, and there are two next to a number",
+            'say which: `rounding="zero"` is the one below, `rounding="up"` the one above',
+        )  # fmt: skip
+    if not call.given("rounding"):
+        return convert(lo, tile, dtype)
+    return convert(lo, tile, dtype, _rounding_between(lo, call, tile.dtype, dtype))
+
+
+def _rounding_between(
+    lo: Lowering, call: Arguments, source: type[DType], dtype: type[DType]
+) -> Rounding:
+    """How the call rounds, if floats can be rounded like that from one dtype to the other."""
+    asked, where = rounding_argument(lo, call), call.where("rounding")
+    if source.element.is_integer or dtype.element.is_integer:
+        lo.reject(
+            WrongOperand, where, f"rounding from {source.label} to {dtype.label}",
+            "it is chosen from float to float; integers round to nearest, floats are cut",
+            "use tw.floor or tw.ceil, or convert to f32 first",
+        )  # fmt: skip
+    fitting = float_roundings(source.element, dtype.element)
+    if source is not dtype and asked not in fitting:
+        words = [f'"{word}"' for word, mode in ROUNDINGS.items() if mode in fitting]
+        reason = f"there are {', '.join(words)}"
+        lo.reject(WrongOperand, where, f"rounding from {source.label} to {dtype.label}", reason)
+    return asked
 
 
 def _several(operands: tuple[Operand, ...]) -> Operand:
@@ -55,11 +87,13 @@ def permute(lo: Lowering, tile: TileOperand, call: Arguments) -> Operand:
     """`t.permute(1, 0)`."""
     operand = _several(call.operands("axes"))
     items = operand.items if isinstance(operand, TupleOperand) else (operand,)
-    axes = tuple(static_int(lo, call.node, axis, "an axis") for axis in items)
-    if sorted(axes) != list(range(len(tile.shape))):
+    given = tuple(static_int(lo, call.node, axis, "an axis") for axis in items)
+    rank = len(tile.shape)
+    axes = tuple(axis + rank if axis < 0 else axis for axis in given)
+    if sorted(axes) != list(range(rank)):
         lo.reject(
-            WrongOperand, call.node, f"permute{axes}",
-            f"a tile of rank {len(tile.shape)} needs each of its axes once",
+            WrongOperand, call.node, f"permute{given}",
+            f"a tile of rank {rank} needs each of its axes once",
         )  # fmt: skip
     return _permuted(lo, tile, axes)
 
@@ -70,6 +104,8 @@ def transposed(lo: Lowering, tile: TileOperand) -> Operand:
 
 
 def _permuted(lo: Lowering, tile: TileOperand, axes: tuple[int, ...]) -> Operand:
+    if axes == tuple(range(len(axes))):
+        return tile
     op = Permute(source=tile.value, permutation=axes, dtype=tile.dtype)
     return TileOperand(lo.builder.add(op).result, tile.dtype)
 

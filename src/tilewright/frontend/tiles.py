@@ -1,4 +1,4 @@
-"""Making tiles fit: literals get a dtype, shapes are broadcast, dtypes converted."""
+"""Making tiles fit: literals get a dtype, shapes are broadcast."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tilewright.check.errors.types import (
     UnsupportedByTarget,
     WrongOperand,
 )
-from tilewright.dtypes import DType, bool_, f32, i32, limits
+from tilewright.dtypes import DType, bool_, f4e2m1fn, f8e8m0fnu, f32, i4, i8, i32, limits
+from tilewright.frontend.conversions import convert, signedness
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     AccumOperand,
@@ -35,10 +36,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
-from tilewright.ir.attributes import Ordering, Predicate, Signedness
 from tilewright.ir.op import Value
-from tilewright.ir.ops.elementwise import CmpF, CmpI, ExtI, FToF, FToI, IToF, TruncI
-from tilewright.ir.ops.internal import ReadAs
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 from tilewright.ir.types import MAX_TILE_ELEMENTS, TileType
 
@@ -63,11 +61,6 @@ __all__ = [
     "static_int",
     "unify",
 ]
-
-
-def signedness(dtype: type[DType]) -> Signedness:
-    """How integer ops on this dtype read their bits."""
-    return Signedness.SIGNED if dtype.signed else Signedness.UNSIGNED
 
 
 def is_power_of_two(number: int) -> bool:
@@ -101,20 +94,25 @@ def constant(
     check_dtype(lo, node, dtype)
     fitting = _fitting_integer if dtype.element.is_integer else _fitting_float
     number = fitting(lo, node, value, dtype)
-    op = Constant(value=number, to=TileType(dtype.element, shape), dtype=dtype)
-    return TileOperand(lo.builder.add(op).result, dtype)
+    held = i8 if dtype is i4 else dtype  # there are no constants of 4-bit integers
+    op = Constant(value=number, to=TileType(held.element, shape), dtype=held)
+    return convert(lo, TileOperand(lo.builder.add(op).result, held), dtype)
 
 
 def _fitting_float(lo: Lowering, node: ast.AST, value: bool | float, dtype: type[DType]) -> float:
-    """The number as a float; one that rounds to an infinity was not meant."""
+    """The number as a float; what becomes another kind of number was not meant."""
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     with np.errstate(over="ignore"):
         rounded = float(np.float64(number).astype(dtype.element.numpy))
+    if dtype is f8e8m0fnu and rounded != number and not math.isnan(number):
+        lo.reject(LiteralDoesNotFit, node, _shown(value), dtype.label, "it holds powers of two")
     is_finite = isinstance(value, int) or math.isfinite(value)
-    if is_finite and not math.isfinite(rounded):
+    has_changed = is_finite != math.isfinite(rounded) or math.isnan(number) != math.isnan(rounded)
+    is_held_at_the_end = dtype is f4e2m1fn and abs(number) > limits(dtype)[1]
+    if has_changed or is_held_at_the_end:
         way_out = f"its largest number is {limits(dtype)[1]:g}"
         lo.reject(LiteralDoesNotFit, node, _shown(value), dtype.label, way_out)
     return number
@@ -328,55 +326,3 @@ def _met(
     if tile.weak and isinstance(literal.value, float) and tile.dtype.element.is_integer:
         tile = convert(lo, tile, f32)
     return as_tile(lo, node, literal, tile.dtype), tile
-
-
-# --- conversion -----------------------------------------------------------------------------------
-
-
-def convert(lo: Lowering, tile: TileOperand, dtype: type[DType]) -> TileOperand:
-    """The tile in another dtype: floats round to nearest, floats to integers saturate (NaN: 0)."""
-    if tile.dtype is dtype:
-        return TileOperand(tile.value, dtype)
-    value = _converted(lo, tile, dtype)
-    return TileOperand(value, dtype)
-
-
-def _converted(lo: Lowering, tile: TileOperand, dtype: type[DType]) -> Value:
-    source, to = tile.dtype.element, tile.type.with_element(dtype.element)
-    add = lo.builder.add
-    if dtype is bool_:
-        return _is_not_zero(lo, tile)
-    if source.is_float and dtype.element.is_float:
-        return add(FToF(source=tile.value, to=to, dtype=dtype)).result
-    if source.is_float:
-        sign = signedness(dtype)
-        return add(
-            FToI(source=tile.value, to=to, signedness=sign, saturating=True, dtype=dtype)
-        ).result
-    sign = signedness(tile.dtype)
-    if dtype.element.is_float:
-        return add(IToF(source=tile.value, to=to, signedness=sign, dtype=dtype)).result
-    if dtype.element.bits > source.bits:
-        return add(ExtI(source=tile.value, to=to, signedness=sign, dtype=dtype)).result
-    if dtype.element.bits < source.bits:
-        return add(TruncI(source=tile.value, to=to, dtype=dtype)).result
-    return add(ReadAs(source=tile.value, dtype=dtype)).result
-
-
-def _is_not_zero(lo: Lowering, tile: TileOperand) -> Value:
-    zero = lo.builder.constant(0, tile.dtype.element, tile.shape)
-    if tile.dtype.element.is_float:
-        op = CmpF(
-            lhs=tile.value, rhs=zero, comparison_predicate=Predicate.NOT_EQUAL,
-            comparison_ordering=Ordering.UNORDERED, dtype=bool_,
-        )  # fmt: skip
-        return lo.builder.add(op).result
-    sign = signedness(tile.dtype)
-    equal = CmpI(
-        lhs=tile.value,
-        rhs=zero,
-        comparison_predicate=Predicate.NOT_EQUAL,
-        signedness=sign,
-        dtype=bool_,
-    )
-    return lo.builder.add(equal).result

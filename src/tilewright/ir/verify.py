@@ -32,7 +32,7 @@ from tilewright.ir.verify_types import target_problems, type_problems
 from tilewright.ir.verify_views import TARGET_RULES, VIEW_RULES
 from tilewright.ir.versions import needs
 
-__all__ = ["RULES", "VerificationError", "Violation", "verify", "violations"]
+__all__ = ["RULES", "VerificationError", "Violation", "rule_problems", "verify", "violations"]
 
 # What each op class, and each family of them, asks for.
 RULES: dict[type[Op], tuple[Rule, ...]] = {
@@ -160,8 +160,7 @@ class _Verifier:
         for value in op.operands:
             if value not in self._visible:
                 yield f"{value!r} is used where it is not visible"
-        for rule in _rules_of(type(op)):
-            yield from rule(op)
+        yield from rule_problems(op)
         if type(op) in TARGET_RULES:
             yield from TARGET_RULES[type(op)](op, self._target)
         if type(op) in MODULE_RULES:
@@ -171,6 +170,12 @@ class _Verifier:
             yield from ending(op, around)
         if tuple(value.type for value in op.results) != op.result_types():
             yield "the types of its results are not what its operands give"
+
+
+def rule_problems(op: Op) -> Iterator[str]:
+    """What the rules of its class say about one op, wherever it stands."""
+    for rule in _rules_of(type(op)):
+        yield from rule(op)
 
 
 def _rules_of(kind: type[Op]) -> Iterator[Rule]:

@@ -24,7 +24,7 @@ from tilewright.ir.verify_rules import (
     when,
 )
 
-__all__ = ["CONVERSION_RULES"]
+__all__ = ["CONVERSION_RULES", "float_roundings"]
 
 _R = Rounding
 _FLOAT = TileClass(FLOATS)
@@ -83,14 +83,19 @@ _NARROWINGS = {
 }
 
 
+def float_roundings(before: Element, after: Element) -> tuple[Rounding, ...]:
+    """The ways in which a float of one format may be rounded to another."""
+    usual = _ANY if _FORMATS[before].fits(_FORMATS[after]) else _NEAREST_OR_CUT
+    usual = _NARROWINGS.get((before, after), usual)
+    return _ROUNDINGS.get(after, usual)
+
+
 def _rounding(op: FToF) -> Iterator[str]:
     assert isinstance(op.source.type, TileType)
     before, after = op.source.type.element, op.to.element
     assert isinstance(before, Element)
     assert isinstance(after, Element)
-    usual = _ANY if _FORMATS[before].fits(_FORMATS[after]) else _NEAREST_OR_CUT
-    usual = _NARROWINGS.get((before, after), usual)
-    yield from allowed("rounding_mode", *_ROUNDINGS.get(after, usual))(op)
+    yield from allowed("rounding_mode", *float_roundings(before, after))(op)
 
 
 def _widths(wanted: str, least: int, most: int) -> Rule:

@@ -38,6 +38,7 @@ from tilewright.dtypes import (
 )
 from tilewright.lang.dimensions import DimType
 from tilewright.lang.outside import InKernel
+from tilewright.lang.rounding import Direction
 
 __all__ = ["Operand", "Tile"]
 
@@ -70,8 +71,13 @@ class Tile(InKernel, Generic[D]):
     def T(self) -> Tile[D]:  # noqa: N802 - as in NumPy
         """A matrix with its two axes exchanged."""
 
-    def astype(self, dtype: type[To]) -> Tile[To]:
-        """Every element converted. Float to integer saturates; NaN gives 0."""
+    def astype(self, dtype: type[To], *, rounding: Direction = "nearest") -> Tile[To]:
+        """Every element converted.
+
+        Float to integer is cut and saturates, NaN gives 0; integers keep their low bits. `rounding`
+        is for float to float; what is there depends on the two. f8e8m0fnu needs it: `"zero"` or
+        `"up"`, whose numbers are powers of two.
+        """
 
     def reshape(self, *shape: Extents) -> Tile[D]:
         """The same elements in row-major order, in another shape."""

@@ -1,4 +1,4 @@
-"""Functions of each element: mathematics, extrema, choice."""
+"""Choosing by element: extrema, `where`; and magnitudes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_
+from tilewright.frontend.abilities import check_computes
 from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.builtins.maths import check_floats
+from tilewright.frontend.builtins.modifiers import are_usual, modified
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, TileOperand
 from tilewright.frontend.operators import apply_binary
@@ -20,45 +23,24 @@ from tilewright.frontend.tiles import (
     unify,
 )
 from tilewright.ir.op import Op
-from tilewright.ir.ops.elementwise import AbsF, AbsI, Fma, MaxF, MaxI, MinF, MinI, Select
+from tilewright.ir.ops.elementwise import AbsF, AbsI, MaxF, MaxI, MinF, MinI, Select
 
 __all__ = [
     "absolute",
     "extreme",
     "extremum",
-    "floats",
     "lower_abs",
     "lower_cdiv",
     "lower_clamp",
-    "lower_fma",
     "lower_where",
 ]
 
 Lowers = Callable[[Lowering, Arguments], Operand]
 
 
-def floats(op: type[Op]) -> Lowers:
-    """A function of floats with one operand."""
-
-    def lower(lo: Lowering, call: Arguments) -> Operand:
-        tile = as_tile(lo, call.where("x"), call.operand("x"))
-        if not tile.dtype.element.is_float:
-            name = op.mnemonic
-            lo.reject(
-                WrongOperand,
-                call.where("x"),
-                f"tw.{name}",
-                f"it takes floats; this is {tile}",
-                "convert it: `.astype(f32)`",
-            )
-        made: Any = op(source=tile.value, dtype=tile.dtype)
-        return TileOperand(lo.builder.add(made).results[0], tile.dtype)
-
-    return lower
-
-
-def absolute(lo: Lowering, tile: TileOperand) -> TileOperand:
+def absolute(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
     """The magnitude of every element; what has no sign stays as it is."""
+    check_computes(lo, node, "tw.abs", tile.dtype)
     if not tile.dtype.signed:
         return tile
     op = AbsF if tile.dtype.element.is_float else AbsI
@@ -67,27 +49,48 @@ def absolute(lo: Lowering, tile: TileOperand) -> TileOperand:
 
 def lower_abs(lo: Lowering, call: Arguments) -> Operand:
     """`tw.abs(x)`."""
-    return absolute(lo, as_tile(lo, call.where("x"), call.operand("x")))
+    return absolute(lo, call.node, as_tile(lo, call.where("x"), call.operand("x")))
 
 
 def extreme(
     lo: Lowering, node: ast.AST, what: str, pair: tuple[Operand, Operand], *, least: bool
 ) -> Operand:
     """The smaller or the larger of two operands; of two constants it is one too."""
-    left, right = pair
-    if is_static_number(left) and is_static_number(right):
-        assert isinstance(left, Static)
-        assert isinstance(right, Static)
-        return Static((min if least else max)(left.value, right.value))
-    lhs, rhs = unify(lo, node, what, left, right)
-    if lhs.dtype.element.is_float:
-        made: Op = (MinF if least else MaxF)(lhs=lhs.value, rhs=rhs.value, dtype=lhs.dtype)
-    else:
-        sign = signedness(lhs.dtype)
-        made = (MinI if least else MaxI)(
-            lhs=lhs.value, rhs=rhs.value, signedness=sign, dtype=lhs.dtype
-        )
-    return TileOperand(lo.builder.add(made).results[0], lhs.dtype, lhs.weak and rhs.weak)
+    constant = _extreme_constant(*pair, least=least)
+    if constant is not None:
+        return constant
+    lhs, rhs = _compared(lo, node, what, pair)
+    op = _EXTREMA[lhs.dtype.element.is_float, least]
+    made = lo.builder.add(op(**_operands(lhs, rhs)))
+    return TileOperand(made.results[0], lhs.dtype, lhs.weak and rhs.weak)
+
+
+_EXTREMA: dict[tuple[bool, bool], type[Op]] = {
+    (True, True): MinF, (True, False): MaxF, (False, True): MinI, (False, False): MaxI,
+}  # fmt: skip
+
+
+def _extreme_constant(left: Operand, right: Operand, *, least: bool) -> Static | None:
+    if not (is_static_number(left) and is_static_number(right)):
+        return None
+    assert isinstance(left, Static)
+    assert isinstance(right, Static)
+    return Static((min if least else max)(left.value, right.value))
+
+
+def _compared(
+    lo: Lowering, node: ast.AST, what: str, pair: tuple[Operand, Operand]
+) -> tuple[TileOperand, TileOperand]:
+    lhs, rhs = unify(lo, node, what, *pair)
+    check_computes(lo, node, what, lhs.dtype)
+    return lhs, rhs
+
+
+def _operands(lhs: TileOperand, rhs: TileOperand) -> dict[str, Any]:
+    fields: dict[str, Any] = {"lhs": lhs.value, "rhs": rhs.value, "dtype": lhs.dtype}
+    if lhs.dtype.element.is_integer:
+        fields["signedness"] = signedness(lhs.dtype)
+    return fields
 
 
 def extremum(*, least: bool) -> Lowers:
@@ -96,7 +99,13 @@ def extremum(*, least: bool) -> Lowers:
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
         pair = call.operand("a"), call.operand("b")
-        return extreme(lo, call.node, what, pair, least=least)
+        if are_usual(call):
+            return extreme(lo, call.node, what, pair, least=least)
+        lhs, rhs = _compared(lo, call.node, what, pair)
+        check_floats(lo, call.node, f"{what} with nan= or ftz=", lhs)
+        op = _EXTREMA[True, least]
+        made = modified(lo, call, op, **_operands(lhs, rhs))
+        return TileOperand(made.results[0], lhs.dtype)
 
     return lower
 
@@ -106,23 +115,6 @@ def lower_clamp(lo: Lowering, call: Arguments) -> Operand:
     node, what = call.node, "tw.clamp"
     raised = extreme(lo, node, what, (call.operand("x"), call.operand("low")), least=False)
     return extreme(lo, node, what, (raised, call.operand("high")), least=True)
-
-
-def lower_fma(lo: Lowering, call: Arguments) -> Operand:
-    """`tw.fma(a, b, c)`."""
-    a, b = unify(lo, call.node, "tw.fma", call.operand("a"), call.operand("b"))
-    a, c = unify(lo, call.node, "tw.fma", a, call.operand("c"))
-    a, b, c = broadcast_together(lo, call.node, "tw.fma", a, b, c)
-    if not a.dtype.element.is_float:
-        lo.reject(
-            WrongOperand,
-            call.node,
-            "tw.fma",
-            f"it takes floats; these are {a.dtype.label}",
-            "write `a * b + c`",
-        )
-    op = Fma(lhs=a.value, rhs=b.value, acc=c.value, dtype=a.dtype)
-    return TileOperand(lo.builder.add(op).result, a.dtype)
 
 
 def lower_where(lo: Lowering, call: Arguments) -> Operand:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontend.arguments import Arguments
-from tilewright.frontend.builtins import creation, elementwise, launch, matrix, reductions
+from tilewright.frontend.builtins import creation, elementwise, launch, maths, matrix, reductions
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand
 from tilewright.ir.ops import elementwise as ops
@@ -21,19 +22,29 @@ LOWERINGS: dict[Any, Callable[[Lowering, Arguments], Operand]] = {
     tw.full: creation.lower_full,
     tw.arange: creation.lower_arange,
     tw.rand: creation.refuse_rand,
-    tw.exp: elementwise.floats(ops.Exp),
-    tw.exp2: elementwise.floats(ops.Exp2),
-    tw.log: elementwise.floats(ops.Log),
-    tw.log2: elementwise.floats(ops.Log2),
-    tw.sqrt: elementwise.floats(ops.Sqrt),
-    tw.rsqrt: elementwise.floats(ops.Rsqrt),
-    tw.sin: elementwise.floats(ops.Sin),
-    tw.cos: elementwise.floats(ops.Cos),
-    tw.tanh: elementwise.floats(ops.Tanh),
-    tw.ceil: elementwise.floats(ops.Ceil),
-    tw.floor: elementwise.floats(ops.Floor),
+    tw.exp: maths.floats(ops.Exp),
+    tw.exp2: maths.floats(ops.Exp2),
+    tw.log: maths.floats(ops.Log),
+    tw.log2: maths.floats(ops.Log2),
+    tw.sqrt: maths.floats(ops.Sqrt),
+    tw.rsqrt: maths.floats(ops.Rsqrt),
+    tw.sin: maths.floats(ops.Sin),
+    tw.cos: maths.floats(ops.Cos),
+    tw.tan: maths.floats(ops.Tan),
+    tw.sinh: maths.floats(ops.Sinh),
+    tw.cosh: maths.floats(ops.Cosh),
+    tw.tanh: maths.floats(ops.Tanh),
+    tw.ceil: maths.floats(ops.Ceil),
+    tw.floor: maths.floats(ops.Floor),
     tw.abs: elementwise.lower_abs,
-    tw.fma: elementwise.lower_fma,
+    tw.fma: maths.lower_fma,
+    tw.pow: maths.lower_pow,
+    tw.atan2: maths.lower_atan2,
+    tw.mulhi: maths.lower_mulhi,
+    tw.add: maths.arithmetic(ast.Add(), ops.AddF),
+    tw.subtract: maths.arithmetic(ast.Sub(), ops.SubF),
+    tw.multiply: maths.arithmetic(ast.Mult(), ops.MulF),
+    tw.divide: maths.arithmetic(ast.Div(), ops.DivF),
     tw.minimum: elementwise.extremum(least=True),
     tw.maximum: elementwise.extremum(least=False),
     tw.clamp: elementwise.lower_clamp,

@@ -1,4 +1,9 @@
-"""Mathematics of every element."""
+"""Mathematics of every element: floats, unless a function says otherwise.
+
+Modifiers are for those who know that they need them: `rounding` says how a result that the dtype
+cannot hold is rounded (`"approx"` is the fast one of the GPU, f32 only), `ftz` flushes subnormal
+numbers to zero (f32 only).
+"""
 
 # mypy: disable-error-code="empty-body"
 # pyright: reportReturnType=false
@@ -9,35 +14,25 @@ from typing import Any, TypeVar, overload
 
 from tilewright.dtypes import DType
 from tilewright.lang.builtin import builtin
+from tilewright.lang.rounding import Direction, Precision, RootRounding
 from tilewright.lang.tile import Operand, Tile
 
 __all__ = [
-    "abs",
-    "ceil",
-    "cos",
-    "exp",
-    "exp2",
-    "floor",
-    "fma",
-    "log",
-    "log2",
-    "rsqrt",
-    "sin",
-    "sqrt",
-    "tanh",
-]
+    "abs", "atan2", "ceil", "cos", "cosh", "exp", "exp2", "floor", "fma", "log", "log2", "mulhi",
+    "pow", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
+]  # fmt: skip
 
 D = TypeVar("D", bound=DType)
 V = TypeVar("V", bound=Tile[Any] | DType)  # a tile or a scalar
 
 
 @builtin
-def exp(x: V) -> V:
+def exp(x: V, *, rounding: Precision = "full") -> V:
     """The exponential of every element."""
 
 
 @builtin
-def exp2(x: V) -> V:
+def exp2(x: V, *, ftz: bool = False) -> V:
     """Two to the power of every element; on a GPU the cheapest of the exponentials."""
 
 
@@ -52,12 +47,12 @@ def log2(x: V) -> V:
 
 
 @builtin
-def sqrt(x: V) -> V:
+def sqrt(x: V, *, rounding: RootRounding = "nearest", ftz: bool = False) -> V:
     """The square root of every element; NaN below zero."""
 
 
 @builtin
-def rsqrt(x: V) -> V:
+def rsqrt(x: V, *, ftz: bool = False) -> V:
     """One over the square root of every element, in one step."""
 
 
@@ -72,7 +67,22 @@ def cos(x: V) -> V:
 
 
 @builtin
-def tanh(x: V) -> V:
+def tan(x: V) -> V:
+    """The tangent of every element, in radians."""
+
+
+@builtin
+def sinh(x: V) -> V:
+    """The hyperbolic sine of every element."""
+
+
+@builtin
+def cosh(x: V) -> V:
+    """The hyperbolic cosine of every element."""
+
+
+@builtin
+def tanh(x: V, *, rounding: Precision = "full") -> V:
     """The hyperbolic tangent of every element."""
 
 
@@ -88,17 +98,77 @@ def floor(x: V) -> V:
 
 @builtin
 def abs(x: V) -> V:
-    """The magnitude of every element; the lowest integer of a dtype stays as it is."""
+    """The magnitude of every element, of integers too; the lowest of a dtype stays as it is."""
 
 
 @overload
-def fma(a: Tile[D], b: Operand[D], c: Operand[D]) -> Tile[D]: ...
+def fma(
+    a: Tile[D],
+    b: Operand[D],
+    c: Operand[D],
+    *,
+    rounding: Direction = "nearest",
+    ftz: bool = False,
+) -> Tile[D]: ...
 @overload
-def fma(a: D | float, b: Tile[D], c: Operand[D]) -> Tile[D]: ...
+def fma(
+    a: D | float,
+    b: Tile[D],
+    c: Operand[D],
+    *,
+    rounding: Direction = "nearest",
+    ftz: bool = False,
+) -> Tile[D]: ...
 @overload
-def fma(a: D | float, b: D | float, c: Tile[D]) -> Tile[D]: ...
+def fma(
+    a: D | float,
+    b: D | float,
+    c: Tile[D],
+    *,
+    rounding: Direction = "nearest",
+    ftz: bool = False,
+) -> Tile[D]: ...
 @overload
-def fma(a: D, b: D | float, c: D | float) -> D: ...
+def fma(
+    a: D, b: D | float, c: D | float, *, rounding: Direction = "nearest", ftz: bool = False
+) -> D: ...
 @builtin
-def fma(a: Any, b: Any, c: Any) -> Any:
+def fma(a: Any, b: Any, c: Any, *, rounding: Direction = "nearest", ftz: bool = False) -> Any:
     """`a * b + c` of floats, rounded once."""
+
+
+@overload
+def pow(x: Tile[D], y: Tile[Any] | DType | float) -> Tile[D]: ...
+@overload
+def pow(x: D | float, y: Tile[D]) -> Tile[D]: ...
+@overload
+def pow(x: D, y: DType | float) -> D: ...
+@builtin
+def pow(x: Any, y: Any) -> Any:
+    """`x ** y`, of floats or of integers.
+
+    The exponent has the dtype of `x`, or is an integer where `x` is a float. Integers wrap around;
+    an integer to a negative power gives 0, and is refused where the exponent is a constant.
+    """
+
+
+@overload
+def atan2(y: Tile[D], x: Operand[D]) -> Tile[D]: ...
+@overload
+def atan2(y: D | float, x: Tile[D]) -> Tile[D]: ...
+@overload
+def atan2(y: D, x: D | float) -> D: ...
+@builtin
+def atan2(y: Any, x: Any) -> Any:
+    """The angle of the point (x, y) in radians, from -pi to pi."""
+
+
+@overload
+def mulhi(a: Tile[D], b: Operand[D]) -> Tile[D]: ...
+@overload
+def mulhi(a: D | int, b: Tile[D]) -> Tile[D]: ...
+@overload
+def mulhi(a: D, b: D | int) -> D: ...
+@builtin
+def mulhi(a: Any, b: Any) -> Any:
+    """The high half of the product of two integers, signed or not as their dtype is."""

@@ -1,0 +1,13 @@
+"""8-bit floats are stored and multiplied, not computed with."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f8e5m2, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store((x.load_like(z).astype(f8e5m2) + 1).astype(f32))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,13 @@
+"""Integers are not rounded."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, i32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[i32, B], x: Ref[i32, N]) -> None:
+    z.store(tw.multiply(x.load_like(z), 3, rounding="zero"))
+
+
+scale(tw.zeros((256,), i32).partition(128), tw.zeros((256,), i32))
