@@ -67,7 +67,7 @@ class KernelFailure(TilewrightError):
 
 
 class OutOfBoundsError(KernelFailure):
-    """An index left its axis. The kernel used the nearest valid index (or skipped the store)."""
+    """An index left its axis. The kernel used the nearest valid index (or skipped the write)."""
 
 
 class KernelAssertionError(KernelFailure):

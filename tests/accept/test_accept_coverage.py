@@ -5,13 +5,13 @@ from pathlib import Path
 
 from neighbours import CLAIMED
 
-HERE = Path(__file__).parent
-ERRORS = HERE.parent / "errors"
+HERE = Path(__file__)
 MODULES = [
     importlib.import_module(path.stem)
-    for path in sorted(HERE.glob("test_accept_*.py"))
-    if path.stem != Path(__file__).stem
+    for path in sorted(HERE.parent.glob("test_accept_*.py"))
+    if path != HERE
 ]
+ERRORS = HERE.parent.parent / "errors"
 
 
 def test_every_refusal_has_an_accepted_neighbour():

@@ -125,7 +125,7 @@ def test_a_store_outside_is_skipped():
         operation.sync()
     text = str(failure.value)
     assert "index 4 is outside axis 0 of this block's piece of `z`, which has 4 parts of 1" in text
-    assert "the kernel skipped the store, in block (1, 0) of kernel `scatter`" in text
+    assert "the kernel skipped the write, in block (1, 0) of kernel `scatter`" in text
     fresh = tw.zeros((8, 4), i32)
     scatter(fresh.partition(4, 4), tw.from_numpy(np.array([2, 3], np.int32))).sync()
     wanted = np.zeros((8, 4), np.int32)

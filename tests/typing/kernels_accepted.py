@@ -14,6 +14,7 @@ from typing import Literal, TypeVar
 from tilewright.dims import BD, BH, BK, BM, BN, BS, B, D, H, K, M, N, S, T
 from tilewright.dtypes import AnyDType, DType, bool_, f16, f32, f64, i8, i32
 from tilewright.lang import functions as tw
+from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Index, Mapped, Mut, Partition, Ref
 from tilewright.lang.dimensions import Dim
 from tilewright.lang.tile import Tile
@@ -167,3 +168,17 @@ def products(z: Mut[f32, BM, BN], a: Ref[f16, BM, BK], b: Ref[i8, BM, BK], c: Re
     whole: Tile[i32] = b.partition(BM, BK)[0, 0] @ b.partition(BK, BN)[0, 0]
     double: Tile[f64] = c.partition(16)[0][:, None] @ c.partition(16)[0][None, :]
     z.store(half + whole.astype(f32) + double.astype(f32))
+
+
+@kernel
+def accumulate(
+    done: Mut[i32, B], sums: Accum[f32, M, N], counts: Accum[i32, K], x: Ref[f32, M, N], n: i32
+) -> None:
+    i = done.index[0]
+    tile = x.partition(16, 16)[i, 0]
+    sums.add(tile * 2, i, 0)
+    sums.add_at(1.0, tw.arange(4)[:, None], tw.arange(16), mask=tw.arange(16) < n)
+    counts.add(n, 0)
+    counts.add_at(1, done.load(), mask=done.load() > 0)
+    counts.add_at(done.load(), n)
+    sums.add(tw.zeros(sums.shape, sums.dtype), i, n + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.dims import BM, BN, B, K, M, N
 from tilewright.dtypes import f16, f32, i32
 from tilewright.lang import functions as tw
+from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Index, Mapped, Mut, Ref
 from tilewright.lang.tile import Tile
 
@@ -27,6 +28,19 @@ def walks(z: Mapped[f32, BM, BN], t: Tile[f32]) -> None:
         z.store(t.astype(f16), at)  # flagged: f16 into f32
         z.load(at + 1)  # flagged: places cannot be computed with
     z.load(Index())  # flagged: nor made
+
+
+def sums(total: Accum[f32, N], t: Tile[f32], h: Tile[f16], x: Ref[f32, N]) -> None:
+    total.load()  # flagged: nobody reads an accumulator
+    total.store(t)  # flagged: nor stores to it
+    total[0]  # flagged: nor reads it so
+    total.partition(128)  # flagged: nor cuts it
+    total.add(h, 0)  # flagged: f16 into f32
+    total.add(t, h)  # flagged: a tile places no tile
+    total.add_at(h, 0)  # flagged: f16 into f32
+    total.add_at(t, 0, mask=t)  # flagged: no truth values
+    t + total  # flagged: nobody reads an accumulator
+    x.add(t, 0)  # flagged: shared read-only
 
 
 def indices(x: Ref[f32, M, K], alpha: f32, t: Tile[i32], at: Index) -> None:

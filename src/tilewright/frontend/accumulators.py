@@ -41,6 +41,10 @@ _SUMMED = (*_COUNTED, f16, f32, f64)
 _FIRST_TARGETS: dict[type[DType], int] = {bf16: 90}  # with atomic sums of these
 
 
+_OWN_RESULTS = "let each block store its own result to a Mut, and reduce those in a second launch"
+_BITS = "bits are those of integers: declare it as u32, and convert the tile"
+
+
 @dataclass(frozen=True)
 class KindRow:
     """One kind of accumulation: its method, and how each sort of number is combined."""
@@ -48,19 +52,21 @@ class KindRow:
     method: str
     signed: AtomicMode
     unsigned: AtomicMode
-    floating: AtomicMode | None = None
+    floating: AtomicMode | None
+    instead_on_floats: str  # on those where it cannot be done
 
 
 class Kind(Enum):
     """The kinds of accumulation."""
 
     # fmt: off
-    ADD = KindRow("add",  AtomicMode.ADD, AtomicMode.ADD, AtomicMode.ADDF)
-    MIN = KindRow("min",  AtomicMode.MIN, AtomicMode.UMIN)
-    MAX = KindRow("max",  AtomicMode.MAX, AtomicMode.UMAX)
-    AND = KindRow("and_", AtomicMode.AND, AtomicMode.AND)
-    OR  = KindRow("or_",  AtomicMode.OR,  AtomicMode.OR)
-    XOR = KindRow("xor",  AtomicMode.XOR, AtomicMode.XOR)
+    ADD = KindRow("add",  AtomicMode.ADD, AtomicMode.ADD,  AtomicMode.ADDF,
+                  "accumulate in f32: declare it so and add `tile.astype(f32)`")
+    MIN = KindRow("min",  AtomicMode.MIN, AtomicMode.UMIN, None, _OWN_RESULTS)
+    MAX = KindRow("max",  AtomicMode.MAX, AtomicMode.UMAX, None, _OWN_RESULTS)
+    AND = KindRow("and_", AtomicMode.AND, AtomicMode.AND,  None, _BITS)
+    OR  = KindRow("or_",  AtomicMode.OR,  AtomicMode.OR,   None, _BITS)
+    XOR = KindRow("xor",  AtomicMode.XOR, AtomicMode.XOR,  None, _BITS)
     # fmt: on
 
     @property
@@ -87,16 +93,12 @@ def _mode(lo: Lowering, node: ast.AST, kind: Kind, target: AccumOperand) -> Atom
 def _refuse_dtype(
     lo: Lowering, node: ast.AST, kind: Kind, call: str, dtype: type[DType]
 ) -> NoReturn:
-    sums = kind.value.floating is not None
-    possible = ", ".join(each.label for each in (_SUMMED if sums else _COUNTED))
-    if sums and dtype.element.is_float:
-        way_out = "accumulate in f32: declare it so and add `tile.astype(f32)`"
-    elif dtype.element.is_float:
-        way_out = (
-            "give each block a piece of a Mut for its own result, and reduce those in a second "
-            "launch"
-        )
-    else:
+    possible = ", ".join(each.label for each in _COUNTED)
+    if kind.value.floating is not None:
+        later = (f"{each.label} from sm_{first} on" for each, first in _FIRST_TARGETS.items())
+        possible = ", ".join((*(each.label for each in _SUMMED), *later))
+    way_out = kind.value.instead_on_floats
+    if not dtype.element.is_float:
         way_out = "accumulate in i32: declare it so and convert the tile, `tile.astype(i32)`"
     lo.reject(NotAtomic, node, call, dtype.label, possible, way_out)
 

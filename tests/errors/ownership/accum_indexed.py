@@ -1,0 +1,13 @@
+"""An Accum is not read, by whatever name."""
+
+import tilewright as tw
+from tilewright import Accum, Mut, Ref, f32, i32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def running_total(done: Mut[i32, B], total: Accum[f32, N], x: Ref[f32, N]) -> None:
+    total.add(total[0], 0)
+
+
+running_total(tw.zeros((256,), i32).partition(128), tw.zeros((256,), f32), tw.ones((256,), f32))

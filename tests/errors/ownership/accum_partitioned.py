@@ -1,0 +1,14 @@
+"""A partition would read what others are adding to."""
+
+import tilewright as tw
+from tilewright import Accum, Mut, Ref, f32, i32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def running_total(done: Mut[i32, B], total: Accum[f32, N], x: Ref[f32, N]) -> None:
+    total.add(x.load_like(done), 0)
+    done.store(total.partition(B)[0].astype(i32))
+
+
+running_total(tw.zeros((256,), i32).partition(128), tw.zeros((256,), f32), tw.ones((256,), f32))

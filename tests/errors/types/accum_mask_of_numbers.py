@@ -1,0 +1,13 @@
+"""A mask holds truth values."""
+
+import tilewright as tw
+from tilewright import Accum, Mut, Ref, i32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scatter(done: Mut[i32, B], total: Accum[i32, N], x: Ref[i32, N]) -> None:
+    total.add_at(1, x.load_like(done), mask=x.load_like(done))
+
+
+scatter(tw.zeros((256,), i32).partition(128), tw.zeros((256,), i32), tw.ones((256,), i32))

@@ -1,0 +1,13 @@
+"""Two dtypes never mix, here neither."""
+
+import tilewright as tw
+from tilewright import Accum, Mut, Ref, f32, i32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def total_of(done: Mut[i32, B], total: Accum[f32, N], x: Ref[f32, N]) -> None:
+    total.add(x.load_like(done).astype(i32), done.index[0])
+
+
+total_of(tw.zeros((256,), i32).partition(128), tw.zeros((256,), f32), tw.ones((256,), f32))

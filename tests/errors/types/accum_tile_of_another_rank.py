@@ -1,0 +1,13 @@
+"""A tile has an axis for each of the tensor."""
+
+import tilewright as tw
+from tilewright import Accum, Mut, Ref, f32, i32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def total_of(done: Mut[i32, B], total: Accum[f32, N], x: Ref[f32, N]) -> None:
+    total.add(x.load_like(done)[:, None], done.index[0], 0)
+
+
+total_of(tw.zeros((256,), i32).partition(128), tw.zeros((256,), f32), tw.ones((256,), f32))
