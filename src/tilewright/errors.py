@@ -67,7 +67,28 @@ class KernelFailure(TilewrightError):
 
 
 class OutOfBoundsError(KernelFailure):
-    """An index left its axis. The kernel used the nearest valid index (or skipped the write)."""
+    """An index left its axis. The kernel used the nearest valid index (or skipped the write).
+
+    `line` is where the access stands, `axis` the axis of what it indexes, `index` and `extent` the
+    index and how many places there are, `block` the block's coordinates in the logical grid.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        line: int | None = None,
+        axis: int | None = None,
+        index: int | None = None,
+        extent: int | None = None,
+        block: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(text)
+        self.line = line
+        self.axis = axis
+        self.index = index
+        self.extent = extent
+        self.block = block
 
 
 class KernelAssertionError(KernelFailure):

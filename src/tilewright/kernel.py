@@ -26,6 +26,7 @@ from tilewright.jit.bind_launch import bind_launch
 from tilewright.jit.binding import Binding
 from tilewright.jit.cache import SingleFlight, in_background
 from tilewright.jit.compiled import CompiledKernel, Options
+from tilewright.jit.forcing import wanted_placement
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
 from tilewright.jit.loader import Program, load_compiler, load_program_maker
 from tilewright.jit.specialize import specialize
@@ -69,7 +70,7 @@ class Kernel:
         binding, result = self._bind(args, kwargs)
         require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding, binding.device.target, self.hints)
-        compiled = self.specialized(specialization)
+        compiled = self.specialized(specialization, wanted_placement())
         if not check_launch(compiled, binding):
             if self.options.deny_checks:
                 raise refuse_guarded(compiled, binding)

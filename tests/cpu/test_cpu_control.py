@@ -95,6 +95,32 @@ def test_a_step_that_is_not_positive_is_reported(step):
         results(program, step)
 
 
+@pytest.mark.parametrize(
+    ("lower", "upper", "step", "unsigned"),
+    [
+        (0, 2**31 - 1, 2, False),
+        (2**31 - 3, 2**31 - 1, 3, False),
+        (0, -1, 2**30, True),
+        (-5, -1, 3, True),
+    ],
+)
+def test_a_counter_that_would_wrap_is_reported(lower, upper, step, unsigned):
+    """The machine adds the step once more after the last turn, and goes round."""
+
+    def last(*bounds):
+        program = ControlProgram()
+        given = [program.param(Element.I32) for _ in range(3)]
+        zero = program.b.index(0)
+        (found,) = loop(program, *given, (zero,), lambda i, _: (i,), unsigned_cmp=unsigned)
+        program.write(found)
+        return results(program, *bounds)
+
+    with pytest.raises(UndefinedBehaviourError, match=f"for counts by {step} past"):
+        last(lower, upper, step)
+    assert last(lower, lower + 1, 1) == [lower]
+    assert last(lower, lower, step) == [0]
+
+
 def test_unsigned_bounds_are_read_as_unsigned():
     program = ControlProgram()
     zero = program.b.index(0)

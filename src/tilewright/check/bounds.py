@@ -5,6 +5,9 @@
     a function of the launch   a launch check: evaluated on the host with the actual numbers
     anything else              stays in the kernel
 
+A placement cuts the ladder short: for a launch that failed a guarded check, and, for comparison,
+before its first rung.
+
 Input is the IR as the front end makes it; output is the same function in which settled checks are
 gone and their uses read the index itself. Preconditions (`Require`) become launch checks and are
 facts for all other checks.
@@ -105,6 +108,9 @@ class _Settlement:
 
     def _index(self, obligation: Obligation, op: BoundsCheck) -> None:
         index, count, scope = obligation.subject, self.flow.term(op.count), obligation.scope
+        if self.placement is Placement.ALL_IN_KERNEL:
+            self._keep_index(obligation, op, reasons.FORCED)
+            return
         open_goals = self._unproved(obligation)
         if not open_goals:
             self._settle(op, Outcome.PROVED, reasons.why_proved(index, count, scope))
@@ -122,10 +128,15 @@ class _Settlement:
             self._at_launch(IndexInRange(op.loc, guarded, premises, op.site, index, count, goals))
             self._settle(op, Outcome.LAUNCH, reasons.why_at_launch(index, count))
             return
-        # What stays in the kernel clamps, so there must be something to clamp to.
+        self._keep_index(obligation, op, reasons.why_kept(index, count))
+
+    def _keep_index(self, obligation: Obligation, op: BoundsCheck, reason: str) -> None:
+        """What stays in the kernel clamps, so there must be something to clamp to."""
+        count, scope = self.flow.term(op.count), obligation.scope
         if not scope.proves(count - 1) and is_evaluable(count):
+            premises = self._premises(scope)
             self._at_launch(AxisNotEmpty(op.loc, False, premises, op.site, count))
-        self._kept(obligation, reasons.why_kept(index, count))
+        self._kept(obligation, reason)
 
     def _unproved(self, obligation: Obligation) -> tuple[Linear, ...]:
         """The goals that nothing answers for yet; preconditions found later count too."""
@@ -146,7 +157,9 @@ class _Settlement:
     def _divisor(self, obligation: Obligation, op: DivisorCheck) -> None:
         divisor, scope = obligation.subject, obligation.scope
         guarded = scope.is_guarded or not divisor.is_launch_known
-        if len(self._unproved(obligation)) < len(obligation.goals):
+        if self.placement is Placement.ALL_IN_KERNEL:
+            self._kept(obligation, reasons.FORCED)
+        elif len(self._unproved(obligation)) < len(obligation.goals):
             self._settle(op, Outcome.PROVED, f"`{divisor}` is never zero")
         elif divisor.is_constant:
             self.violations.append(ZeroDivisor(op.loc))

@@ -12,3 +12,9 @@ class Placement(Enum):
 
     EARLIEST = auto()  # each as early as it can be
     GUARDED_IN_KERNEL = auto()  # for a launch that fails a check of guarded code: those stay
+    ALL_IN_KERNEL = auto()  # no proof is used: what the others are held against
+
+    @property
+    def may_deny(self) -> bool:
+        """Whether a check that stays is the kernel's doing, so that it may be an error."""
+        return self is not Placement.ALL_IN_KERNEL

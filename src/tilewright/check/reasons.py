@@ -8,7 +8,9 @@ from tilewright.analysis.proofs import Scope
 from tilewright.analysis.terms import Known, Linear, Origin, Variable
 from tilewright.ir.launch_terms import TileCount
 
-__all__ = ["why_at_launch", "why_divisor_kept", "why_kept", "why_proved"]
+__all__ = ["FORCED", "why_at_launch", "why_divisor_kept", "why_kept", "why_proved"]
+
+FORCED = "every check was asked to stay in the kernel"
 
 
 def why_proved(index: Linear, count: Linear, scope: Scope) -> str:

@@ -39,7 +39,7 @@ def compile_kernel(
     settled = settle_checks(function, placement)
     problems = [
         *map(violation_problem, settled.violations),
-        *(_denied(settled.ledger) if options.deny_checks else ()),
+        *(_denied(settled.ledger) if options.deny_checks and placement.may_deny else ()),
     ]
     if problems:
         raise compile_error(problems, describe(signature, specialization))

@@ -34,18 +34,26 @@ class FailureReader:
             return None
         (location, check), index, extent = self.sites[words[1] - 1], words[2], words[3]
         place = "" if location is None else f"{location}: "
-        where = f"block {self._coordinates(words[4])} of kernel `{self.kernel}`"
+        block = self._coordinates(words[4])
+        where = f"block {block} of kernel `{self.kernel}`"
         if not isinstance(check, CheckSite):
             return KernelFailure(f"{place}division by zero in {where}; it divided by 1 instead")
-        return OutOfBoundsError(f"{place}{_out_of_bounds(check, index, extent)}, in {where}")
+        return OutOfBoundsError(
+            f"{place}{_out_of_bounds(check, index, extent)}, in {where}",
+            line=None if location is None else location.span.line,
+            axis=check.axis,
+            index=index,
+            extent=extent,
+            block=block,
+        )
 
-    def _coordinates(self, block: int) -> str:
+    def _coordinates(self, block: int) -> tuple[int, ...]:
         """The block's place in the logical grid: the last axis is the fastest."""
         found = []
         for extent in reversed(self.grid):
             found.append(block % extent)
             block //= extent
-        return str(tuple(reversed(found)))
+        return tuple(reversed(found))
 
 
 def _out_of_bounds(check: CheckSite, index: int, extent: int) -> str:

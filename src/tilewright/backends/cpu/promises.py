@@ -14,6 +14,7 @@ __all__ = [
     "fail_assertion",
     "require_alike",
     "require_bounded",
+    "require_countable",
     "require_counting",
     "require_multiple",
     "require_step",
@@ -80,6 +81,19 @@ def require_step(site: int, step: int, unsigned: bool) -> None:
     """A counted loop goes up."""
     if step == 0 or (step < 0 and not unsigned):
         report(site, f"has the step {step}, which is not positive")
+
+
+def require_countable(
+    site: int, bits: int, unsigned: bool, lower: int, upper: int, step: int
+) -> None:
+    """A counted loop adds its step once more after the last turn; what wraps never ends."""
+    mask = (1 << bits) - 1
+    if unsigned:
+        lower, upper, step = lower & mask, upper & mask, step & mask
+    limit = mask if unsigned else mask >> 1
+    turns = range(lower, upper, step)
+    if turns and turns[-1] + step > limit:
+        report(site, f"counts by {step} past {limit}, the last number of its counter, and wraps")
 
 
 def unsigned_range(bits: int, lower: int, upper: int, step: int) -> Iterator[int]:

@@ -55,6 +55,9 @@ def _write_loop(em: Emitter, op: For) -> None:
     step = em.held[op.step].constant
     if step is None or step <= 0:
         em.emit(em.call(promises.require_step, em.site(op), bounds[2], op.unsigned_cmp))
+    if step != 1:  # by one, a counter that is below its bound has room
+        site, bits = em.site(op), _bits(counter)
+        em.emit(em.call(promises.require_countable, site, bits, op.unsigned_cmp, *bounds))
     if op.unsigned_cmp:
         text = em.call(promises.unsigned_range, _bits(counter), *bounds)
     else:
