@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 
 from tilewright.runtime.device import Device, open_devices
 
+pytest_plugins = ("checked_twice",)
+
 # How fast a shared machine draws examples says nothing about the code under test.
 _STEADY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", derandomize=True, max_examples=40, **_STEADY)

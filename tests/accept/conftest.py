@@ -6,6 +6,6 @@ import tilewright as tw
 
 
 @pytest.fixture(autouse=True)
-def on_the_cpu():
+def on_the_cpu(checked_twice):
     with tw.device("cpu"):
         yield
