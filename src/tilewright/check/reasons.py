@@ -10,6 +10,7 @@ from tilewright.ir.launch_terms import TileCount
 
 __all__ = ["FORCED", "why_at_launch", "why_divisor_kept", "why_kept", "why_proved"]
 
+# The reason of a check that stays because its placement says so.
 FORCED = "every check was asked to stay in the kernel"
 
 
