@@ -41,7 +41,7 @@ from tilewright.errors import (
 from tilewright.host import empty, from_numpy
 from tilewright.kernel import Kernel, kernel
 from tilewright.lang.accumulator import Accum
-from tilewright.lang.annotations import Const, Mapped, Mut, Ref
+from tilewright.lang.annotations import Const, Index, Mapped, Mut, Ref
 from tilewright.lang.dimensions import Dim
 from tilewright.lang.functions import (
     abs,
@@ -109,6 +109,7 @@ __all__ = [
     "DeviceOp",
     "Dim",
     "DriverError",
+    "Index",
     "InternalError",
     "Kernel",
     "KernelAssertionError",

@@ -184,7 +184,7 @@ def test_a_walk_is_different_for_every_block():
         inside = kernel.sum(kernel.scalar, kernel.scalar)
         kernel.add(Continue(values=(inside,)))
     walk = kernel.add(
-        Walk(counts=(kernel.count,), init_values=(kernel.scalar,), output="z", body=body)
+        Walk(counts=(kernel.count,), init_values=(kernel.scalar,), outputs=("z",), body=body)
     )
     found = kernel.found()
     assert not found.is_uniform(place)

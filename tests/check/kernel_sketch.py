@@ -181,12 +181,24 @@ class Sketch:
         self.last = self.add(Loop(init_values=inits, body=body, types=tuple(results)))
 
     @contextmanager
-    def walk(self, *counts: Value) -> Iterator[tuple[Value, ...]]:
+    def walk(
+        self, *counts: Value, within: dict[int, tuple[Value, Value]] | None = None
+    ) -> Iterator[tuple[Value, ...]]:
+        ranges = within or {}
         body = Block(tuple(Value(I32, None, "ijk"[axis]) for axis in range(len(counts))))
         with self.builder.inside(body):
             yield body.args
             self.add(Continue())
-        self.add(Walk(counts=counts, output="z", body=body))
+        self.add(
+            Walk(
+                counts=counts,
+                ranged=tuple(ranges),
+                starts=tuple(start for start, _ in ranges.values()),
+                stops=tuple(stop for _, stop in ranges.values()),
+                outputs=("z",),
+                body=body,
+            )
+        )
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:

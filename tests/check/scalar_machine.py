@@ -196,7 +196,12 @@ def _loop(machine: Machine, op: Loop) -> Op | None:
 
 
 def _walk(machine: Machine, op: Walk) -> Op | None:
-    for place in product(*(few(count) for count in machine.get(op.counts))):
+    axes = [(0, count) for count in machine.get(op.counts)]
+    for axis, ends in op.ranges.items():
+        start, stop = machine.get(ends)
+        axes[axis] = max(0, start), min(axes[axis][1], stop)
+    places = ([low + n for n in few(max(0, high - low))] for low, high in axes)
+    for place in product(*places):
         if isinstance(end := machine.turn(op.body, place), Return):
             return end
     return None

@@ -46,12 +46,12 @@ def test_nothing_is_promised_that_a_fixed_extent_does_not_hold():
     assert x.unit_strides == (False, False, True)
     assert y.extent_divisors == (16, 4)
     assert y.stride_divisors == (4, 1)
-    assert (x.tile, x.group) == ((), 1)
+    assert (x.tile, x.group) == ((), (1, 1))
 
 
 def test_a_walk_is_grouped():
     (z,) = sample_specialization(walked.signature, "sm_90").tensors
-    assert (z.tile, z.group) == ((128, 128), 8)
+    assert (z.tile, z.group) == ((128, 128), (8, 1))
 
 
 def test_a_constant_needs_a_value():

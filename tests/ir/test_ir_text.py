@@ -252,7 +252,7 @@ def test_internal_ops_are_shown_with_their_parts():
     index, count = n.index(), n.index()
     checked = n.add(BoundsCheck(index=index, count=count, site=CheckSite("x", 0, 8))).result
     body = Block((Value(I32),), [c.Continue()])
-    n.add(Walk(counts=(checked,), output="z", body=body))
+    n.add(Walk(counts=(checked,), outputs=("z",), body=body))
     n.add(FloorMod(lhs=index, rhs=count))
     text = module_text(n.module())
     assert "%0 = bounds_check index=%arg0, count=%arg1, site=CheckSite(subject='x'" in text

@@ -167,11 +167,19 @@ def test_blocks_and_groups_are_positive(z):
         walk(z.partition(16).persistent(group=(2, 1)), vector())
 
 
-def test_only_rows_are_grouped():
-    c = tw.zeros((16, 16), f32)
-    x = tw.ones((16, 16), f32)
-    with refuse("`z` of kernel `gemm` is walked in groups of (2, 2)"):
-        gemm(c.partition(16, 16).persistent(group=(2, 2)), x, x)
+def test_only_the_last_two_axes_are_grouped(z):
+    @tw.kernel
+    def deep(z: Mapped[f32, 1, BM, BN]) -> None:
+        for at in z.indices():
+            z.store(tw.zeros((1, BM, BN), f32), at)
+
+    cube = tw.ones((2, 16, 16), f32).partition(1, 16, 16)
+    with refuse("`z` of kernel `deep` is walked in groups of (2, 1, 1): only the last two axes"):
+        deep(cube.persistent(group=(2, 1, 1)))
+    with refuse("`z` of kernel `walk` is walked in groups of (2,)"):
+        walk(z.partition(16).persistent(group=2), vector())
+    deep(cube.persistent(group=2)).sync()
+    assert (cube.tensor.numpy() == 0).all()
 
 
 def test_an_axis_over_2_31_is_refused_before_anything_is_allocated():
@@ -213,9 +221,33 @@ def test_walked_outputs_have_one_number_of_blocks():
         for at in b.indices():
             b.store(tw.zeros((B,), f32), at)
 
-    a, b = vector(), vector()
-    with refuse("`b` of kernel `both` is walked by 3 blocks, but `a` by 2: say blocks="):
+    a, b, empty = vector(), vector(), vector(0)
+    with refuse("`b` of kernel `both` is walked by 3 blocks, but `a` by 2: one launch has one"):
         both(a.partition(16).persistent(blocks=2), b.partition(16).persistent(blocks=3))
+    for blocks in (1, 2, 3, 99, None):
+        a, b = vector(), vector(250)
+        both(a.partition(16).persistent(), b.partition(16).persistent(blocks=blocks)).sync()
+        assert not a.numpy().any()
+        assert not b.numpy().any()
+        both(b.partition(16).persistent(), empty.partition(16).persistent(blocks=blocks)).sync()
+    both(empty.partition(16).persistent(), vector(0).partition(16).persistent(blocks=2)).sync()
+
+
+def test_a_walk_beside_pieces_has_as_many_blocks_as_there_are_pieces():
+    @tw.kernel
+    def both(a: Mut[f32, B], b: Mapped[f32, B]) -> None:
+        a.store(tw.zeros((B,), f32))
+        for at in b.indices():
+            b.store(tw.zeros((B,), f32), at)
+
+    a, b = vector(), vector(250)
+    with refuse("`b` of kernel `both` is walked by at most 3 blocks, but `a` has 4 pieces"):
+        both(a.partition(16), b.partition(16).persistent(blocks=3))
+    for blocks in (4, 99, None):
+        a, b = vector(), vector(250)
+        both(a.partition(16), b.partition(16).persistent(blocks=blocks)).sync()
+        assert not a.numpy().any()
+        assert not b.numpy().any()
 
 
 def test_a_dim_is_one_value_in_a_call():

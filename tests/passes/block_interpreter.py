@@ -285,8 +285,13 @@ def _grid(machine: Machine, counts: tuple[Value, ...]) -> list[tuple[int, ...]]:
 
 
 def _walk(machine: Machine, op: internal.Walk) -> Any:
-    share = _grid(machine, op.counts)[machine.number :: machine.world.blocks]
-    return _steps(machine, op, share)
+    ends = {axis: [int(machine[end]) for end in pair] for axis, pair in op.ranges.items()}
+    tiles = [
+        place
+        for place in _grid(machine, op.counts)
+        if all(start <= place[axis] < stop for axis, (start, stop) in ends.items())
+    ]
+    return _steps(machine, op, tiles[machine.number :: machine.world.blocks])
 
 
 def _require(machine: Machine, op: internal.Require) -> Any:

@@ -117,13 +117,21 @@ class Sample(Builder):
         self.add(Loop(body=body))
 
     @contextmanager
-    def walk(self, *counts: Value, group: int = 1) -> Iterator[tuple[Value, ...]]:
-        """A persistent walk that carries nothing."""
+    def walk(
+        self,
+        *counts: Value,
+        group: tuple[int, int] = (1, 1),
+        within: dict[int, tuple[Value, Value]] | None = None,
+    ) -> Iterator[tuple[Value, ...]]:
+        """A persistent walk that carries nothing; `within` are its ranges along some axes."""
         coordinates = tuple(Value(I32) for _ in counts)
         with self.inside(Block(coordinates)) as body:
             yield coordinates
             self.add(Continue())
-        self.add(Walk(counts=counts, group=group, output="z", body=body))
+        ends = (within or {}).values()
+        starts, stops = (tuple(pair[end] for pair in ends) for end in (0, 1))
+        ranges = {"ranged": tuple(within or ()), "starts": starts, "stops": stops}
+        self.add(Walk(counts=counts, **ranges, group=group, outputs=("z",), body=body))
 
     def choose(
         self,

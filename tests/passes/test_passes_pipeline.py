@@ -24,7 +24,7 @@ def gather_rows():
     """z[i, j] = x[ids[i], j], by a grouped walk over the tiles of z."""
     s = Sample()
     ids, x, z = s.view("ids", tile=1), s.view("x", 2), s.view("z", 2)
-    with s.walk(s.count("z", 0), s.count("z", 1), group=2) as (i, j):
+    with s.walk(s.count("z", 0), s.count("z", 1), group=(2, 1)) as (i, j):
         row = s.check(s.item(s.load(ids, i)), s.count("x", 0))
         s.store(s.load(x, row, j), z, i, j)
     return s

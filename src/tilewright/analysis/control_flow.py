@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tilewright.analysis.arithmetic import product, quotient
+from tilewright.analysis.arithmetic import greatest, least, product, quotient
 from tilewright.analysis.dataflow import Arm, Dataflow, Exit, Frame, Leaving, Rule, machine_type
 from tilewright.analysis.formulas import FALSE, AllOf, AnyOf, Formula
 from tilewright.analysis.intervals import MachineType
@@ -232,10 +232,19 @@ def _surely_tells(flow: Dataflow, distance: Linear) -> bool:
 
 def _walk(flow: Dataflow, op: Walk) -> None:
     counts = [flow.term(value) for value in op.counts]
-    for coordinate, tiles in zip(op.body.args, counts, strict=False):
-        flow.define_fresh(coordinate, Origin.WALK, (number(0),), (tiles - 1,))
     facts = [tiles - 1 for tiles in counts]
+    lowers, uppers = [[number(0)] for _ in counts], [[fact] for fact in facts]
     guarded = leaves_early(op.body)
+    for axis, ends in op.ranges.items():
+        (start, stop), tiles = (flow.term(value) for value in ends), counts[axis]
+        # The ends that the coordinate takes come first, then what else it keeps to.
+        lowers[axis] = [greatest((number(0), start)), number(0), start]
+        uppers[axis] = [least((tiles, stop)) - 1, tiles - 1, stop - 1]
+        runs = [stop - 1 - start, tiles - 1 - start, stop - 1]
+        guarded = guarded or not all(_surely_tells(flow, fact) for fact in runs)
+        facts += runs
+    for axis, coordinate in enumerate(op.body.args[: len(counts)]):
+        flow.define_fresh(coordinate, Origin.WALK, lowers[axis], uppers[axis])
     _carry(flow, op, op.init_values, lambda: flow.iterate(op.body, facts, guarded))
     _go_on_behind(flow, op)
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from tilewright.analysis.read_only import ReadOnlyMemory
 from tilewright.ir.function import Function
-from tilewright.ir.launch_terms import BaseAddress
 from tilewright.ir.op import Block, Effect, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, GetTileBlockId, If, Loop, Return
-from tilewright.ir.ops.internal import BlockIndex, LaunchValue, Walk
+from tilewright.ir.ops.internal import BlockIndex, Walk
 
 __all__ = ["Uniformity", "find_uniform"]
 
 
 def find_uniform(function: Function, outputs: Collection[str] = ()) -> Uniformity:
     """Analyse a function. `outputs` are parameters that it may write, beside those it does."""
-    found = Uniformity(_Memory(function, outputs))
+    found = Uniformity(ReadOnlyMemory(function, outputs))
     size = -1
     while size != found.size:
         size = found.size
@@ -33,7 +33,7 @@ def find_uniform(function: Function, outputs: Collection[str] = ()) -> Uniformit
 class Uniformity:
     """What was found about one function."""
 
-    def __init__(self, memory: _Memory) -> None:
+    def __init__(self, memory: ReadOnlyMemory) -> None:
         self._memory = memory
         self._varying: set[Value] = set()
         self._parted: set[Op] = set()
@@ -43,7 +43,7 @@ class Uniformity:
         return value not in self._varying
 
     def is_reached_alike(self, op: Op) -> bool:
-        """Whether all blocks come to the op equally often."""
+        """Whether all blocks come to the op alike; that walks are longer in some does not count."""
         return op not in self._parted
 
     @property
@@ -75,40 +75,7 @@ class Uniformity:
 
     def may_differ(self, op: Op) -> bool:
         """Whether an op gives blocks different values although its operands are equal."""
-        return op.effect is Effect.WRITE or (
-            op.effect is Effect.READ and not self._memory.is_read_only(op)
-        )
-
-
-class _Memory:
-    """Which parameter each pointer and view belongs to, and which parameters are written."""
-
-    def __init__(self, function: Function, outputs: Collection[str]) -> None:
-        self._roots: dict[Value, str] = {}
-        self._written = set(outputs)
-        self._writes_anywhere = False
-        for op in function.walk():
-            self._follow(op)
-
-    def _follow(self, op: Op) -> None:
-        if isinstance(op, LaunchValue) and isinstance(op.term, BaseAddress):
-            self._roots[op.result] = op.term.param
-            return
-        found = self._roots_of(op)
-        if op.effect is Effect.WRITE:
-            self._written |= found
-            self._writes_anywhere |= not found
-        elif op.effect is Effect.NONE and len(found) == 1:
-            (root,) = found
-            self._roots.update((result, root) for result in op.results)
-
-    def _roots_of(self, op: Op) -> set[str]:
-        return {self._roots[value] for value in op.operands if value in self._roots}
-
-    def is_read_only(self, op: Op) -> bool:
-        """Whether an op reads only what no block writes."""
-        roots = self._roots_of(op)
-        return bool(roots) and roots.isdisjoint(self._written) and not self._writes_anywhere
+        return op.effect is Effect.WRITE or (op.effect is Effect.READ and not self._memory.has(op))
 
 
 def _compute(uniform: Uniformity, op: Op) -> bool:
@@ -140,19 +107,20 @@ def _branch(uniform: Uniformity, op: If) -> bool:
 
 def _loop(uniform: Uniformity, op: For | Loop | Walk) -> bool:
     bounds = op.operands[: len(op.operands) - len(op.init_values)]
-    differs = isinstance(op, Walk) or uniform.varies(bounds)
+    walked = isinstance(op, Walk)
+    differs = walked or uniform.varies(bounds)
     carried = op.body.args[len(op.body.args) - len(op.init_values) :]
     if differs:
         uniform.vary(op.body.args)
-    left = uniform.visit(op.body, differs or uniform.is_parted(op))
+    left = uniform.visit(op.body, uniform.is_parted(op) or (differs and not walked))
     if differs or left:
         uniform.vary((*carried, *op.results))
     _hand_on(uniform, op.init_values, carried)
     _hand_on(uniform, carried, op.results)
     for end in _ends(op.body):
         _hand_on(uniform, end.operands, carried if isinstance(end, Continue) else op.results)
-    # Only a return goes further than the loop.
-    return left and any(isinstance(inner, Return) for inner in op.walk())
+    # Only a return goes further than the loop; a block whose walk has no turn does not get there.
+    return (left or walked) and any(isinstance(inner, Return) for inner in op.walk())
 
 
 def _hand_on(uniform: Uniformity, sources: tuple[Value, ...], values: tuple[Value, ...]) -> None:

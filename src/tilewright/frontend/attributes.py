@@ -23,6 +23,7 @@ from tilewright.frontend import (
     stores,
     tensors,
     tile_methods,
+    walks,
 )
 from tilewright.frontend.arguments import Arguments, bind, method_signature
 from tilewright.frontend.lowering import Lowering
@@ -64,7 +65,7 @@ def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -
     if name == "store" and isinstance(owner, (RefOperand, PartitionOperand)):
         tensor = owner if isinstance(owner, RefOperand) else owner.tensor
         stores.refuse_store(lo, node, tensor.name)
-    if name == "indices" and isinstance(owner, PieceOperand):
+    if name.startswith("indices") and isinstance(owner, PieceOperand):
         lo.reject(NoWalk, node, owner.name)
     if name in ("partition", "load_like") and isinstance(owner, MappedOperand):
         way_out = f"`for at in {owner.name}.indices():` … `{owner.name}.store(tile, at)`"
@@ -198,9 +199,12 @@ _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
     MappedOperand: (
         Mapped,
         {
-            "indices": mapped.walk,
+            "indices": walks.indices,
+            "indices_with": walks.indices_with,
+            "indices_within": walks.indices_within,
             "store": mapped.store_mapped,
             "load": mapped.load_mapped,
+            "piece": mapped.piece_of_walk,
         },
     ),
 }

@@ -157,7 +157,7 @@ def _after_loop(name: str, node: ast.For, before: Operand | None, after: Operand
     if isinstance(after, Poison):
         return after
     if isinstance(after, Minted):
-        reason = f"an index of `{after.output}` ends with the loop that minted it"
+        reason = f"an index of `{after.outputs[0]}` ends with the loop that minted it"
         return Unset(reason, "store inside the loop")
     if name in _target_names(node):
         return Unset("it is the variable of a loop that has ended", "use it inside the loop")

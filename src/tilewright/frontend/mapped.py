@@ -5,26 +5,21 @@ from __future__ import annotations
 from tilewright.check.errors.ownership import ForeignIndex, NotAMintedIndex
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import MappedOperand, Minted, Operand, Static, WalkRange
+from tilewright.frontend.operands import MappedOperand, Minted, Operand, PieceOperand, Static
 from tilewright.frontend.stores import storable, store_tile
 from tilewright.frontend.tensors import check_piece_shape, loaded
 from tilewright.ir.op import Value
 from tilewright.ir.types import Padding
 
-__all__ = ["load_mapped", "store_mapped", "walk"]
-
-
-def walk(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
-    """`z.indices()`."""
-    return WalkRange(output, lo.span(call.node))
+__all__ = ["load_mapped", "piece_of_walk", "store_mapped"]
 
 
 def _minted_for(lo: Lowering, output: MappedOperand, call: Arguments) -> tuple[Value, ...]:
     at = call.operand("at")
     if not isinstance(at, Minted):
         lo.reject(NotAMintedIndex, call.where("at"), output.name, str(at))
-    if at.output != output.name:
-        lo.reject(ForeignIndex, call.where("at"), at.output, output.name, at.span)
+    if output.name not in at.outputs:
+        lo.reject(ForeignIndex, call.where("at"), at.outputs[0], output.name, at.span)
     assert at.open, "names that a loop sets end with it"
     return tuple(coordinate.value for coordinate in at.coordinates)
 
@@ -43,3 +38,11 @@ def load_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand
     index = _minted_for(lo, output, call)
     check_piece_shape(lo, call.node, output)
     return loaded(lo, output, output.tile, Padding.ZERO, index)
+
+
+def piece_of_walk(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
+    """`z.piece(at)`: what this step of the walk owns. It ends with its index, as every name does
+    that a loop sets.
+    """
+    index = _minted_for(lo, output, call)
+    return PieceOperand(output.name, output.spec, output.view, output.rank, index)

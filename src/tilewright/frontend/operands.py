@@ -8,7 +8,7 @@ names it in a message: `this is {operand}`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
@@ -170,26 +170,27 @@ class PiecePartition:
 
 @dataclass(frozen=True, eq=False)
 class WalkRange:
-    """`z.indices()`: only a `for` can use it."""
+    """`z.indices…()`: only a `for` can use it. The first output is the one that was asked."""
 
-    output: MappedOperand
+    outputs: tuple[MappedOperand, ...]
+    ranges: Mapping[int, tuple[Value, Value]]  # start and stop, for axes that are not walked whole
     span: Span
 
     def __str__(self) -> str:
-        return f"the walk of `{self.output.name}`"
+        return f"the walk of `{self.outputs[0].name}`"
 
 
 @dataclass(eq=False)
 class Minted:
-    """An index that a walk gave out. `open` is false once its loop has ended."""
+    """An index that a walk gave out, good for its outputs. `open` is false once the loop ended."""
 
-    output: str
+    outputs: tuple[str, ...]
     coordinates: tuple[TileOperand, ...]
     span: Span
     open: bool = True
 
     def __str__(self) -> str:
-        return f"an index of `{self.output}`"
+        return f"an index of `{self.outputs[0]}`"
 
 
 @dataclass(frozen=True, eq=False)

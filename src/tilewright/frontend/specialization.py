@@ -55,7 +55,7 @@ class TensorSpec:
     wide: bool = False  # some stride does not fit in 32 bits
     far: bool = False  # nor does the distance of some element from the first
     tile: tuple[int, ...] = ()  # of an output
-    group: int = 1  # of a persistent output
+    group: tuple[int, int] = (1, 1)  # of a persistent output, along its last two axes
 
 
 @dataclass(frozen=True)

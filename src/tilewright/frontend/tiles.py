@@ -161,7 +161,7 @@ def as_tile(
         made = constant(lo, node, operand.value, default_dtype(operand.value))
         return TileOperand(made.value, made.dtype, weak=True)
     if isinstance(operand, Minted):
-        lo.reject(IndexArithmetic, node, operand.output, len(operand.coordinates))
+        lo.reject(IndexArithmetic, node, operand.outputs[0], len(operand.coordinates))
     way_out = _TO_TILES.get(type(operand), "").format(name=getattr(operand, "name", ""))
     lo.reject(WrongOperand, node, "a tile or a number is needed", f"this is {operand}", way_out)
 

@@ -55,15 +55,14 @@ def bind_mapped(binding: Binding, param: MappedParam, value: Any) -> None:
         raise _unpartitioned(binding, param, value, ".persistent()")
     _bind_tensor(binding, param, value.tensor)
     _bind_tile(binding, param, value.partition)
-    *others, last = value.group
-    rows = others.pop() if others else 1
-    if last != 1 or any(extent != 1 for extent in others):
+    *others, rows, columns = (1, *value.group)
+    if any(extent != 1 for extent in others) or (param.rank == 1 and columns != 1):
         raise refused(
             binding, param.name,
-            f"is walked in groups of {value.group}: only the last axis but one can be grouped, "
+            f"is walked in groups of {value.group}: only the last two axes can be grouped, "
             "for example group=(8, 1)",
         )  # fmt: skip
-    binding.groups[param.name] = rows
+    binding.groups[param.name] = rows, columns
     binding.walked[param.name] = value
 
 

@@ -25,7 +25,7 @@ class Binding:
     signature: Signature
     tensors: dict[str, Tensor] = field(default_factory=dict)
     tiles: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    groups: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, tuple[int, int]] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
     scalars: dict[str, int | float] = field(default_factory=dict)
     dtypes: dict[type[DType], type[DType]] = field(default_factory=dict)

@@ -20,6 +20,7 @@ def choose_grid(binding: Binding) -> None:
         _check_same_grid(binding, exact)
         binding.grid = _grid(binding, exact[0])
         binding.blocks = prod(binding.grid)
+        _check_limits(binding, exact[0])
     else:
         _choose_blocks(binding)
     for name, walked in binding.walked.items():
@@ -62,15 +63,34 @@ def _choose_blocks(binding: Binding) -> None:
             f"kernel `{binding.signature.kernel}` has no output that is cut into pieces, so "
             "nothing says how many blocks run"
         )
-    fitting = binding.device.backend.resident_blocks
-    counts = {name: walked.blocks(fitting) for name, walked in binding.walked.items()}
-    first = next(iter(counts))
-    for name, count in counts.items():
-        if count != counts[first]:
+    limit = _block_limit(binding)
+    # All outputs are walked by the same blocks: where one has fewer tiles, some have none of it.
+    binding.blocks = max(walked.blocks(limit) for walked in binding.walked.values())
+    binding.grid = (binding.blocks,)
+
+
+def _block_limit(binding: Binding) -> int:
+    """The number of blocks that the call asks for, or else what fits the device at once."""
+    given = {name: w.max_blocks for name, w in binding.walked.items() if w.max_blocks is not None}
+    limit = binding.device.backend.resident_blocks
+    for number, (name, blocks) in enumerate(given.items()):
+        if number and blocks != limit:
+            first = next(iter(given))
             raise refused(
                 binding, name,
-                f"is walked by {count} blocks, but `{first}` by {counts[first]}: say blocks=… to "
-                "make them equal",
+                f"is walked by {blocks} blocks, but `{first}` by {limit}: one launch has one "
+                "number of blocks, so say the same blocks=… or say it once",
             )  # fmt: skip
-    binding.blocks = counts[first]
-    binding.grid = (binding.blocks,)
+        limit = blocks
+    return limit
+
+
+def _check_limits(binding: Binding, exact: str) -> None:
+    """Where pieces say how many blocks run, a walk may not ask for fewer."""
+    for name, walked in binding.walked.items():
+        if walked.max_blocks is not None and walked.max_blocks < binding.blocks:
+            raise refused(
+                binding, name,
+                f"is walked by at most {walked.max_blocks} blocks, but `{exact}` has "
+                f"{binding.blocks} pieces, one for each block: leave out blocks=…",
+            )  # fmt: skip

@@ -10,6 +10,7 @@ from tilewright.check.bounds import settle_checks
 from tilewright.check.errors.bounds import CheckDenied, violation_problem
 from tilewright.check.ledger import Ledger
 from tilewright.check.placement import Placement
+from tilewright.check.walks import check_walks
 from tilewright.diagnostics import Problem, compile_error
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.kernel import describe, lower_kernel
@@ -38,6 +39,7 @@ def compile_kernel(
     function, captures = lower_kernel(source, signature, specialization)
     settled = settle_checks(function, placement)
     problems = [
+        *check_walks(function, [param.name for param in signature.outputs]),
         *map(violation_problem, settled.violations),
         *(_denied(settled.ledger) if options.deny_checks and placement.may_deny else ()),
     ]

@@ -1,20 +1,23 @@
 """Which outputs a kernel overwrites completely, so that their old contents do not matter.
 
 A `Mut` is when its whole piece is stored at the top level of the kernel, a `Mapped` when its tile
-is at the top level of its walk; a read of the output undoes it. Anything else counts as partial.
+is at the top level of a walk of all of it; a read of the output undoes it, and so does a way past
+the store (`return`, `break`, `continue`). Anything else counts as partial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from tilewright.analysis.control_flow import leaves_early
 from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization
 from tilewright.ir.function import Function
 from tilewright.ir.op import Op
+from tilewright.ir.ops.control import Break, Continue, If, Return
 from tilewright.ir.ops.internal import Walk
 from tilewright.ir.ops.memory import LoadView, StoreView
-from tilewright.ir.rewrite import definitions
+from tilewright.ir.rewrite import definitions, nested_ops
 from tilewright.ir.types import PartitionViewType
 from tilewright.passes.memory_roots import MemoryRoots
 
@@ -33,11 +36,27 @@ def whole_outputs(
     }
     read = {name for op in function.walk() if isinstance(op, LoadView) for name in roots.of(op)}
     exact = {param.name for param in signature.exact_outputs}
-    written = _stored(function.body.ops, roots, tiles) & exact
-    for op in function.body.ops:
-        if isinstance(op, Walk):
-            written |= _stored(op.body.ops, roots, tiles) & {op.output}
+    always = tuple(_until_left(function.body.ops))
+    written = _stored(always, roots, tiles) & exact
+    for op in always:
+        if isinstance(op, Walk) and not op.ranged and not leaves_early(op.body):
+            written |= _stored(_until_left(op.body.ops), roots, tiles) & set(op.outputs)
     return frozenset(written - read)
+
+
+def _until_left(ops: Iterable[Op]) -> Iterator[Op]:
+    """The ops of a block that run whenever it does: those before a branch that may leave it."""
+    for op in ops:
+        if any(isinstance(inner, Break | Continue | Return) for inner in _ways_out(op)):
+            return
+        yield op
+
+
+def _ways_out(op: Op) -> Iterator[Op]:
+    """The ops inside a branch or a loop that may end what is around it."""
+    for inner in nested_ops(op):
+        if isinstance(op, If) or isinstance(inner, Return):
+            yield inner
 
 
 def _stored(ops: Iterable[Op], roots: MemoryRoots, tiles: dict[str, tuple[int, ...]]) -> set[str]:

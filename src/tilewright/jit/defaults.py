@@ -21,7 +21,7 @@ __all__ = ["sample_specialization", "settable_names"]
 
 VECTOR_TILE = 1024  # of a piece with one axis
 MATRIX_TILE = 128  # of each of the last two axes
-GROUP = 8  # rows of tiles that a persistent schedule finishes together
+GROUP = (8, 1)  # tiles that a persistent schedule finishes together
 
 
 def settable_names(signature: Signature) -> dict[str, type]:
@@ -99,7 +99,7 @@ def _tensor(
         extent_divisors=tuple(extents),
         stride_divisors=tuple(strides[: param.rank]),
         tile=() if is_whole else tuple(int(extent) for extent in fixed if extent is not None),
-        group=GROUP if isinstance(param, MappedParam) and param.rank > 1 else 1,
+        group=GROUP if isinstance(param, MappedParam) and param.rank > 1 else (1, 1),
     )
 
 

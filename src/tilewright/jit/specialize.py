@@ -38,7 +38,7 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
         wide=wide,
         far=wide or _last_element(tensor) > MAX_EXTENT,
         tile=binding.tiles.get(param.name, ()),
-        group=binding.groups.get(param.name, 1),
+        group=binding.groups.get(param.name, (1, 1)),
     )
 
 

@@ -32,6 +32,8 @@ __all__ = ["Const", "Index", "Mapped", "Mut", "MutPartition", "Partition", "Ref"
 D = TypeVar("D", bound=DType)
 Dims = TypeVarTuple("Dims")
 
+Range = tuple[SupportsIndex, SupportsIndex]  # where it starts, and where it has stopped
+
 
 class Ref(InKernel, Generic[D, *Dims]):
     """A tensor that every block may read and none may write."""
@@ -200,6 +202,27 @@ class Mapped(InKernel, Generic[D, *Dims]):
 
     def indices(self) -> Iterator[Index]:
         """The places of this block's tiles, one after another: `for at in z.indices():`."""
+
+    def indices_within(self, *ranges: Range | None) -> Iterator[Index]:
+        """The places of this block's share of a range of the tiles.
+
+        For each axis `(start, stop)`, counted in tiles, or None for all of it. What lies outside
+        the output is not visited. The range must be the same in all blocks and at every visit.
+        """
+
+    def indices_with(
+        self,
+        *others: Mapped[Any, *tuple[Any, ...]],
+        within: tuple[Range | None, ...] | None = None,
+    ) -> Iterator[Index]:
+        """One walk of several outputs that are cut alike: its places are good for each of them.
+
+        The launch checks that they have the same number of tiles along each axis. `within` are
+        ranges as in `indices_within`.
+        """
+
+    def piece(self, at: Index) -> Mut[D, *Dims]:
+        """What this block owns at a place of the walk, to be used like a `Mut` inside the loop."""
 
     def load(self, at: Index) -> Tile[D]:
         """The tile at a place of the walk, as it is now."""

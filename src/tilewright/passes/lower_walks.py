@@ -13,15 +13,18 @@
                                               …
                                             }
 
-Blocks are launched as a line, the last logical axis fastest. With `group` g the last two axes are
-walked in bands of g rows, each band column by column, the last band as high as what is left; all
-axes before them keep their order. Numbers here are never negative, and the launch has checked that
+Blocks are launched as a line, the last logical axis fastest. With `group` (g, h) the last two axes
+are walked in bands of g rows, each band in groups of h columns, and each group row by row; the last
+band and the last group of a band are as large as what is left, and all axes before them keep their
+order. A range is cut to the grid and numbered from zero; its start is added to the coordinate.
+Numbers here are otherwise never negative, and the launch has checked that
 tiles and blocks together stay below 2^31. Runs after `order_tokens`, which knows from a `walk`
 that its steps touch different tiles, and after `lower_arithmetic`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 from tilewright.dtypes import Element
@@ -52,15 +55,21 @@ def _block_index(rewriter: Rewriter, op: BlockIndex) -> None:
 
 def _walk(rewriter: Rewriter, op: Walk) -> None:
     builder, emit = rewriter.builder, Integers(rewriter.builder)
-    counts = tuple(rewriter.new(count) for count in op.counts)
-    bands = _Bands(emit, counts, op.group) if op.group > 1 and len(counts) > 1 else None
-    total = reduce(emit.multiply, counts)
+    counts = [rewriter.new(count) for count in op.counts]
+    firsts: dict[int, Value] = {}
+    for axis, ends in op.ranges.items():
+        start, stop = (rewriter.new(end) for end in ends)
+        firsts[axis], counts[axis] = _cut(emit, counts[axis], start, stop)
+    number = _numbering(emit, tuple(counts), op.group)
+    total = reduce(emit.multiply, counts) if counts else builder.index(1)
     step = builder.add(LaunchValue(term=Blocks(), to=scalar(Element.I32))).result
     first = builder.add(GetTileBlockId()).x
     coordinates, carried = op.body.args[: len(counts)], op.body.args[len(counts) :]
     tile = Value(scalar(Element.I32), hint="tile")
     with builder.inside(Block((tile, *carried))) as body:
-        place = _row_major(emit, tile, counts) if bands is None else bands.place(emit, tile)
+        place = list(number(tile))
+        for axis, offset in firsts.items():
+            place[axis] = emit.add(place[axis], offset)
         rewriter.values.update(zip(coordinates, place, strict=True))
         for inner in op.body.ops:
             rewriter.visit(inner)
@@ -69,35 +78,66 @@ def _walk(rewriter: Rewriter, op: Walk) -> None:
     rewriter.replace(op, *builder.add(loop).results)
 
 
+def _cut(emit: Integers, count: Value, start: Value, stop: Value) -> tuple[Value, Value]:
+    """The first tile of a range and its length, of which only what lies in [0, count) is left."""
+    first = emit.least(emit.greatest(start, 0), count)
+    behind = emit.least(emit.greatest(stop, first), count)
+    return first, emit.subtract(behind, first)
+
+
+def _numbering(
+    emit: Integers, counts: tuple[Value, ...], group: tuple[int, int]
+) -> Callable[[Value], tuple[Value, ...]]:
+    """What gives the coordinates of a tile number; computes here what all tiles share."""
+    if group[0] > 1 and len(counts) > 1:
+        return _Bands(emit, counts, group).place
+    return lambda number: _row_major(emit, number, counts)
+
+
 class _Bands:
-    """Bands of `group` rows of the last two axes, each walked column by column.
+    """Bands of rows of the last two axes, each walked group by group of its columns.
 
     What does not change from tile to tile is computed on construction, before the loop.
     """
 
-    def __init__(self, emit: Integers, counts: tuple[Value, ...], group: int) -> None:
-        *leading, self._rows, columns = counts
-        self._leading = tuple(leading)
+    def __init__(self, emit: Integers, counts: tuple[Value, ...], group: tuple[int, int]) -> None:
+        *leading, self._rows, self._columns = counts
+        self._emit, self._leading = emit, tuple(leading)
         # No band is higher than the axis; this also keeps its size below that of the plane.
-        self._height = emit.least(self._rows, group)
-        self._band_size = emit.multiply(self._height, columns)
-        self._plane_size = emit.multiply(self._rows, columns) if leading else None
+        self._height = emit.least(self._rows, group[0])
+        self._width = emit.least(self._columns, group[1]) if group[1] > 1 else None
+        self._band_size = emit.multiply(self._height, self._columns)
+        self._plane_size = emit.multiply(self._rows, self._columns) if leading else None
 
-    def place(self, emit: Integers, number: Value) -> tuple[Value, ...]:
+    def place(self, number: Value) -> tuple[Value, ...]:
         """Coordinates of a tile number."""
-        outer: tuple[Value, ...] = ()
+        emit, outer = self._emit, tuple[Value, ...]()
         if self._plane_size is not None:
             plane, number = _split(emit, number, self._plane_size)
             outer = _row_major(emit, plane, self._leading)
         band, within = _split(emit, number, self._band_size)
         top = emit.multiply(band, self._height)
-        left = emit.subtract(self._rows, top)
-        column, row = _split(emit, within, emit.least(left, self._height))
+        height = emit.least(emit.subtract(self._rows, top), self._height)
+        row, column = self._within(height, within)
         return *outer, emit.add(top, row), column
+
+    def _within(self, height: Value, number: Value) -> tuple[Value, Value]:
+        """Row and column in a band of this height."""
+        emit = self._emit
+        if self._width is None:
+            column, row = _split(emit, number, height)
+            return row, column
+        group, within = _split(emit, number, emit.multiply(height, self._width))
+        left = emit.multiply(group, self._width)
+        width = emit.least(emit.subtract(self._columns, left), self._width)
+        row, column = _split(emit, within, width)
+        return row, emit.add(left, column)
 
 
 def _row_major(emit: Integers, number: Value, counts: tuple[Value, ...]) -> tuple[Value, ...]:
     """Coordinates of a number when the last axis is fastest."""
+    if not counts:
+        return ()
     coordinates: list[Value] = []
     for count in reversed(counts[1:]):
         number, coordinate = _split(emit, number, count)

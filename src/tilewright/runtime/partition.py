@@ -70,9 +70,12 @@ class Partition:
         """Walk the tiles with at most `blocks` blocks (default: what fits the device at once).
 
         `group` is the shape of the super-tiles that are finished one after the other, (8, 1) say,
-        so that neighbouring blocks share what they read.
+        so that neighbouring blocks share what they read; one number stands for the last two axes.
         """
-        entries = group if isinstance(group, tuple) else (group,) * len(self.tile)
+        rank = len(self.tile)
+        entries = group
+        if not isinstance(entries, tuple):
+            entries = (*(1 for _ in range(rank - 2)), *(entries for _ in range(min(rank, 2))))
         return PersistentPartition(self, blocks, entries)
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ __all__ = [
     "IndexedPieceStore",
     "NoWalk",
     "NotAMintedIndex",
+    "OwnershipProblem",
     "StoreToShared",
 ]
 

@@ -96,20 +96,29 @@ class BlockIndex(Op, mnemonic="block_index"):
 
 
 class Walk(Op, mnemonic="walk"):
-    """This block's share of the tiles of an output, visited one by one.
+    """This block's share of the tiles of its outputs, visited one by one.
 
-    `counts` are the tiles along each axis. The body's arguments are the tile's coordinates, then
-    the carried values. Blocks visit disjoint tiles and together all of them; neighbours in time
-    are close in space when `group` is above one (rows of `group` tiles are walked column by
-    column).
+    `counts` are the tiles along each axis. Along the axes of `ranged` only the tiles from `starts`
+    to below `stops` are walked; these may be any numbers, and what lies outside the grid is not
+    visited. The body's arguments are the tile's coordinates, then the carried values. Blocks visit
+    disjoint tiles and together all of the range. `group` is the shape, along the last two axes, of
+    the blocks of tiles that are finished one after the other, row by row.
     """
 
     counts: tuple[Value, ...] = operands(default=())
+    starts: tuple[Value, ...] = operands(default=())
+    stops: tuple[Value, ...] = operands(default=())
     init_values: tuple[Value, ...] = operands(default=())
-    group: int = attr(default=1)
-    output: str = attr()
+    ranged: tuple[int, ...] = attr(default=())
+    group: tuple[int, int] = attr(default=(1, 1))
+    outputs: tuple[str, ...] = attr()  # that share the walk
     body: Block = region()
     result_values: tuple[Value, ...] = defined_many()
+
+    @property
+    def ranges(self) -> dict[int, tuple[Value, Value]]:
+        """Where the walk starts and stops along each axis that it does not walk whole."""
+        return dict(zip(self.ranged, zip(self.starts, self.stops, strict=True), strict=True))
 
     def result_types(self) -> tuple[Type, ...]:
         return tuple(value.type for value in self.init_values)

@@ -1,0 +1,79 @@
+"""Values that are certainly the same number, whenever and wherever a block computes them.
+
+Forward, once over the function. A value gets a number if it never changes while a block runs: it is
+computed at most once, outside all loops, or by plain ops, branches and loads from memory that
+nobody writes, from values that have one. Equal numbers mean equal values. "Not known" is always a
+safe answer. Says nothing about other blocks: that is `uniformity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from tilewright.analysis.read_only import ReadOnlyMemory
+from tilewright.ir.function import Function
+from tilewright.ir.op import Block, Effect, FieldKind, Op, Value
+from tilewright.ir.ops.control import If, Yield
+from tilewright.ir.rewrite import is_loop
+
+__all__ = ["EqualValues"]
+
+
+class EqualValues:
+    """Answers about the values of one function. `outputs` are parameters that it may write."""
+
+    def __init__(self, function: Function, outputs: Collection[str] = ()) -> None:
+        self._memory = ReadOnlyMemory(function, outputs)
+        self._numbers: dict[object, int] = {}
+        self._known: dict[Value, int] = {}
+        self._visit(function.body, repeated=False)
+
+    def number(self, value: Value) -> int | None:
+        """What identifies the value, or None if it may change."""
+        return self._known.get(value)
+
+    def _visit(self, block: Block, repeated: bool) -> None:
+        for op in block.ops:
+            for inner in op.regions:
+                self._visit(inner, repeated or is_loop(op))
+            for position, value in enumerate(op.results):
+                made = self._made(op, position)
+                if made is not None:
+                    self._known[value] = self._numbers.setdefault(made, len(self._numbers))
+                elif not repeated:
+                    self._known[value] = self._numbers.setdefault(value, len(self._numbers))
+
+    def _made(self, op: Op, position: int) -> object | None:
+        """How a result comes about, if everything behind it has a number."""
+        if isinstance(op, If):
+            return self._chosen(op, position)
+        reads = op.effect is Effect.READ and self._memory.has(op)
+        if op.regions or not (reads or op.effect is Effect.NONE):
+            return None
+        operands = tuple(map(self.number, op.operands))
+        attributes = tuple(
+            _comparable(getattr(op, field.name))
+            for field in op.fields
+            if field.kind in (FieldKind.ATTR, FieldKind.FLAG)
+        )
+        if None in operands:
+            return None
+        return type(op), op.results[position].dtype, position, attributes, operands
+
+    def _chosen(self, op: If, position: int) -> object | None:
+        """The result of a branch is its condition and what each side gives."""
+        ends = [body.ops[-1] for body in op.regions]
+        if not all(isinstance(end, Yield) for end in ends):
+            return None
+        parts = tuple(map(self.number, (op.condition, *(e.operands[position] for e in ends))))
+        return None if None in parts else (If, parts)
+
+
+def _comparable(attribute: Any) -> object:
+    """A number by its text: 0.0 equals -0.0, and True equals 1, but they are not the same."""
+    if isinstance(attribute, np.ndarray):
+        return attribute.dtype.str, attribute.shape, attribute.tobytes()
+    return repr(attribute) if isinstance(attribute, float | int | np.generic) else attribute

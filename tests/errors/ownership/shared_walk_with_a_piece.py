@@ -1,0 +1,17 @@
+"""Only walked outputs share a walk."""
+
+import tilewright as tw
+from tilewright import Mapped, Mut, f32
+from tilewright.dims import B
+
+
+@tw.kernel
+def fill(a: Mapped[f32, B], b: Mut[f32, B]) -> None:
+    for at in a.indices_with(b):
+        a.store(tw.zeros((B,), f32), at)
+
+
+fill(
+    tw.zeros((256,), f32).partition(16).persistent(),
+    tw.zeros((256,), f32).partition(16),
+)
