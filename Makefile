@@ -10,13 +10,15 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DRIVER := $(shell command -v nvidia-smi 2>/dev/null) $(wildcard /dev/nvidia0)
 DEMO_EXTRAS := $(if $(strip $(DRIVER)),[cuda])
 
+PYTEST := $(BIN)/pytest -n auto --maxprocesses=4 --dist=worksteal
 PYTEST_ARGS ?=
+KERNELS := build/kernels
 FUZZ_COUNT ?= 200000
 FUZZ_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types pytest fuzz clean
+.PHONY: help demo test lint format check-types pytest assembly fuzz clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +26,7 @@ help: ## Show the targets
 demo: $(VENV)/.demo ## The tour: kernels that run, mistakes that are refused
 	@$(BIN)/tilewright demo
 
-test: lint check-types pytest ## All that must pass before a change goes in
+test: lint check-types pytest assembly ## All that must pass before a change goes in
 
 lint: $(VENV)/.dev ## Style: ruff check and ruff format
 	$(BIN)/ruff check
@@ -35,7 +37,11 @@ check-types: $(VENV)/.dev ## Types: mypy --strict and pyright
 	$(BIN)/pyright
 
 pytest: $(VENV)/.dev ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
-	$(BIN)/pytest -n auto --maxprocesses=4 --dist=worksteal --durations=20 $(PYTEST_ARGS)
+	@rm -rf $(KERNELS)
+	$(PYTEST) --durations=20 --record-kernels=$(KERNELS) $(PYTEST_ARGS)
+
+assembly: pytest ## Every kernel that the tests compiled, through tileiras for each architecture
+	$(PYTEST) --durations=5 --recorded-kernels=$(KERNELS) tests/assembly
 
 fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_SEED=7
 	FUZZ_COUNT=$(FUZZ_COUNT) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest tests/fuzz -s

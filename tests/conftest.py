@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from recorded_kernels import record_into
 
 from tilewright.runtime.device import Device, open_devices
 
@@ -22,6 +23,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files instead of comparing"
     )
+    parser.addoption(
+        "--record-kernels", type=Path, metavar="DIR", help="keep every kernel that is compiled"
+    )
+    parser.addoption(
+        "--recorded-kernels", type=Path, metavar="DIR", help="the kernels that tests/assembly takes"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folder = config.getoption("--record-kernels")
+    if folder is not None:
+        record_into(folder.absolute())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Assembling what was recorded is a run of its own."""
+    has_kernels = config.getoption("--recorded-kernels") is not None
+    return True if collection_path.name == "assembly" and not has_kernels else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from container import read_sections
+from bytecode_container import payloads_of
 from tile_ir_programs import I32, Entry, at, gemm, tile
 
 from tilewright.backends.cuda.toolchain import find_toolchain
@@ -32,7 +32,7 @@ def test_the_smallest_module():
     encoded = encode(Module((Function("f", Block((), [Return()])),)))
     producer = f"tilewright {VERSION}".encode()
     assert encoded.data[8:12] == bytes((13, 3, 0, 0))
-    assert read_sections(encoded.data) == {
+    assert payloads_of(encoded.data) == {
         # one function: name 0, type 0, an entry, no location, three bytes: return, 0 results, none
         2: bytes((1, 0, 0, 2, 0, 3, 0x5C, 0, 0)),
         5: bytes.fromhex("01cbcbcb 00000000 100000"),
@@ -45,7 +45,7 @@ def test_an_op_in_bytes():
     """Opcode, result type, attribute, operands; the parameters are values 0 and 1."""
     n = Entry("f")
     n.add(AddI(lhs=n.index(), rhs=n.index()))
-    functions = read_sections(encode(n.module()).data)[2]
+    functions = payloads_of(encode(n.module()).data)[2]
     assert functions.endswith(bytes((0x03, 1, 0, 0, 1)) + bytes((0x5C, 0, 0)))
 
 
@@ -107,12 +107,12 @@ def test_equal_constants_are_kept_once():
     n = Entry()
     for value in (1, 1, 2, 1):
         n.build.index(value)
-    count = read_sections(encode(n.module()).data)[4][0]
+    count = payloads_of(encode(n.module()).data)[4][0]
     assert count == 2
 
 
 def test_no_constants_no_section():
-    assert 4 not in read_sections(encode(Entry().module()).data)
+    assert 4 not in payloads_of(encode(Entry().module()).data)
 
 
 # --- locations -----------------------------------------------------------------------------------
@@ -164,8 +164,8 @@ def test_without_locations_the_place_of_the_source_does_not_matter():
     plain.loc = None
     bare = encode(Module((gemm(),)), locations=False)
     assert bare.data == encode(Module((plain,))).data
-    assert 3 not in read_sections(bare.data)
-    assert 3 in read_sections(encode(Module((gemm(),))).data)
+    assert 3 not in payloads_of(bare.data)
+    assert 3 in payloads_of(encode(Module((gemm(),))).data)
 
 
 def test_columns_count_characters():

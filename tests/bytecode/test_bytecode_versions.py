@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from container import read_sections, read_table
+from bytecode_container import items_of, payloads_of
 from tile_ir_programs import I32, Entry, tile
 from tile_ir_views import gathered, strided
 
@@ -58,7 +58,7 @@ def _op_bytes(build: Callable[[Entry], Op], version: tuple[int, int]) -> str:
 def _types(build: Callable[[Entry], object], version: tuple[int, int]) -> list[bytes]:
     n = Entry()
     build(n)
-    return read_table(read_sections(encode(n.module(), version).data)[_TYPES], 4)
+    return items_of(payloads_of(encode(n.module(), version).data)[_TYPES], 4)
 
 
 # --- ops -----------------------------------------------------------------------------------------
@@ -240,11 +240,11 @@ def _with_globals(*held: Global) -> Module:
 
 def test_globals_in_bytes():
     held = Global("g", tile(E.I32, 4), np.arange(4), alignment=16)
-    old = read_sections(encode(_with_globals(held), _V1).data)
-    new = read_sections(encode(_with_globals(held), _V3).data)
+    old = payloads_of(encode(_with_globals(held), _V1).data)
+    new = payloads_of(encode(_with_globals(held), _V3).data)
     assert (old[_GLOBALS][0], old[_GLOBALS][-1]) == (1, 16)
     assert new[_GLOBALS] == old[_GLOBALS] + b"\x00\x00"
-    assert read_table(old[4], 8) == [b"\x10" + np.arange(4, dtype="<i4").tobytes()]
+    assert items_of(old[4], 8) == [b"\x10" + np.arange(4, dtype="<i4").tobytes()]
 
 
 def test_private_and_constant_globals_need_13_3():
@@ -254,17 +254,17 @@ def test_private_and_constant_globals_need_13_3():
     ):
         with pytest.raises(CompileError, match=r"a private or constant global needs 13\.3"):
             encode(_with_globals(held), _V2)
-        data = read_sections(encode(_with_globals(held), _V3).data)[_GLOBALS]
+        data = payloads_of(encode(_with_globals(held), _V3).data)[_GLOBALS]
         assert data[-2:] == bytes((held.visibility.value, held.constant))
 
 
 def test_no_globals_no_section():
-    assert _GLOBALS not in read_sections(encode(Entry().module()).data)
+    assert _GLOBALS not in payloads_of(encode(Entry().module()).data)
 
 
 def test_the_producer_is_kept_and_written_from_13_3_on():
     module = Module((Entry().function(),), producer="somebody else")
-    assert _PRODUCER not in read_sections(encode(module, _V2).data)
+    assert _PRODUCER not in payloads_of(encode(module, _V2).data)
     text = find_toolchain().disassemble(encode(module, _V3))
     assert text.startswith("// Producer: somebody else\n")
 

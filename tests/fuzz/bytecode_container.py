@@ -37,6 +37,23 @@ def sections_of(data: bytes) -> list[SectionBytes]:
     return sections
 
 
+def payloads_of(data: bytes) -> dict[int, bytes]:
+    """The payloads of a file by the numbers of their sections."""
+    return {section.number: section.payload for section in sections_of(data)}
+
+
+def items_of(payload: bytes, width: int) -> list[bytes]:
+    """The items of a table whose offsets have that many bytes."""
+    count, place = number_at(payload, 0)
+    place += -place % width
+    starts = [
+        int.from_bytes(payload[place + width * i : place + width * (i + 1)], "little")
+        for i in range(count)
+    ]
+    items = payload[place + width * count :]
+    return [items[a:b] for a, b in zip(starts, [*starts[1:], len(items)], strict=True)]
+
+
 def framed(header: bytes, sections: Iterable[SectionBytes]) -> bytes:
     """A file of these sections."""
     data = bytearray(header)

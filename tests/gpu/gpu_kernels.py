@@ -3,15 +3,18 @@
 The CPU backend executes the same Tile IR, so it is the reference; NumPy in float64 is the second.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import tilewright as tw
-from tilewright import Const, Mapped, Mut, Ref, bool_, f32, i32
-from tilewright.dims import BM, BN, B, D, K, M, N, T
+from tilewright import Mut, Ref, bool_, i32
+from tilewright.cli.tour_kernels import gemm, gemm_persistent, saxpy, softmax
+from tilewright.dims import B, N, T
+
+# The tour's kernels are tested here as well.
+__all__ = ["gemm", "gemm_persistent", "saxpy", "softmax"]
 
 GPU, CPU = "cuda:0", "cpu"
 
@@ -19,41 +22,6 @@ GPU, CPU = "cuda:0", "cpu"
 @tw.kernel(deny_checks=True)
 def add(z: Mut[T, B], x: Ref[T, N], y: Ref[T, N]) -> None:
     z.store(x.load_like(z) + y.load_like(z))
-
-
-@tw.kernel(deny_checks=True)
-def saxpy(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N], alpha: f32) -> None:
-    z.store(alpha * x.load_like(z) + y.load_like(z))
-
-
-@tw.kernel(deny_checks=True)
-def softmax(z: Mut[f32, B, D], x: Ref[f32, M, N]) -> None:
-    row = x.load_like(z, padding=-math.inf)
-    powers = tw.exp(row - tw.max(row, axis=1, keepdims=True))
-    z.store(powers / tw.sum(powers, axis=1, keepdims=True))
-
-
-@tw.kernel(deny_checks=True)
-def gemm(z: Mut[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64) -> None:
-    xs, ys = x.partition(BM, BK), y.partition(BK, BN)
-    i, j = z.index
-    acc = tw.zeros((BM, BN), f32)
-    for k in range(xs.num_tiles(1)):
-        acc = tw.mma(xs[i, k], ys[k, j], acc)
-    z.store(acc.astype(z.dtype))
-
-
-@tw.kernel(deny_checks=True)
-def gemm_persistent(
-    z: Mapped[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
-) -> None:
-    xs, ys = x.partition(BM, BK), y.partition(BK, BN)
-    for at in z.indices():
-        i, j = at
-        acc = tw.zeros((BM, BN), f32)
-        for k in range(xs.num_tiles(1)):
-            acc = tw.mma(xs[i, k], ys[k, j], acc)
-        z.store(acc.astype(z.dtype), at)
 
 
 @tw.kernel(deny_checks=True)

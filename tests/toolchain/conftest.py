@@ -1,6 +1,8 @@
-"""The hand-built programs are those of the IR tests."""
+"""The hand-built programs are those of the IR tests, the products those of the benchmarks."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "ir"))
+_REPOSITORY = Path(__file__).parents[2]
+for _folder in ("tests/ir", "benchmarks"):
+    sys.path.insert(0, str(_REPOSITORY / _folder))

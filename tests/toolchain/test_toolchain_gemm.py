@@ -1,18 +1,19 @@
 """What a clamped index costs a product, as tileiras sees it: no pipeline stage, no TMA, no spill.
 
-All entries go into one module, so that one run of tileiras serves every test.
+The kernels are those that the benchmarks measure. All entries go into one module, so that one run
+of tileiras serves every test.
 """
 
 import functools
 
 import pytest
+from kernels import gemm, gemm_listed, walked, walked_listed
 
 import tilewright as tw
-from tilewright import Const, Mapped, Mut, Ref, ReportForm, f32, i32
+from tilewright import ReportForm
 from tilewright.backends.cuda.cubin import cubin_resources
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode.encode import encode
-from tilewright.dims import BM, BN, K, M, N, P, T
 from tilewright.ir.function import Module
 from tilewright.ir.versions import required_version
 from tilewright.jit.defaults import sample_specialization
@@ -21,55 +22,12 @@ TARGET = "sm_90"
 SMALL = 2048  # bytes of shared memory; one stage of the product takes 32 KiB
 
 
-@tw.kernel(deny_checks=True)
-def plain(z: Mut[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64) -> None:
-    xs, ys = x.partition(BM, BK), y.partition(BK, BN)
-    i, j = z.index
-    acc = tw.zeros((BM, BN), f32)
-    for k in range(xs.num_tiles(1)):
-        acc = tw.mma(xs[i, k], ys[k, j], acc)
-    z.store(acc.astype(z.dtype))
+plain = tw.kernel(deny_checks=True)(gemm)
+plain_clamped = tw.kernel(report=ReportForm.AUDIT)(gemm_listed)
+persistent = tw.kernel(deny_checks=True, num_worker_warps=4)(walked)
+persistent_clamped = tw.kernel(report=ReportForm.AUDIT, num_worker_warps=4)(walked_listed)
 
-
-@tw.kernel(report=ReportForm.AUDIT)
-def plain_clamped(
-    z: Mut[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], ks: Ref[i32, P], *, BK: Const[int] = 64
-) -> None:
-    xs, ys, steps = x.partition(BM, BK), y.partition(BK, BN), ks.partition(1)
-    i, j = z.index
-    acc = tw.zeros((BM, BN), f32)
-    for step in range(steps.num_tiles(0)):
-        k = steps[step].item()
-        acc = tw.mma(xs[i, k], ys[k, j], acc)
-    z.store(acc.astype(z.dtype))
-
-
-@tw.kernel(deny_checks=True, num_worker_warps=4)
-def walked(z: Mapped[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64) -> None:
-    xs, ys = x.partition(BM, BK), y.partition(BK, BN)
-    for at in z.indices():
-        i, j = at
-        acc = tw.zeros((BM, BN), f32)
-        for k in range(xs.num_tiles(1)):
-            acc = tw.mma(xs[i, k], ys[k, j], acc)
-        z.store(acc.astype(z.dtype), at)
-
-
-@tw.kernel(report=ReportForm.AUDIT, num_worker_warps=4)
-def walked_clamped(
-    z: Mapped[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], ks: Ref[i32, P], *, BK: Const[int] = 64
-) -> None:
-    xs, ys, steps = x.partition(BM, BK), y.partition(BK, BN), ks.partition(1)
-    for at in z.indices():
-        i, j = at
-        acc = tw.zeros((BM, BN), f32)
-        for step in range(steps.num_tiles(0)):
-            k = steps[step].item()
-            acc = tw.mma(xs[i, k], ys[k, j], acc)
-        z.store(acc.astype(z.dtype), at)
-
-
-PAIRS = {plain: plain_clamped, walked: walked_clamped}
+PAIRS = {plain: plain_clamped, persistent: persistent_clamped}
 KERNELS = (*PAIRS, *PAIRS.values())
 
 

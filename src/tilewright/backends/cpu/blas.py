@@ -4,6 +4,8 @@ A linear algebra library that spreads a small product over all cores waits for e
 blocks on several threads would wait for each other there. NumPy's own OpenBLAS can be told how many
 threads to use; where another library is in its place nothing is changed, and `can_limit` says so.
 The number is the process's: other threads that multiply at the same time use one core as well.
+(threadpoolctl lets the thread that set a limit alone take it back; here the first stream worker to
+start sets it and the last to end, often another one, puts the old number back.)
 """
 
 from __future__ import annotations

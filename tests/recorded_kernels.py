@@ -1,0 +1,69 @@
+"""The kernels that a run of the tests compiles, kept as files for a later run to assemble.
+
+Each kernel has a folder, named after its place in the repository or after the test that wrote its
+text, with one file of Tile IR bytecode for each form in which it was compiled. What hypothesis makes
+up is left out: there would be thousands.
+"""
+
+import hashlib
+import inspect
+import os
+import re
+from collections.abc import Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+
+from tilewright.bytecode.decode import decode
+from tilewright.bytecode.encode import encode
+from tilewright.frontend.capture import SourceFunction
+from tilewright.ir.function import Module
+from tilewright.ir.versions import required_version
+from tilewright.jit import compiler
+
+__all__ = ["record_into", "recorded"]
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def record_into(folder: Path) -> None:
+    """From now on keep every kernel that is compiled in this process."""
+    compile_kernel = compiler.compile_kernel
+
+    @wraps(compile_kernel)
+    def recording(source: SourceFunction, *rest: Any) -> Any:
+        compiled = compile_kernel(source, *rest)
+        if not hypothesis.currently_in_test_context():
+            _keep(folder / _place(source), compiled.module)
+        return compiled
+
+    compiler.compile_kernel = recording
+
+
+def recorded(folder: Path) -> Iterator[tuple[str, Module]]:
+    """Each kernel that was kept, in one of its forms, by its place."""
+    for place in sorted(folder.iterdir()):
+        yield place.name, decode(min(place.iterdir()).read_bytes()).module
+
+
+def _place(source: SourceFunction) -> str:
+    path = Path(inspect.getfile(source.function))
+    if path.is_relative_to(REPOSITORY):
+        file = path.relative_to(REPOSITORY).with_suffix("")
+        return f"{'.'.join(file.parts)}-{source.node.lineno}-{source.name}"
+    test, _, _ = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")  # behind it: setup, call
+    digest = hashlib.sha256(test.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', test)[-150:]}-{digest}-{source.name}"
+
+
+def _keep(folder: Path, module: Module) -> None:
+    data = encode(module, required_version(module), locations=False).data
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / hashlib.sha256(data).hexdigest()
+    if not file.exists():
+        # Several processes record at once: a file appears whole or not at all.
+        scratch = file.with_suffix(f".{id(data)}")
+        scratch.write_bytes(data)
+        scratch.replace(file)
