@@ -1,8 +1,8 @@
 """The kernels that a run of the tests compiles, kept as files for a later run to assemble.
 
 Each kernel has a folder, named after its place in the repository or after the test that wrote its
-text, with one file of Tile IR bytecode for each form in which it was compiled. What hypothesis makes
-up is left out: there would be thousands.
+text, with one file of Tile IR bytecode for each form in which it was compiled. What hypothesis
+makes up is left out: there would be thousands.
 """
 
 import hashlib
