@@ -89,8 +89,10 @@ from tilewright.lang.functions import (
 from tilewright.lang.tile import Tile
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.device import Device, device, synchronize
-from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.operation import DeviceOp, value
+from tilewright.runtime.operation import zip_operations as zip
 from tilewright.runtime.partition import Partition, PersistentPartition
+from tilewright.runtime.policies import RoundRobin, SchedulingPolicy, SingleStream
 from tilewright.runtime.stream import Stream, stream
 from tilewright.runtime.tensor import Tensor, move
 from tilewright.runtime.watching import race_check
@@ -124,6 +126,9 @@ __all__ = [
     "PersistentPartition",
     "Ref",
     "ReportForm",
+    "RoundRobin",
+    "SchedulingPolicy",
+    "SingleStream",
     "Stream",
     "Tensor",
     "Tile",
@@ -196,6 +201,8 @@ __all__ = [
     "u16",
     "u32",
     "u64",
+    "value",
     "where",
     "zeros",
+    "zip",
 ]

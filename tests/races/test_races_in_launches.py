@@ -86,7 +86,7 @@ def racing() -> tw.DeviceOp[Any]:
     x, z = tw.ones((8, 1, 4, 8), f32), tw.zeros((8, 1, 4, 8), f32)
     function = CpuFunction(permute_heads(lambda b, h, m: (h, h, m)))
     accesses = (Access(z, Mode.WRITE, "z"), Access(x, Mode.READ, "x"))
-    return tw.DeviceOp("permute_heads", z.device, accesses, Work(function, z, x), z)
+    return tw.WorkOp("permute_heads", z.device, accesses, Work(function, z, x), z)
 
 
 def test_a_race_is_raised_by_who_waits():

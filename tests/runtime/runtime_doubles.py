@@ -51,7 +51,7 @@ def operation(
     """An operation on CPU tensors; the function gets their arrays."""
     tensors = tuple(access.tensor for access in accesses)
     work = NumpyWork(function, *tensors)
-    return tw.DeviceOp(label, tensors[0].device, accesses, work, tensors, failure=failure)
+    return tw.WorkOp(label, tensors[0].device, accesses, work, tensors, failure=failure)
 
 
 def reads(tensor: tw.Tensor, name: str = "x") -> tw.Access:
@@ -165,6 +165,10 @@ class RecordingDriver:
     def record_event(self, event: _PaperEvent, stream: _PaperStream) -> None:
         self.log.append(("record", stream))
         event.at = (stream, stream.put)
+
+    def query_event(self, event: _PaperEvent) -> bool:
+        stream, put = event.at
+        return not self.patient and stream.done >= put
 
     def wait_event(self, stream: _PaperStream, event: _PaperEvent) -> None:
         self.log.append(("wait", stream, event.at[0]))

@@ -12,7 +12,7 @@ from runtime_doubles import copy, operation, put, reads, updates, writes
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError, MovedError
 from tilewright.runtime.indexing import Layout
-from tilewright.runtime.operation import State
+from tilewright.runtime.lifecycle import State
 
 
 def nothing(*_):
@@ -202,7 +202,7 @@ class TestStates:
             def enqueue(self, stream):
                 raise AssertionError("never")
 
-        op = tw.DeviceOp("k", z.device, (writes(z),), Refusing(), z)
+        op = tw.WorkOp("k", z.device, (writes(z),), Refusing(), z)
         with pytest.raises(LaunchError, match="no such target"):
             op.compile()
         assert op.state is State.BUILT
@@ -237,7 +237,7 @@ class TestStates:
             def enqueue(self, stream):
                 raise KeyboardInterrupt
 
-        op = tw.DeviceOp("k", z.device, (writes(z),), Interrupted(), z)
+        op = tw.WorkOp("k", z.device, (writes(z),), Interrupted(), z)
         with pytest.raises(KeyboardInterrupt):
             op.submit()
         with pytest.raises(LaunchError, match="interrupted"):

@@ -10,7 +10,7 @@ from runtime_doubles import copy, operation, put, reads, updates, writes
 
 from tilewright import runtime as tw
 from tilewright.errors import OutOfBoundsError
-from tilewright.runtime.operation import State
+from tilewright.runtime.lifecycle import State
 
 
 def check(message="index 9 left axis 0"):

@@ -27,9 +27,9 @@ from tilewright.jit.failures import FailureReader
 from tilewright.jit.loader import Program
 from tilewright.runtime.access import Access, Mode
 from tilewright.runtime.function import KernelFunction, Memory
-from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.records import FailureRecord as Record
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.work import WorkOp
 
 __all__ = ["build_launch", "check_launch", "refuse_guarded"]
 
@@ -62,7 +62,7 @@ def refuse_guarded(compiled: CompiledKernel, binding: Binding) -> LaunchError:
 
 def build_launch(
     compiled: CompiledKernel, program: Future[Program], binding: Binding, result: tuple[Any, ...]
-) -> DeviceOp[tuple[Any, ...]]:
+) -> WorkOp[tuple[Any, ...]]:
     """The operation for one call; it holds its borrows from here on."""
     outputs = {param.name for param in binding.signature.outputs}
     accesses = tuple(
@@ -74,7 +74,7 @@ def build_launch(
     if record is not None:
         failure = FailureReader(compiled.name, binding.grid, compiled.sites, record)
     work = KernelWork(compiled, program, binding, record)
-    return DeviceOp(compiled.name, binding.device, accesses, work, result, failure=failure)
+    return WorkOp(compiled.name, binding.device, accesses, work, result, failure=failure)
 
 
 def _mode(compiled: CompiledKernel, output: str) -> Mode:

@@ -6,12 +6,14 @@ from tilewright.runtime.access import Access, Mode
 from tilewright.runtime.creation import empty, fill_by, from_numpy, full, ones, zeros
 from tilewright.runtime.device import Device, current_device, device, synchronize
 from tilewright.runtime.function import KernelFunction
+from tilewright.runtime.lifecycle import State
 from tilewright.runtime.lifetime import guard_process
-from tilewright.runtime.operation import DeviceOp, State, Work
+from tilewright.runtime.operation import DeviceOp, value, zip_operations
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream, stream
 from tilewright.runtime.tensor import Tensor, move
+from tilewright.runtime.work import Work, WorkOp
 
 __all__ = [
     "Access",
@@ -26,6 +28,7 @@ __all__ = [
     "Stream",
     "Tensor",
     "Work",
+    "WorkOp",
     "current_device",
     "device",
     "empty",
@@ -36,7 +39,9 @@ __all__ = [
     "ones",
     "stream",
     "synchronize",
+    "value",
     "zeros",
+    "zip_operations",
 ]
 
 guard_process()

@@ -69,6 +69,15 @@ class Queue(Protocol[_A]):
     def wait(self, count: int) -> None:
         """Block until operation `count` has completed."""
 
+    def passes_soon(self, count: int) -> bool:
+        """Whether operation `count` has completed; may take some microseconds to find out.
+
+        Holds neither the interpreter nor the queue meanwhile. Any thread may ask.
+        """
+
+    def when_completed(self, count: int, tell: Callable[[], None]) -> None:
+        """Call `tell` once, on a thread of the backend, when operation `count` has completed."""
+
     def order_after(self, other: Self, count: int) -> int:
         """Make work put from now on wait for operation `count` of another queue.
 

@@ -18,6 +18,7 @@ from typing import Protocol, Self, cast
 from tilewright.errors import DriverError, LaunchError
 from tilewright.runtime.backend import Backend, load_backend
 from tilewright.runtime.failures import Outcome
+from tilewright.runtime.policies import RoundRobin, SchedulingPolicy
 from tilewright.runtime.records import FailureRecord
 from tilewright.runtime.stream import Stream
 
@@ -47,6 +48,7 @@ class Device:
     __slots__ = (
         "_current",
         "_default",
+        "_policy",
         "backend",
         "forked",
         "kind",
@@ -71,6 +73,7 @@ class Device:
     unseen: set[Outcome]
     _current: ContextVar[Stream | None]
     _default: Stream | None
+    _policy: SchedulingPolicy | None
 
     def __new__(cls, name: str = "cpu") -> Self:
         """Find the device, opening it on first use."""
@@ -95,7 +98,20 @@ class Device:
         self.unseen = set()
         self.forked = False
         self._default = None
+        self._policy = None
         self._current = ContextVar(f"stream of {self.name}")
+
+    @property
+    def policy(self) -> SchedulingPolicy:
+        """Which stream an awaited operation runs on: by default the next of four."""
+        if self._policy is None:
+            with self.lock:
+                self._policy = self._policy or RoundRobin(self)
+        return self._policy
+
+    @policy.setter
+    def policy(self, chosen: SchedulingPolicy) -> None:
+        self._policy = chosen
 
     @property
     def stream(self) -> Stream:

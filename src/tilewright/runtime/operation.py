@@ -1,264 +1,371 @@
-"""DeviceOp: a lazy, run-once unit of work on a device.
+"""DeviceOp: a lazy, run-once unit of work on a device, and how several become one.
 
-Built, it holds borrows; submitted, it has a place in a stream and its borrows have turned into
-fences; then it completes or fails. A submission (checks, inserted waits, the backend's call, new
-fences) is one step under the device's lock, so fences are always in launch order. Not for chains,
-graphs or asyncio: they are built on top of this.
+`then`, `map`, `zip` and their like take operations in: from then on the new operation alone runs
+them, all on one stream. Only `shared` gives an operation that others may use any number of times.
 """
 
 from __future__ import annotations
 
-import warnings
-from enum import Enum
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+import threading
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from operator import itemgetter
+from typing import Any, Self, TypeVar
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.access import Access, acquire, check_accesses, release
-from tilewright.runtime.device import Device
-from tilewright.runtime.failures import Check, Fence, Outcome
-from tilewright.runtime.sites import Site, user_site
-from tilewright.runtime.storage import Holder
+from tilewright.runtime.awaiting import completed
+from tilewright.runtime.device import Device, current_device
+from tilewright.runtime.inside_chains import inside_chain
+from tilewright.runtime.lifecycle import Ends, Runnable, State, Steps, run_steps
+from tilewright.runtime.policies import SchedulingPolicy
 from tilewright.runtime.stream import Stream
 
-__all__ = ["DeviceOp", "State", "Work"]
+__all__ = ["Chain", "DeviceOp", "Shared", "Value", "Zip", "value", "zip_operations"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
-class Work(Protocol):
-    """What an operation does when it is submitted.
+class DeviceOp(Runnable[T], Awaitable[T]):
+    """One operation. Nothing happens until it is submitted, synced or awaited."""
 
-    A work may also have `compile()`: everything that can be done before the submission. It is
-    called before the device's lock is taken, and may be called twice.
-    """
+    __slots__ = ()
 
-    def enqueue(self, stream: Stream) -> None:
-        """Put the work on a stream. The device's lock is held and all bytes are allocated."""
+    def then(self, function: Callable[[T], DeviceOp[U]]) -> DeviceOp[U]:
+        """Run this, and behind it, on the same stream, the operation that the function gives.
+
+        The function gets the result: handles, whose contents are not there yet.
+        """
+        return self._chained(_Step(_How.THEN, function))
+
+    def map(self, function: Callable[[T], U]) -> DeviceOp[U]:
+        """Run this and give what the function makes of its result, on the host."""
+        return self._chained(_Step(_How.MAP, function))
+
+    def inspect(self, function: Callable[[T], object]) -> DeviceOp[T]:
+        """Run this, show its result to a function, and give the result."""
+        return self._chained(_Step(_How.INSPECT, function))
+
+    def first(self: DeviceOp[Any]) -> DeviceOp[Any]:
+        """The first item of a result that is a tuple."""
+        return self.map(itemgetter(0))
+
+    def last(self: DeviceOp[Any]) -> DeviceOp[Any]:
+        """The last item of a result that is a tuple."""
+        return self.map(itemgetter(-1))
+
+    def unzip(self: DeviceOp[Any], count: int | None = None) -> tuple[DeviceOp[Any], ...]:
+        """An operation for each item of a result that is a tuple; this one runs once for all.
+
+        How many there are is known of a launch or a `zip`, and has to be said of others.
+        """
+        items = self._known_count() if count is None else count
+        if items is None:
+            raise LaunchError(f"{self.name} does not say how many results it has: unzip(2), say")
+        shared = self.shared()
+        return tuple(shared.map(itemgetter(position)) for position in range(items))
+
+    def shared(self) -> Shared[T]:
+        """An operation that may be used any number of times and runs once."""
+        return Shared(self)
+
+    def schedule(self, policy: SchedulingPolicy) -> Self:
+        """Run on the next stream of a policy."""
+        self.check_built()
+        self._chosen = self.choose_stream(policy.next_stream())
+        return self
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Submit now if that has not been done; then let the loop go on until it has completed."""
+        if self._state is State.BUILT:
+            self.submit(self._chosen or self.device.policy.next_stream())
+        self._check_run()
+        if self._state is State.SUBMITTED:
+            for fence in tuple(self._ends.fences.values()):
+                yield from completed(fence).__await__()
+        return self.finish()
+
+    def _chained(self, step: _Step) -> DeviceOp[Any]:
+        self.take()
+        return Chain(self, [step])
+
+    def _known_count(self) -> int | None:
+        """How many results there are, if that is known before it runs."""
+        known = self._results[0] if self._results else None
+        return len(known) if isinstance(known, tuple) else None
 
 
-class State(Enum):
-    """How far an operation is."""
+class Compound(DeviceOp[T]):
+    """An operation that consists of others and has no work of its own."""
 
-    BUILT = "built"
-    SUBMITTED = "submitted"
-    COMPLETED = "completed"
-    CLOSED = "closed"
-    FAILED = "failed"
+    __slots__ = ("_lock",)
 
+    def __init__(self, label: str, device: Device) -> None:
+        super().__init__(label, device)
+        self._lock = threading.RLock()  # held while it is submitted: another thread waits
+        self._state = State.BUILT
 
-class DeviceOp(Generic[T]):
-    """One operation. `result` is handed over once, by `sync`."""
+    @abstractmethod
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """The operations that have not run yet, as far as they are known."""
 
-    __slots__ = (
-        "__weakref__",
-        "_accesses",
-        "_check",
-        "_error",
-        "_fence",
-        "_holder",
-        "_result",
-        "_state",
-        "_work",
-        "device",
-        "label",
-        "site",
-    )
+    @abstractmethod
+    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Yield the parts in order and combine their results."""
 
-    def __init__(
-        self,
-        label: str,
-        device: Device,
-        accesses: tuple[Access, ...],
-        work: Work,
-        result: T,
-        *,
-        failure: Check | None = None,
-    ) -> None:
-        self._state = State.CLOSED  # until all borrows are held, there is nothing to give back
-        self.label = label
-        self.device = device
-        self.site: Site = user_site()
-        self._accesses = accesses
-        self._work: Work | None = work
-        self._result: list[T] = [result]
-        self._check = failure
-        self._fence: Fence | None = None
-        self._error: BaseException | None = None
-        check_accesses(accesses, label, device)
-        with device.lock:
-            device.check_usable()
-            device.settle_notes()
-            _find_doubts(accesses)
-            self._holder = acquire(accesses, label, self.site)
-            self._state = State.BUILT
+    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Run the parts; what is left of them after a failure gives its borrows back."""
+        try:
+            return (yield from self.run(stream, ends))
+        except BaseException:
+            self.give_back()
+            raise
 
-    @property
-    def accesses(self) -> tuple[Access, ...]:
-        """The tensors it uses and how; empty once it has been submitted or closed."""
-        return self._accesses
-
-    @property
-    def state(self) -> State:
-        """How far it is, as far as is known without asking the device."""
-        return self._state
-
-    @property
-    def done(self) -> bool:
-        """Whether it has ended, one way or another. Never blocks."""
-        fence = self._fence
-        if fence is not None and self._state is State.SUBMITTED and fence.has_passed:
-            self._conclude(fence)
-        return self._state not in (State.BUILT, State.SUBMITTED)
+    def start(self, stream: Stream) -> None:
+        """Put everything on a stream, unless another thread was faster."""
+        with self._lock:
+            self.check_built()
+            self._results.append(run_steps(self, stream, self._ends))
+            self._state = State.SUBMITTED
 
     def compile(self) -> Self:
-        """Do everything but the launch."""
-        prepare = getattr(self._work, "compile", None)
-        if prepare is not None:
-            prepare()
+        """Compile what is known so far."""
+        for operation in _leaves(self):
+            operation.compile()
         return self
 
-    def submit(self, stream: Stream | None = None) -> Self:
-        """Hand the operation to a stream (by default the current one) without waiting."""
-        self._check_built()
-        chosen = self.device.stream if stream is None else stream
-        if chosen.device is not self.device:
-            raise LaunchError(
-                f"{self._name} runs on {self.device.name}, where its tensors are, and cannot be"
-                f" submitted to a stream of {chosen.device.name}"
-            )
-        try:
-            self.compile()
-            with self.device.lock:
-                self._check_built()
-                self._submit(chosen)
-        except BaseException as error:
-            self._abandon(error)
-            raise
-        return self
-
-    def _submit(self, stream: Stream) -> None:
-        self.device.check_usable()
-        self.device.settle_notes()
-        stream.settle(ask=False)
-        accesses, work, check = self._accesses, self._work, self._check
-        self._release()
-        assert work is not None, "a built operation has its work"
-        self._fence = _run(accesses, work, check, stream)
-        self._state = State.SUBMITTED
-
-    def _abandon(self, error: BaseException) -> None:
-        """Remember why the submission failed; another thread may have submitted meanwhile."""
-        with self.device.lock:
-            if self._state is State.BUILT:
-                self._release()
-                self._state, self._error = State.FAILED, error
-
-    def sync(self) -> T:
-        """Submit if that has not been done, wait, and hand the result over."""
-        if self._state is State.BUILT:
-            self.submit()
-        if self._state is State.CLOSED:
-            raise LaunchError(f"{self._name} was closed and cannot be run")
-        fence = self._fence
-        if fence is not None:
-            if self._state is State.SUBMITTED:
-                fence.stream.wait(fence.count)
-                self._conclude(fence)
-            if self._state is State.FAILED and fence.outcome is not None:
-                fence.outcome.surface()
-        if self._error is not None:
-            raise self._error.with_traceback(None)
-        if not self._result:
-            raise LaunchError(f"{self._name} has handed its result over already")
-        return self._result.pop()
-
-    def close(self) -> None:
-        """Give the borrows back without running; nothing happens to a submitted operation."""
-        with self.device.lock:
-            if self._state is State.BUILT:
-                self._release()
-                self._state = State.CLOSED
-
-    @property
-    def _name(self) -> str:
-        return f"operation {self.label}, built at {self.site},"
-
-    def _check_built(self) -> None:
-        if self._state is State.CLOSED:
-            raise LaunchError(f"{self._name} was closed and cannot be run")
-        if self._state is not State.BUILT:
-            raise LaunchError(f"{self._name} runs once and was submitted already: build another")
-
-    def _release(self) -> None:
-        release(self._accesses, self._holder)
-        self._accesses, self._work, self._check = (), None, None
-
-    def _conclude(self, fence: Fence) -> None:
-        with self.device.lock:
-            fence.stream.settle()
-            failed = fence.outcome is not None and fence.outcome.error is not None
-            self._state = State.FAILED if failed else State.COMPLETED
-
-    def __repr__(self) -> str:
-        return f"<{self.label} on {self.device.name}, built at {self.site}: {self._state.value}>"
+    def give_back(self) -> None:
+        """Close every part that has not run."""
+        for operation in _leaves(self):
+            operation.abandon(LaunchError(f"{self.name} ended before it got there"))
 
     def __del__(self) -> None:
-        # No lock here: the collector may run this anywhere.
-        if self._state is State.BUILT:
-            self.device.notes.put(_Dropped(self._accesses, self._holder))
-            warnings.warn_explicit(
-                f"operation {self.label}, built at {self.site}, was never run",
-                RuntimeWarning,
-                self.site.code.co_filename,
-                self.site.line,
-                registry=_warned,
+        if self._state is State.BUILT and any(_leaves(self)):
+            self.warn_if_never_run()
+
+
+def _leaves(compound: Compound[Any]) -> Iterator[DeviceOp[Any]]:
+    """The work that an operation stands for and that has not run; no recursion."""
+    open_: list[DeviceOp[Any]] = [*compound.parts()]
+    while open_:
+        operation = open_.pop()
+        if isinstance(operation, Shared):
+            continue  # it may have other users
+        if isinstance(operation, Compound):
+            open_ += operation.parts()
+        elif operation.state in (State.BUILT, State.TAKEN):
+            yield operation
+
+
+# --- one after the other --------------------------------------------------------------------------
+
+
+class _How(Enum):
+    """What becomes of what a step's function gives."""
+
+    THEN = auto()  # an operation, which runs next
+    MAP = auto()  # the new result
+    INSPECT = auto()  # nothing
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    how: _How
+    function: Callable[[Any], Any]
+
+
+class Chain(Compound[T]):
+    """An operation and functions of its result, one after the other."""
+
+    __slots__ = ("_source", "_todo")
+
+    def __init__(self, source: DeviceOp[Any], todo: list[_Step]) -> None:
+        super().__init__(source.label, source.device)
+        self._source: DeviceOp[Any] | None = source
+        self._todo = todo
+
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """What the chain begins with; what its functions give is not known yet."""
+        return () if self._source is None else (self._source,)
+
+    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Run the first operation, and then what each function gives."""
+        source, todo, self._source, self._todo = self._source, self._todo, None, []
+        assert source is not None, "a chain runs once"
+        result = yield source, ends
+        for step in todo:
+            with inside_chain(self.name), self.device.using(stream):
+                made = step.function(result)
+            if step.how is _How.THEN:
+                self._take_in(made)
+                result = yield made, ends
+            elif step.how is _How.MAP:
+                result = made
+        done: T = result
+        return done
+
+    def _take_in(self, made: Any) -> None:
+        if not isinstance(made, DeviceOp):
+            raise LaunchError(
+                f"a step of {self.name} gave {type(made).__name__}, and `then` runs an operation:"
+                " use `map` for a function that gives a value"
             )
+        if made.device is not self.device:
+            made.close()
+            raise LaunchError(
+                f"a step of {self.name} gave an operation on {made.device.name}, but a chain runs"
+                f" on one stream of {self.device.name}"
+            )
+        made.take()
+
+    def _chained(self, step: _Step) -> DeviceOp[Any]:
+        # The list goes over to the new chain: one of ten thousand steps is as deep as one of two.
+        self.take()
+        assert self._source is not None, "a chain that has not run has its source"
+        self._todo.append(step)
+        return Chain(self._source, self._todo)
 
 
-_warned: dict[Any, Any] = {}
+# --- side by side ---------------------------------------------------------------------------------
 
 
-class _Dropped(NamedTuple):
-    """A built operation that was dropped."""
+class Zip(Compound[tuple[Any, ...]]):
+    """Several operations, one after the other on one stream; the result has an item for each."""
 
-    accesses: tuple[Access, ...]
-    holder: Holder
+    __slots__ = ("_parts",)
 
-    def settle(self) -> None:
-        """Give its borrows back."""
-        release(self.accesses, self.holder)
+    def __init__(self, parts: tuple[DeviceOp[Any], ...], device: Device) -> None:
+        super().__init__("zip", device)
+        self._parts = parts
 
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """The operations, in order."""
+        return self._parts
 
-def _find_doubts(accesses: tuple[Access, ...]) -> list[Outcome]:
-    """Operations in flight that these accesses read from; raises if one has failed."""
-    doubts: list[Outcome] = []
-    for access in accesses:
-        if access.mode.reads:
-            doubts += access.tensor.storage.doubts(access.tensor.region)
-    return doubts
+    def run(self, stream: Stream, ends: Ends) -> Steps[tuple[Any, ...]]:
+        """Run all of them."""
+        del stream
+        results = []
+        for part in self._parts:
+            results.append((yield part, ends))
+        return tuple(results)
 
-
-def _run(accesses: tuple[Access, ...], work: Work, check: Check | None, stream: Stream) -> Fence:
-    for access in accesses:
-        access.tensor.storage.materialise(stream)
-        access.tensor.storage.order(stream, access.tensor.region, writes=access.mode.writes)
-    causes = _find_doubts(accesses)
-    try:
-        work.enqueue(stream)
-    except BaseException as error:
-        # Part of the work may be on the stream already: order it, and trust nothing it wrote.
-        count = stream.advance()
-        cause = error if isinstance(error, Exception) else LaunchError("the launch was interrupted")
-        _leave_fences(accesses, Fence(stream, count, Outcome.refused(stream, count, cause)))
-        raise
-    count = stream.advance()
-    fence = Fence(stream, count, stream.watch(count, check, causes))
-    _leave_fences(accesses, fence)
-    return fence
+    def _known_count(self) -> int | None:
+        return len(self._parts)
 
 
-def _leave_fences(accesses: tuple[Access, ...], fence: Fence) -> None:
-    for access in accesses:
-        storage = access.tensor.storage
-        record = storage.record_write if access.mode.writes else storage.record_read
-        record(access.tensor.region, fence)
+def zip_operations(*parts: Any) -> Zip:
+    """Several operations as one: `tw.zip(a, b)` gives the pair of their results.
+
+    What is no operation stands for itself.
+    """
+    operations = [part for part in parts if isinstance(part, DeviceOp)]
+    device = operations[0].device if operations else current_device()
+    for other in operations:
+        if other.device is not device:
+            raise LaunchError(
+                f"{other.name} runs on {other.device.name} and {operations[0].name} on"
+                f" {device.name}: what is zipped runs on one stream"
+            )
+    for number, operation in enumerate(operations):
+        try:
+            operation.take()
+        except BaseException:
+            for taken in operations[:number]:
+                taken.untake()
+            raise
+    made = tuple(part if isinstance(part, DeviceOp) else Value(part, device) for part in parts)
+    return Zip(made, device)
+
+
+class Value(Compound[T]):
+    """A result that is there already."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T, device: Device) -> None:
+        super().__init__("value", device)
+        self._value = value
+
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """None."""
+        return ()
+
+    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Nothing runs."""
+        del stream, ends
+        yield from ()
+        return self._value
+
+
+def value(result: T, *, device: Device | None = None) -> DeviceOp[T]:
+    """An operation that does nothing and gives this."""
+    return Value(result, device or current_device())
+
+
+# --- more than one user ---------------------------------------------------------------------------
+
+
+class Shared(Compound[T]):
+    """An operation that runs once, on the stream of its first user, and gives all the same."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: DeviceOp[T]) -> None:
+        source.take()
+        super().__init__(source.label, source.device)
+        self._source: DeviceOp[T] | None = source
+
+    def shared(self) -> Shared[T]:
+        """Itself."""
+        return self
+
+    def take(self) -> None:
+        """Nothing is taken away: others may use it as well."""
+
+    def untake(self) -> None:
+        """Nothing was taken."""
+
+    def submit(self, stream: Stream | None = None) -> Self:
+        """Run it, if nobody has."""
+        if self._state is State.BUILT:
+            super().submit(stream)
+        elif self._error is not None:
+            raise self._error.with_traceback(None)
+        self._check_run()
+        return self
+
+    def start(self, stream: Stream) -> None:
+        """Run it, if nobody has; what was refused before is refused again."""
+        run_steps(self, stream, Ends())
+
+    def abandon(self, error: BaseException) -> None:
+        """Nothing: `run` has remembered why."""
+
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """The operation itself."""
+        return () if self._source is None else (self._source,)
+
+    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Run the operation for the first user, and give every user what it gave."""
+        del stream
+        with self._lock:
+            if self._source is not None:
+                source, self._source = self._source, None
+                try:
+                    self._results.append((yield source, self._ends))
+                    self._state = State.SUBMITTED
+                except BaseException as error:  # noqa: BLE001 (raised below, to every user)
+                    self._state, self._error = State.FAILED, error
+            elif self._state is State.BUILT:
+                raise LaunchError(f"{self.name} needs its own result")
+        ends.include(self._ends)
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+    def hand_over(self) -> T:
+        """The result, as often as somebody asks."""
+        return self._results[0]

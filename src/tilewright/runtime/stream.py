@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.runtime.backend import Hold, Queue
 from tilewright.runtime.failures import Check, Outcome
+from tilewright.runtime.inside_chains import refuse_waiting
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
@@ -113,6 +114,7 @@ class Stream:
 
     def sync(self) -> None:
         """Block until everything submitted so far has completed; raise a failure not told yet."""
+        refuse_waiting("stream.sync()")
         self.wait(self.issued)
         with self.device.lock:
             if self.failed:

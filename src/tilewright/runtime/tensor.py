@@ -8,6 +8,7 @@ can do beyond copies of contiguous bytes is a library kernel.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,11 @@ import numpy.typing as npt
 
 from tilewright.dtypes import DType, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError, MovedError
+from tilewright.runtime.awaiting import completed
 from tilewright.runtime.device import Device
+from tilewright.runtime.failures import Fence
 from tilewright.runtime.indexing import Layout
+from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.partition import Partition
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
@@ -130,10 +134,22 @@ class Tensor:
 
     def wait(self) -> Tensor:
         """Block until every submitted writer has completed; raises what one of them raised."""
-        with self.device.lock:
-            fences = tuple(self.storage.writers(self.region))
-        for fence in fences:
+        refuse_waiting("tensor.wait()")
+        for fence in self._writers():
             fence.stream.wait(fence.count)
+        return self._told()
+
+    def __await__(self) -> Generator[Any, None, Tensor]:
+        """As `wait`, while the loop goes on."""
+        for fence in self._writers():
+            yield from completed(fence).__await__()
+        return self._told()
+
+    def _writers(self) -> tuple[Fence, ...]:
+        with self.device.lock:
+            return tuple(self.storage.writers(self.region))
+
+    def _told(self) -> Tensor:
         with self.device.lock:
             self.storage.doubts(self.region)
         return self

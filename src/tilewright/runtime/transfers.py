@@ -12,9 +12,9 @@ import numpy as np
 
 from tilewright.runtime.access import Access, Handle, Mode
 from tilewright.runtime.backend import Bytes
-from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.work import WorkOp
 
 __all__ = ["Fill", "Upload", "download"]
 
@@ -62,7 +62,7 @@ def download(tensor: Handle, label: str) -> Bytes:
     storage, region = tensor.storage, tensor.region
     target = np.empty(region.high - region.low, dtype=np.uint8)
     work = _Download(storage, region.low, target)
-    operation = DeviceOp(label, storage.device, (Access(tensor, Mode.READ),), work, target)
+    operation = WorkOp(label, storage.device, (Access(tensor, Mode.READ),), work, target)
     return operation.submit(_nearest_stream(tensor)).sync()
 
 

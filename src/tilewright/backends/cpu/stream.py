@@ -60,6 +60,7 @@ class CpuQueue:
         self._errors: dict[int, BaseException] = {}
         self._holds: list[CpuHold] = []
         self._known = 0
+        self._listeners: list[tuple[int, Callable[[], None]]] = []
         self._make_locks()
 
     def _make_locks(self) -> None:
@@ -115,6 +116,10 @@ class CpuQueue:
                 self._error = None
             self._known = count
             self._progressed.notify_all()
+            told = [tell for wanted, tell in self._listeners if wanted <= count]
+            self._listeners = [entry for entry in self._listeners if entry[0] > count]
+        for tell in told:
+            tell()
 
     def completed(self) -> int:
         """The last operation that has completed."""
@@ -125,6 +130,18 @@ class CpuQueue:
         with self._lock:
             while self._known < count:
                 self._progressed.wait()
+
+    def passes_soon(self, count: int) -> bool:
+        """Whether operation `count` has completed: to spin would keep the worker from it."""
+        return self._known >= count
+
+    def when_completed(self, count: int, tell: Callable[[], None]) -> None:
+        """Call `tell` on the worker, when operation `count` has completed."""
+        with self._lock:
+            if self._known < count:
+                self._listeners.append((count, tell))
+                return
+        tell()
 
     def order_after(self, other: CpuQueue, count: int) -> int:
         """Wait for operation `count` of another queue, and for no more of it."""
@@ -151,6 +168,7 @@ class CpuQueue:
     def restart(self) -> None:
         """Go on in a forked child with what had not been started."""
         under_way = self._current
+        self._listeners.clear()  # their loops ran in the parent
         self._make_locks()
         self._current = None
         self.end_holds()

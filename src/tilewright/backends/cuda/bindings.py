@@ -110,6 +110,12 @@ class CudaDriver:
         with _core_call("recording an event"):
             stream.core.record(event)
 
+    def query_event(self, event: Any) -> bool:
+        """Whether what an event has recorded has completed."""
+        self._bind()
+        with _core_call("asking an event"):
+            return bool(event.is_done)
+
     def wait_event(self, stream: Any, event: Any) -> None:
         """Make a stream wait for what an event has recorded."""
         self._bind()

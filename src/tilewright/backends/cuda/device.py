@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tilewright.backends.cuda.driver import Driver, missing_driver, open_driver
+from tilewright.backends.cuda.poller import Poller
 from tilewright.backends.cuda.stream import CudaAllocation, CudaQueue
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
@@ -43,10 +44,11 @@ class CudaBackend:
         self.target = driver.target
         self.resident_blocks = driver.multiprocessors
         self._records = _Records(driver)
+        self._poller = Poller(driver)
 
     def new_queue(self, label: str) -> CudaQueue:
         """A CUDA stream."""
-        return CudaQueue(self.driver)
+        return CudaQueue(self.driver, self._poller)
 
     def take_record(self) -> FailureRecord:
         """A failure record in pinned memory."""

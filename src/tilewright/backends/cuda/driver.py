@@ -43,6 +43,9 @@ class Driver(Protocol):
     def record_event(self, event: Any, stream: Any) -> None:
         """Record what has been put on a stream so far."""
 
+    def query_event(self, event: Any) -> bool:
+        """Whether what an event has recorded has completed."""
+
     def wait_event(self, stream: Any, event: Any) -> None:
         """Make a stream wait for what an event has recorded."""
 

@@ -7,13 +7,18 @@ at that moment: it covers everything submitted so far, which is at least what is
 from __future__ import annotations
 
 import ctypes
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backends.cuda.driver import Driver
+from tilewright.backends.cuda.poller import Poller
 from tilewright.runtime.backend import Bytes
 
 __all__ = ["CudaAllocation", "CudaHold", "CudaQueue"]
+
+_SPIN_NANOSECONDS = 30_000  # a launch and a small kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +46,10 @@ class CudaQueue:
 
     may_raise = False
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, poller: Poller) -> None:
         self.driver = driver
         self.handle = driver.create_stream()
+        self._poller = poller
         self.known = 0
         self._marked = 0
         self._event: Any = None
@@ -66,6 +72,19 @@ class CudaQueue:
         assert count <= marked, "only a submitted operation can be waited for"
         self.driver.synchronize_stream(self.handle)
         self.known = max(self.known, marked)
+
+    def passes_soon(self, count: int) -> bool:
+        """Whether operation `count` has completed; asks for as long as most launches take."""
+        deadline = time.perf_counter_ns() + _SPIN_NANOSECONDS
+        while self.completed() < count:
+            if time.perf_counter_ns() > deadline:
+                return False
+        return True
+
+    def when_completed(self, count: int, tell: Callable[[], None]) -> None:
+        """Call `tell` on the poller's thread, when all that has been put so far has completed."""
+        assert count <= self._marked, "only a submitted operation can be waited for"
+        self._poller.watch(self.handle, tell)
 
     def order_after(self, other: CudaQueue, count: int) -> int:
         """Wait for all that the other queue has now."""

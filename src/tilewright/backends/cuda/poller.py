@@ -1,0 +1,68 @@
+"""Says when work on a GPU has completed: one thread for all who wait without blocking.
+
+It asks the driver about the events it was given, in turn, and sleeps between rounds; it starts with
+the first event and ends after a while without one. The driver could call us back instead, but its
+callbacks need the interpreter in the middle of a stream, and may not use CUDA.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.backends.cuda.driver import Driver
+
+__all__ = ["Poller"]
+
+_ROUND_SECONDS = 20e-6
+_IDLE_SECONDS = 2.0
+
+
+class Poller:
+    """The events of one GPU that somebody waits for."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._arrived = threading.Condition()
+        self._waiting: list[tuple[Any, Callable[[], None]]] = []
+        self._free: list[Any] = []
+        self._thread: threading.Thread | None = None
+
+    def watch(self, stream: Any, tell: Callable[[], None]) -> None:
+        """Call `tell` when everything put on a stream so far has completed."""
+        with self._arrived:
+            event = self._free.pop() if self._free else self._driver.create_event()
+            self._driver.record_event(event, stream)
+            self._waiting.append((event, tell))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._poll, name="tilewright poller", daemon=True
+                )
+                self._thread.start()
+            else:
+                self._arrived.notify()
+
+    def _poll(self) -> None:
+        while self._has_work():
+            passed = self._take_passed()
+            for tell in passed:
+                tell()
+            if not passed:
+                time.sleep(_ROUND_SECONDS)
+
+    def _has_work(self) -> bool:
+        with self._arrived:
+            if not self._waiting:
+                self._arrived.wait(_IDLE_SECONDS)
+            if not self._waiting:
+                self._thread = None
+            return bool(self._waiting)
+
+    def _take_passed(self) -> list[Callable[[], None]]:
+        with self._arrived:
+            passed = [entry for entry in self._waiting if self._driver.query_event(entry[0])]
+            self._waiting = [entry for entry in self._waiting if entry not in passed]
+            self._free += [event for event, _ in passed]
+        return [tell for _, tell in passed]

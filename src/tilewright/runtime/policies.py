@@ -1,0 +1,50 @@
+"""Which stream awaited and scheduled operations run on.
+
+Plain calls use the current stream of a device. An operation that is awaited takes the next stream
+of its device's policy, so that independent ones overlap.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Protocol
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from tilewright.runtime.device import Device
+
+__all__ = ["RoundRobin", "SchedulingPolicy", "SingleStream"]
+
+
+class SchedulingPolicy(Protocol):
+    """Decides where an operation runs, and nothing else."""
+
+    def next_stream(self) -> Stream:
+        """The stream for the next operation. Any thread may ask."""
+
+
+class RoundRobin:
+    """Several streams of a device in turn."""
+
+    def __init__(self, device: Device, streams: int = 4) -> None:
+        if streams < 1:
+            raise LaunchError(f"a policy needs a stream at least, not {streams}")
+        self._streams = tuple(device.new_stream() for _ in range(streams))
+        self._turns = itertools.count()
+
+    def next_stream(self) -> Stream:
+        """The next in turn."""
+        return self._streams[next(self._turns) % len(self._streams)]
+
+
+class SingleStream:
+    """One stream for everything."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def next_stream(self) -> Stream:
+        """The stream."""
+        return self._stream

@@ -1,0 +1,160 @@
+"""Operations with work of their own: launches, copies, fills.
+
+Built, one holds borrows; a submission (checks, inserted waits, the backend's call, new fences) is
+one step under the device's lock, so fences are always in launch order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, Self, TypeVar
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.access import Access, acquire, check_accesses, release
+from tilewright.runtime.device import Device
+from tilewright.runtime.failures import Check, Fence, Outcome
+from tilewright.runtime.lifecycle import Ends, State, Steps
+from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.storage import Holder
+from tilewright.runtime.stream import Stream
+
+__all__ = ["Work", "WorkOp"]
+
+T = TypeVar("T")
+
+
+class Work(Protocol):
+    """What an operation does when it is submitted.
+
+    A work may also have `compile()`: everything that can be done before the submission. It is
+    called before the device's lock is taken, and may be called twice.
+    """
+
+    def enqueue(self, stream: Stream) -> None:
+        """Put the work on a stream. The device's lock is held and all bytes are allocated."""
+
+
+class WorkOp(DeviceOp[T]):
+    """One piece of work with the borrows it needs."""
+
+    __slots__ = ("_accesses", "_check", "_holder", "_work")
+
+    def __init__(
+        self,
+        label: str,
+        device: Device,
+        accesses: tuple[Access, ...],
+        work: Work,
+        result: T,
+        *,
+        failure: Check | None = None,
+    ) -> None:
+        super().__init__(label, device)
+        self._accesses = accesses
+        self._work: Work | None = work
+        self._results.append(result)
+        self._check = failure
+        check_accesses(accesses, label, device)
+        with device.lock:
+            device.check_usable()
+            device.settle_notes()
+            _find_doubts(accesses)
+            self._holder = acquire(accesses, label, self.site)
+            self._state = State.BUILT
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The tensors it uses and how; empty once it has been submitted or closed."""
+        return self._accesses
+
+    def compile(self) -> Self:
+        """Do everything but the launch."""
+        prepare = getattr(self._work, "compile", None)
+        if prepare is not None:
+            prepare()
+        return self
+
+    def start(self, stream: Stream) -> None:
+        """Put the work on a stream, unless another thread was faster."""
+        with self.device.lock:
+            self.check_built()
+            self._launch(stream)
+
+    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Put the work on a stream as part of another operation."""
+        yield from ()  # it has no parts
+        try:
+            self.compile()
+            with self.device.lock:
+                self._launch(stream)
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        ends.include(self._ends)
+        return self._results.pop()
+
+    def give_back(self) -> None:
+        """Give the borrows back. The device's lock is held."""
+        release(self._accesses, self._holder)
+        self._accesses, self._work, self._check = (), None, None
+
+    def _launch(self, stream: Stream) -> None:
+        self.device.check_usable()
+        self.device.settle_notes()
+        stream.settle(ask=False)
+        accesses, work, check = self._accesses, self._work, self._check
+        self.give_back()
+        assert work is not None, "a built operation has its work"
+        self._ends.add(_run(accesses, work, check, stream))
+        self._state = State.SUBMITTED
+
+    def __del__(self) -> None:
+        # No lock here: the collector may run this anywhere.
+        if self._state in (State.BUILT, State.TAKEN):
+            self.device.notes.put(_Dropped(self._accesses, self._holder))
+            self.warn_if_never_run()
+
+
+class _Dropped(NamedTuple):
+    """A built operation that was dropped."""
+
+    accesses: tuple[Access, ...]
+    holder: Holder
+
+    def settle(self) -> None:
+        """Give its borrows back."""
+        release(self.accesses, self.holder)
+
+
+def _find_doubts(accesses: tuple[Access, ...]) -> list[Outcome]:
+    """Operations in flight that these accesses read from; raises if one has failed."""
+    doubts: list[Outcome] = []
+    for access in accesses:
+        if access.mode.reads:
+            doubts += access.tensor.storage.doubts(access.tensor.region)
+    return doubts
+
+
+def _run(accesses: tuple[Access, ...], work: Work, check: Check | None, stream: Stream) -> Fence:
+    for access in accesses:
+        access.tensor.storage.materialise(stream)
+        access.tensor.storage.order(stream, access.tensor.region, writes=access.mode.writes)
+    causes = _find_doubts(accesses)
+    try:
+        work.enqueue(stream)
+    except BaseException as error:
+        # Part of the work may be on the stream already: order it, and trust nothing it wrote.
+        count = stream.advance()
+        cause = error if isinstance(error, Exception) else LaunchError("the launch was interrupted")
+        _leave_fences(accesses, Fence(stream, count, Outcome.refused(stream, count, cause)))
+        raise
+    count = stream.advance()
+    fence = Fence(stream, count, stream.watch(count, check, causes))
+    _leave_fences(accesses, fence)
+    return fence
+
+
+def _leave_fences(accesses: tuple[Access, ...], fence: Fence) -> None:
+    for access in accesses:
+        storage = access.tensor.storage
+        record = storage.record_write if access.mode.writes else storage.record_read
+        record(access.tensor.region, fence)

@@ -1,0 +1,220 @@
+"""Operations in asyncio: submitted at once, waited for without the loop, safe when cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import numpy as np
+import pytest
+from runtime_doubles import operation, put, updates
+
+from tilewright import runtime as tw
+from tilewright.errors import LaunchError, OutOfBoundsError
+
+pytestmark = pytest.mark.usefixtures("cpu")
+
+
+def add_one(z):
+    return operation("add_one", lambda array: np.add(array, 1, out=array), updates(z))
+
+
+def test_await_gives_the_result(cpu):
+    z = tw.zeros(4)
+
+    async def main():
+        (result,) = await put(z, 3)
+        return result
+
+    assert asyncio.run(main()) is z
+    assert z.numpy().tolist() == [3.0] * 4
+    assert cpu.stream.issued == 0  # awaited operations take the streams of the policy
+
+
+def test_await_submits_before_it_first_yields(cpu):
+    z = tw.zeros(1)
+
+    async def main():
+        streams = [cpu.policy.next_stream() for _ in range(4)]
+        holds = [stream.hold() for stream in streams]
+        op = put(z, 1)
+        waiting = op.__await__()
+        next(waiting)  # the first suspension
+        assert op.state is tw.State.SUBMITTED
+        for hold in holds:
+            hold.release()
+        waiting.close()
+        await op
+
+    asyncio.run(main())
+    assert z.numpy().tolist() == [1.0]
+
+
+def test_the_loop_goes_on_while_an_operation_runs(cpu):
+    z = tw.zeros(1)
+    gate = threading.Event()
+
+    async def main():
+        op = operation("slow", lambda _: gate.wait(), updates(z))
+        task = asyncio.ensure_future(op)
+        turns = 0
+        while not task.done():
+            turns += 1
+            await asyncio.sleep(0)
+            if turns == 5:
+                gate.set()
+        return turns
+
+    assert asyncio.run(main()) >= 5
+
+
+def test_gather_overlaps_independent_operations():
+    tensors = [tw.zeros(1) for _ in range(4)]
+    meeting = threading.Barrier(4)  # passed only if all four run at the same time
+
+    async def main():
+        ops = [operation("meet", lambda _: meeting.wait(), updates(z)) for z in tensors]
+        return await asyncio.gather(*ops)
+
+    assert len(asyncio.run(main())) == 4
+
+
+def test_gather_orders_what_conflicts():
+    z = tw.zeros(1)
+
+    async def main():
+        for _ in range(3):
+            await asyncio.gather(add_one(z), asyncio.sleep(0))
+        await put(z, 10).then(lambda r: add_one(r[0]))
+        return await z
+
+    assert asyncio.run(main()) is z
+    assert z.numpy().tolist() == [11.0]
+
+
+def test_a_submitted_operation_is_only_waited_for(cpu):
+    z = tw.zeros(1)
+
+    async def main():
+        op = put(z, 1).submit()
+        await op
+        with pytest.raises(LaunchError, match="has handed its result over already"):
+            await op
+        closed = put(z, 2)
+        closed.close()
+        with pytest.raises(LaunchError, match="was closed and cannot be run"):
+            await closed
+
+    asyncio.run(main())
+    assert cpu.stream.issued == 2
+
+
+def test_failures_reach_whoever_awaits():
+    z, y = tw.zeros(1), tw.zeros(1)
+
+    def failing():
+        return operation(
+            "failing", lambda _: None, updates(z), failure=lambda: OutOfBoundsError("index 9")
+        )
+
+    async def main():
+        with pytest.raises(OutOfBoundsError, match="index 9"):
+            await failing()
+        await put(z, 1)
+        results = await asyncio.gather(failing(), put(y, 2), return_exceptions=True)
+        assert isinstance(results[0], OutOfBoundsError)
+        assert results[1] == (y,)
+        with pytest.raises(OutOfBoundsError, match="index 9"):
+            await z
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_wait_leaves_the_work_in_its_stream(cpu):
+    z = tw.zeros(1)
+
+    async def main():
+        streams = [cpu.policy.next_stream() for _ in range(4)]
+        holds = [stream.hold() for stream in streams]
+        task = asyncio.ensure_future(put(z, 4))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(_awaited(z), 0.01)
+        for hold in holds:
+            hold.release()
+
+    asyncio.run(main())
+    assert z.numpy().tolist() == [4.0]
+
+
+async def _awaited(tensor):
+    return await tensor
+
+
+def test_a_loop_that_is_gone_is_nobody_to_tell(cpu):
+    z = tw.zeros(1)
+    streams = [cpu.policy.next_stream() for _ in range(4)]
+    holds = [stream.hold() for stream in streams]
+    loop = asyncio.new_event_loop()
+    with pytest.raises(asyncio.TimeoutError):
+        loop.run_until_complete(asyncio.wait_for(asyncio.ensure_future(put(z, 4), loop=loop), 0.01))
+    loop.close()
+    for hold in holds:
+        hold.release()
+    assert z.numpy().tolist() == [4.0]
+
+
+def test_several_loops_in_several_threads():
+    tensors = [tw.zeros(1) for _ in range(3)]
+    failures = []
+
+    def run(z):
+        async def main():
+            for _ in range(50):
+                await add_one(z)
+
+        try:
+            asyncio.run(main())
+        except BaseException as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(z,)) for z in tensors]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert [z.numpy().tolist() for z in tensors] == [[50.0]] * 3
+
+
+def test_on_paper_a_poller_says_when_a_gpu_has_got_there(driver, cuda):
+    z = tw.zeros(4)
+
+    async def main():
+        op = z.wait  # nothing written yet
+        op()
+        work = tw.WorkOp("nothing", cuda, (), _Nothing(), z)
+        return await work
+
+    assert asyncio.run(main()) is z
+    assert driver.calls("record") == []  # it was over before anybody had to be told
+    driver.patient = True
+
+    async def patient():
+        work = tw.WorkOp("nothing", cuda, (), _Nothing(), z)
+        task = asyncio.ensure_future(work)
+        await asyncio.sleep(0.002)
+        assert not task.done()
+        driver.patient = False
+        return await task
+
+    assert asyncio.run(patient()) is z
+    assert len(driver.calls("record")) == 1
+
+
+class _Nothing:
+    def enqueue(self, stream):
+        pass
