@@ -10,7 +10,7 @@ from recorded_kernels import record_into
 
 from tilewright.runtime.device import Device, open_devices
 
-pytest_plugins = ("checked_twice",)
+pytest_plugins = ("checked_twice", "placement_ratchet")
 
 # How fast a shared machine draws examples says nothing about the code under test.
 _STEADY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
