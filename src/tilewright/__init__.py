@@ -42,7 +42,7 @@ from tilewright.host import empty, from_numpy
 from tilewright.kernel import Kernel, kernel
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Index, Mapped, Mut, Ref
-from tilewright.lang.dimensions import Dim
+from tilewright.lang.dimensions import All, Dim
 from tilewright.lang.functions import (
     abs,
     add,
@@ -102,6 +102,7 @@ __version__ = VERSION
 
 __all__ = [
     "Accum",
+    "All",
     "AnyDType",
     "BorrowError",
     "CompileError",

@@ -25,6 +25,7 @@ from tilewright.ir.function import EntryHints
 from tilewright.jit.bind_launch import bind_launch
 from tilewright.jit.binding import Binding
 from tilewright.jit.cache import SingleFlight, in_background
+from tilewright.jit.choose_grid import check_grid
 from tilewright.jit.compiled import CompiledKernel, Options
 from tilewright.jit.forcing import wanted_placement
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
@@ -34,7 +35,7 @@ from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.watching import require_watchable
 
-__all__ = ["Kernel", "kernel"]
+__all__ = ["GridLaunch", "Kernel", "kernel"]
 
 Chosen = TypeVar("Chosen", Options, EntryHints)
 
@@ -56,18 +57,23 @@ class Kernel:
         self.signature: Signature = read_signature(function, local_names)
         self.options = options
         self.hints = hints
-        if not self.signature.outputs:
-            raise CompileError(
-                f"kernel `{self.__name__}` has no output: declare what it writes as Mut, Mapped or "
-                f"Accum"
-            )
         self._call_signature = inspect.signature(function)
         self._compiled: SingleFlight[CompiledKernel] = SingleFlight()
         self._programs: SingleFlight[Future[Program]] = SingleFlight()
 
     def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation that runs this kernel: everything is checked, nothing has run."""
-        binding, result = self._bind(args, kwargs)
+        return self.launch(None, args, kwargs)
+
+    def grid(self, *extents: int) -> GridLaunch:
+        """How many blocks run along each axis, where no output says it: `k.grid(8, 4)(…)`."""
+        return GridLaunch(self, check_grid(self.__name__, extents))
+
+    def launch(
+        self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> DeviceOp[tuple[Any, ...]]:
+        """Build the operation for a call; `grid` is what it says about the blocks."""
+        binding, result = self._bind(grid, args, kwargs)
         require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding, binding.device.target, self.hints)
         compiled = self.specialized(specialization, wanted_placement())
@@ -97,7 +103,7 @@ class Kernel:
         raise AssertionError("counting has no end")
 
     def _bind(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Binding, tuple[Any, ...]]:
         try:
             call = self._call_signature.bind(*args, **kwargs)
@@ -105,7 +111,7 @@ class Kernel:
             shown = ", ".join(self._call_signature.parameters)
             raise LaunchError(f"{self.__name__}({shown}): {error}") from None
         call.apply_defaults()
-        return bind_launch(self.signature, call), tuple(call.arguments.values())
+        return bind_launch(self.signature, call, grid), tuple(call.arguments.values())
 
     def _program(self, compiled: CompiledKernel, kind: str) -> Future[Program]:
         """The assembled module; assembling starts now, in the background."""
@@ -120,6 +126,23 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.__qualname__}>"
+
+
+class GridLaunch:
+    """A kernel with the grid it will run on; call it like the kernel."""
+
+    __slots__ = ("extents", "kernel")
+
+    def __init__(self, kernel: Kernel, extents: tuple[int, ...]) -> None:
+        self.kernel = kernel
+        self.extents = extents
+
+    def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
+        """Build the operation that runs the kernel on this grid."""
+        return self.kernel.launch(self.extents, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"{self.kernel!r} on a grid of {self.extents}"
 
 
 def _started(kind: str, make: Callable[[], Program]) -> Future[Program]:

@@ -21,7 +21,7 @@ from tilewright.analysis.operations import (
     Remainder,
 )
 from tilewright.analysis.terms import Atom, Known, Linear, number
-from tilewright.ir.launch_terms import Blocks, Extent, LaunchTerm, TileCount
+from tilewright.ir.launch_terms import Blocks, Extent, GridExtent, LaunchTerm, TileCount
 
 __all__ = [
     "greatest",
@@ -40,6 +40,7 @@ _NARROW: dict[type, Callable[..., Interval]] = {
     Extent: lambda _: Interval(0, _LARGEST),
     TileCount: lambda term: Interval(0, -(-_LARGEST // term.tile)),
     Blocks: lambda _: Interval(1, _LARGEST),
+    GridExtent: lambda _: Interval(1, _LARGEST),
 }
 
 

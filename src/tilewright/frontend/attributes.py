@@ -107,8 +107,11 @@ def _piece_index(_: Lowering, owner: PieceOperand) -> Operand:
     return TupleOperand(tuple(TileOperand(index, i32) for index in owner.index))
 
 
-def _tile_of(_: Lowering, owner: Any) -> Operand:
-    return _static_tuple(owner.tile)
+def _tile_of(lo: Lowering, owner: Any) -> Operand:
+    extents = enumerate(owner.tile)
+    return TupleOperand(
+        tuple(tensors.extent_of(lo, owner, a) if n is None else Static(n) for a, n in extents)
+    )
 
 
 def _dtype_of_tensor(_: Lowering, owner: Any) -> Operand:

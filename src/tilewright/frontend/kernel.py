@@ -9,6 +9,7 @@ from tilewright.dtypes import Element, i32
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.captures import Captures
 from tilewright.frontend.expressions import EXPRESSIONS
+from tilewright.frontend.grid import make_grid, piece_index
 from tilewright.frontend.lowering import Frame, Lowering, Rules
 from tilewright.frontend.operands import (
     AccumOperand,
@@ -23,6 +24,7 @@ from tilewright.frontend.operands import (
 from tilewright.frontend.refusals import REFUSALS
 from tilewright.frontend.signature import (
     AccumParam,
+    DimSpec,
     MappedParam,
     MutParam,
     RefParam,
@@ -34,11 +36,11 @@ from tilewright.frontend.specialization import Specialization, TensorSpec
 from tilewright.frontend.statements import STATEMENTS
 from tilewright.frontend.tiles import check_dtype
 from tilewright.ir.function import Function
-from tilewright.ir.launch_terms import BaseAddress, Extent, ScalarArgument, Stride, TileCount
+from tilewright.ir.launch_terms import BaseAddress, Extent, ScalarArgument, Stride
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Return
 from tilewright.ir.ops.elementwise import ExtI
-from tilewright.ir.ops.internal import BlockIndex, LaunchValue
+from tilewright.ir.ops.internal import LaunchValue
 from tilewright.ir.ops.memory import MakeTensorView
 from tilewright.ir.types import PtrType, TensorViewType, scalar
 
@@ -72,7 +74,8 @@ def describe(signature: Signature, specialization: Specialization) -> str:
     """Which specialisation was compiled, for the last line of an error."""
     shown = []
     for param, spec in zip(signature.tensors, specialization.tensors, strict=True):
-        dims = ", ".join(map(str, spec.tile or param.dims))
+        extents = ("All" if dim is None else str(dim) for dim in spec.tile or param.dims)
+        dims = ", ".join(extents)
         shown.append(f"{param.name}: {spec.dtype.label}[{dims}]")
     return f"`{signature.kernel}` specialised for {', '.join(shown)} on {specialization.target}"
 
@@ -84,6 +87,8 @@ def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:
     for name, value in specialization.constants:
         plain = float(value) if isinstance(value, float) else value
         scope[name] = DTypeOperand(value) if isinstance(value, type) else Static(plain)
+    with lo.builder.inside(lo.prologue):
+        lo.grid = make_grid(lo)
     for param, spec in zip(signature.tensors, specialization.tensors, strict=True):
         with lo.builder.inside(lo.prologue):
             check_dtype(lo, _annotation(node, param.name), spec.dtype)
@@ -113,26 +118,7 @@ def _tensor(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Operand:
     if isinstance(param, MappedParam):
         return MappedOperand(param.name, spec, view, param.rank)
     assert isinstance(param, MutParam)
-    if lo.grid_owner is None:
-        lo.grid_owner = PieceOperand(
-            param.name, spec, view, param.rank, _block_index(lo, param, spec)
-        )
-        return lo.grid_owner
-    index = lo.grid_owner.index[: param.rank]
-    missing = param.rank - len(index)  # trailing axes that the grid does not have: one block there
-    padded = (*index, *(lo.builder.index(0) for _ in range(missing)))
-    return PieceOperand(param.name, spec, view, param.rank, padded)
-
-
-def _block_index(lo: Lowering, param: TensorParam, spec: TensorSpec) -> tuple[Value, ...]:
-    counts = tuple(
-        lo.launch_value(TileCount(param.name, axis, extent))
-        for axis, extent in enumerate(spec.tile)
-    )
-    indices = lo.builder.add(BlockIndex(counts=counts, dtype=i32)).indices
-    for axis, index in enumerate(indices):
-        index.hint = f"{param.name}.index[{axis}]"
-    return indices
+    return PieceOperand(param.name, spec, view, param.rank, piece_index(lo, spec))
 
 
 def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Value:
@@ -159,9 +145,9 @@ def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Value:
     return lo.builder.add(view).result
 
 
-def _fixed_extent(lo: Lowering, dim: int | str) -> int | None:
+def _fixed_extent(lo: Lowering, dim: DimSpec) -> int | None:
     """An extent that is known now; none in a type is zero, so that one is passed like others."""
-    if isinstance(dim, str) and dim not in lo.signature.static_dims:
+    if dim is None or (isinstance(dim, str) and dim not in lo.signature.static_dims):
         return None
     extent = dim if isinstance(dim, int) else int(lo.specialization.constant(dim))
     return extent if extent > 0 else None

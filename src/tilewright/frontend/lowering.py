@@ -19,7 +19,7 @@ from tilewright.diagnostics import Problem, Rejected
 from tilewright.dtypes import DType, Element
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.captures import Captures
-from tilewright.frontend.operands import Operand, PieceOperand, Poison, TensorOperand
+from tilewright.frontend.operands import Grid, Operand, Poison, TensorOperand
 from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization
 from tilewright.ir.builder import Builder
@@ -77,7 +77,7 @@ class Lowering:
     prologue: Block = field(default_factory=Block)
     body: Block = field(default_factory=Block)
     problems: list[Problem] = field(default_factory=list)
-    grid_owner: PieceOperand | None = None  # the output whose pieces number the blocks
+    grid: Grid = field(default_factory=lambda: Grid((), ()))  # how blocks are numbered
     captures: Captures = field(default_factory=Captures)
     # What each accumulator is used for, and where that was first said.
     accumulated: dict[str, tuple[str, Span]] = field(default_factory=dict)

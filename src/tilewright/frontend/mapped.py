@@ -7,7 +7,7 @@ from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import MappedOperand, Minted, Operand, PieceOperand, Static
 from tilewright.frontend.stores import storable, store_tile
-from tilewright.frontend.tensors import check_piece_shape, loaded
+from tilewright.frontend.tensors import loaded, whole_tile
 from tilewright.ir.op import Value
 from tilewright.ir.types import Padding
 
@@ -27,17 +27,15 @@ def _minted_for(lo: Lowering, output: MappedOperand, call: Arguments) -> tuple[V
 def store_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
     """`z.store(tile, at)`."""
     index = _minted_for(lo, output, call)
-    check_piece_shape(lo, call.node, output)
-    tile = storable(lo, call, output, output.tile)
-    store_tile(lo, output, output.tile, tile, index)
+    shape = whole_tile(lo, call.node, output)
+    store_tile(lo, output, shape, storable(lo, call, output, shape), index)
     return Static(None)
 
 
 def load_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
     """`z.load(at)`: what this block's tile holds now."""
     index = _minted_for(lo, output, call)
-    check_piece_shape(lo, call.node, output)
-    return loaded(lo, output, output.tile, Padding.ZERO, index)
+    return loaded(lo, output, whole_tile(lo, call.node, output), Padding.ZERO, index)
 
 
 def piece_of_walk(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:

@@ -25,6 +25,7 @@ __all__ = [
     "BuiltinOperand",
     "DTypeOperand",
     "FunctionOperand",
+    "Grid",
     "MappedOperand",
     "Method",
     "Minted",
@@ -82,6 +83,19 @@ class TileOperand:
 
 
 @dataclass(frozen=True, eq=False)
+class Grid:
+    """The blocks of a launch: how many along each axis, and which one this is."""
+
+    counts: tuple[Value, ...]
+    index: tuple[Value, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.counts)
+
+
+@dataclass(frozen=True, eq=False)
 class TensorOperand:
     """A tensor parameter."""
 
@@ -105,8 +119,8 @@ class PieceOperand(TensorOperand):
     index: tuple[Value, ...]  # which piece, one number for each axis
 
     @property
-    def tile(self) -> tuple[int, ...]:
-        """Extents of the piece."""
+    def tile(self) -> tuple[int | None, ...]:
+        """Extents of the piece; None is a whole axis."""
         return self.spec.tile
 
     def __str__(self) -> str:
@@ -117,8 +131,8 @@ class MappedOperand(TensorOperand):
     """An output walked by a persistent schedule."""
 
     @property
-    def tile(self) -> tuple[int, ...]:
-        """Extents of one tile."""
+    def tile(self) -> tuple[int | None, ...]:
+        """Extents of one tile; None is a whole axis."""
         return self.spec.tile
 
     def __str__(self) -> str:

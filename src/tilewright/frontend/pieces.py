@@ -16,11 +16,11 @@ from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, PieceOperand, PiecePartition, Static
 from tilewright.frontend.stores import storable, store_tile
 from tilewright.frontend.tensors import (
-    check_piece_shape,
     checked,
     loaded,
     tile_argument,
     tile_count,
+    whole_tile,
 )
 from tilewright.frontend.tiles import check_tile_shape
 from tilewright.ir.op import Value
@@ -44,15 +44,13 @@ __all__ = [
 
 def load_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
     """`z.load()`: what the piece holds now."""
-    check_piece_shape(lo, call.node, piece)
-    return loaded(lo, piece, piece.tile, Padding.ZERO, piece.index)
+    return loaded(lo, piece, whole_tile(lo, call.node, piece), Padding.ZERO, piece.index)
 
 
 def store_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
     """`z.store(tile)`."""
-    check_piece_shape(lo, call.node, piece)
-    tile = storable(lo, call, piece, piece.tile)
-    store_tile(lo, piece, piece.tile, tile, piece.index)
+    shape = whole_tile(lo, call.node, piece)
+    store_tile(lo, piece, shape, storable(lo, call, piece, shape), piece.index)
     return Static(None)
 
 
@@ -70,30 +68,34 @@ def partition_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Opera
     sub = tile_argument(lo, call, "part", piece.rank, f"`{piece.name}`")
     way_out = "use powers of two that divide the piece"
     check_tile_shape(lo, call.node, sub, f"a part of `{piece.name}`", way_out)
-    for axis, (whole, part) in enumerate(zip(piece.tile, sub, strict=True)):
-        if whole % part:
-            reason = (
-                f"parts of {part} do not divide the piece of {whole} along axis {axis}: the last "
-                f"would reach into another block's"
-            )
-            way_out = f"the largest power of two that divides {whole} is {whole & -whole}"
-            lo.reject(BadCall, call.node, f"{piece.name}.partition", reason, way_out)
-    origin, counts = [], []
-    for axis, (whole, part) in enumerate(zip(piece.tile, sub, strict=True)):
-        first, count = _parts_along(lo, piece, axis, whole // part, part)
-        origin.append(first)
-        counts.append(count)
-    return PiecePartition(piece, sub, tuple(counts), tuple(origin))
+    for axis, part in enumerate(sub):
+        _check_division(lo, call.node, piece, axis, part)
+    places = [_parts_along(lo, piece, axis, part) for axis, part in enumerate(sub)]
+    origin, counts = (tuple(values) for values in zip(*places, strict=True))
+    return PiecePartition(piece, sub, counts, origin)
 
 
-def _parts_along(
-    lo: Lowering, piece: PieceOperand, axis: int, parts: int, part: int
-) -> tuple[Value, Value]:
+def _check_division(lo: Lowering, node: ast.AST, piece: PieceOperand, axis: int, part: int) -> None:
+    """Parts divide their piece: the last would reach into another block's otherwise."""
+    whole = piece.tile[axis]
+    if whole is None or whole % part == 0:
+        return
+    reason = (
+        f"parts of {part} do not divide the piece of {whole} along axis {axis}: the last "
+        f"would reach into another block's"
+    )
+    way_out = f"the largest power of two that divides {whole} is {whole & -whole}"
+    lo.reject(BadCall, node, f"{piece.name}.partition", reason, way_out)
+
+
+def _parts_along(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> tuple[Value, Value]:
     """The first part of the piece, and how many of its parts begin inside the tensor."""
-    add = lo.builder.add
-    if parts == 1:
+    add, whole = lo.builder.add, piece.tile[axis]
+    if whole is None:
+        return lo.builder.index(0), tile_count(lo, piece, axis, part)
+    if whole == part:
         return piece.index[axis], lo.builder.index(1)
-    per_piece = lo.builder.index(parts)
+    per_piece = lo.builder.index(whole // part)
     first = add(MulI(lhs=piece.index[axis], rhs=per_piece, dtype=i32)).result
     remaining = add(SubI(lhs=tile_count(lo, piece, axis, part), rhs=first, dtype=i32)).result
     return first, add(MinI(lhs=per_piece, rhs=remaining, dtype=i32)).result

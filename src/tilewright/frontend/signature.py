@@ -18,7 +18,7 @@ from tilewright.dtypes import AnyDType, DType
 from tilewright.errors import CompileError
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Mapped, Mut, Ref
-from tilewright.lang.dimensions import Dim
+from tilewright.lang.dimensions import All, Dim
 
 __all__ = [
     "AccumParam",
@@ -35,7 +35,7 @@ __all__ = [
     "read_signature",
 ]
 
-DimSpec = int | str  # a fixed extent, or the name of a dim
+DimSpec = int | str | None  # a fixed extent, the name of a dim, or None: the whole axis
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class Signature:
         return tuple(param for param in self.tensors if not isinstance(param, WholeParam))
 
     @cached_property
-    def exact_outputs(self) -> tuple[MutParam, ...]:
-        """The outputs that define the logical grid."""
+    def mut_outputs(self) -> tuple[MutParam, ...]:
+        """The outputs of which each block owns one piece."""
         return tuple(param for param in self.tensors if isinstance(param, MutParam))
 
     @cached_property
@@ -153,11 +153,12 @@ class Signature:
                 found.setdefault(dim, (param.name, axis))
         return found
 
-    def whole_axes(self) -> Iterator[tuple[WholeParam, int, DimSpec]]:
+    def whole_axes(self) -> Iterator[tuple[WholeParam, int, int | str]]:
         """Every axis of every tensor that the blocks see whole."""
         for param in self.params:
             if isinstance(param, WholeParam):
                 for axis, dim in enumerate(param.dims):
+                    assert dim is not None, "only outputs have whole axes"
                     yield param, axis, dim
 
     def param(self, name: str) -> Param:
@@ -234,33 +235,41 @@ _CONST_TYPES = (int, bool, float, DType)
 
 
 def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> Param:
-    name, origin, args = parameter.name, get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
     if origin in _TENSOR_KINDS:
-        dtype = args[0] if args else None
-        if not (isinstance(dtype, type) and issubclass(dtype, DType)):
-            raise CompileError(
-                f"`{name}` of kernel `{kernel}`: the first thing in the brackets is a dtype, "
-                f"like `{origin.__name__}[f32, …]`; got {_shown(dtype)}"
-            )
-        dims = tuple(_read_dim(kernel, name, dim) for dim in args[1:])
-        if not dims and origin is not Ref:
-            raise CompileError(
-                f"`{name}` of kernel `{kernel}` has no dims: an output has at least one axis, "
-                f"`{origin.__name__}[{dtype.__name__}, N]`"
-            )
-        if not issubclass(_TENSOR_KINDS[origin], WholeParam) and any(
-            isinstance(dim, int) and dim < 1 for dim in dims
-        ):
-            raise CompileError(f"`{name}` of kernel `{kernel}`: a tile has at least one element")
-        return _TENSOR_KINDS[origin](name, dtype, dims)  # type: ignore[return-value]
+        return _read_tensor(kernel, parameter.name, origin, get_args(annotation))
     if origin is Const:
-        return _read_const(kernel, parameter, args[0])
+        return _read_const(kernel, parameter, get_args(annotation)[0])
     if isinstance(annotation, type) and issubclass(annotation, DType):
-        return ScalarParam(name, annotation)
+        return ScalarParam(parameter.name, annotation)
     raise CompileError(
-        f"`{name}` of kernel `{kernel}` is annotated {_shown(annotation)}; a parameter is a "
-        f"Ref, Mut, Mapped or Accum tensor, a Const, or a dtype for a scalar"
+        f"`{parameter.name}` of kernel `{kernel}` is annotated {_shown(annotation)}; a parameter "
+        f"is a Ref, Mut, Mapped or Accum tensor, a Const, or a dtype for a scalar"
     )
+
+
+def _read_tensor(kernel: str, name: str, origin: Any, args: tuple[Any, ...]) -> Param:
+    dtype = args[0] if args else None
+    if not (isinstance(dtype, type) and issubclass(dtype, DType)):
+        raise CompileError(
+            f"`{name}` of kernel `{kernel}`: the first thing in the brackets is a dtype, "
+            f"like `{origin.__name__}[f32, …]`; got {_shown(dtype)}"
+        )
+    dims = tuple(_read_dim(kernel, name, dim) for dim in args[1:])
+    if not dims and origin is not Ref:
+        raise CompileError(
+            f"`{name}` of kernel `{kernel}` has no dims: an output has at least one axis, "
+            f"`{origin.__name__}[{dtype.__name__}, N]`"
+        )
+    is_whole = issubclass(_TENSOR_KINDS[origin], WholeParam)
+    if is_whole and None in dims:
+        raise CompileError(
+            f"`{name}` of kernel `{kernel}` is a {origin.__name__}, every axis of which is "
+            f"whole already: name its extent with a dim, or fix it; tw.All is for Mut and Mapped"
+        )
+    if not is_whole and any(isinstance(dim, int) and dim < 1 for dim in dims):
+        raise CompileError(f"`{name}` of kernel `{kernel}`: a tile has at least one element")
+    return _TENSOR_KINDS[origin](name, dtype, dims)  # type: ignore[return-value]
 
 
 def _read_const(kernel: str, parameter: inspect.Parameter, of: Any) -> ConstParam:
@@ -278,6 +287,8 @@ def _read_dim(kernel: str, name: str, dim: Any) -> DimSpec:
         dim = get_args(dim)[0]
     if isinstance(dim, int) and not isinstance(dim, bool):
         return dim
+    if dim is All:
+        return None
     if isinstance(dim, type) and issubclass(dim, Dim):
         return dim.__name__
     raise CompileError(

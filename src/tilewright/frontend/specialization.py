@@ -14,7 +14,14 @@ from tilewright.dtypes import DType, Element
 from tilewright.frontend.signature import ScalarParam, Signature, TensorParam
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import EntryHints
-from tilewright.ir.launch_terms import BaseAddress, Extent, FailureRecord, ScalarArgument, Stride
+from tilewright.ir.launch_terms import (
+    BaseAddress,
+    Extent,
+    FailureRecord,
+    GridExtent,
+    ScalarArgument,
+    Stride,
+)
 from tilewright.ir.types import MAX_TILE_ELEMENTS, PtrType, scalar
 
 __all__ = [
@@ -54,7 +61,9 @@ class TensorSpec:
     stride_divisors: tuple[int, ...]
     wide: bool = False  # some stride does not fit in 32 bits
     far: bool = False  # nor does the distance of some element from the first
-    tile: tuple[int, ...] = ()  # of an output
+    tile: tuple[int | None, ...] = ()  # of an output; None: the whole axis
+    order: tuple[int, ...] = ()  # of an output: its axis along each axis of the grid
+    is_prefix: bool = False  # of an output: there may be more pieces than blocks
     group: tuple[int, int] = (1, 1)  # of a persistent output, along its last two axes
 
 
@@ -66,6 +75,7 @@ class Specialization:
     constants: tuple[tuple[str, Any], ...]  # static dims and Const parameters, by name
     scalars: tuple[type[DType], ...]
     target: str
+    grid_rank: int | None = None  # axes of a grid that the call gives; None: the outputs have one
     hints: EntryHints = field(default_factory=EntryHints)
 
     def constant(self, name: str) -> Any:
@@ -84,6 +94,8 @@ def arguments_of(signature: Signature, specialization: Specialization) -> tuple[
         elif isinstance(param, ScalarParam):
             element = dtypes[param.name].element
             found.append(Argument(ScalarArgument(param.name), scalar(element)))
+    for axis in range(specialization.grid_rank or 0):
+        found.append(Argument(GridExtent(axis), scalar(Element.I32), 1, 1, MAX_EXTENT))
     return tuple(found)
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import ast
 import math
 
+from tilewright.check.errors.pieces import PieceIsNoTile
 from tilewright.check.errors.syntax import BadCall
-from tilewright.check.errors.types import IndexCount, NotPowerOfTwo, WrongOperand
+from tilewright.check.errors.types import IndexCount, WrongOperand
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
 from tilewright.frontend.indices import integer_scalar
@@ -43,7 +44,6 @@ from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.types import Padding, TensorViewType
 
 __all__ = [
-    "check_piece_shape",
     "checked",
     "extent_of",
     "load_like",
@@ -52,12 +52,8 @@ __all__ = [
     "padding_argument",
     "tile_argument",
     "tile_count",
+    "whole_tile",
 ]
-
-_PIECE_WAY_OUT = (
-    "take the piece in parts that are: `p = {name}.partition(sub…)`, then `p.store(tile, i)`"
-)
-
 
 # --- counts and extents ---------------------------------------------------------------------------
 
@@ -189,19 +185,19 @@ def load_like(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
         reason = f"`{tensor.name}` has rank {tensor.rank} and `{piece.name}` has rank {piece.rank}"
         callee = f"{tensor.name}.load_like({piece.name})"
         lo.reject(BadCall, call.node, callee, reason, way_out)
-    check_piece_shape(lo, call.node, piece)
+    tile = whole_tile(lo, call.node, piece)
     for axis in range(tensor.rank):
         _require_equal_extents(lo, tensor, piece, axis)
     places = tuple(
         checked(
             lo,
             (call.node, TileOperand(index, i32)),
-            tile_count(lo, tensor, axis, piece.tile[axis]),
-            CheckSite(tensor.name, axis, piece.tile[axis]),
+            tile_count(lo, tensor, axis, tile[axis]),
+            CheckSite(tensor.name, axis, tile[axis]),
         )
         for axis, index in enumerate(piece.index)
     )
-    return loaded(lo, tensor, piece.tile, padding_argument(lo, call, tensor), places)
+    return loaded(lo, tensor, tile, padding_argument(lo, call, tensor), places)
 
 
 def _require_equal_extents(
@@ -218,15 +214,10 @@ def _require_equal_extents(
     lo.builder.add(Require(condition=condition, text=text))
 
 
-def check_piece_shape(lo: Lowering, node: ast.AST, piece: TensorOperand) -> None:
-    """Refuse to take a whole piece at once if its shape is none that a tile can have."""
-    tile = piece.spec.tile
-    if not all(is_power_of_two(extent) for extent in tile):
-        lo.reject(
-            NotPowerOfTwo,
-            node,
-            f"the piece of `{piece.name}`",
-            tile,
-            _PIECE_WAY_OUT.format(name=piece.name),
-        )
+def whole_tile(lo: Lowering, node: ast.AST, piece: TensorOperand) -> tuple[int, ...]:
+    """The shape of a whole piece, which is taken at once: one that a tile can have."""
+    tile = tuple(extent for extent in piece.spec.tile if extent is not None)
+    if len(tile) < piece.rank or not all(is_power_of_two(extent) for extent in tile):
+        lo.reject(PieceIsNoTile, node, piece.name, piece.spec.tile)
     check_tile_shape(lo, node, tile, f"the piece of `{piece.name}`", "")
+    return tile

@@ -89,6 +89,8 @@ def _check_partner(
         way_out = "launch both with the same `.persistent(group=…)`"
         lo.reject(UnequalPartners, where, *names, reason, way_out)
     for axis, extent in enumerate(output.tile):
+        if extent is None:  # a whole axis has a single step
+            continue
         own, other = (tile_count(lo, each, axis, extent) for each in (output, partner))
         same = CmpI(lhs=own, rhs=other, comparison_predicate=Predicate.EQUAL)
         counts = " == ".join(f"ceil({name}.shape[{axis}] / {extent})" for name in names)
@@ -147,7 +149,10 @@ def walk_loop(lo: Lowering, node: ast.For, source: WalkRange) -> None:
     """The loop over this block's share of its outputs."""
     output = source.outputs[0]
     names = tuple(each.name for each in source.outputs)
-    counts = tuple(tile_count(lo, output, axis, extent) for axis, extent in enumerate(output.tile))
+    counts = tuple(
+        lo.builder.index(1) if extent is None else tile_count(lo, output, axis, extent)
+        for axis, extent in enumerate(output.tile)
+    )
     minted: list[Minted] = []
 
     def enter(block: Block) -> Operand:

@@ -13,6 +13,7 @@ __all__ = [
     "Blocks",
     "Extent",
     "FailureRecord",
+    "GridExtent",
     "LaunchTerm",
     "ScalarArgument",
     "Stride",
@@ -80,9 +81,21 @@ class Blocks:
 
 
 @dataclass(frozen=True)
+class GridExtent:
+    """Blocks along one axis of a grid that the call itself gives."""
+
+    axis: int
+
+    def __str__(self) -> str:
+        return f"blocks along axis {self.axis}"
+
+
+@dataclass(frozen=True)
 class FailureRecord:
     """Address of the record that a failed check writes."""
 
 
 # A number that the host knows at each launch.
-LaunchTerm = BaseAddress | Extent | Stride | TileCount | ScalarArgument | Blocks | FailureRecord
+LaunchTerm = (
+    BaseAddress | Extent | Stride | TileCount | ScalarArgument | Blocks | GridExtent | FailureRecord
+)

@@ -29,7 +29,9 @@ from tilewright.jit.choose_grid import choose_grid
 __all__ = ["bind_launch"]
 
 
-def bind_launch(signature: Signature, call: inspect.BoundArguments) -> Binding:
+def bind_launch(
+    signature: Signature, call: inspect.BoundArguments, grid: tuple[int, ...] | None = None
+) -> Binding:
     """Check a call's arguments; raises `LaunchError` with the argument's name and the way out."""
     binding = Binding(signature)
     params: tuple[Any, ...] = (*signature.tensors, *signature.scalars, *signature.constants)
@@ -38,7 +40,7 @@ def bind_launch(signature: Signature, call: inspect.BoundArguments) -> Binding:
     check_devices(binding)
     bind_static_dims(binding)
     check_extents(binding)
-    choose_grid(binding)
+    choose_grid(binding, grid)
     return binding
 
 

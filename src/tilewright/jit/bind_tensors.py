@@ -67,7 +67,7 @@ def bind_mapped(binding: Binding, param: MappedParam, value: Any) -> None:
 
 
 def _unpartitioned(binding: Binding, param: TensorParam, value: Any, ending: str) -> LaunchError:
-    tile = ", ".join(map(str, param.dims))
+    tile = ", ".join(map(str, param.dims))  # a whole axis is None to the host
     kind = "Mapped" if ending else "Mut"
     return refused(
         binding, param.name,
@@ -103,11 +103,5 @@ def _bind_dtype(binding: Binding, name: str, declared: type[DType], got: type[DT
 
 
 def _bind_tile(binding: Binding, param: TensorParam, partition: Partition) -> None:
-    tile = partition.tile
-    if None in tile:
-        raise refused(
-            binding, param.name,
-            f"is cut as {tile}: a kernel takes whole axes only when its annotation says so; "
-            "give a number for each axis",
-        )  # fmt: skip
-    binding.tiles[param.name] = tuple(int(extent) for extent in tile if extent is not None)
+    binding.tiles[param.name] = partition.tile
+    binding.partitions[param.name] = partition

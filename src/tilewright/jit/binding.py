@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.dtypes import DType
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import Signature
-from tilewright.runtime.device import Device
+from tilewright.runtime.device import Device, current_device
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.tensor import Tensor
 
@@ -24,19 +24,22 @@ class Binding:
 
     signature: Signature
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    tiles: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    partitions: dict[str, Partition] = field(default_factory=dict)
+    tiles: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
     groups: dict[str, tuple[int, int]] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
     scalars: dict[str, int | float] = field(default_factory=dict)
     dtypes: dict[type[DType], type[DType]] = field(default_factory=dict)
     walked: dict[str, PersistentPartition] = field(default_factory=dict)
     grid: tuple[int, ...] = ()
+    is_grid_given: bool = False  # by the call, since no output has one
     blocks: int = 0
 
     @property
     def device(self) -> Device:
-        """Where the launch runs: where its tensors are."""
-        return next(iter(self.tensors.values())).device
+        """Where the launch runs: where its tensors are, or where new ones would be."""
+        tensor = next(iter(self.tensors.values()), None)
+        return current_device() if tensor is None else tensor.device
 
     def dtype(self, declared: type[DType]) -> type[DType]:
         """A declared dtype with placeholders filled in."""

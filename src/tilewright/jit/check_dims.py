@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.frontend.signature import TensorParam
 from tilewright.frontend.specialization import MAX_WHOLE_EXTENT
 from tilewright.jit.binding import Binding, refused
 
@@ -26,6 +27,9 @@ def bind_static_dims(binding: Binding) -> None:
     for param in binding.signature.cut_outputs:
         tile = binding.tiles[param.name]
         for axis, (dim, extent) in enumerate(zip(param.dims, tile, strict=True)):
+            if dim is None or extent is None:
+                _check_whole_axis(binding, param, axis, extent)
+                continue
             if isinstance(dim, int):
                 wanted, why = dim, f"the signature fixes it at {dim}"
             else:
@@ -39,17 +43,41 @@ def bind_static_dims(binding: Binding) -> None:
                 )
 
 
+def _check_whole_axis(binding: Binding, param: TensorParam, axis: int, extent: int | None) -> None:
+    """An axis is owned whole where the annotation says so, and nowhere else."""
+    dim = param.dims[axis]
+    if dim is None and extent is not None:
+        raise refused(
+            binding, param.name,
+            f"is cut into tiles of {extent} along axis {axis}, which a block owns whole (tw.All): "
+            "pass None there",
+        )  # fmt: skip
+    if dim is not None:
+        raise refused(
+            binding, param.name,
+            f"is cut as {binding.tiles[param.name]}, but the kernel takes tiles of {dim} along "
+            f"axis {axis}: give a number there; a whole axis is tw.All in the annotation",
+        )  # fmt: skip
+    _reachable_extent(binding, param, axis)
+
+
+def _reachable_extent(binding: Binding, param: TensorParam, axis: int) -> int:
+    """The extent of an axis that the kernel cuts itself, into tiles of any size."""
+    extent = binding.tensors[param.name].shape[axis]
+    if extent > MAX_WHOLE_EXTENT:
+        raise refused(
+            binding, param.name,
+            f"has extent {extent} along axis {axis}, and a tile at its end would be out of "
+            f"reach of 32-bit indices: {MAX_WHOLE_EXTENT} are allowed, so split the axis",
+        )  # fmt: skip
+    return extent
+
+
 def check_extents(binding: Binding) -> None:
     """A dim of an input is its extent: fixed, static, or one value for every axis that names it."""
     homes = binding.signature.homes
     for param, axis, dim in binding.signature.whole_axes():
-        extent = binding.tensors[param.name].shape[axis]
-        if extent > MAX_WHOLE_EXTENT:
-            raise refused(
-                binding, param.name,
-                f"has extent {extent} along axis {axis}, and a tile at its end would be out of "
-                f"reach of 32-bit indices: {MAX_WHOLE_EXTENT} are allowed, so split the axis",
-            )  # fmt: skip
+        extent = _reachable_extent(binding, param, axis)
         if isinstance(dim, int):
             wanted, why = dim, f"the signature fixes it at {dim}"
         elif dim in binding.constants:

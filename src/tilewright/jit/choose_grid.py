@@ -1,72 +1,132 @@
-"""The logical grid of a launch: how many blocks run, and which piece of each output is whose."""
+"""The logical grid of a launch: how many blocks run, and which piece of each output is whose.
+
+Outputs with one piece for each block (`Mut`, unless cut with `prefix=True`) define it and have to
+agree. Where there is none the call gives it, or the walked outputs say how many blocks share them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from math import prod
+from operator import index as as_index
+from typing import Any
 
 from tilewright.errors import LaunchError
 from tilewright.jit.binding import Binding, refused
+from tilewright.runtime.partition import Partition
 
-__all__ = ["MAX_BLOCKS", "choose_grid"]
+__all__ = ["MAX_BLOCKS", "check_grid", "choose_grid"]
 
 # Blocks are launched as a line, numbered in 32 bits.
 MAX_BLOCKS = 2**31 - 1
 
+Extents = tuple[int, ...]
 
-def choose_grid(binding: Binding) -> None:
-    """How many blocks run, and how they are numbered."""
-    exact = [param.name for param in binding.signature.exact_outputs]
+
+def check_grid(kernel: str, extents: tuple[Any, ...]) -> Extents:
+    """The extents of `k.grid(…)`: at least one, none negative."""
+    shown = ", ".join(map(repr, extents))
+    if not extents:
+        raise LaunchError(f"{kernel}.grid() needs the number of blocks along each axis")
+    try:
+        checked = tuple(as_index(extent) for extent in extents)
+    except TypeError:
+        checked = (-1,)
+    if any(extent < 0 for extent in checked) or any(isinstance(e, bool) for e in extents):
+        raise LaunchError(f"{kernel}.grid({shown}): numbers of blocks are integers, not negative")
+    return checked
+
+
+def choose_grid(binding: Binding, given: Extents | None) -> None:
+    """How many blocks run, and how they are numbered; `given` is what the call says about it."""
+    exact = {name: part.grid for name, part in _pieces(binding) if not part.is_prefix}
     if exact:
-        _check_same_grid(binding, exact)
-        binding.grid = _grid(binding, exact[0])
-        binding.blocks = prod(binding.grid)
-        _check_limits(binding, exact[0])
+        binding.grid = _common_grid(binding, exact, given)
+    elif given is not None:
+        binding.grid, binding.is_grid_given = given, True
     else:
-        _choose_blocks(binding)
-    for name, walked in binding.walked.items():
-        if prod(walked.grid) + binding.blocks > MAX_BLOCKS:
-            raise refused(
-                binding,
-                name,
-                f"has {prod(walked.grid)} tiles, more than can be counted: use larger ones",
-            )
+        binding.grid = (_walking_blocks(binding),)
+    binding.blocks = prod(binding.grid)
+    _check_prefixes(binding)
+    _check_walks(binding, exact)
     if binding.blocks > MAX_BLOCKS:
-        raise refused(
-            binding,
-            exact[0],
-            f"has {binding.blocks} pieces, more than a launch can have: use larger ones",
+        who = f"`{next(iter(exact))}` of" if exact else "the grid of"
+        raise LaunchError(
+            f"{who} kernel `{binding.signature.kernel}` has {binding.blocks} "
+            f"{'pieces' if exact else 'blocks'}, more than a launch can have: use larger ones"
         )
 
 
-def _grid(binding: Binding, name: str) -> tuple[int, ...]:
-    shape, tile = binding.tensors[name].shape, binding.tiles[name]
-    return tuple(-(-extent // size) for extent, size in zip(shape, tile, strict=True))
+def _pieces(binding: Binding) -> Iterator[tuple[str, Partition]]:
+    for param in binding.signature.mut_outputs:
+        yield param.name, binding.partitions[param.name]
 
 
-def _check_same_grid(binding: Binding, exact: list[str]) -> None:
-    first = _grid(binding, exact[0])
-    for name in exact[1:]:
-        grid = _grid(binding, name)
-        rank = max(len(first), len(grid))
-        padded = [(*g, *(1,) * (rank - len(g))) for g in (first, grid)]
-        if padded[0] != padded[1]:
+# --- outputs with one piece for each block --------------------------------------------------------
+
+
+def _common_grid(binding: Binding, exact: dict[str, Extents], given: Extents | None) -> Extents:
+    """The grid that all of them have."""
+    first, *others = exact
+    for name in others:
+        if not _are_equal(exact[name], exact[first]):
             raise refused(
                 binding, name,
-                f"has a grid of {grid} pieces, but `{exact[0]}` has {first}: one block writes one "
-                "piece of each, so the grids must be equal",
+                f"has a grid of {exact[name]} pieces, but `{first}` has {exact[first]}: one block "
+                "writes one piece of each, so the grids must be equal",
             )  # fmt: skip
+    if given is not None and not _are_equal(given, exact[first]):
+        raise refused(
+            binding, first,
+            f"has a grid of {exact[first]} pieces, one for each block, but the call gives {given}: "
+            "leave .grid(…) out, or cut the output with prefix=True",
+        )  # fmt: skip
+    return exact[first]
 
 
-def _choose_blocks(binding: Binding) -> None:
+def _are_equal(left: Extents, right: Extents) -> bool:
+    """Whether two grids are the same; trailing axes with a single step do not count."""
+    rank = max(len(left), len(right))
+    return _padded(left, rank) == _padded(right, rank)
+
+
+def _padded(grid: Extents, rank: int) -> Extents:
+    return (*grid, *(1,) * (rank - len(grid)))
+
+
+# --- outputs with at least one --------------------------------------------------------------------
+
+
+def _check_prefixes(binding: Binding) -> None:
+    """Every block has a piece of an output of which only a prefix is written."""
+    for name, part in _pieces(binding):
+        if not part.is_prefix:
+            continue
+        rank = max(len(part.grid), len(binding.grid))
+        pairs = zip(_padded(part.grid, rank), _padded(binding.grid, rank), strict=True)
+        for axis, (pieces, blocks) in enumerate(pairs):
+            if blocks > pieces:
+                raise refused(
+                    binding, name,
+                    f"has a grid of {part.grid} pieces, but the launch has {binding.grid} blocks: "
+                    f"{blocks} along axis {axis}, each of which needs a piece",
+                )  # fmt: skip
+
+
+# --- outputs that are walked ----------------------------------------------------------------------
+
+
+def _walking_blocks(binding: Binding) -> int:
+    """Blocks where only walked outputs say how many there are."""
     if not binding.walked:
+        name = binding.signature.kernel
         raise LaunchError(
-            f"kernel `{binding.signature.kernel}` has no output that is cut into pieces, so "
-            "nothing says how many blocks run"
+            f"kernel `{name}` has no output with exactly one piece for each block, which would say "
+            f"how many run: launch it as `{name}.grid(n)(…)`"
         )
     limit = _block_limit(binding)
     # All outputs are walked by the same blocks: where one has fewer tiles, some have none of it.
-    binding.blocks = max(walked.blocks(limit) for walked in binding.walked.values())
-    binding.grid = (binding.blocks,)
+    return max(walked.blocks(limit) for walked in binding.walked.values())
 
 
 def _block_limit(binding: Binding) -> int:
@@ -85,12 +145,18 @@ def _block_limit(binding: Binding) -> int:
     return limit
 
 
-def _check_limits(binding: Binding, exact: str) -> None:
-    """Where pieces say how many blocks run, a walk may not ask for fewer."""
+def _check_walks(binding: Binding, exact: Iterable[str]) -> None:
+    """Where something else says how many blocks run, a walk may not ask for fewer."""
+    owner = next((f"`{name}` has" for name in exact), "the launch has")
     for name, walked in binding.walked.items():
         if walked.max_blocks is not None and walked.max_blocks < binding.blocks:
             raise refused(
                 binding, name,
-                f"is walked by at most {walked.max_blocks} blocks, but `{exact}` has "
-                f"{binding.blocks} pieces, one for each block: leave out blocks=…",
+                f"is walked by at most {walked.max_blocks} blocks, but {owner} {binding.blocks} "
+                f"{'pieces, one for each block' if exact else 'of them'}: leave out blocks=…",
+            )  # fmt: skip
+        if prod(walked.grid) + binding.blocks > MAX_BLOCKS:
+            raise refused(
+                binding, name,
+                f"has {prod(walked.grid)} tiles, more than can be counted: use larger ones",
             )  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tilewright.analysis.control_flow import leaves_early
-from tilewright.frontend.signature import Signature
+from tilewright.frontend.signature import MutParam, Signature
 from tilewright.frontend.specialization import Specialization
 from tilewright.ir.function import Function
 from tilewright.ir.op import Op
@@ -29,13 +29,10 @@ def whole_outputs(
 ) -> frozenset[str]:
     """The outputs whose every element a launch writes before anybody could read it."""
     roots = MemoryRoots(definitions(function))
-    tiles = {
-        param.name: spec.tile
-        for param, spec in zip(signature.tensors, specialization.tensors, strict=True)
-        if spec.tile
-    }
+    pairs = tuple(zip(signature.tensors, specialization.tensors, strict=True))
+    tiles = {param.name: spec.tile for param, spec in pairs if spec.tile}
     read = {name for op in function.walk() if isinstance(op, LoadView) for name in roots.of(op)}
-    exact = {param.name for param in signature.exact_outputs}
+    exact = {p.name for p, spec in pairs if isinstance(p, MutParam) and not spec.is_prefix}
     always = tuple(_until_left(function.body.ops))
     written = _stored(always, roots, tiles) & exact
     for op in always:
@@ -59,7 +56,9 @@ def _ways_out(op: Op) -> Iterator[Op]:
             yield inner
 
 
-def _stored(ops: Iterable[Op], roots: MemoryRoots, tiles: dict[str, tuple[int, ...]]) -> set[str]:
+def _stored(
+    ops: Iterable[Op], roots: MemoryRoots, tiles: dict[str, tuple[int | None, ...]]
+) -> set[str]:
     found: set[str] = set()
     for op in ops:
         if isinstance(op, StoreView):

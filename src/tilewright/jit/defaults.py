@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.dtypes import AnyDType, DType, f16
 from tilewright.errors import LaunchError
-from tilewright.frontend.signature import MappedParam, Signature, TensorParam, WholeParam
+from tilewright.frontend.signature import MappedParam, MutParam, Signature, TensorParam, WholeParam
 from tilewright.frontend.specialization import Specialization, TensorSpec
 from tilewright.ir.function import EntryHints
 from tilewright.jit.specialize import LARGEST_DIVISOR, divisor
@@ -21,6 +21,7 @@ __all__ = ["sample_specialization", "settable_names"]
 
 VECTOR_TILE = 1024  # of a piece with one axis
 MATRIX_TILE = 128  # of each of the last two axes
+GIVEN_AXES = 3  # of a grid that the call would give
 GROUP = (8, 1)  # tiles that a persistent schedule finishes together
 
 
@@ -54,8 +55,14 @@ def sample_specialization(
         constants=tuple(sorted(constants.items())),
         scalars=tuple(_dtype(param.dtype, given) for param in signature.scalars),
         target=target,
+        grid_rank=None if _has_grid(signature) else GIVEN_AXES,
         hints=hints or EntryHints(),
     )
+
+
+def _has_grid(signature: Signature) -> bool:
+    """Whether some output says how many blocks run."""
+    return any(isinstance(param, (MutParam, MappedParam)) for param in signature.params)
 
 
 def _constants(signature: Signature, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +105,8 @@ def _tensor(
         address_divisor=LARGEST_DIVISOR,
         extent_divisors=tuple(extents),
         stride_divisors=tuple(strides[: param.rank]),
-        tile=() if is_whole else tuple(int(extent) for extent in fixed if extent is not None),
+        tile=() if is_whole else tuple(None if n is None else int(n) for n in fixed),
+        order=() if is_whole else tuple(range(param.rank)),
         group=GROUP if isinstance(param, MappedParam) and param.rank > 1 else (1, 1),
     )
 

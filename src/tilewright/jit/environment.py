@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.ir.launch_terms import (
     Blocks,
     Extent,
+    GridExtent,
     LaunchTerm,
     ScalarArgument,
     Stride,
@@ -37,6 +38,7 @@ class LaunchEnvironment(Mapping[LaunchTerm, int]):
                 yield Stride(name, axis)
         yield from map(ScalarArgument, self._binding.scalars)
         yield Blocks()
+        yield from map(GridExtent, range(len(self._binding.grid)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -48,4 +50,5 @@ _VALUES: dict[type, Callable[[Binding, Any], int]] = {
     TileCount: lambda binding, term: -(-binding.tensors[term.param].shape[term.axis] // term.tile),
     ScalarArgument: lambda binding, term: int(binding.scalars[term.param]),
     Blocks: lambda binding, _: binding.blocks,
+    GridExtent: lambda binding, term: binding.grid[term.axis],
 }

@@ -16,6 +16,7 @@ from tilewright.ir.launch_terms import (
     BaseAddress,
     Extent,
     FailureRecord,
+    GridExtent,
     LaunchTerm,
     ScalarArgument,
     Stride,
@@ -66,7 +67,7 @@ def build_launch(
     """The operation for one call; it holds its borrows from here on."""
     outputs = {param.name for param in binding.signature.outputs}
     accesses = tuple(
-        Access(tensor, _mode(compiled, name) if name in outputs else Mode.READ, name)
+        Access(tensor, _mode(compiled, binding, name) if name in outputs else Mode.READ, name)
         for name, tensor in binding.tensors.items()
     )
     record = binding.device.new_record() if compiled.may_fail else None
@@ -77,8 +78,10 @@ def build_launch(
     return WorkOp(compiled.name, binding.device, accesses, work, result, failure=failure)
 
 
-def _mode(compiled: CompiledKernel, output: str) -> Mode:
-    return Mode.WRITE if output in compiled.written_whole else Mode.UPDATE
+def _mode(compiled: CompiledKernel, binding: Binding, output: str) -> Mode:
+    """What happens to an output; where no block runs, its old contents stay."""
+    is_whole = binding.blocks > 0 and output in compiled.written_whole
+    return Mode.WRITE if is_whole else Mode.UPDATE
 
 
 class KernelWork:
@@ -136,6 +139,10 @@ class KernelWork:
         """A scalar argument."""
         return self._binding.scalars[name]
 
+    def grid_extent(self, axis: int) -> int:
+        """Blocks along an axis of the logical grid."""
+        return self._binding.grid[axis]
+
     def record_address(self) -> int:
         """Where a failed check reports."""
         assert self._record is not None, "a kernel with residual checks has a record"
@@ -147,5 +154,6 @@ _VALUES: dict[type[LaunchTerm], Callable[[KernelWork, Any], int | float]] = {
     Extent: lambda work, term: work.extent(term.param, term.axis),
     Stride: lambda work, term: work.stride(term.param, term.axis),
     ScalarArgument: lambda work, term: work.scalar(term.param),
+    GridExtent: lambda work, term: work.grid_extent(term.axis),
     FailureRecord: lambda work, _: work.record_address(),
 }

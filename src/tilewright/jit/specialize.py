@@ -22,12 +22,14 @@ def specialize(binding: Binding, target: str, hints: EntryHints) -> Specializati
         constants=tuple(sorted(binding.constants.items())),
         scalars=tuple(binding.dtype(param.dtype) for param in signature.scalars),
         target=target,
+        grid_rank=len(binding.grid) if binding.is_grid_given else None,
         hints=hints,
     )
 
 
 def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
     tensor = binding.tensors[param.name]
+    partition = binding.partitions.get(param.name)
     wide = any(stride > MAX_EXTENT for stride in tensor.strides)
     return TensorSpec(
         dtype=tensor.dtype,
@@ -38,6 +40,8 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
         wide=wide,
         far=wide or _last_element(tensor) > MAX_EXTENT,
         tile=binding.tiles.get(param.name, ()),
+        order=() if partition is None else partition.order,
+        is_prefix=partition is not None and partition.is_prefix,
         group=binding.groups.get(param.name, (1, 1)),
     )
 

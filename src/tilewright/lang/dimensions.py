@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, overload
 from tilewright.dtypes import DType
 from tilewright.lang.outside import OutsideKernelError
 
-__all__ = ["Dim", "DimType"]
+__all__ = ["All", "Dim", "DimType"]
 
 _Scalar = TypeVar("_Scalar", bound=DType)
 
@@ -80,3 +80,10 @@ class Dim(metaclass=DimType):
             f"`{type(self).__name__}` is a dim: write its name alone, in annotations and in the "
             "body of a kernel"
         )
+
+
+class All(Dim):
+    """In the annotation of an output: the whole axis, whatever its extent.
+
+    `z: Mut[f32, BM, tw.All]` owns entire rows; the call says `z.partition(BM, None)`.
+    """

@@ -26,7 +26,7 @@ from tilewright.errors import InternalError
 from tilewright.ir.arguments import Argument
 from tilewright.ir.attributes import Bounded, DivBy, Rounding
 from tilewright.ir.function import Function
-from tilewright.ir.launch_terms import Blocks, Extent, LaunchTerm, TileCount
+from tilewright.ir.launch_terms import Blocks, Extent, GridExtent, LaunchTerm, TileCount
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Assume, GetNumTileBlocks
 from tilewright.ir.ops.internal import LaunchValue
@@ -135,4 +135,6 @@ _MAKERS: dict[type[Any], Callable[[_Binding, Any, TileType], Value]] = {
 
 def _name(term: LaunchTerm) -> str:
     """The parameter's name, for people who read the IR."""
+    if isinstance(term, GridExtent):
+        return f"grid{term.axis}"
     return str(getattr(term, "param", "record"))

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import Bounded, Signedness
-from tilewright.ir.launch_terms import Blocks, Extent, TileCount
+from tilewright.ir.launch_terms import Blocks, Extent, GridExtent, TileCount
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.control import Assume, For, GetNumTileBlocks, GetTileBlockId
 from tilewright.ir.ops.elementwise import AndI, DivI, ExtI, MaxI, MinI, RemI, Select
@@ -75,7 +75,7 @@ def _constant(signs: Signs, op: Constant) -> bool:
 
 
 def _launch_value(signs: Signs, op: LaunchValue) -> bool:
-    return isinstance(op.term, Extent | TileCount | Blocks)
+    return isinstance(op.term, Extent | TileCount | Blocks | GridExtent)
 
 
 def _assume(signs: Signs, op: Assume) -> bool:

@@ -32,10 +32,16 @@ class Cuttable(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
-    """A tensor cut into tiles of one shape; None in the tile leaves an axis whole."""
+    """A tensor cut into tiles of one shape; None in the tile leaves an axis whole.
+
+    `order` says which axis of the tensor each axis of the grid runs along. Of a prefix there may
+    be more tiles than blocks.
+    """
 
     tensor: Cuttable
     tile: tuple[int | None, ...]
+    order: tuple[int, ...] = ()  # empty: as they stand
+    is_prefix: bool = False
 
     def __post_init__(self) -> None:
         shape = self.tensor.shape
@@ -46,6 +52,7 @@ class Partition:
             )
         tile = tuple(_check_extent(axis, entry) for axis, entry in enumerate(self.tile))
         object.__setattr__(self, "tile", tile)
+        object.__setattr__(self, "order", _check_order(self.order, len(shape)))
         for axis, (extent, entry) in enumerate(zip(shape, tile, strict=True)):
             if entry is not None and -(-extent // entry) * entry > MAX_EXTENT:
                 raise LaunchError(
@@ -55,9 +62,11 @@ class Partition:
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """Tiles along each axis."""
-        pairs = zip(self.tensor.shape, self.tile, strict=True)
-        return tuple(1 if tile is None else -(-extent // tile) for extent, tile in pairs)
+        """Tiles along each axis of the grid."""
+        shape, tile = self.tensor.shape, self.tile
+        counts = (1 if n is None else -(-e // n) for e, n in zip(shape, tile, strict=True))
+        along = tuple(counts)
+        return tuple(along[axis] for axis in self.order)
 
     @property
     def device(self) -> Device:
@@ -73,6 +82,11 @@ class Partition:
         so that neighbouring blocks share what they read; one number stands for the last two axes.
         """
         rank = len(self.tile)
+        if self.is_prefix or self.order != tuple(range(rank)):
+            raise LaunchError(
+                "prefix= and order= number the blocks of a launch by the pieces of an output: a "
+                "walk takes all tiles, in the order that group= gives"
+            )
         entries = group
         if not isinstance(entries, tuple):
             entries = (*(1 for _ in range(rank - 2)), *(entries for _ in range(min(rank, 2))))
@@ -127,6 +141,25 @@ class PersistentPartition:
 
 def _check_extent(axis: int, entry: Any) -> int | None:
     return None if entry is None else _check_positive(f"axis {axis} of the tile", entry)
+
+
+def _check_order(order: Any, rank: int) -> tuple[int, ...]:
+    """A permutation of the axes; none given is that in which they stand."""
+    axes = tuple(range(rank))
+    if order == ():
+        return axes
+    if not isinstance(order, tuple) or any(isinstance(axis, bool) for axis in order):
+        raise LaunchError(f"order={order!r} is no tuple with an axis for each axis of the grid")
+    try:
+        checked = tuple(as_index(axis) for axis in order)
+    except TypeError:
+        checked = ()
+    if tuple(sorted(checked)) != axes:
+        raise LaunchError(
+            f"order={order!r} must name each axis once, 0 to {rank - 1}: order=(1, 0) swaps the "
+            "axes of a matrix's grid"
+        )
+    return checked
 
 
 def _check_positive(what: str, value: Any) -> int:

@@ -154,9 +154,16 @@ class Tensor:
             self.storage.doubts(self.region)
         return self
 
-    def partition(self, *tile: int | None) -> Partition:
-        """Cut into tiles, for an output of a kernel. None leaves an axis whole."""
-        return Partition(self, tile)
+    def partition(
+        self, *tile: int | None, order: tuple[int, ...] = (), prefix: bool = False
+    ) -> Partition:
+        """Cut into tiles, for an output of a kernel. None leaves an axis whole.
+
+        `order` permutes the grid: its axis `a` runs along axis `order[a]` of the tensor, the last
+        one fastest. With `prefix=True` a launch may have fewer blocks than there are tiles; the
+        tiles beyond them are left as they are.
+        """
+        return Partition(self, tile, order, prefix)
 
     def reshape(self, *shape: int | tuple[int, ...]) -> Tensor:
         """Another handle on the same elements; one extent may be -1."""

@@ -10,40 +10,28 @@ from tilewright.check.errors.types import NoSuchAxis, NotStatic, WrongOperand
 from tilewright.dtypes import bool_, i32
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, PieceOperand, Static, TileOperand
-from tilewright.frontend.tensors import tile_count
+from tilewright.frontend.operands import Operand, Static, TileOperand
 from tilewright.frontend.tiles import as_tile, static_int
-from tilewright.ir.launch_terms import Blocks
-from tilewright.ir.ops.control import GetTileBlockId
 from tilewright.ir.ops.internal import Require
 
 __all__ = ["lower_block_id", "lower_num_blocks", "lower_require", "lower_static_assert"]
 
 
-def _grid_axis(lo: Lowering, call: Arguments) -> tuple[PieceOperand | None, int]:
-    """The output that defines the grid, if one does, and the axis asked for."""
+def _grid_axis(lo: Lowering, call: Arguments) -> int:
     axis = static_int(lo, call.where("axis"), call.operand("axis"), "an axis of the grid")
-    owner = lo.grid_owner
-    rank = 1 if owner is None else owner.rank
-    if not 0 <= axis < rank:
-        lo.reject(NoSuchAxis, call.where("axis"), "the grid", axis, rank)
-    return owner, axis
+    if not 0 <= axis < lo.grid.rank:
+        lo.reject(NoSuchAxis, call.where("axis"), "the grid", axis, lo.grid.rank)
+    return axis
 
 
 def lower_block_id(lo: Lowering, call: Arguments) -> Operand:
     """`tw.block_id(axis)`: the place in the logical grid."""
-    owner, axis = _grid_axis(lo, call)
-    if owner is None:
-        return TileOperand(lo.builder.add(GetTileBlockId(dtype=i32)).x, i32)
-    return TileOperand(owner.index[axis], i32)
+    return TileOperand(lo.grid.index[_grid_axis(lo, call)], i32)
 
 
 def lower_num_blocks(lo: Lowering, call: Arguments) -> Operand:
     """`tw.num_blocks(axis)`: the extent of the logical grid."""
-    owner, axis = _grid_axis(lo, call)
-    if owner is None:
-        return TileOperand(lo.launch_value(Blocks()), i32)
-    return TileOperand(tile_count(lo, owner, axis, owner.tile[axis]), i32)
+    return TileOperand(lo.grid.counts[_grid_axis(lo, call)], i32)
 
 
 def lower_require(lo: Lowering, call: Arguments) -> Operand:
