@@ -3,23 +3,7 @@
 import importlib
 from pathlib import Path
 
-import test_accept_bounds
-import test_accept_names
-import test_accept_ownership
-import test_accept_pieces
-import test_accept_reading
-import test_accept_types
 from neighbours import CLAIMED
-
-MODULES = (
-    test_accept_bounds,
-    test_accept_names,
-    test_accept_ownership,
-    test_accept_pieces,
-    test_accept_reading,
-    test_accept_types,
-)
-ERRORS = Path(__file__).parent.parent / "errors"
 
 HERE = Path(__file__)
 MODULES = [

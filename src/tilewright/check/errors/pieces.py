@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.check.errors.types import TypeProblem
+from tilewright.diagnostics import Problem
 
 __all__ = ["PieceIsNoTile"]
 
 
 @dataclass(frozen=True)
-class PieceIsNoTile(TypeProblem):
+class PieceIsNoTile(Problem):
     """A piece taken at once whose shape is none that a tile can have."""
+
+    code = "types"
 
     output: str
     shape: tuple[int | None, ...]  # None: the whole axis
