@@ -86,6 +86,7 @@ from tilewright.lang.functions import (
     where,
     zeros,
 )
+from tilewright.lang.hints import Hints
 from tilewright.lang.tile import Tile
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.device import Device, device, synchronize
@@ -112,6 +113,7 @@ __all__ = [
     "DeviceOp",
     "Dim",
     "DriverError",
+    "Hints",
     "Index",
     "InternalError",
     "Kernel",

@@ -14,14 +14,13 @@ from dataclasses import fields
 from functools import partial, update_wrapper
 from itertools import count
 from types import FunctionType
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from tilewright.check.placement import Placement
 from tilewright.errors import CompileError, LaunchError
 from tilewright.frontend.capture import SourceFunction, capture
 from tilewright.frontend.signature import Signature, read_signature
 from tilewright.frontend.specialization import Specialization
-from tilewright.ir.function import EntryHints
 from tilewright.jit.bind_launch import bind_launch
 from tilewright.jit.binding import Binding
 from tilewright.jit.cache import SingleFlight, in_background
@@ -31,13 +30,16 @@ from tilewright.jit.forcing import wanted_placement
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
 from tilewright.jit.loader import Program, load_compiler, load_program_maker
 from tilewright.jit.specialize import specialize
+from tilewright.lang.hints import Hints, KernelHints
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.watching import require_watchable
 
 __all__ = ["GridLaunch", "Kernel", "kernel"]
 
-Chosen = TypeVar("Chosen", Options, EntryHints)
+OPTIONS = tuple(option.name for option in fields(Options))  # of the decorator, beside the hints
+HINTS = tuple(hint.name for hint in fields(Hints))
+OF_LOADS = ("latency", "allow_tma")  # hints that stand elsewhere
 
 
 class Kernel:
@@ -47,7 +49,7 @@ class Kernel:
         self,
         function: FunctionType,
         options: Options,
-        hints: EntryHints,
+        hints: KernelHints,
         local_names: Mapping[str, Any],
     ) -> None:
         update_wrapper(self, function)
@@ -57,6 +59,7 @@ class Kernel:
         self.signature: Signature = read_signature(function, local_names)
         self.options = options
         self.hints = hints
+        self._plain = self  # the kernel that was decorated, however its hints have changed since
         self._call_signature = inspect.signature(function)
         self._compiled: SingleFlight[CompiledKernel] = SingleFlight()
         self._programs: SingleFlight[Future[Program]] = SingleFlight()
@@ -75,7 +78,7 @@ class Kernel:
         """Build the operation for a call; `grid` is what it says about the blocks."""
         binding, result = self._bind(grid, args, kwargs)
         require_watchable(binding.device.kind, self.__name__)
-        specialization = specialize(binding, binding.device.target, self.hints)
+        specialization = specialize(binding, self.hints)
         compiled = self.specialized(specialization, wanted_placement())
         if not check_launch(compiled, binding):
             if self.options.deny_checks:
@@ -117,12 +120,31 @@ class Kernel:
         """The assembled module; assembling starts now, in the background."""
         maker = load_program_maker(kind)
         target = compiled.specialization.target
-        make = partial(maker.make_program, compiled.module, compiled.arguments, target)
+        level = compiled.specialization.hints.opt_level
+        make = partial(maker.make_program, compiled.module, compiled.arguments, target, level)
         return self._programs.get((kind, compiled), lambda: _started(kind, make))
 
-    def __reduce__(self) -> str:
-        """Pickle by the qualified name, like a function."""
-        return self.__qualname__
+    def with_hints(
+        self,
+        *,
+        num_ctas: int | None = None,
+        occupancy: int | None = None,
+        num_worker_warps: int | None = None,
+        opt_level: int | None = None,
+        hints: Mapping[str, Hints] | None = None,
+    ) -> Kernel:
+        """This kernel with other advice to the assembler: `k.with_hints(occupancy=2)(…)`.
+
+        What is None stays as it was; `hints` has advice for single targets, as in the decorator.
+        """
+        given = Hints(num_ctas, occupancy, num_worker_warps, opt_level)
+        return _with_exactly(self, self.hints.updated(given, hints))
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickle by the qualified name, like a function; other hints on top of that."""
+        if self is self._plain:
+            return self.__qualname__
+        return _with_exactly, (self._plain, self.hints)
 
     def __repr__(self) -> str:
         return f"<kernel {self.__qualname__}>"
@@ -145,6 +167,13 @@ class GridLaunch:
         return f"{self.kernel!r} on a grid of {self.extents}"
 
 
+def _with_exactly(kernel: Kernel, hints: KernelHints) -> Kernel:
+    """The same kernel, with everything that it has compiled, and other hints."""
+    changed = object.__new__(Kernel)
+    vars(changed).update(vars(kernel), hints=hints)
+    return changed
+
+
 def _started(kind: str, make: Callable[[], Program]) -> Future[Program]:
     if kind == "cpu":  # a few milliseconds: a thread would cost more
         done: Future[Program] = Future()
@@ -162,13 +191,16 @@ def kernel(
     num_ctas: int | None = None,
     occupancy: int | None = None,
     num_worker_warps: int | None = None,
+    opt_level: int | None = None,
+    hints: Mapping[str, Hints] | None = None,
     report: ReportForm | None = None,
 ) -> Callable[[Callable[..., None]], Kernel]: ...
 def kernel(function: Any = None, /, **options: Any) -> Any:
     """Make a kernel of a function: `@tw.kernel` or `@tw.kernel(deny_checks=True)`.
 
-    `deny_checks` refuses a kernel in which a bounds check would be left; `num_ctas`, `occupancy`
-    and `num_worker_warps` advise the assembler; `report` says how a check that is left reports.
+    `deny_checks` refuses a kernel in which a bounds check would be left; `report` says how one that
+    is left reports. `num_ctas`, `occupancy`, `num_worker_warps` and `opt_level` advise the
+    assembler, and `hints={"sm_90": tw.Hints(…)}` does so for single targets.
     """
     frame = sys._getframe(1)  # annotations may name locals of the caller
     local_names = dict(frame.f_locals) if frame.f_locals is not frame.f_globals else {}
@@ -180,14 +212,19 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 def _make(function: Any, *, options: Mapping[str, Any], local_names: Mapping[str, Any]) -> Kernel:
     if not isinstance(function, FunctionType):
         raise CompileError(f"@tw.kernel takes a plain function, not {function!r}")
-    known = [field.name for of in (Options, EntryHints) for field in fields(of)]
-    for name in options:
-        if name not in known:
-            raise CompileError(f"@tw.kernel has no option `{name}`; it has: {', '.join(known)}")
-    return Kernel(function, _chosen(Options, options), _chosen(EntryHints, options), local_names)
+    of_options = {name: value for name, value in options.items() if name in OPTIONS}
+    return Kernel(function, Options(**of_options), _read_hints(options), local_names)
 
 
-def _chosen(of: type[Chosen], options: Mapping[str, Any]) -> Chosen:
-    """The options that belong to one dataclass."""
-    names = {field.name for field in fields(of)}
-    return of(**{name: value for name, value in options.items() if name in names})
+def _read_hints(options: Mapping[str, Any]) -> KernelHints:
+    """The hints among the options of a decorator; nothing else may be left."""
+    given = {name: value for name, value in options.items() if name not in (*OPTIONS, "hints")}
+    for name in given:
+        if name in OF_LOADS:
+            raise CompileError(
+                f"@tw.kernel has no option `{name}`: it is advice on a load, `p.load(i, {name}=…)`"
+            )
+        if name not in HINTS:
+            known = ", ".join((*OPTIONS, *HINTS, "hints"))
+            raise CompileError(f"@tw.kernel has no option `{name}`; it has: {known}")
+    return KernelHints().updated(Hints(**given), options.get("hints"))

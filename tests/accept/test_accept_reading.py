@@ -82,3 +82,19 @@ def test_clip_to_an_axis_that_is_there():
         z.store(p[p.clip(7, 0)])
 
     np.testing.assert_array_equal(launched(read, X, shape=(128,)), X[128:])
+
+
+@neighbour_of(
+    "signature/hint_of_a_load",
+    "signature/hint_out_of_range",
+    "signature/hint_for_no_target",
+    "signature/hint_the_target_lacks",
+    "signature/hints_of_no_target",
+)
+def test_hints_that_the_assembler_takes():
+    @tw.kernel(num_ctas=4, hints={"sm_90": tw.Hints(num_ctas=2, occupancy=1)})
+    def copy(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+        z.store(x.load_like(z))
+
+    np.testing.assert_array_equal(launched(copy, X), X)
+    np.testing.assert_array_equal(launched(copy.with_hints(opt_level=1), X), X)

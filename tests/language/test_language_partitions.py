@@ -221,7 +221,7 @@ def test_a_wide_index_stores_into_a_part():
     def fill(z: Mut[f32, B], at: Ref[u64, K]) -> None:
         z.partition(4).store(tw.full((4,), 5, f32), at.gather(z.index[0]))
 
-    with pytest.raises(tw.OutOfBoundsError, match="skipped the store"):
+    with pytest.raises(tw.OutOfBoundsError, match="skipped the write"):
         run(fill, ((16,), f32), 8, np.array([1, 2**32], np.uint64))
     got = run(fill, ((16,), f32), 8, np.array([1, 0], np.uint64))
     assert_same(got, np.repeat(np.array([77, 5, 5, 77], np.float32), 4))

@@ -179,7 +179,7 @@ def test_options_of_a_decorator_serve_every_function():
 
     for kernel in (one, two):
         assert kernel.options.deny_checks
-        assert kernel.hints.num_ctas == 2
+        assert kernel.hints.general.num_ctas == 2
 
 
 def test_a_kernel_needs_source():

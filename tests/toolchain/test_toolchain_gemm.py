@@ -32,7 +32,9 @@ KERNELS = (*PAIRS, *PAIRS.values())
 
 
 def compiled(kernel):
-    return kernel.specialized(sample_specialization(kernel.signature, TARGET, None, kernel.hints))
+    return kernel.specialized(
+        sample_specialization(kernel.signature, TARGET, None, kernel.hints.of(TARGET))
+    )
 
 
 @functools.cache

@@ -33,7 +33,7 @@ TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 def compiled(name: str, target: str):
     kernel = KERNELS[name]
     return kernel.specialized(
-        sample_specialization(kernel.signature, target, CHOSEN.get(name), kernel.hints)
+        sample_specialization(kernel.signature, target, CHOSEN.get(name), kernel.hints.of(target))
     )
 
 

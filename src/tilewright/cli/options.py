@@ -60,9 +60,8 @@ def specialization_for(
     """What the options ask for; anything left open is as it usually is."""
     chosen = _read_settings(kernel.signature, settings)
     try:
-        return sample_specialization(
-            kernel.signature, target or _target_here(), chosen, kernel.hints
-        )
+        wanted = target or _target_here()
+        return sample_specialization(kernel.signature, wanted, chosen, kernel.hints.of(wanted))
     except LaunchError as error:
         raise BadInput(f"{error}, with --set NAME=VALUE") from None
 

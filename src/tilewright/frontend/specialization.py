@@ -13,7 +13,6 @@ from typing import Any
 from tilewright.dtypes import DType, Element
 from tilewright.frontend.signature import ScalarParam, Signature, TensorParam
 from tilewright.ir.arguments import Argument
-from tilewright.ir.function import EntryHints
 from tilewright.ir.launch_terms import (
     BaseAddress,
     Extent,
@@ -23,6 +22,7 @@ from tilewright.ir.launch_terms import (
     Stride,
 )
 from tilewright.ir.types import MAX_TILE_ELEMENTS, PtrType, scalar
+from tilewright.lang.hints import Hints
 
 __all__ = [
     "MAX_EXTENT",
@@ -76,7 +76,7 @@ class Specialization:
     scalars: tuple[type[DType], ...]
     target: str
     grid_rank: int | None = None  # axes of a grid that the call gives; None: the outputs have one
-    hints: EntryHints = field(default_factory=EntryHints)
+    hints: Hints = field(default_factory=Hints)
 
     def constant(self, name: str) -> Any:
         """The value of a static dim or Const parameter."""

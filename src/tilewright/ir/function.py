@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,29 @@ from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.types import FunctionType, TileType
 from tilewright.source import Location
 
-__all__ = ["EntryHints", "Function", "Global", "Module"]
+__all__ = ["ENTRY_HINTS", "EntryHints", "Function", "Global", "HintRow", "Module"]
+
+
+@dataclass(frozen=True)
+class HintRow:
+    """One kind of advice on an entry: its name in Tile IR, and what it may be."""
+
+    name: str
+    wanted: str
+    allowed: Container[object]
+
+
+# By field of `EntryHints`. Anything else tileiras would drop, or round, without a word.
+ENTRY_HINTS: Mapping[str, HintRow] = {
+    "num_ctas": HintRow("num_cta_in_cga", "a power of two up to 16", (1, 2, 4, 8, 16)),
+    "occupancy": HintRow("occupancy", "1 to 32", range(1, 33)),
+    "num_worker_warps": HintRow("num_worker_warps_per_cta", "4 or 8", (4, 8)),
+}
 
 
 @dataclass(frozen=True)
 class EntryHints:
-    """Advice on one kernel for every target; None leaves the choice to the compiler."""
+    """Advice on one kernel; None leaves the choice to the compiler."""
 
     num_ctas: int | None = None
     occupancy: int | None = None
@@ -24,13 +41,8 @@ class EntryHints:
 
     def hints(self) -> Hints | None:
         """The advice as an entry holds it, or None if there is none."""
-        if self == EntryHints():
-            return None
-        return Hints.of(
-            num_cta_in_cga=self.num_ctas,
-            occupancy=self.occupancy,
-            num_worker_warps_per_cta=self.num_worker_warps,
-        )
+        given = {row.name: getattr(self, field) for field, row in ENTRY_HINTS.items()}
+        return Hints.of(**given) if any(value is not None for value in given.values()) else None
 
 
 @dataclass

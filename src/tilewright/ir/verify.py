@@ -8,12 +8,11 @@ types, globals, how blocks end, what the target can hold and what the bytecode v
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.errors import InternalError
-from tilewright.ir.attributes import Attribute
-from tilewright.ir.function import Function, Module
+from tilewright.ir.function import ENTRY_HINTS, Function, Module
 from tilewright.ir.op import Block, Effect, Op, Value, Version
 from tilewright.ir.types import TileType
 from tilewright.ir.verify_addresses import (
@@ -200,15 +199,7 @@ def _function_problems(function: Function) -> Iterator[str]:
     for param in function.params:
         if not isinstance(param.type, TileType) or param.type.rank != 0:
             yield f"a parameter must be a scalar, but one is {param.type}"
-    for name, wanted, good in _ENTRY_HINTS if function.hints is not None else ():
-        for value in function.hints.named(name) if function.hints is not None else ():
-            if value not in good:
-                yield f"`{name}` must be {wanted}, but is {value}"
-
-
-# What tileiras takes as advice on an entry; anything else it drops without a word.
-_ENTRY_HINTS: tuple[tuple[str, str, Container[Attribute]], ...] = (
-    ("num_cta_in_cga", "a power of two up to 16", (1, 2, 4, 8, 16)),
-    ("occupancy", "1 to 32", range(1, 33)),
-    ("num_worker_warps_per_cta", "4 or 8", (4, 8)),
-)
+    for row in ENTRY_HINTS.values() if function.hints is not None else ():
+        for value in function.hints.named(row.name) if function.hints is not None else ():
+            if value not in row.allowed:
+                yield f"`{row.name}` must be {row.wanted}, but is {value}"

@@ -14,8 +14,8 @@ from tilewright.dtypes import AnyDType, DType, f16
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import MappedParam, MutParam, Signature, TensorParam, WholeParam
 from tilewright.frontend.specialization import Specialization, TensorSpec
-from tilewright.ir.function import EntryHints
 from tilewright.jit.specialize import LARGEST_DIVISOR, divisor
+from tilewright.lang.hints import Hints
 
 __all__ = ["sample_specialization", "settable_names"]
 
@@ -42,7 +42,7 @@ def sample_specialization(
     signature: Signature,
     target: str,
     chosen: Mapping[str, Any] | None = None,
-    hints: EntryHints | None = None,
+    hints: Hints | None = None,
 ) -> Specialization:
     """The usual specialisation, with some of its `settable_names` chosen.
 
@@ -56,7 +56,7 @@ def sample_specialization(
         scalars=tuple(_dtype(param.dtype, given) for param in signature.scalars),
         target=target,
         grid_rank=None if _has_grid(signature) else GIVEN_AXES,
-        hints=hints or EntryHints(),
+        hints=hints or Hints(),
     )
 
 

@@ -36,7 +36,9 @@ class Program(Protocol):
 class ProgramMaker(Protocol):
     """What `tilewright.backends.<kind>.program` provides."""
 
-    def make_program(self, module: Module, arguments: tuple[Argument, ...], target: str) -> Program:
+    def make_program(
+        self, module: Module, arguments: tuple[Argument, ...], target: str, opt_level: int | None
+    ) -> Program:
         """Assemble a module. Takes long on CUDA; any thread may call it."""
 
 

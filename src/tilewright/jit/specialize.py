@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilewright.frontend.signature import TensorParam
 from tilewright.frontend.specialization import MAX_EXTENT, Specialization, TensorSpec
-from tilewright.ir.function import EntryHints
 from tilewright.jit.binding import Binding
+from tilewright.lang.hints import KernelHints
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.tensor import Tensor
 
@@ -14,16 +14,16 @@ __all__ = ["LARGEST_DIVISOR", "divisor", "specialize"]
 LARGEST_DIVISOR = 16  # what TMA and vector loads need; more would only split the cache
 
 
-def specialize(binding: Binding, target: str, hints: EntryHints) -> Specialization:
+def specialize(binding: Binding, hints: KernelHints) -> Specialization:
     """The specialisation that a call needs. It never depends on sizes."""
-    signature = binding.signature
+    signature, target = binding.signature, binding.device.target
     return Specialization(
         tensors=tuple(_tensor_spec(binding, param) for param in signature.tensors),
         constants=tuple(sorted(binding.constants.items())),
         scalars=tuple(binding.dtype(param.dtype) for param in signature.scalars),
         target=target,
         grid_rank=len(binding.grid) if binding.is_grid_given else None,
-        hints=hints,
+        hints=hints.of(target),
     )
 
 

@@ -26,7 +26,10 @@ class CpuProgram:
         return self._kernels[entry]
 
 
-def make_program(module: Module, arguments: tuple[Argument, ...], target: str) -> CpuProgram:
+def make_program(
+    module: Module, arguments: tuple[Argument, ...], target: str, opt_level: int | None = None
+) -> CpuProgram:
     """Compile every entry of a module."""
-    del arguments, target  # a CPU kernel reads its parameters' types off the module
+    del target, opt_level
+    del arguments  # a CPU kernel reads its parameters' types off the module
     return CpuProgram(module)

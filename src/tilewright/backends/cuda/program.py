@@ -7,7 +7,7 @@ from typing import cast
 
 from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import POINTER, CudaFunction, Kind
-from tilewright.backends.cuda.toolchain import find_toolchain
+from tilewright.backends.cuda.toolchain import OPT_LEVEL, find_toolchain
 from tilewright.bytecode.encode import encode
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
@@ -38,10 +38,13 @@ class CudaProgram:
             return self._functions[key]
 
 
-def make_program(module: Module, arguments: tuple[Argument, ...], target: str) -> CudaProgram:
+def make_program(
+    module: Module, arguments: tuple[Argument, ...], target: str, opt_level: int | None = None
+) -> CudaProgram:
     """Assemble a module for a target such as `sm_90`."""
     encoded = encode(module, required_version(module))
-    cubin = find_toolchain().assemble(encoded, target)
+    level = OPT_LEVEL if opt_level is None else opt_level
+    cubin = find_toolchain().assemble(encoded, target, opt_level=level)
     return CudaProgram(cubin, tuple(_kind(argument) for argument in arguments))
 
 

@@ -23,7 +23,9 @@ from tilewright.bytecode import Encoded
 from tilewright.errors import ToolchainError
 from tilewright.settings import Settings, current_settings
 
-__all__ = ["Toolchain", "find_toolchain"]
+__all__ = ["OPT_LEVEL", "Toolchain", "find_toolchain"]
+
+OPT_LEVEL = 3  # the most, and the default of tileiras
 
 _REMARKS = ("--remarks=all", "--remark-format=yaml")
 
@@ -60,7 +62,7 @@ class Toolchain:
         target: str,
         *,
         lineinfo: bool = False,
-        opt_level: int = 3,
+        opt_level: int = OPT_LEVEL,
     ) -> bytes:
         """The cubin of a module for a target such as `sm_90`."""
         options = _options(target, lineinfo=lineinfo, opt_level=opt_level)
@@ -68,7 +70,7 @@ class Toolchain:
             return self._assemble_in(Path(folder), bytecode, target, options)
 
     def assemble_with_remarks(
-        self, bytecode: Encoded | bytes, target: str, *, opt_level: int = 3
+        self, bytecode: Encoded | bytes, target: str, *, opt_level: int = OPT_LEVEL
     ) -> tuple[bytes, tuple[Remark, ...]]:
         """The cubin, and what tileiras chose for each line: TMA, tensor cores, or why not."""
         options = _options(target, lineinfo=False, opt_level=opt_level)

@@ -1,0 +1,95 @@
+"""Advice to the assembler on a whole kernel: for every target, and for some of them in particular.
+
+A hint changes how fast a kernel runs and never what it computes. Tile IR drops a value that it does
+not know without a word, so each is checked where it is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from tilewright.errors import CompileError
+from tilewright.ir.function import ENTRY_HINTS, EntryHints
+
+__all__ = ["Hints", "KernelHints"]
+
+_OPT_LEVELS = range(4)
+_FIRST_WITH_CLUSTERS = 90  # before it a kernel has one CTA for each block
+
+
+@dataclass(frozen=True)
+class Hints(EntryHints):
+    """Advice on a kernel; None leaves the choice to the assembler.
+
+    `num_ctas` work together on one block (sm_90 and newer), `occupancy` blocks share a
+    multiprocessor, `num_worker_warps` compute in each, and `opt_level` (0 to 3) is the assembler's.
+    """
+
+    opt_level: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, row in ENTRY_HINTS.items():
+            _check(name, getattr(self, name), row.wanted, row.allowed)
+        _check("opt_level", self.opt_level, "0 to 3", _OPT_LEVELS)
+
+    def given(self) -> dict[str, int]:
+        """What is not left to the assembler."""
+        values = {of.name: getattr(self, of.name) for of in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def _check(name: str, value: Any, wanted: str, allowed: Any) -> None:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (is_number and value in allowed):
+        raise CompileError(f"the hint `{name}` is {wanted}, not {value!r}")
+
+
+@dataclass(frozen=True)
+class KernelHints:
+    """The hints of one kernel. Those for a target stand above those for all."""
+
+    general: Hints = field(default_factory=Hints)
+    targets: tuple[tuple[str, Hints], ...] = ()
+
+    def updated(self, general: Hints, by_target: Any = None) -> KernelHints:
+        """With some hints set anew. What is set for all targets is so for each of them."""
+        unset: dict[str, Any] = dict.fromkeys(general.given())
+        merged = {target: replace(old, **unset) for target, old in self.targets}
+        for target, new in _by_target(by_target).items():
+            merged[target] = replace(merged.get(target, Hints()), **new.given())
+        whole = replace(self.general, **general.given())
+        return KernelHints(whole, tuple(merged.items()))
+
+    def of(self, target: str) -> Hints:
+        """The hints for one target."""
+        found = replace(self.general, **dict(self.targets).get(target, Hints()).given())
+        return found if _has_clusters(target) else replace(found, num_ctas=None)
+
+
+def _by_target(hints: Any) -> dict[str, Hints]:
+    if hints is None:
+        return {}
+    if not isinstance(hints, Mapping):
+        raise CompileError(
+            "`hints` gives advice by target, `hints={'sm_90': tw.Hints(num_ctas=2)}`; what is for "
+            "all targets is given by itself: `num_ctas=2`"
+        )
+    for target, advice in hints.items():
+        if not isinstance(target, str) or not re.fullmatch(r"sm_\d{2,3}", target):
+            raise CompileError(f"hints are for a target such as 'sm_90', not for {target!r}")
+        if not isinstance(advice, Hints):
+            raise CompileError(f"the hints for {target} are a tw.Hints, not {advice!r}")
+        if (advice.num_ctas or 1) > 1 and not _has_clusters(target):
+            raise CompileError(
+                f"the hint `num_ctas` is {advice.num_ctas} for {target}, which has no clusters; "
+                f"they came with sm_{_FIRST_WITH_CLUSTERS}"
+            )
+    return dict(hints)
+
+
+def _has_clusters(target: str) -> bool:
+    number = target.removeprefix("sm_")
+    return not number.isdigit() or int(number) >= _FIRST_WITH_CLUSTERS

@@ -1,0 +1,10 @@
+"""Hints are for a target by name."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel(hints={"hopper": tw.Hints(occupancy=2)})
+def copy(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z))

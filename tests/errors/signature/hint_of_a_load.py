@@ -1,0 +1,10 @@
+"""Advice on a load stands at the load."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel(latency=4)
+def copy(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z))

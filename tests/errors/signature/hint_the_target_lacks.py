@@ -1,0 +1,10 @@
+"""Clusters came with sm_90."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel(hints={"sm_80": tw.Hints(num_ctas=2)})
+def copy(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z))
