@@ -87,7 +87,24 @@ from tilewright.lang.functions import (
     zeros,
 )
 from tilewright.lang.hints import Hints
+from tilewright.lang.pointers import Ptr
 from tilewright.lang.tile import Tile
+from tilewright.lang.unsafe import (
+    assume,
+    assume_bounds,
+    assume_divisible,
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+    load,
+    store,
+    unsafe,
+)
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.device import Device, device, synchronize
 from tilewright.runtime.operation import DeviceOp, value
@@ -127,6 +144,7 @@ __all__ = [
     "OutOfMemoryError",
     "Partition",
     "PersistentPartition",
+    "Ptr",
     "Ref",
     "ReportForm",
     "RoundRobin",
@@ -141,7 +159,18 @@ __all__ = [
     "abs",
     "add",
     "arange",
+    "assume",
+    "assume_bounds",
+    "assume_divisible",
     "atan2",
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_xchg",
+    "atomic_xor",
     "bf16",
     "block_id",
     "bool_",
@@ -172,6 +201,7 @@ __all__ = [
     "i32",
     "i64",
     "kernel",
+    "load",
     "log",
     "log2",
     "max",
@@ -193,6 +223,7 @@ __all__ = [
     "sinh",
     "sqrt",
     "static_assert",
+    "store",
     "stream",
     "subtract",
     "sum",
@@ -204,6 +235,7 @@ __all__ = [
     "u16",
     "u32",
     "u64",
+    "unsafe",
     "value",
     "where",
     "zeros",

@@ -60,6 +60,13 @@ class Kernel:
         self.options = options
         self.hints = hints
         self._plain = self  # the kernel that was decorated, however its hints have changed since
+        if self.signature.pointers and not options.unsafe:
+            pointer = self.signature.pointers[0].name
+            raise CompileError(
+                f"`{pointer}` of kernel `{self.__name__}` is a raw pointer (Ptr), which only an "
+                f"unsafe kernel takes: pass a tensor, `{pointer}: Ref[…]` or `{pointer}: Mut[…]`, "
+                "or declare the kernel `@tw.kernel(unsafe=True)`"
+            )
         self._call_signature = inspect.signature(function)
         self._compiled: SingleFlight[CompiledKernel] = SingleFlight()
         self._programs: SingleFlight[Future[Program]] = SingleFlight()
@@ -68,14 +75,27 @@ class Kernel:
         """Build the operation that runs this kernel: everything is checked, nothing has run."""
         return self.launch(None, args, kwargs)
 
+    def unsafe(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
+        """Build the operation that runs an unsafe kernel: the caller answers for its pointers.
+
+        A pointer is given as the tensor it points into, which the operation borrows for writing.
+        """
+        return self.launch(None, args, kwargs, unsafe=True)
+
     def grid(self, *extents: int) -> GridLaunch:
         """How many blocks run along each axis, where no output says it: `k.grid(8, 4)(…)`."""
         return GridLaunch(self, check_grid(self.__name__, extents))
 
     def launch(
-        self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        grid: tuple[int, ...] | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        unsafe: bool = False,
     ) -> DeviceOp[tuple[Any, ...]]:
-        """Build the operation for a call; `grid` is what it says about the blocks."""
+        """Build the operation for a call: what it says about the blocks and about safety."""
+        self._check_call(unsafe)
         binding, result = self._bind(grid, args, kwargs)
         require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding, self.hints)
@@ -87,6 +107,18 @@ class Kernel:
             check_launch(compiled, binding)
         program = self._program(compiled, binding.device.kind)
         return build_launch(compiled, program, binding, result)
+
+    def _check_call(self, unsafe: bool) -> None:
+        """An unsafe kernel is called as one, and no other is."""
+        if self.options.unsafe and not unsafe:
+            raise LaunchError(
+                f"kernel `{self.__name__}` is unsafe: what it does with its pointers is checked by "
+                f"nobody. Launch it as `{self.__name__}.unsafe(…)`"
+            )
+        if unsafe and not self.options.unsafe:
+            raise LaunchError(
+                f"kernel `{self.__name__}` is not unsafe: launch it as `{self.__name__}(…)`"
+            )
 
     def specialized(
         self, specialization: Specialization, placement: Placement = Placement.EARLIEST
@@ -163,6 +195,10 @@ class GridLaunch:
         """Build the operation that runs the kernel on this grid."""
         return self.kernel.launch(self.extents, args, kwargs)
 
+    def unsafe(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
+        """Build the operation that runs an unsafe kernel on this grid."""
+        return self.kernel.launch(self.extents, args, kwargs, unsafe=True)
+
     def __repr__(self) -> str:
         return f"{self.kernel!r} on a grid of {self.extents}"
 
@@ -188,6 +224,7 @@ def kernel(function: Callable[..., None], /) -> Kernel: ...
 def kernel(
     *,
     deny_checks: bool = False,
+    unsafe: bool = False,
     num_ctas: int | None = None,
     occupancy: int | None = None,
     num_worker_warps: int | None = None,
@@ -199,7 +236,8 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     """Make a kernel of a function: `@tw.kernel` or `@tw.kernel(deny_checks=True)`.
 
     `deny_checks` refuses a kernel in which a bounds check would be left; `report` says how one that
-    is left reports. `num_ctas`, `occupancy`, `num_worker_warps` and `opt_level` advise the
+    is left reports. `unsafe` allows raw pointers as parameters, and the kernel is then launched as
+    `k.unsafe(…)`. `num_ctas`, `occupancy`, `num_worker_warps` and `opt_level` advise the
     assembler, and `hints={"sm_90": tw.Hints(…)}` does so for single targets.
     """
     frame = sys._getframe(1)  # annotations may name locals of the caller

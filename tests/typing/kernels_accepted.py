@@ -14,9 +14,11 @@ from typing import Literal, TypeVar
 from tilewright.dims import BD, BH, BK, BM, BN, BS, B, D, H, K, M, N, S, T
 from tilewright.dtypes import AnyDType, DType, bool_, f16, f32, f64, i8, i32
 from tilewright.lang import functions as tw
+from tilewright.lang import unsafe as raw
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Index, Mapped, Mut, Partition, Ref
 from tilewright.lang.dimensions import Dim
+from tilewright.lang.pointers import Ptr
 from tilewright.lang.tile import Tile
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -182,3 +184,19 @@ def accumulate(
     counts.add_at(1, done.load(), mask=done.load() > 0)
     counts.add_at(done.load(), n)
     sums.add(tw.zeros(sums.shape, sums.dtype), i, n + 1)
+
+
+def pointers(z: Mut[f32, B], x: Ref[f32, N], p: Ptr[f32], n: i32) -> None:
+    with raw.unsafe("only the checkers read this"):
+        at = p + tw.arange(B)
+        rows = (p - n)[:, None] + (4 + at.reshape(B, 1).broadcast_to(B, B))
+        loaded: Tile[f32] = raw.load(at, mask=tw.arange(B) < n, padding=1.0, ordering="acquire")
+        raw.store(rows, loaded, ordering="release", scope="system")
+        before: Tile[f32] = raw.atomic_add(at, 1.0, ordering="acquire_release")
+        raw.assume(n >= 0 and z.shape[0] > 4)
+        bounded: i32 = raw.assume_bounds(n, 0, upper=7)
+        aligned: Ptr[f32] = raw.assume_divisible(at, 16)
+        raw.atomic_cas(aligned, before, loaded)
+        parts = z.partition(32)
+        parts.store_unchecked(parts.load_unchecked(0), 1)
+        z.store(x.partition(B).load_unchecked(tw.block_id()) + raw.load(p + bounded).item())

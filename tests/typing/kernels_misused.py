@@ -5,8 +5,10 @@ from __future__ import annotations
 from tilewright.dims import BM, BN, B, K, M, N
 from tilewright.dtypes import f16, f32, i32
 from tilewright.lang import functions as tw
+from tilewright.lang import unsafe as raw
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Index, Mapped, Mut, Ref
+from tilewright.lang.pointers import Ptr
 from tilewright.lang.tile import Tile
 
 
@@ -83,3 +85,15 @@ def functions(a: Tile[f32], z: Mut[f32, B], *, BK: Const[int] = 64) -> None:
     Tile()  # flagged: tiles come from loads and functions
     if a > 0:  # flagged by pyright: a tile is no truth value
         tw.require(not a)  # flagged by pyright: here neither
+
+
+def unsafety(p: Ptr[f32], a: Tile[i32], x: Ref[f32, B]) -> None:
+    raw.store(p, a)  # flagged: another dtype
+    raw.load(x)  # flagged: not a pointer
+    raw.load(p, ordering="release")  # flagged: a load releases nothing
+    raw.store(p, 1.0, ordering="acquire")  # flagged: a store acquires nothing
+    raw.atomic_add(p, 1.0, ordering="weak")  # flagged: never weak
+    raw.load(p, scope="grid")  # flagged: no such scope
+    p * 2  # flagged: pointers are moved, not multiplied
+    p[0]  # flagged: pointers are loaded from
+    x.partition(4).store_unchecked(a, 0)  # flagged: shared read-only

@@ -24,7 +24,7 @@ from tilewright.analysis.dataflow import Dataflow, Rule, machine_type, not_follo
 from tilewright.analysis.formulas import FALSE, OPAQUE, TRUE, AllOf, AnyOf, compare
 from tilewright.analysis.intervals import Interval, MachineType
 from tilewright.analysis.terms import Linear, Origin, number
-from tilewright.ir.attributes import Rounding, Signedness
+from tilewright.ir.attributes import Bounded, Rounding, Signedness
 from tilewright.ir.launch_terms import Blocks
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.control import Assume, GetNumTileBlocks, GetTileBlockId
@@ -49,6 +49,7 @@ from tilewright.ir.ops.elementwise import (
 )
 from tilewright.ir.ops.families import Binary, SignedBinary
 from tilewright.ir.ops.internal import (
+    Assumption,
     BlockIndex,
     BoundsCheck,
     DivisorCheck,
@@ -311,8 +312,18 @@ def _cut(flow: Dataflow, op: TruncI | ReadAs) -> None:
     flow.define(op.result, unheld(flow.term(op.source), bits))
 
 
-def _same(flow: Dataflow, op: Assume) -> None:
-    flow.define(op.result, flow.term(op.value))
+def _promise(flow: Dataflow, op: Assume) -> None:
+    term = flow.term(op.value)
+    flow.define(op.result, term)
+    if isinstance(op.predicate, Bounded):
+        lower, upper = op.predicate.lower, op.predicate.upper
+        flow.narrow(() if lower is None else (term - lower,))
+        flow.narrow(() if upper is None else (-term + upper,))
+
+
+def _assumption(flow: Dataflow, op: Assumption) -> None:
+    """What is promised holds from here on; what was checked before does not profit from it."""
+    flow.narrow(flow.formula(op.condition).facts())
 
 
 # --- checks --------------------------------------------------------------------------------------
@@ -349,7 +360,8 @@ SCALAR_RULES: dict[type[Op], Rule] = {
     AbsI: _scalars_only(_magnitude),
     AddI: _scalars_only(_ring(lambda a, b: a + b)),
     AndI: _scalars_only(_and),
-    Assume: _scalars_only(_same),
+    Assume: _scalars_only(_promise),
+    Assumption: _assumption,
     BlockIndex: _block_index,
     BoundsCheck: _bounds_check,
     Broadcast: _spread,

@@ -20,9 +20,11 @@ from tilewright.frontend import (
     mapped,
     partitions,
     pieces,
+    pointers,
     stores,
     tensors,
     tile_methods,
+    unchecked,
     walks,
 )
 from tilewright.frontend.arguments import Arguments, bind, method_signature
@@ -36,6 +38,7 @@ from tilewright.frontend.operands import (
     PartitionOperand,
     PieceOperand,
     PiecePartition,
+    PointerOperand,
     RefOperand,
     Static,
     TensorOperand,
@@ -46,6 +49,7 @@ from tilewright.frontend.tiles import static_int
 from tilewright.ir.op import Value
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Mapped, Mut, MutPartition, Partition, Ref
+from tilewright.lang.pointers import Ptr
 from tilewright.lang.tile import Tile
 
 __all__ = ["attribute_of"]
@@ -124,6 +128,10 @@ _PROPERTIES: dict[type, dict[str, Property]] = {
         "dtype": lambda _, tile: DTypeOperand(tile.dtype),
         "T": tile_methods.transposed,
     },
+    PointerOperand: {
+        "shape": lambda _, pointers: _static_tuple(pointers.shape),
+        "dtype": lambda _, pointers: DTypeOperand(pointers.dtype),
+    },
     RefOperand: {"shape": _tensor_shape, "dtype": _dtype_of_tensor},
     PieceOperand: {
         "shape": _tensor_shape,
@@ -165,6 +173,10 @@ _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
             "item": tile_methods.item,
         },
     ),
+    PointerOperand: (
+        Ptr,
+        {"reshape": pointers.reshape_pointers, "broadcast_to": pointers.broadcast_pointers},
+    ),
     RefOperand: (
         Ref,
         {
@@ -182,6 +194,7 @@ _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
             "load": partitions.load,
             "num_tiles": _counted(partitions.count_along, lambda owner: owner.rank),
             "clip": partitions.clip,
+            "load_unchecked": unchecked.load_tile_unchecked,
         },
     ),
     PieceOperand: (
@@ -197,6 +210,8 @@ _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
         {
             "store": pieces.store_part,
             "num_tiles": _counted(pieces.part_count, lambda owner: owner.piece.rank),
+            "load_unchecked": unchecked.load_part_unchecked,
+            "store_unchecked": unchecked.store_part_unchecked,
         },
     ),
     MappedOperand: (

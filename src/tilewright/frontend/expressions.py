@@ -25,6 +25,7 @@ from tilewright.frontend.operands import (
     PartitionOperand,
     PieceOperand,
     PiecePartition,
+    PointerOperand,
     RefOperand,
     Static,
     TileOperand,
@@ -34,6 +35,7 @@ from tilewright.frontend.operands import (
 from tilewright.frontend.operators import binary, unary
 from tilewright.frontend.partitions import load_at
 from tilewright.frontend.pieces import load_part
+from tilewright.frontend.pointers import reshaped_pointers
 from tilewright.frontend.tiles import reshaped, static_int
 
 __all__ = ["EXPRESSIONS"]
@@ -90,7 +92,9 @@ def _module_attribute(lo: Lowering, node: ast.Attribute, owner: ModuleOperand) -
 def _subscript(lo: Lowering, node: ast.Subscript) -> Operand:
     owner = lo.expression(node.value)
     if isinstance(owner, TileOperand):
-        return _new_axes(lo, node, owner)
+        return reshaped(lo, owner, _with_new_axes(lo, node, owner))
+    if isinstance(owner, PointerOperand):
+        return reshaped_pointers(lo, owner, _with_new_axes(lo, node, owner))
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     places: list[Place] = [(item, lo.expression(item)) for item in items]
     if isinstance(owner, PartitionOperand):
@@ -134,7 +138,9 @@ def _item(
     return items[place]
 
 
-def _new_axes(lo: Lowering, node: ast.Subscript, tile: TileOperand) -> Operand:
+def _with_new_axes(
+    lo: Lowering, node: ast.Subscript, tile: TileOperand | PointerOperand
+) -> tuple[int, ...]:
     """`t[:, None]`: `:` keeps an axis, `...` those that are left, `None` adds one of extent one."""
     items = [*node.slice.elts] if isinstance(node.slice, ast.Tuple) else [node.slice]
     for item in items:
@@ -156,7 +162,7 @@ def _new_axes(lo: Lowering, node: ast.Subscript, tile: TileOperand) -> Operand:
             shape.append(1)
         else:
             shape.extend(itertools.islice(axes, left_over if _is_constant(item, ...) else 1))
-    return reshaped(lo, tile, tuple(shape))
+    return tuple(shape)
 
 
 def _is_constant(node: ast.expr, value: object) -> bool:

@@ -17,6 +17,7 @@ from tilewright.frontend.operands import (
     MappedOperand,
     Operand,
     PieceOperand,
+    PointerOperand,
     RefOperand,
     Static,
     TileOperand,
@@ -36,7 +37,13 @@ from tilewright.frontend.specialization import Specialization, TensorSpec
 from tilewright.frontend.statements import STATEMENTS
 from tilewright.frontend.tiles import check_dtype
 from tilewright.ir.function import Function
-from tilewright.ir.launch_terms import BaseAddress, Extent, ScalarArgument, Stride
+from tilewright.ir.launch_terms import (
+    BaseAddress,
+    Extent,
+    PointerArgument,
+    ScalarArgument,
+    Stride,
+)
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Return
 from tilewright.ir.ops.elementwise import ExtI
@@ -77,6 +84,8 @@ def describe(signature: Signature, specialization: Specialization) -> str:
         extents = ("All" if dim is None else str(dim) for dim in spec.tile or param.dims)
         dims = ", ".join(extents)
         shown.append(f"{param.name}: {spec.dtype.label}[{dims}]")
+    for pointer, pointed in zip(signature.pointers, specialization.pointers, strict=True):
+        shown.append(f"{pointer.name}: Ptr[{pointed.dtype.label}]")
     return f"`{signature.kernel}` specialised for {', '.join(shown)} on {specialization.target}"
 
 
@@ -97,6 +106,15 @@ def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:
         value = lo.launch_value(ScalarArgument(scalar_param.name), dtype.element)
         value.dtype, value.hint = dtype, scalar_param.name
         scope[scalar_param.name] = TileOperand(value, dtype)
+    for pointer, pointed in zip(signature.pointers, specialization.pointers, strict=True):
+        check_dtype(lo, _annotation(node, pointer.name), pointed.dtype)
+        address = LaunchValue(
+            term=PointerArgument(pointer.name), to=scalar(PtrType(pointed.dtype.element))
+        )
+        with lo.builder.inside(lo.prologue):
+            value = lo.builder.add(address).result
+        value.hint = pointer.name
+        scope[pointer.name] = PointerOperand(value, pointed.dtype)
     for dim, (param_name, axis) in signature.homes.items():
         value = lo.launch_value(Extent(param_name, axis))
         value.hint = dim

@@ -55,6 +55,7 @@ class Frame:
     calls: tuple[Span, ...] = ()
     returned: Operand | None = None
     block_depth: int = 0  # how many `if` and `for` enclose the current statement
+    unsafe_reason: str | None = None  # of the unsafe block around the current statement
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,11 @@ class Lowering:
     @cached_property
     def placeholders(self) -> Mapping[type[DType], type[DType]]:
         """What the dtype placeholders of the signature are in this specialisation."""
-        tensors = zip(self.signature.tensors, self.specialization.tensors, strict=True)
-        return {param.dtype: spec.dtype for param, spec in tensors}
+        signature, chosen = self.signature, self.specialization
+        tensors = zip(signature.tensors, chosen.tensors, strict=True)
+        pointers = zip(signature.pointers, chosen.pointers, strict=True)
+        found = {param.dtype: spec.dtype for param, spec in tensors}
+        return {**found, **{param.dtype: spec.dtype for param, spec in pointers}}
 
     # --- where we are ---------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ __all__ = [
     "PartitionOperand",
     "PieceOperand",
     "PiecePartition",
+    "PointerOperand",
     "Poison",
     "PythonFunction",
     "RefOperand",
@@ -93,6 +94,29 @@ class Grid:
     def rank(self) -> int:
         """Number of axes."""
         return len(self.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class PointerOperand:
+    """A pointer, or a tile of pointers."""
+
+    value: Value
+    dtype: type[DType]  # of what is pointed to
+
+    @property
+    def type(self) -> TileType:
+        """The IR type."""
+        assert isinstance(self.value.type, TileType)
+        return self.value.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents; empty for a single pointer."""
+        return self.type.shape
+
+    def __str__(self) -> str:
+        of = f" of shape {self.shape}" if self.shape else ""
+        return f"{'pointers' if self.shape else 'a pointer'} to {self.dtype.label}{of}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +316,7 @@ class Poison:
 
 
 Operand = (
-    Static | TileOperand | RefOperand | PieceOperand | MappedOperand | AccumOperand
+    Static | TileOperand | PointerOperand | RefOperand | PieceOperand | MappedOperand | AccumOperand
     | PartitionOperand | PiecePartition | WalkRange | Minted | TupleOperand | DTypeOperand
     | BuiltinOperand | FunctionOperand | PythonFunction | ModuleOperand | Method | Unset | Poison
 )  # fmt: skip

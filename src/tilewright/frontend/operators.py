@@ -17,7 +17,8 @@ from tilewright.dtypes import bool_
 from tilewright.frontend.abilities import check_computes
 from tilewright.frontend.builtins.matrix import matrix_product
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand
+from tilewright.frontend.operands import Operand, PointerOperand, Static, TileOperand
+from tilewright.frontend.pointers import offset_pointers
 from tilewright.frontend.powers import power
 from tilewright.frontend.tiles import as_tile, constant, is_static_number, signedness, unify
 from tilewright.ir.attributes import Predicate
@@ -74,6 +75,8 @@ def apply_binary(
     """One operator on two operands; numbers known now are computed now."""
     if isinstance(sign, ast.MatMult):
         return matrix_product(lo, node, left, right)
+    if isinstance(left, PointerOperand) or isinstance(right, PointerOperand):
+        return offset_pointers(lo, node, sign, left, right)
     if is_static_number(left) and is_static_number(right):
         return _static_binary(lo, node, sign, left, right)
     if isinstance(sign, ast.Pow):

@@ -39,7 +39,7 @@ from tilewright.ir.ops.elementwise import CmpI, MaxI, MinI, SubI
 from tilewright.ir.ops.internal import CheckSite, Require
 from tilewright.ir.types import PartitionViewType, StridedViewType, TensorViewType
 
-__all__ = ["clip", "count_along", "load", "load_at", "partition", "windows"]
+__all__ = ["clip", "count_along", "load", "load_at", "partition", "view_of", "windows"]
 
 
 # --- making ---------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def load_at(
         checked(lo, place, count_along(lo, source, axis), _site(source, axis))
         for axis, place in enumerate(places)
     )
-    return loaded_from(lo, _view(lo, source), source.tensor, index, hints)
+    return loaded_from(lo, view_of(lo, source), source.tensor, index, hints)
 
 
 def _site(source: PartitionOperand, axis: int) -> CheckSite:
@@ -180,7 +180,8 @@ def _site(source: PartitionOperand, axis: int) -> CheckSite:
     return CheckSite(source.tensor.name, source.order[axis], tile, step=every)
 
 
-def _view(lo: Lowering, source: PartitionOperand) -> Value:
+def view_of(lo: Lowering, source: PartitionOperand) -> Value:
+    """The tensor as the partition or its windows cut it."""
     whole = source.tensor.view.type
     assert isinstance(whole, TensorViewType)
     if source.steps == source.tile:

@@ -43,7 +43,6 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Try: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
     ast.TryStar: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
     ast.While: ("`while`", "use `for i in range(bound):` with a bound known before the loop"),
-    ast.With: ("`with`", "a kernel has no context managers"),
     ast.Yield: ("`yield`", "write results to a Mut or a Mapped with `.store(tile)`"),
     ast.YieldFrom: ("`yield from`", "write results to a Mut or a Mapped with `.store(tile)`"),
 }

@@ -19,6 +19,7 @@ from tilewright.errors import CompileError
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Mapped, Mut, Ref
 from tilewright.lang.dimensions import All, Dim
+from tilewright.lang.pointers import Ptr
 
 __all__ = [
     "AccumParam",
@@ -27,6 +28,7 @@ __all__ = [
     "MappedParam",
     "MutParam",
     "Param",
+    "PointerParam",
     "RefParam",
     "ScalarParam",
     "Signature",
@@ -89,6 +91,14 @@ class ScalarParam:
 
 
 @dataclass(frozen=True)
+class PointerParam:
+    """A raw pointer, which only an unsafe kernel takes."""
+
+    name: str
+    dtype: type[DType]
+
+
+@dataclass(frozen=True)
 class ConstParam:
     """A value known when the kernel is compiled."""
 
@@ -98,7 +108,7 @@ class ConstParam:
 
 
 # Any parameter of a kernel.
-Param = RefParam | MutParam | MappedParam | AccumParam | ScalarParam | ConstParam
+Param = RefParam | MutParam | MappedParam | AccumParam | ScalarParam | PointerParam | ConstParam
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +147,11 @@ class Signature:
     def scalars(self) -> tuple[ScalarParam, ...]:
         """The scalar parameters."""
         return tuple(param for param in self.params if isinstance(param, ScalarParam))
+
+    @cached_property
+    def pointers(self) -> tuple[PointerParam, ...]:
+        """The pointer parameters."""
+        return tuple(param for param in self.params if isinstance(param, PointerParam))
 
     @cached_property
     def static_dims(self) -> frozenset[str]:
@@ -195,7 +210,8 @@ def _check_names(kernel: str, params: list[Param]) -> None:
     """A dim is a name of the body, so only a constant, which is the same value, may share it."""
     tensors = [param for param in params if isinstance(param, TensorParam)]
     dims = {dim for tensor in tensors for dim in tensor.dims}
-    dtypes = {tensor.dtype for tensor in tensors}
+    pointers = [param for param in params if isinstance(param, PointerParam)]
+    dtypes = {param.dtype for param in (*tensors, *pointers)}
     for param in params:
         if param.name in dims and not isinstance(param, ConstParam):
             raise CompileError(
@@ -238,6 +254,9 @@ def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> P
     origin = get_origin(annotation)
     if origin in _TENSOR_KINDS:
         return _read_tensor(kernel, parameter.name, origin, get_args(annotation))
+    if origin is Ptr:
+        dtype = _pointed_dtype(kernel, parameter.name, get_args(annotation))
+        return PointerParam(parameter.name, dtype)
     if origin is Const:
         return _read_const(kernel, parameter, get_args(annotation)[0])
     if isinstance(annotation, type) and issubclass(annotation, DType):
@@ -270,6 +289,15 @@ def _read_tensor(kernel: str, name: str, origin: Any, args: tuple[Any, ...]) -> 
     if not is_whole and any(isinstance(dim, int) and dim < 1 for dim in dims):
         raise CompileError(f"`{name}` of kernel `{kernel}`: a tile has at least one element")
     return _TENSOR_KINDS[origin](name, dtype, dims)  # type: ignore[return-value]
+
+
+def _pointed_dtype(kernel: str, name: str, args: tuple[Any, ...]) -> type[DType]:
+    if len(args) != 1 or not (isinstance(args[0], type) and issubclass(args[0], DType)):
+        raise CompileError(
+            f"`{name}` of kernel `{kernel}`: a pointer says what it points to and has no dims, "
+            f"like `Ptr[f32]`; got {', '.join(map(_shown, args))}"
+        )
+    return args[0]
 
 
 def _read_const(kernel: str, parameter: inspect.Parameter, of: Any) -> ConstParam:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.dtypes import DType, Element
-from tilewright.frontend.signature import ScalarParam, Signature, TensorParam
+from tilewright.frontend.signature import PointerParam, ScalarParam, Signature, TensorParam
 from tilewright.ir.arguments import Argument
 from tilewright.ir.launch_terms import (
     BaseAddress,
     Extent,
     FailureRecord,
     GridExtent,
+    PointerArgument,
     ScalarArgument,
     Stride,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "MAX_EXTENT",
     "MAX_WHOLE_EXTENT",
     "ExactFloat",
+    "PointerSpec",
     "Specialization",
     "TensorSpec",
     "arguments_of",
@@ -68,6 +70,14 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class PointerSpec:
+    """What the compiler may rely on about one pointer argument."""
+
+    dtype: type[DType]
+    address_divisor: int  # in bytes
+
+
+@dataclass(frozen=True)
 class Specialization:
     """One way to compile a kernel; hashable, so it is the key of the cache."""
 
@@ -77,6 +87,7 @@ class Specialization:
     target: str
     grid_rank: int | None = None  # axes of a grid that the call gives; None: the outputs have one
     hints: Hints = field(default_factory=Hints)
+    pointers: tuple[PointerSpec, ...] = ()  # in the order of the signature's pointers
 
     def constant(self, name: str) -> Any:
         """The value of a static dim or Const parameter."""
@@ -87,6 +98,7 @@ def arguments_of(signature: Signature, specialization: Specialization) -> tuple[
     """The entry's parameters, in order, with the facts a launch has checked."""
     specs = dict(zip((p.name for p in signature.tensors), specialization.tensors, strict=True))
     dtypes = dict(zip((p.name for p in signature.scalars), specialization.scalars, strict=True))
+    pointers = dict(zip((p.name for p in signature.pointers), specialization.pointers, strict=True))
     found: list[Argument] = []
     for param in signature.params:
         if isinstance(param, TensorParam):
@@ -94,6 +106,10 @@ def arguments_of(signature: Signature, specialization: Specialization) -> tuple[
         elif isinstance(param, ScalarParam):
             element = dtypes[param.name].element
             found.append(Argument(ScalarArgument(param.name), scalar(element)))
+        elif isinstance(param, PointerParam):
+            spec = pointers[param.name]
+            pointer = scalar(PtrType(spec.dtype.element))
+            found.append(Argument(PointerArgument(param.name), pointer, spec.address_divisor))
     for axis in range(specialization.grid_rank or 0):
         found.append(Argument(GridExtent(axis), scalar(Element.I32), 1, 1, MAX_EXTENT))
     return tuple(found)

@@ -26,6 +26,7 @@ from tilewright.frontend.operands import (
 )
 from tilewright.frontend.operators import apply_binary
 from tilewright.frontend.stores import refuse_store
+from tilewright.frontend.unsafe import with_statement
 
 __all__ = ["STATEMENTS"]
 
@@ -132,4 +133,5 @@ STATEMENTS: dict[type[ast.stmt], Any] = {
     ast.If: if_statement,
     ast.Pass: _pass,
     ast.Return: _return,
+    ast.With: with_statement,
 }

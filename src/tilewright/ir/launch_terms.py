@@ -15,6 +15,7 @@ __all__ = [
     "FailureRecord",
     "GridExtent",
     "LaunchTerm",
+    "PointerArgument",
     "ScalarArgument",
     "Stride",
     "TileCount",
@@ -73,6 +74,13 @@ class ScalarArgument:
 
 
 @dataclass(frozen=True)
+class PointerArgument:
+    """The address that a pointer argument of an unsafe kernel holds."""
+
+    param: str
+
+
+@dataclass(frozen=True)
 class Blocks:
     """Blocks that a launch runs, in all."""
 
@@ -97,5 +105,6 @@ class FailureRecord:
 
 # A number that the host knows at each launch.
 LaunchTerm = (
-    BaseAddress | Extent | Stride | TileCount | ScalarArgument | Blocks | GridExtent | FailureRecord
-)
+    BaseAddress | Extent | Stride | TileCount | ScalarArgument | PointerArgument | Blocks
+    | GridExtent | FailureRecord
+)  # fmt: skip

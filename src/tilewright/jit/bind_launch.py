@@ -16,12 +16,13 @@ from tilewright.frontend.signature import (
     ConstParam,
     MappedParam,
     MutParam,
+    PointerParam,
     RefParam,
     ScalarParam,
     Signature,
 )
 from tilewright.jit.bind_scalars import bind_const, bind_scalar
-from tilewright.jit.bind_tensors import bind_accum, bind_mapped, bind_mut, bind_ref
+from tilewright.jit.bind_tensors import bind_accum, bind_mapped, bind_mut, bind_pointer, bind_ref
 from tilewright.jit.binding import Binding
 from tilewright.jit.check_dims import bind_static_dims, check_devices, check_extents
 from tilewright.jit.choose_grid import choose_grid
@@ -34,7 +35,9 @@ def bind_launch(
 ) -> Binding:
     """Check a call's arguments; raises `LaunchError` with the argument's name and the way out."""
     binding = Binding(signature)
-    params: tuple[Any, ...] = (*signature.tensors, *signature.scalars, *signature.constants)
+    params: tuple[Any, ...] = (
+        *signature.tensors, *signature.pointers, *signature.scalars, *signature.constants
+    )  # fmt: skip
     for param in params:  # tensors first: they say what a placeholder is
         _BINDERS[type(param)](binding, param, call.arguments[param.name])
     check_devices(binding)
@@ -49,6 +52,7 @@ _BINDERS: dict[type, Callable[[Binding, Any, Any], None]] = {
     RefParam: bind_ref,
     MutParam: bind_mut,
     MappedParam: bind_mapped,
+    PointerParam: bind_pointer,
     ScalarParam: bind_scalar,
     ConstParam: bind_const,
 }

@@ -8,12 +8,19 @@ import numpy as np
 
 from tilewright.dtypes import AnyDType, DType
 from tilewright.errors import LaunchError
-from tilewright.frontend.signature import AccumParam, MappedParam, MutParam, RefParam, TensorParam
+from tilewright.frontend.signature import (
+    AccumParam,
+    MappedParam,
+    MutParam,
+    PointerParam,
+    RefParam,
+    TensorParam,
+)
 from tilewright.jit.binding import Binding, described, refused
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["bind_accum", "bind_mapped", "bind_mut", "bind_ref"]
+__all__ = ["bind_accum", "bind_mapped", "bind_mut", "bind_pointer", "bind_ref"]
 
 
 def bind_ref(binding: Binding, param: RefParam, value: Any) -> None:
@@ -85,6 +92,17 @@ def _bind_tensor(binding: Binding, param: TensorParam, value: Any) -> None:
             binding, param.name,
             f"has rank {param.rank}; the tensor has rank {value.ndim}, shape {value.shape}",
         )  # fmt: skip
+    _bind_dtype(binding, param.name, param.dtype, value.dtype)
+    binding.tensors[param.name] = value
+
+
+def bind_pointer(binding: Binding, param: PointerParam, value: Any) -> None:
+    """A pointer is that of a tensor's first element: the launch borrows the tensor for writing."""
+    if isinstance(value, (Partition, PersistentPartition)):
+        raise refused(binding, param.name, "is a pointer (Ptr): pass the tensor, not a partition")
+    if not isinstance(value, Tensor):
+        text = "is a pointer (Ptr) to a tensor's first element: pass the tensor, not {}"
+        raise refused(binding, param.name, text.format(described(value)))
     _bind_dtype(binding, param.name, param.dtype, value.dtype)
     binding.tensors[param.name] = value
 

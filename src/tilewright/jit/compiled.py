@@ -30,6 +30,7 @@ class Options:
     """What the decorator says about compilation."""
 
     deny_checks: bool = False
+    unsafe: bool = False  # takes pointers, and is launched as such
     report: ReportForm | None = None  # how a failed check is reported; None: what suits the kernel
 
 

@@ -7,14 +7,15 @@ the store (`return`, `break`, `continue`). Anything else counts as partial.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tilewright.analysis.control_flow import leaves_early
 from tilewright.frontend.signature import MutParam, Signature
 from tilewright.frontend.specialization import Specialization
 from tilewright.ir.function import Function
-from tilewright.ir.op import Op
+from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.control import Break, Continue, If, Return
+from tilewright.ir.ops.elementwise import AddI
 from tilewright.ir.ops.internal import Walk
 from tilewright.ir.ops.memory import LoadView, StoreView
 from tilewright.ir.rewrite import definitions, nested_ops
@@ -28,16 +29,21 @@ def whole_outputs(
     function: Function, signature: Signature, specialization: Specialization
 ) -> frozenset[str]:
     """The outputs whose every element a launch writes before anybody could read it."""
-    roots = MemoryRoots(definitions(function))
+    defined = definitions(function)
+    roots = MemoryRoots(defined)
     pairs = tuple(zip(signature.tensors, specialization.tensors, strict=True))
     tiles = {param.name: spec.tile for param, spec in pairs if spec.tile}
     read = {name for op in function.walk() if isinstance(op, LoadView) for name in roots.of(op)}
     exact = {p.name for p, spec in pairs if isinstance(p, MutParam) and not spec.is_prefix}
+
+    def is_moved(index: Value) -> bool:
+        return index in defined and isinstance(defined[index].op, AddI)
+
     always = tuple(_until_left(function.body.ops))
-    written = _stored(always, roots, tiles) & exact
+    written = _stored(always, roots, tiles, is_moved) & exact
     for op in always:
         if isinstance(op, Walk) and not op.ranged and not leaves_early(op.body):
-            written |= _stored(_until_left(op.body.ops), roots, tiles) & set(op.outputs)
+            written |= _stored(_until_left(op.body.ops), roots, tiles, is_moved) & set(op.outputs)
     return frozenset(written - read)
 
 
@@ -57,11 +63,15 @@ def _ways_out(op: Op) -> Iterator[Op]:
 
 
 def _stored(
-    ops: Iterable[Op], roots: MemoryRoots, tiles: dict[str, tuple[int | None, ...]]
+    ops: Iterable[Op],
+    roots: MemoryRoots,
+    tiles: dict[str, tuple[int | None, ...]],
+    is_moved: Callable[[Value], bool],
 ) -> set[str]:
+    """What is stored at the block's own place: an index that was added to may lead elsewhere."""
     found: set[str] = set()
     for op in ops:
-        if isinstance(op, StoreView):
+        if isinstance(op, StoreView) and not any(map(is_moved, op.index)):
             assert isinstance(op.view.type, PartitionViewType)
             found |= {name for name in roots.of(op) if tiles.get(name) == op.view.type.tile}
     return found

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.dtypes import AnyDType, DType, f16
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import MappedParam, MutParam, Signature, TensorParam, WholeParam
-from tilewright.frontend.specialization import Specialization, TensorSpec
+from tilewright.frontend.specialization import PointerSpec, Specialization, TensorSpec
 from tilewright.jit.specialize import LARGEST_DIVISOR, divisor
 from tilewright.lang.hints import Hints
 
@@ -28,10 +28,10 @@ GROUP = (8, 1)  # tiles that a persistent schedule finishes together
 def settable_names(signature: Signature) -> dict[str, type]:
     """What can be chosen, and of which type: dtype placeholders, static dims, constants."""
     found: dict[str, type] = {}
-    tensors, scalars = signature.tensors, signature.scalars
-    for dtype in (*(param.dtype for param in tensors), *(param.dtype for param in scalars)):
-        if issubclass(dtype, AnyDType):
-            found[dtype.__name__] = DType
+    params: tuple[Any, ...] = (*signature.tensors, *signature.pointers, *signature.scalars)
+    for param in params:
+        if issubclass(param.dtype, AnyDType):
+            found[param.dtype.__name__] = DType
     for output in signature.cut_outputs:
         found.update((dim, int) for dim in output.dims if isinstance(dim, str))
     found.update((constant.name, constant.type) for constant in signature.constants)
@@ -57,6 +57,9 @@ def sample_specialization(
         target=target,
         grid_rank=None if _has_grid(signature) else GIVEN_AXES,
         hints=hints or Hints(),
+        pointers=tuple(
+            PointerSpec(_dtype(param.dtype, given), LARGEST_DIVISOR) for param in signature.pointers
+        ),
     )
 
 

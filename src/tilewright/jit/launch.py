@@ -18,6 +18,7 @@ from tilewright.ir.launch_terms import (
     FailureRecord,
     GridExtent,
     LaunchTerm,
+    PointerArgument,
     ScalarArgument,
     Stride,
 )
@@ -65,7 +66,9 @@ def build_launch(
     compiled: CompiledKernel, program: Future[Program], binding: Binding, result: tuple[Any, ...]
 ) -> WorkOp[tuple[Any, ...]]:
     """The operation for one call; it holds its borrows from here on."""
-    outputs = {param.name for param in binding.signature.outputs}
+    signature = binding.signature
+    outputs = {param.name for param in signature.outputs}
+    outputs |= {param.name for param in signature.pointers}
     accesses = tuple(
         Access(tensor, _mode(compiled, binding, name) if name in outputs else Mode.READ, name)
         for name, tensor in binding.tensors.items()
@@ -155,5 +158,6 @@ _VALUES: dict[type[LaunchTerm], Callable[[KernelWork, Any], int | float]] = {
     Stride: lambda work, term: work.stride(term.param, term.axis),
     ScalarArgument: lambda work, term: work.scalar(term.param),
     GridExtent: lambda work, term: work.grid_extent(term.axis),
+    PointerArgument: lambda work, term: work.address(term.param),
     FailureRecord: lambda work, _: work.record_address(),
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.signature import TensorParam
-from tilewright.frontend.specialization import MAX_EXTENT, Specialization, TensorSpec
+from tilewright.frontend.signature import PointerParam, TensorParam
+from tilewright.frontend.specialization import MAX_EXTENT, PointerSpec, Specialization, TensorSpec
 from tilewright.jit.binding import Binding
 from tilewright.lang.hints import KernelHints
 from tilewright.runtime.backend import ALIGNMENT
@@ -24,7 +24,17 @@ def specialize(binding: Binding, hints: KernelHints) -> Specialization:
         target=target,
         grid_rank=len(binding.grid) if binding.is_grid_given else None,
         hints=hints.of(target),
+        pointers=tuple(_pointer_spec(binding, param) for param in signature.pointers),
     )
+
+
+def _pointer_spec(binding: Binding, param: PointerParam) -> PointerSpec:
+    tensor = binding.tensors[param.name]
+    return PointerSpec(tensor.dtype, _address_divisor(tensor))
+
+
+def _address_divisor(tensor: Tensor) -> int:
+    return divisor(tensor.offset * tensor.itemsize or ALIGNMENT)
 
 
 def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
@@ -34,7 +44,7 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
     return TensorSpec(
         dtype=tensor.dtype,
         unit_strides=_unit_strides(tensor),
-        address_divisor=divisor(tensor.offset * tensor.itemsize or ALIGNMENT),
+        address_divisor=_address_divisor(tensor),
         extent_divisors=tuple(divisor(extent) for extent in tensor.shape),
         stride_divisors=tuple(divisor(stride) for stride in tensor.strides),
         wide=wide,

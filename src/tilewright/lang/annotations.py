@@ -132,6 +132,9 @@ class Partition(InKernel, Generic[D]):
         Every launch checks that the axis is not empty.
         """
 
+    def load_unchecked(self, *index: SupportsIndex) -> Tile[D]:
+        """Load the tile at a place that nobody checks; only inside `with tw.unsafe(…)`."""
+
 
 class Mut(InKernel, Generic[D, *Dims]):
     """This block's piece of an output, which no other block reads or writes."""
@@ -173,6 +176,15 @@ class MutPartition(InKernel, Generic[D]):
 
     def num_tiles(self, axis: int) -> int:
         """Parts along an axis that begin inside the tensor."""
+
+    def load_unchecked(self, *index: SupportsIndex) -> Tile[D]:
+        """Load the part at a place that nobody checks; only inside `with tw.unsafe(…)`.
+
+        Places are counted from the piece: outside `num_tiles` lie the pieces of other blocks.
+        """
+
+    def store_unchecked(self, tile: Tile[D], *index: SupportsIndex) -> None:
+        """Overwrite the part at a place that nobody checks; only inside `with tw.unsafe(…)`."""
 
 
 class Index(InKernel):

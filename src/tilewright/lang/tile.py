@@ -40,7 +40,7 @@ from tilewright.lang.dimensions import DimType
 from tilewright.lang.outside import InKernel
 from tilewright.lang.rounding import Direction
 
-__all__ = ["Operand", "Tile"]
+__all__ = ["AxisSelection", "Extents", "Operand", "Tile"]
 
 D = TypeVar("D", bound=DType)
 To = TypeVar("To", bound=DType)
@@ -48,8 +48,8 @@ Narrow = TypeVar("Narrow", f16, bf16, f32, tf32, f8e4m3fn, f8e5m2)
 Byte = TypeVar("Byte", i8, u8)
 Placeholder = TypeVar("Placeholder", bound=AnyDType)
 
-Extents = SupportsIndex | tuple[SupportsIndex, ...]
-AxisSelection = slice | EllipsisType | None
+Extents = SupportsIndex | tuple[SupportsIndex, ...]  # of a shape, written out or as a tuple
+AxisSelection = slice | EllipsisType | None  # what can stand between the brackets of a tile
 
 
 class Tile(InKernel, Generic[D]):

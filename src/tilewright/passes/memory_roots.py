@@ -2,22 +2,26 @@
 
 Every view and pointer of a safe kernel leads back to the base address of one argument, and
 arguments do not overlap where one of them is written (the host checks it), so two accesses can
-only meet if they have a root in common. A pointer whose origin is not in sight may be any of them.
+only meet if they have a root in common. The pointers of an unsafe kernel may all lead to the same
+memory, and so have one root together, which no tensor has: an author who reaches a tensor's memory
+by a pointer to another has left what the language can order. A pointer whose origin is not in sight
+may be any of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.ir.launch_terms import BaseAddress, FailureRecord
+from tilewright.ir.launch_terms import BaseAddress, FailureRecord, PointerArgument
 from tilewright.ir.op import Effect, Op, Value
 from tilewright.ir.ops.internal import LaunchValue
 from tilewright.ir.rewrite import Definition
 from tilewright.ir.types import PtrType, TensorViewType, TileType, Type, ViewType
 
-__all__ = ["ANYWHERE", "MemoryRoots"]
+__all__ = ["ANYWHERE", "POINTED_TO", "MemoryRoots"]
 
 ANYWHERE = "?"  # no name of a parameter
+POINTED_TO = "*"  # what any pointer argument leads to
 _UNKNOWN = frozenset({ANYWHERE})
 _MEMORY = (Effect.READ, Effect.WRITE)
 
@@ -53,6 +57,8 @@ class MemoryRoots:
         term = definition.op.term
         if isinstance(term, BaseAddress):
             return frozenset({term.param})
+        if isinstance(term, PointerArgument):
+            return frozenset({POINTED_TO})
         # Nothing but reports lives in the failure record, and they need no order.
         return frozenset() if isinstance(term, FailureRecord) else _UNKNOWN
 

@@ -14,6 +14,7 @@ from tilewright.passes.bind_arguments import bind_arguments
 from tilewright.passes.drop_dead_code import drop_dead_code
 from tilewright.passes.fuse_fma import fuse_fma
 from tilewright.passes.lower_arithmetic import lower_arithmetic
+from tilewright.passes.lower_assumptions import lower_assumptions
 from tilewright.passes.lower_records import lower_records
 from tilewright.passes.lower_walks import lower_walks
 from tilewright.passes.merge_duplicates import merge_duplicates
@@ -57,4 +58,6 @@ def _lower(function: Function, arguments: tuple[Argument, ...]) -> Function:
     function = fuse_fma(function)
     # What the passes left behind: tokens nobody waits for, fused products, repeated constants.
     function = merge_duplicates(function)
-    return drop_dead_code(function)
+    function = drop_dead_code(function)
+    # Last, since nothing uses what they become.
+    return lower_assumptions(function)

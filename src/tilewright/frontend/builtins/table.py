@@ -7,11 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontend.arguments import Arguments
-from tilewright.frontend.builtins import creation, elementwise, launch, maths, matrix, reductions
+from tilewright.frontend.builtins import (
+    assumptions,
+    creation,
+    elementwise,
+    launch,
+    maths,
+    matrix,
+    memory,
+    reductions,
+)
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand
+from tilewright.frontend.unsafe import refuse_expression
+from tilewright.ir.attributes import AtomicMode
 from tilewright.ir.ops import elementwise as ops
 from tilewright.lang import functions as tw
+from tilewright.lang import unsafe as raw
 
 __all__ = ["LOWERINGS"]
 
@@ -58,4 +70,18 @@ LOWERINGS: dict[Any, Callable[[Lowering, Arguments], Operand]] = {
     tw.cdiv: elementwise.lower_cdiv,
     tw.require: launch.lower_require,
     tw.static_assert: launch.lower_static_assert,
+    raw.unsafe: refuse_expression,
+    raw.assume: assumptions.lower_assume,
+    raw.assume_bounds: assumptions.lower_assume_bounds,
+    raw.assume_divisible: assumptions.lower_assume_divisible,
+    raw.load: memory.lower_load,
+    raw.store: memory.lower_store,
+    raw.atomic_add: memory.atomic(AtomicMode.ADD),
+    raw.atomic_and: memory.atomic(AtomicMode.AND),
+    raw.atomic_cas: memory.lower_cas,
+    raw.atomic_max: memory.atomic(AtomicMode.MAX),
+    raw.atomic_min: memory.atomic(AtomicMode.MIN),
+    raw.atomic_or: memory.atomic(AtomicMode.OR),
+    raw.atomic_xchg: memory.atomic(AtomicMode.XCHG),
+    raw.atomic_xor: memory.atomic(AtomicMode.XOR),
 }

@@ -24,6 +24,7 @@ from tilewright.ir.op import (
 from tilewright.ir.types import TileType, Type, scalar
 
 __all__ = [
+    "Assumption",
     "BlockIndex",
     "BoundsCheck",
     "CheckSite",
@@ -183,6 +184,12 @@ class Require(Op, mnemonic="require", effect=Effect.OBSERVE):
 
     condition: Value = operand()
     text: str = attr()
+
+
+class Assumption(Op, mnemonic="assumption", effect=Effect.OBSERVE):
+    """A condition that the author promises: a fact from here on, and nobody's to check."""
+
+    condition: Value = operand()
 
 
 class Record(Op, mnemonic="record", effect=Effect.OBSERVE):

@@ -1,0 +1,14 @@
+"""An exchange takes 32 or 64 bits."""
+
+import tilewright as tw
+from tilewright import Mut, Ptr, f16, f32
+from tilewright.dims import B
+
+
+@tw.kernel(unsafe=True)
+def k(z: Mut[f32, B], p: Ptr[f16]) -> None:
+    with tw.unsafe("alone"):
+        tw.atomic_xchg(p, 1.0)
+
+
+k.unsafe(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f16))

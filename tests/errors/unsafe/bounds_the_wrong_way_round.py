@@ -1,0 +1,14 @@
+"""No number lies between."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32, i32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def k(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
+    with tw.unsafe("alone"):
+        z.store(x.partition(B)[tw.assume_bounds(n, 3, 1)])
+
+
+k(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32), 3)

@@ -1,0 +1,13 @@
+"""A pointer comes from a tensor, so that it is borrowed."""
+
+import tilewright as tw
+from tilewright import Mut, Ptr, f32
+from tilewright.dims import B
+
+
+@tw.kernel(unsafe=True)
+def k(z: Mut[f32, B], p: Ptr[f32]) -> None:
+    z.store(tw.zeros((B,), f32))
+
+
+k.unsafe(tw.zeros((256,), f32).partition(128), 4096)
