@@ -111,6 +111,7 @@ from tilewright.runtime.operation import DeviceOp, value
 from tilewright.runtime.operation import zip_operations as zip
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.policies import RoundRobin, SchedulingPolicy, SingleStream
+from tilewright.runtime.pool import Pool, pool
 from tilewright.runtime.stream import Stream, stream
 from tilewright.runtime.tensor import Tensor, move
 from tilewright.runtime.watching import race_check
@@ -144,6 +145,7 @@ __all__ = [
     "OutOfMemoryError",
     "Partition",
     "PersistentPartition",
+    "Pool",
     "Ptr",
     "Ref",
     "ReportForm",
@@ -214,6 +216,7 @@ __all__ = [
     "multiply",
     "num_blocks",
     "ones",
+    "pool",
     "pow",
     "race_check",
     "rand",

@@ -174,7 +174,24 @@ class RecordingDriver:
         self.log.append(("wait", stream, event.at[0]))
         self._put(stream, "wait", None, event.at)
 
-    def allocate(self, nbytes: int, stream: _PaperStream) -> int:
+    def create_pool(self, limit: int) -> dict:
+        self.log.append(("create_pool", limit))
+        return {"limit": limit, "threshold": 0}
+
+    def set_release_threshold(self, pool: dict, nbytes: int) -> None:
+        pool["threshold"] = nbytes
+
+    def pool_statistics(self, pool: dict) -> tuple[int, int, int, int]:
+        used = sum(memory.size for memory in self.memory.values())
+        return used, used, used, used
+
+    def reset_pool_statistics(self, pool: dict) -> None:
+        self.log.append(("reset_statistics",))
+
+    def trim_pool(self, pool: dict, keep: int) -> None:
+        self.log.append(("trim", keep))
+
+    def allocate(self, nbytes: int, pool: dict, stream: _PaperStream) -> int:
         address, self._next = self._next, self._next + -(-max(nbytes, 1) // 256) * 256
         self.log.append(("allocate", stream, address, nbytes))
         garbage = np.full(max(nbytes, 1), 0xAA, np.uint8)

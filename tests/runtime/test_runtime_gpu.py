@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import threading
@@ -15,6 +16,7 @@ from tilewright.backends.cuda.driver import missing_driver
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import DTYPES, Element, f4e2m1fn, f32, f64, i4, numpy_dtype
 from tilewright.errors import DriverError, LaunchError, OutOfMemoryError
+from tilewright.runtime.pool import Pool, pool
 
 pytestmark = [
     pytest.mark.gpu,
@@ -170,7 +172,7 @@ def test_memory_is_given_back(scale):
 def test_out_of_memory_names_the_tensor():
     with pytest.raises(OutOfMemoryError) as caught:
         tw.zeros((1 << 20, 1 << 20)).numpy()
-    assert "f32[1048576, 1048576], made at" in caught.value.__notes__[0]
+    assert "it was for f32[1048576, 1048576] (4.0 TiB), made at" in str(caught.value)
     assert tw.ones(4).numpy()[0] == 1
 
 
@@ -182,3 +184,55 @@ def test_there_is_no_such_gpu():
 def test_a_bad_cubin_is_a_driver_error(cuda):
     with pytest.raises(DriverError, match=r"loading the kernel k failed: .*INVALID_IMAGE.*cache"):
         CudaFunction(cuda.backend.driver, b"not a cubin", "k", ())
+
+
+def test_the_pool_of_a_gpu_counts_our_bytes_and_keeps_its_limit(cuda):
+    mine = Pool(cuda, limit=64 << 20)
+    with pool(mine):
+        z = tw.zeros(1 << 20)
+        z.wait()
+        z.numpy()
+        assert mine.statistics().used >= 4 << 20
+        with pytest.raises(OutOfMemoryError, match=r"it was for f32\[1073741824\]"):
+            tw.zeros(1 << 30).numpy()
+    del z
+    cuda.synchronize()
+    assert mine.statistics().used == 0
+    assert mine.statistics().reserved > 0
+    mine.trim()
+    assert mine.statistics().reserved == 0
+
+
+def test_operations_are_awaited_on_a_gpu(cuda, scale):
+    pairs = [(tw.zeros(1 << 16), tw.full(1 << 16, n)) for n in range(16)]
+
+    async def doubled(z, x):
+        first = await scale(z, x, 2.0)
+        hold = cuda.stream.hold()  # nothing awaited runs on the current stream
+        await scale(z, x, 2.0, 1).then(lambda result: scale(x, result))
+        hold.release()
+        return first
+
+    async def main():
+        return await asyncio.gather(*(doubled(z, x) for z, x in pairs))
+
+    assert asyncio.run(main()) == [z for z, _ in pairs]
+    assert [float(x.numpy()[-1]) for _, x in pairs] == [2.0 * n + 1 for n in range(16)]
+
+
+def test_a_wait_in_asyncio_does_not_stop_the_loop(cuda, scale):
+    x, z = tw.ones(1 << 10), tw.zeros(1 << 10)
+
+    async def main():
+        streams = [cuda.policy.next_stream() for _ in range(4)]
+        holds = [stream.hold() for stream in streams]
+        task = asyncio.ensure_future(scale(z, x, 3.0))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not task.done()
+        for hold in holds:
+            hold.release()
+        await task
+
+    asyncio.run(main())
+    assert z.numpy()[0] == 3.0

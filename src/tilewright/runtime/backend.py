@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,10 @@ __all__ = [
     "KINDS",
     "Backend",
     "BackendModule",
+    "BackendPool",
     "Bytes",
     "Hold",
+    "PoolStatistics",
     "Queue",
     "load_backend",
 ]
@@ -96,11 +98,11 @@ class Queue(Protocol[_A]):
     def restart(self) -> None:
         """Go on in a forked child, where no thread of the parent runs."""
 
-    def allocate(self, nbytes: int) -> _A:
-        """Memory that work put from now on may use."""
+    def allocate(self, nbytes: int, pool: Any) -> _A:
+        """Memory of one of the backend's pools that work put from now on may use."""
 
-    def free(self, allocation: _A) -> None:
-        """Give memory back after everything put so far."""
+    def free(self, allocation: _A, pool: Any) -> None:
+        """Give memory back to its pool after everything put so far."""
 
     def fill(self, allocation: _A, pattern: bytes, repeats: int) -> None:
         """Repeat a pattern of 1, 2, 4 or 8 bytes from the start."""
@@ -110,6 +112,28 @@ class Queue(Protocol[_A]):
 
     def download(self, allocation: _A, offset: int, target: Bytes) -> None:
         """Copy bytes to the host; the caller keeps `target` until this has completed."""
+
+
+class PoolStatistics(NamedTuple):
+    """Bytes of a pool: what tensors hold, and what was taken from the system for them."""
+
+    used: int
+    highest_used: int
+    reserved: int
+    highest_reserved: int
+
+
+class BackendPool(Protocol):
+    """The backend's side of a memory pool."""
+
+    def statistics(self) -> PoolStatistics:
+        """How much is in use."""
+
+    def trim(self, keep: int) -> None:
+        """Give unused memory back, all but `keep` bytes."""
+
+    def reset_highest(self) -> None:
+        """Let the highest numbers start again."""
 
 
 class Backend(Protocol):
@@ -129,6 +153,9 @@ class Backend(Protocol):
 
     def new_queue(self, label: str) -> Queue[Any]:
         """A queue that is ordered with no other."""
+
+    def new_pool(self, release_threshold: int | None, limit: int | None) -> BackendPool:
+        """A memory pool of its own; None leaves a number to the backend."""
 
     def take_record(self) -> FailureRecord:
         """A failure record that says "no failure"."""

@@ -13,14 +13,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol, Self, cast
+from typing import TYPE_CHECKING, Protocol, Self, cast
+from weakref import WeakSet
 
 from tilewright.errors import DriverError, LaunchError
 from tilewright.runtime.backend import Backend, load_backend
 from tilewright.runtime.failures import Outcome
 from tilewright.runtime.policies import RoundRobin, SchedulingPolicy
+from tilewright.runtime.pool import Pool
 from tilewright.runtime.records import FailureRecord
 from tilewright.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from tilewright.runtime.storage import Storage
 
 __all__ = [
     "Device",
@@ -49,6 +54,8 @@ class Device:
         "_current",
         "_default",
         "_policy",
+        "_pool",
+        "_pools",
         "backend",
         "forked",
         "kind",
@@ -56,6 +63,7 @@ class Device:
         "name",
         "notes",
         "ordinal",
+        "storages",
         "streams",
         "target",
         "unseen",
@@ -68,12 +76,15 @@ class Device:
     name: str
     notes: queue.SimpleQueue[Note]
     ordinal: int
+    storages: WeakSet[Storage]  # those that have bytes
     streams: list[Stream]
     target: str
     unseen: set[Outcome]
     _current: ContextVar[Stream | None]
     _default: Stream | None
     _policy: SchedulingPolicy | None
+    _pool: Pool | None
+    _pools: ContextVar[Pool | None]
 
     def __new__(cls, name: str = "cpu") -> Self:
         """Find the device, opening it on first use."""
@@ -99,6 +110,9 @@ class Device:
         self.forked = False
         self._default = None
         self._policy = None
+        self._pool = None
+        self._pools = ContextVar(f"pool of {self.name}")
+        self.storages = WeakSet()
         self._current = ContextVar(f"stream of {self.name}")
 
     @property
@@ -137,6 +151,26 @@ class Device:
         finally:
             self._current.reset(token)
 
+    @property
+    def pool(self) -> Pool:
+        """Where new tensors get their bytes from."""
+        chosen = self._pools.get(None)
+        if chosen is not None:
+            return chosen
+        if self._pool is None:
+            with self.lock:
+                self._pool = self._pool or Pool(self)
+        return self._pool
+
+    @contextmanager
+    def allocating_from(self, chosen: Pool) -> Iterator[None]:
+        """Make new tensors of this device in a pool."""
+        token = self._pools.set(chosen)
+        try:
+            yield
+        finally:
+            self._pools.reset(token)
+
     def new_record(self) -> FailureRecord:
         """A failure record for one operation."""
         with self.lock:
@@ -168,6 +202,11 @@ class Device:
     def synchronize(self) -> None:
         """Wait for every stream of this device, and raise the first failure not told yet."""
         self.check_usable()
+        with self.lock:
+            if not self.notes.empty():
+                self.settle_notes()  # what was dropped is freed by the streams: wait for that, too
+                for one in self.streams:
+                    one.advance()
         for one in tuple(self.streams):
             one.sync()
         with self.lock:

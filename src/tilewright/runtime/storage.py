@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tilewright.errors import OutOfMemoryError
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
+from tilewright.runtime.pool import Pool, allocate
 from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
@@ -58,6 +58,7 @@ class Storage:
         "device",
         "label",
         "nbytes",
+        "pool",
         "site",
     )
 
@@ -69,6 +70,7 @@ class Storage:
         self.device = device
         self.nbytes = nbytes
         self.label = label
+        self.pool = device.pool
         self.site = user_site()
         self.address = 0  # in the device's address space, from the first submission on
         self.borrows: list[Borrow] = []
@@ -93,12 +95,9 @@ class Storage:
         if self._allocation is not None and self._initialiser is None:
             return
         if self._allocation is None:
-            try:
-                self._allocation = stream.queue.allocate(self.nbytes)
-            except OutOfMemoryError as error:
-                error.add_note(f"it was for {self.label}, made at {self.site}")
-                raise
+            self._allocation = allocate(self, stream)
             self.address = self.allocation.address
+            self.device.storages.add(self)
         if self._initialiser is not None:
             # Taken off first: an initialiser may submit operations on this very storage.
             initialise, self._initialiser = self._initialiser, None
@@ -180,7 +179,7 @@ class Storage:
         # No lock and no driver here: the collector may run this anywhere.
         if getattr(self, "_allocation", None) is not None:
             uses = self._writes + self._reads
-            self.device.notes.put(_Freed(self.device, self.allocation, uses))
+            self.device.notes.put(_Freed(self.pool, self.allocation, uses))
 
 
 # Puts the first contents of a storage on a stream.
@@ -190,14 +189,15 @@ Initialiser = Callable[[Storage, Stream], None]
 class _Freed(NamedTuple):
     """A dropped storage whose bytes go back after their last use."""
 
-    device: Device
+    pool: Pool
     allocation: Allocation
     uses: list[Use]
 
     def settle(self) -> None:
         """Free on the stream of the last use, ordered after the uses elsewhere."""
         fences = [fence for _, fence in self.uses]
-        last = max(fences, key=lambda fence: fence.count).stream if fences else self.device.stream
+        default = self.pool.device.stream
+        last = max(fences, key=lambda fence: fence.count).stream if fences else default
         for fence in fences:
             last.wait_for(fence.stream, fence.count)
-        last.queue.free(self.allocation)
+        last.queue.free(self.allocation, self.pool.backend)

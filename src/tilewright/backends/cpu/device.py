@@ -12,7 +12,9 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from tilewright.backends.cpu.memory import Memory
-from tilewright.backends.cpu.stream import CpuQueue, aligned_memory
+from tilewright.backends.cpu.pool import CpuPool
+from tilewright.backends.cpu.stream import CpuQueue
+from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.function import Memory as Reachable
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 from tilewright.runtime.stream import Stream
@@ -66,8 +68,7 @@ class CpuFunction:
 class _Records(RecordPool):
     def make_slots(self) -> Iterable[Slot]:
         nbytes = RECORD_WORDS * 4
-        chunk = aligned_memory(_RECORDS_AT_A_TIME * nbytes)
-        chunk.array[:] = 0
+        chunk = Memory.aligned(_RECORDS_AT_A_TIME * nbytes, ALIGNMENT)
         for start in range(0, chunk.array.size, nbytes):
             part = chunk.array[start : start + nbytes]
             yield Slot(part.view(np.int32), Memory(chunk.address + start, part))
@@ -90,6 +91,11 @@ class CpuBackend:
     def new_queue(self, label: str) -> CpuQueue:
         """A queue with a worker of its own."""
         return CpuQueue(label)
+
+    def new_pool(self, release_threshold: int | None, limit: int | None) -> CpuPool:
+        """Host memory with a limit; none of it is kept when it is not in use."""
+        del release_threshold
+        return CpuPool(limit)
 
     def take_record(self) -> FailureRecord:
         """A failure record in plain memory."""

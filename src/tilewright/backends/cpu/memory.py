@@ -52,6 +52,13 @@ class Memory:
         start = -buffer.ctypes.data % alignment
         return Memory(buffer.ctypes.data + start, buffer[start : start + nbytes])
 
+    @staticmethod
+    def uninitialised(nbytes: int, alignment: int) -> Memory:
+        """Fresh memory at a multiple of an alignment, with whatever it holds."""
+        buffer = np.empty(nbytes + alignment, np.uint8)
+        start = -buffer.ctypes.data % alignment
+        return Memory(buffer.ctypes.data + start, buffer[start : start + nbytes])
+
     @property
     def end(self) -> int:
         """The first address behind it."""

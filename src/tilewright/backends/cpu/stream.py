@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.backends.cpu.memory import Memory
-from tilewright.errors import DriverError, OutOfMemoryError
-from tilewright.runtime.backend import ALIGNMENT, Bytes
+from tilewright.backends.cpu.pool import CpuPool
+from tilewright.errors import DriverError
+from tilewright.runtime.backend import Bytes
 
-__all__ = ["CpuHold", "CpuQueue", "aligned_memory"]
+__all__ = ["CpuHold", "CpuQueue"]
 
 _IDLE_SECONDS = 2.0
 _PATTERNS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -182,13 +183,13 @@ class CpuQueue:
         if self._tasks:
             self.put(_nothing)
 
-    def allocate(self, nbytes: int) -> Memory:
+    def allocate(self, nbytes: int, pool: CpuPool) -> Memory:
         """Aligned host memory."""
-        return aligned_memory(nbytes)
+        return pool.take(nbytes)
 
-    def free(self, allocation: Memory) -> None:
-        """Drop the memory when the queue gets there."""
-        self.put(partial(_nothing, allocation), repeatable=True)
+    def free(self, allocation: Memory, pool: CpuPool) -> None:
+        """Give the memory back when the queue gets there."""
+        self.put(partial(pool.give_back, allocation), repeatable=True)
 
     def fill(self, allocation: Memory, pattern: bytes, repeats: int) -> None:
         """Repeat a pattern from the start."""
@@ -208,13 +209,3 @@ class CpuQueue:
 
 def _nothing(*_: object) -> None:
     """A task that only keeps its arguments alive until the queue gets there."""
-
-
-def aligned_memory(nbytes: int) -> Memory:
-    """Host memory at an address that every device would give."""
-    try:
-        buffer = np.empty(nbytes + ALIGNMENT, dtype=np.uint8)
-    except MemoryError:
-        raise OutOfMemoryError(f"the host has no room for {nbytes} bytes") from None
-    start = -buffer.ctypes.data % ALIGNMENT
-    return Memory(buffer.ctypes.data + start, buffer[start : start + nbytes])

@@ -16,7 +16,7 @@ from typing import Any
 
 from cuda.bindings import driver as cu
 from cuda.core import Device as CoreDevice
-from cuda.core import ObjectCode
+from cuda.core import DeviceMemoryResource, DeviceMemoryResourceOptions, ObjectCode
 
 from tilewright.errors import DriverError, OutOfMemoryError
 
@@ -39,6 +39,11 @@ _NEXT_STEPS = {
 }
 _STEPS_BY_NAME = {code.name: step for code, step in _NEXT_STEPS.items()}
 _DEFAULT_STEP = "`tilewright doctor` checks the driver"
+_Attribute = cu.CUmemPool_attribute
+_USED = _Attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+_HIGHEST_USED = _Attribute.CU_MEMPOOL_ATTR_USED_MEM_HIGH
+_RESERVED = _Attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+_HIGHEST_RESERVED = _Attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH
 _SUCCESS = cu.CUresult.CUDA_SUCCESS
 _NOT_READY = cu.CUresult.CUDA_ERROR_NOT_READY
 _OUT_OF_MEMORY = cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY
@@ -122,13 +127,55 @@ class CudaDriver:
         with _core_call("waiting for an event"):
             stream.core.wait(event)
 
-    def allocate(self, nbytes: int, stream: Any) -> int:
-        """Memory from the driver's stream-ordered pool; an empty tensor gets a byte."""
+    def create_pool(self, limit: int) -> Any:
+        """A memory pool of this GPU."""
         self._bind()
-        code, address = cu.cuMemAllocAsync(max(nbytes, 1), stream.handle)
+        options = DeviceMemoryResourceOptions(max_size=limit)
+        with _core_call("creating a memory pool"):
+            return _CudaPool(DeviceMemoryResource(self._device, options))
+
+    def set_release_threshold(self, pool: Any, nbytes: int) -> None:
+        """How much a pool keeps when nothing of it is in use."""
+        self._set_attribute(pool, _Attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, nbytes)
+
+    def pool_statistics(self, pool: Any) -> tuple[int, int, int, int]:
+        """Bytes used, the most ever used, bytes reserved, the most ever reserved."""
+        self._bind()
+        return (
+            self._attribute(pool, _USED),
+            self._attribute(pool, _HIGHEST_USED),
+            self._attribute(pool, _RESERVED),
+            self._attribute(pool, _HIGHEST_RESERVED),
+        )
+
+    def reset_pool_statistics(self, pool: Any) -> None:
+        """Let the highest numbers start again."""
+        for name in (_HIGHEST_USED, _HIGHEST_RESERVED):
+            self._set_attribute(pool, name, 0)
+
+    def trim_pool(self, pool: Any, keep: int) -> None:
+        """Give unused memory back to the system, all but so many bytes."""
+        self._bind()
+        (code,) = cu.cuMemPoolTrimTo(pool.handle, keep)
+        _check("cuMemPoolTrimTo", code)
+
+    def _attribute(self, pool: Any, name: Any) -> int:
+        code, number = cu.cuMemPoolGetAttribute(pool.handle, name)
+        _check("cuMemPoolGetAttribute", code)
+        return int(number)
+
+    def _set_attribute(self, pool: Any, name: Any, number: int) -> None:
+        self._bind()
+        (code,) = cu.cuMemPoolSetAttribute(pool.handle, name, cu.cuuint64_t(number))
+        _check("cuMemPoolSetAttribute", code)
+
+    def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
+        """Memory from a stream-ordered pool; an empty tensor gets a byte."""
+        self._bind()
+        code, address = cu.cuMemAllocFromPoolAsync(max(nbytes, 1), pool.handle, stream.handle)
         if code == _OUT_OF_MEMORY:
             raise OutOfMemoryError(f"the GPU has no room for {nbytes} bytes")
-        _check("cuMemAllocAsync", code)
+        _check("cuMemAllocFromPoolAsync", code)
         return int(address)
 
     def free(self, address: int, stream: Any) -> None:
@@ -214,6 +261,14 @@ class _CudaStream:
     def __init__(self, core: Any) -> None:
         self.core = core
         self.handle = cu.CUstream(int(core.handle))
+
+
+class _CudaPool:
+    """A memory pool for both packages; it lives as long as this object."""
+
+    def __init__(self, core: Any) -> None:
+        self.core = core
+        self.handle = cu.CUmemoryPool(int(core.handle))
 
 
 class _CudaKernel:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.backends.cuda.driver import Driver, missing_driver, open_driver
 from tilewright.backends.cuda.poller import Poller
+from tilewright.backends.cuda.pool import CudaPool
 from tilewright.backends.cuda.stream import CudaAllocation, CudaQueue
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
@@ -49,6 +50,10 @@ class CudaBackend:
     def new_queue(self, label: str) -> CudaQueue:
         """A CUDA stream."""
         return CudaQueue(self.driver, self._poller)
+
+    def new_pool(self, release_threshold: int | None, limit: int | None) -> CudaPool:
+        """A pool of the driver that is ours alone."""
+        return CudaPool(self.driver, release_threshold, limit)
 
     def take_record(self) -> FailureRecord:
         """A failure record in pinned memory."""

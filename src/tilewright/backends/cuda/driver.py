@@ -49,8 +49,23 @@ class Driver(Protocol):
     def wait_event(self, stream: Any, event: Any) -> None:
         """Make a stream wait for what an event has recorded."""
 
-    def allocate(self, nbytes: int, stream: Any) -> int:
-        """Memory that work put on the stream from now on may use."""
+    def create_pool(self, limit: int) -> Any:
+        """A memory pool of this GPU; a limit of 0 is none."""
+
+    def set_release_threshold(self, pool: Any, nbytes: int) -> None:
+        """How much a pool keeps when nothing of it is in use."""
+
+    def pool_statistics(self, pool: Any) -> tuple[int, int, int, int]:
+        """Bytes used, the most ever used, bytes reserved, the most ever reserved."""
+
+    def reset_pool_statistics(self, pool: Any) -> None:
+        """Let the highest numbers start again."""
+
+    def trim_pool(self, pool: Any, keep: int) -> None:
+        """Give unused memory back to the system, all but so many bytes."""
+
+    def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
+        """Memory of a pool that work put on the stream from now on may use."""
 
     def free(self, address: int, stream: Any) -> None:
         """Give memory back after everything put on the stream so far."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from tilewright.backends.cuda.driver import Driver
 from tilewright.backends.cuda.poller import Poller
+from tilewright.backends.cuda.pool import CudaPool
 from tilewright.runtime.backend import Bytes
 
 __all__ = ["CudaAllocation", "CudaHold", "CudaQueue"]
@@ -114,12 +115,13 @@ class CudaQueue:
     def restart(self) -> None:
         """Nothing: a forked child may not use CUDA."""
 
-    def allocate(self, nbytes: int) -> CudaAllocation:
+    def allocate(self, nbytes: int, pool: CudaPool) -> CudaAllocation:
         """Stream-ordered memory."""
-        return CudaAllocation(self.driver.allocate(nbytes, self.handle))
+        return CudaAllocation(self.driver.allocate(nbytes, pool.handle, self.handle))
 
-    def free(self, allocation: CudaAllocation) -> None:
-        """Give memory back after everything put so far."""
+    def free(self, allocation: CudaAllocation, pool: CudaPool) -> None:
+        """Give memory back after everything put so far; the driver knows its pool."""
+        del pool
         self.driver.free(allocation.address, self.handle)
 
     def fill(self, allocation: CudaAllocation, pattern: bytes, repeats: int) -> None:

@@ -1,0 +1,58 @@
+"""Host memory for the tensors of a CPU device, counted so that a limit can be set.
+
+NumPy keeps what is freed for the next array, so there is nothing to keep here: what is reserved is
+what is in use.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from tilewright.backends.cpu.memory import Memory
+from tilewright.errors import OutOfMemoryError
+from tilewright.runtime.backend import ALIGNMENT, PoolStatistics
+
+__all__ = ["CpuPool"]
+
+
+class CpuPool:
+    """Bytes in use, and the most there may be."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()  # workers give memory back
+        self._used = 0
+        self._highest = 0
+
+    def take(self, nbytes: int) -> Memory:
+        """Aligned memory with whatever it holds."""
+        with self._lock:
+            if self._limit is not None and self._used + nbytes > self._limit:
+                raise OutOfMemoryError(
+                    f"a pool of {self._limit} bytes, of which {self._used} are in use, has no room"
+                    f" for {nbytes} bytes"
+                )
+            try:
+                memory = Memory.uninitialised(nbytes, ALIGNMENT)
+            except MemoryError:
+                raise OutOfMemoryError(f"the host has no room for {nbytes} bytes") from None
+            self._used += nbytes
+            self._highest = max(self._highest, self._used)
+            return memory
+
+    def give_back(self, memory: Memory) -> None:
+        """Memory that nobody uses any more."""
+        with self._lock:
+            self._used -= memory.array.size
+
+    def statistics(self) -> PoolStatistics:
+        """How much is in use."""
+        return PoolStatistics(self._used, self._highest, self._used, self._highest)
+
+    def trim(self, keep: int) -> None:
+        """Nothing: nothing unused is kept."""
+
+    def reset_highest(self) -> None:
+        """Let the highest number start again."""
+        with self._lock:
+            self._highest = self._used

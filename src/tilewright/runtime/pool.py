@@ -1,0 +1,120 @@
+"""Memory pools: where tensors get their bytes from, how many there are, and what ends them.
+
+Each device has a pool of its own, so that its statistics are ours alone; `with tw.pool(p):` makes
+new tensors in another one. When a pool has no room, everything under way is waited for, what has
+been dropped is freed, and the allocation is tried once more.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tilewright.errors import LaunchError, OutOfMemoryError
+from tilewright.runtime.backend import BackendPool, PoolStatistics
+from tilewright.runtime.records import Allocation
+from tilewright.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from tilewright.runtime.device import Device
+    from tilewright.runtime.storage import Storage
+
+__all__ = ["Pool", "allocate", "pool"]
+
+_LARGEST = 5  # holders that a message names
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+class Pool:
+    """Memory of one device, taken from the system as needed and kept for the next tensor.
+
+    `release_threshold` bytes are kept when nothing is in use; `limit` is the most it may hold.
+    """
+
+    def __init__(
+        self, device: Device, *, release_threshold: int | None = None, limit: int | None = None
+    ) -> None:
+        for name, number in (("release_threshold", release_threshold), ("limit", limit)):
+            if number is not None and number < 0:
+                raise LaunchError(f"{name}={number}: it is a number of bytes")
+        self.device = device
+        with device.lock:
+            device.check_usable()
+            self.backend: BackendPool = device.backend.new_pool(release_threshold, limit)
+
+    def statistics(self) -> PoolStatistics:
+        """Bytes in use and taken from the system, now and at most."""
+        with self.device.lock:
+            self.device.settle_notes()
+            return self.backend.statistics()
+
+    def trim(self, keep: int = 0) -> None:
+        """Give unused memory back to the system, all but `keep` bytes of it."""
+        with self.device.lock:
+            self.device.settle_notes()
+            self.backend.trim(keep)
+
+    def reset_highest(self) -> None:
+        """Let the highest numbers of the statistics start again from what is in use now."""
+        with self.device.lock:
+            self.backend.reset_highest()
+
+    def __repr__(self) -> str:
+        return f"<pool of {self.device.name}: {self.statistics()}>"
+
+
+@contextmanager
+def pool(chosen: Pool) -> Iterator[Pool]:
+    """Make new tensors of its device in a pool: `with tw.pool(p): …`."""
+    with chosen.device.allocating_from(chosen):
+        yield chosen
+
+
+def allocate(storage: Storage, stream: Stream) -> Allocation:
+    """Bytes for a storage, on the stream of its first user. The device's lock is held."""
+    take = stream.queue.allocate
+    source = storage.pool.backend
+    try:
+        allocation: Allocation = take(storage.nbytes, source)
+    except OutOfMemoryError:
+        _make_room(storage.device, source)
+        try:
+            allocation = take(storage.nbytes, source)
+        except OutOfMemoryError as error:
+            raise _refusal(storage, error) from None
+    return allocation
+
+
+def _make_room(device: Device, source: BackendPool) -> None:
+    """Wait for all that runs, and free all that was dropped."""
+    gc.collect()  # finalisers only leave notes, which are settled below
+    for _ in range(2):  # what is freed now is free when the streams get there
+        device.settle_notes()
+        for stream in device.streams:
+            stream.queue.wait(stream.advance())
+            stream.settle()
+    source.trim(0)
+
+
+def _refusal(storage: Storage, error: OutOfMemoryError) -> OutOfMemoryError:
+    holders = sorted(storage.device.storages, key=lambda one: one.nbytes, reverse=True)
+    lines = [
+        f"{error}: it was for {storage.label} ({_size(storage.nbytes)}), made at {storage.site}"
+    ]
+    if holders:
+        total = _size(sum(holder.nbytes for holder in holders))
+        lines.append(f"{len(holders)} tensors hold {total} of {storage.device.name}; the largest:")
+        for holder in holders[:_LARGEST]:
+            lines.append(f"  {_size(holder.nbytes)}  {holder.label}, made at {holder.site}")
+        lines.append("drop what is not needed any more, or use smaller tensors")
+    return OutOfMemoryError("\n".join(lines))
+
+
+def _size(nbytes: int) -> str:
+    """A number of bytes for people."""
+    number, unit = float(nbytes), 0
+    while number >= 1024 and unit + 1 < len(_UNITS):
+        number, unit = number / 1024, unit + 1
+    return f"{number:.1f} {_UNITS[unit]}" if unit else f"{nbytes} bytes"
