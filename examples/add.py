@@ -7,7 +7,7 @@ from tilewright import Mut, Ref, f32
 from tilewright.dims import B, N
 
 
-@tw.kernel
+@tw.kernel(deny_checks=True)
 def add(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N]) -> None:
     """`z = x + y`: a store takes no index, because a block has one place to write to."""
     z.store(x.load_like(z) + y.load_like(z))

@@ -1,0 +1,40 @@
+"""A batch of matrix products: an output of three axes, one matrix of it to a plane of blocks."""
+
+from typing import Literal
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import Const, Mut, Ref, f16, f32
+from tilewright.dims import BM, BN, B, K, M, N, T
+
+
+@tw.kernel(deny_checks=True)
+def batch_matmul(
+    z: Mut[T, Literal[1], BM, BN], x: Ref[T, B, M, K], y: Ref[T, B, K, N], *, BK: Const[int] = 32
+) -> None:
+    """`z[b] = x[b] @ y[b]`, summed in f32."""
+    b, i, j = z.index
+    xs, ys = x.partition(1, BM, BK), y.partition(1, BK, BN)
+    acc = tw.zeros((1, BM, BN), f32)
+    for k in range(xs.num_tiles(2)):
+        acc = tw.mma(xs[b, i, k], ys[b, k, j], acc)
+    z.store(acc.astype(z.dtype))
+
+
+def main() -> None:
+    """Compare with NumPy."""
+    generator = np.random.default_rng(0)
+    a = generator.standard_normal((5, 70, 100)).astype(np.float16)
+    b = generator.standard_normal((5, 100, 90)).astype(np.float16)
+    z = tw.zeros((5, 70, 90), f16)
+    batch_matmul(z.partition(1, 32, 32), tw.from_numpy(a), tw.from_numpy(b)).sync()
+
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    error = np.linalg.norm(z.numpy() - expected) / np.linalg.norm(expected)
+    assert error < 1e-3, error
+    print(f"5 products of {a.shape[1:]} and {b.shape[1:]}: off by {error:.1e}")
+
+
+if __name__ == "__main__":
+    main()

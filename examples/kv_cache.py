@@ -1,0 +1,48 @@
+"""Keys and values of new tokens written into a cache, at a place that only the device knows.
+
+The walk is over the rows in question, and over nothing else: one range for both outputs, the same
+in all blocks, cut to the cache. Each row is written by one block, whatever the start may be.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import Mapped, Ref, f16, i32
+from tilewright.dims import BH, D, H, S, T
+
+
+@tw.kernel(deny_checks=True)
+def update_cache(
+    keys: Mapped[T, Literal[1], BH, D], values: Mapped[T, Literal[1], BH, D],
+    k: Ref[T, S, H, D], v: Ref[T, S, H, D], start: Ref[i32],
+) -> None:  # fmt: skip
+    """`keys[start : start + S] = k`, and the values alike."""
+    ks, vs = k.partition(1, BH, D), v.partition(1, BH, D)
+    first = start.item()
+    for at in keys.indices_with(values, within=((first, first + S), None, None)):
+        s, h, d = at
+        token = ks.clip(s - first, 0)
+        keys.store(ks[token, h, d], at)
+        values.store(vs[token, h, d], at)
+
+
+def main() -> None:
+    """Two updates one behind the other; the second reaches over the end of the cache."""
+    generator = np.random.default_rng(0)
+    keys, values = tw.zeros((40, 6, 16), f16), tw.zeros((40, 6, 16), f16)
+    expected = np.zeros((2, 40, 6, 16), np.float16)
+    pieces = [x.partition(1, 2, 16).persistent(blocks=4) for x in (keys, values)]
+    for first, tokens in ((3, 9), (30, 14)):
+        new = generator.standard_normal((2, tokens, 6, 16)).astype(np.float16)
+        start = tw.from_numpy(np.array(first, np.int32))
+        update_cache(*pieces, tw.from_numpy(new[0]), tw.from_numpy(new[1]), start).submit()
+        expected[:, first : first + tokens] = new[:, : 40 - first]
+    np.testing.assert_array_equal(keys.numpy(), expected[0])
+    np.testing.assert_array_equal(values.numpy(), expected[1])
+    print("rows 3 to 11 and 30 to 39 of the cache: right")
+
+
+if __name__ == "__main__":
+    main()
