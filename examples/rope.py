@@ -25,7 +25,7 @@ def rope(
     """Head h of token s, turned by the angles of place `start + s`."""
     i, h, _ = z.index
     half = D // 2
-    tw.require(z.shape[2] == D and HALF == half)
+    tw.require(z.shape[2] == D and half == HALF)
     places = start.item() + i * BS + tw.arange(BS)  # [BS]
     cos = cosines.gather(places[:, None], tw.arange(half))[:, None, :]  # [BS, 1, half]
     sin = sines.gather(places[:, None], tw.arange(half))[:, None, :]

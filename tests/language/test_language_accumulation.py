@@ -312,3 +312,27 @@ def test_a_tile_may_be_larger_than_the_tensor():
     frame = tw.zeros((16,), i32)
     add_by_id(blocks(1, 1), frame[:3], tw.from_numpy(np.array([0], np.int32))).sync()
     np.testing.assert_array_equal(frame.numpy(), [1, 1, 1] + [0] * 13)
+
+
+# --- kernels that own nothing ---------------------------------------------------------------------
+
+
+@tw.kernel(deny_checks=True)
+def count_blocks(total: Accum[i32, M, N]) -> None:
+    total.add(1, 0, 0)
+    total.add_at(tw.block_id(0) + 1, tw.block_id(0), tw.block_id(1))
+
+
+@pytest.mark.parametrize("grid", [(1, 1), (5, 3), (0, 4)])
+def test_a_kernel_that_only_accumulates_runs_on_a_given_grid(grid):
+    total = tw.zeros((5, 3), i32)
+    count_blocks.grid(*grid)(total).sync()
+    wanted = np.zeros((5, 3))
+    wanted[: grid[0], : grid[1]] = np.arange(grid[0])[:, None] + 1
+    wanted[0, 0] += np.prod(grid)
+    np.testing.assert_array_equal(total.numpy(), wanted)
+
+
+def test_without_a_grid_such_a_kernel_is_refused():
+    with pytest.raises(LaunchError, match="grid"):
+        count_blocks(tw.zeros((5, 3), i32))

@@ -1,0 +1,50 @@
+"""Counts that all blocks share: an Accum is added to atomically, and nobody reads it meanwhile.
+
+Elements outside the histogram are dropped without a check. A kernel of which no output is cut into
+pieces is launched on a grid.
+"""
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import Accum, Const, Ref, i32
+from tilewright.dims import K, N
+
+
+@tw.kernel(deny_checks=True)
+def histogram(counts: Accum[i32, K], x: Ref[i32, N], *, B: Const[int] = 256) -> None:
+    """`counts[v] += 1` for every v in x; equal ones in one tile count each."""
+    i = tw.block_id(0)
+    counts.add_at(1, x.partition(B)[i], mask=i * B + tw.arange(B) < N)
+
+
+@tw.kernel(deny_checks=True)
+def extremes(
+    least: Accum[i32, K], most: Accum[i32, K], x: Ref[i32, N], *, B: Const[int] = 256
+) -> None:
+    """The least and the greatest number; each block finds its own, then they meet in one place."""
+    i = tw.block_id(0)
+    tile = x.partition(B)[i]
+    inside = i * B + tw.arange(B) < N
+    least.min(tw.min(tw.where(inside, tile, 2**31 - 1)), 0)
+    most.max(tw.max(tw.where(inside, tile, -(2**31))), 0)
+
+
+def main() -> None:
+    """Compare with NumPy."""
+    values = np.random.default_rng(0).integers(-5, 105, 10_000).astype(np.int32)
+    x, blocks = tw.from_numpy(values), -(-values.size // 256)
+    counts = tw.zeros((100,), i32)
+    histogram.grid(blocks)(counts, x).sync()
+    kept = values[(values >= 0) & (values < 100)]
+    np.testing.assert_array_equal(counts.numpy(), np.bincount(kept, minlength=100))
+    print(f"histogram of {values.size} numbers, {values.size - kept.size} of them outside: right")
+
+    least, most = tw.full((1,), 2**31 - 1, i32), tw.full((1,), -(2**31), i32)
+    extremes.grid(blocks)(least, most, x).sync()
+    assert (least.numpy()[0], most.numpy()[0]) == (values.min(), values.max())
+    print(f"from {values.min()} to {values.max()}: right")
+
+
+if __name__ == "__main__":
+    main()
