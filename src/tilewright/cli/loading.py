@@ -22,7 +22,7 @@ from tilewright.cli.screen import BadInput
 from tilewright.errors import TilewrightError
 from tilewright.kernel import Kernel
 
-__all__ = ["SEPARATOR", "load_kernel"]
+__all__ = ["SEPARATOR", "load_kernel", "load_kernels"]
 
 SEPARATOR = "::"  # between a file and the name of a kernel in it
 
@@ -40,6 +40,18 @@ def load_kernel(address: str) -> Kernel:
     if isinstance(found, Kernel):
         return found
     raise BadInput(_why_not(path, name, found, kernels))
+
+
+def load_kernels(path: Path) -> list[Kernel]:
+    """The kernels that a file defines, in the order of their lines; not those it imports."""
+    _check_file(path)
+    kernels = [value for value in vars(_load(path)).values() if isinstance(value, Kernel)]
+    own = {
+        kernel.source.node.lineno: kernel
+        for kernel in kernels
+        if Path(kernel.source.file.path) == path.resolve()
+    }
+    return [own[line] for line in sorted(own)]
 
 
 def _check_file(path: Path) -> None:

@@ -18,7 +18,7 @@ from tilewright.kernel import Kernel
 from tilewright.runtime.backend import load_backend
 from tilewright.runtime.device import Device
 
-__all__ = ["TARGETS", "json_option", "kernel_options", "specialization_for"]
+__all__ = ["TARGETS", "json_option", "kernel_options", "specialization_for", "target_here"]
 
 # What tileiras assembles for.
 TARGETS = (
@@ -60,13 +60,14 @@ def specialization_for(
     """What the options ask for; anything left open is as it usually is."""
     chosen = _read_settings(kernel.signature, settings)
     try:
-        wanted = target or _target_here()
+        wanted = target or target_here()
         return sample_specialization(kernel.signature, wanted, chosen, kernel.hints.of(wanted))
     except LaunchError as error:
         raise BadInput(f"{error}, with --set NAME=VALUE") from None
 
 
-def _target_here() -> str:
+def target_here() -> str:
+    """The target of this machine's GPU, or a usual one."""
     return _WITHOUT_GPU if load_backend("cuda").missing() else Device("cuda:0").target
 
 

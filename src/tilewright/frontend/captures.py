@@ -44,6 +44,11 @@ class Captures:
         for name in function.__kwdefaults__ or ():
             self._look(function, f"{name}=", partial(_keyword_default, function, name))
 
+    def helpers(self) -> tuple[FunctionType, ...]:
+        """The functions that were inlined, each once."""
+        owners = (owner for owner, name in self._found if name == "__code__")
+        return tuple(dict.fromkeys(f for f in owners if isinstance(f, FunctionType)))
+
     def are_current(self) -> bool:
         """Whether everything is still what it was."""
         try:

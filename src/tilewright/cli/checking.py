@@ -1,0 +1,118 @@
+"""`tilewright check FILE…`: every kernel of some files, what in it is not checked, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.cli.loading import load_kernels
+from tilewright.cli.options import TARGETS, json_option
+from tilewright.cli.reviewing import Review, review
+from tilewright.cli.screen import Screen, error_text
+from tilewright.source import SourceFile
+
+__all__ = ["check_command"]
+
+
+@click.command("check")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
+@click.option("--target", type=click.Choice(TARGETS), metavar="sm_NN", help="The GPU to check for.")
+@click.option("--deny-unsafe", is_flag=True, help="Fail if anything is unsafe.")
+@click.option("--deny-checks", is_flag=True, help="Fail if a check is left in a kernel.")
+@json_option
+@click.pass_obj
+@click.pass_context
+def check_command(
+    ctx: click.Context,
+    screen: Screen,
+    /,
+    files: tuple[Path, ...],
+    target: str | None,
+    deny_unsafe: bool,
+    deny_checks: bool,
+    as_json: bool,
+) -> None:
+    """List what is unsafe in the kernels of some files, with the reasons, and the checks left.
+
+    The exit code is 0 if every kernel compiles and nothing denied was found, else 1.
+    """
+    with screen.working("looking at kernels"):
+        reviews = [review(k, path, target) for path in files for k in load_kernels(path)]
+    faults = list(_faults(reviews, deny_unsafe=deny_unsafe, deny_checks=deny_checks))
+    if as_json:
+        screen.answer({"kernels": [one.to_json() for one in reviews], "faults": faults})
+    else:
+        _show(screen.out, reviews)
+        for fault in faults:
+            screen.err.print(Text(fault, "bad"), soft_wrap=True)
+    ctx.exit(1 if faults else 0)
+
+
+def _faults(reviews: Sequence[Review], *, deny_unsafe: bool, deny_checks: bool) -> Iterator[str]:
+    """Why the answer is no, a line for each kernel."""
+    for one in reviews:
+        name = f"{one.path}::{one.kernel.__name__}"
+        if one.refused:
+            yield f"{name} is refused"
+        if deny_unsafe and one.is_unsafe:
+            yield f"{name} is unsafe (--deny-unsafe)"
+        if deny_checks and one.checks:
+            yield f"{name} has {_counted(len(one.checks), 'check')} left in it (--deny-checks)"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+def _show(out: Console, reviews: Sequence[Review]) -> None:
+    for path, group in groupby(reviews, key=lambda one: one.path):
+        out.print(Text(str(path), "title"))
+        for one in group:
+            _show_one(out, one)
+        out.print()
+    unsafe = sum(one.is_unsafe for one in reviews)
+    blocks = sum(len(one.blocks) for one in reviews)
+    checks = sum(len(one.checks) for one in reviews)
+    parts = [
+        f"{_counted(len(reviews), 'kernel')}: {len(reviews) - unsafe} safe, {unsafe} unsafe",
+        _counted(blocks, "unsafe block"),
+        f"{_counted(checks, 'check')} left in kernels",
+    ]
+    out.print(Text("; ".join(parts)))
+
+
+def _show_one(out: Console, one: Review) -> None:
+    kind = "unsafe kernel" if one.kernel.options.unsafe else "unsafe" if one.blocks else "safe"
+    head = Text(f"  {one.kernel.__name__}  ")
+    out.print(head + Text(kind, "bad" if one.is_unsafe else "good"), soft_wrap=True)
+    rows = Table.grid(padding=(0, 2, 0, 0))
+    here = one.kernel.source.file
+    for block in one.blocks:
+        place = _place(here, block.span.file, block.span.line)
+        rows.add_row("   ", place, Text("unsafe", "bad"), Text(block.reason))
+    for entry in one.checks:
+        subject = entry.subject if entry.axis is None else f"{entry.subject}, axis {entry.axis}"
+        span = None if entry.location is None else entry.location.span
+        place = "" if span is None else _place(here, span.file, span.line)
+        style = entry.outcome.value
+        rows.add_row("   ", place, Text("check", style), Text(f"{subject}: {entry.reason}"))
+    if rows.row_count:
+        out.print(rows)
+    if one.left_out:
+        out.print(Text(f"    not compiled: {one.left_out}", "soft"), soft_wrap=True)
+    if one.refused:
+        out.print(error_text(one.refused), soft_wrap=True)
+
+
+def _place(here: SourceFile, file: SourceFile, line: int) -> str:
+    """A line of the kernel's own file, or of another one."""
+    return f"line {line}" if file.path == here.path else f"{Path(file.path).name}:{line}"

@@ -1,0 +1,85 @@
+"""What `tilewright check` looks at in one kernel: unsafe code with its reasons, and checks left.
+
+Unsafe blocks are found in the text of the kernel and of every function that was inlined into it,
+so that a branch that this specialisation does not take is not forgotten. Not for what could go
+wrong in them: `witness` looks for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.check.ledger import LedgerEntry
+from tilewright.cli.options import target_here
+from tilewright.errors import CompileError, LaunchError
+from tilewright.frontend.capture import capture
+from tilewright.frontend.unsafe import UnsafeBlock, unsafe_blocks
+from tilewright.jit.compiled import CompiledKernel
+from tilewright.jit.defaults import sample_specialization
+from tilewright.kernel import Kernel
+
+__all__ = ["Review", "review"]
+
+
+@dataclass(frozen=True)
+class Review:
+    """One kernel. `left_out` says why it was not compiled, `refused` why it cannot be."""
+
+    kernel: Kernel
+    path: Path
+    blocks: tuple[UnsafeBlock, ...]
+    checks: tuple[LedgerEntry, ...] = ()  # left in the kernel
+    left_out: str = ""
+    refused: str = ""
+
+    @property
+    def is_unsafe(self) -> bool:
+        """Whether the kernel, or something in it, is not checked."""
+        return self.kernel.options.unsafe or bool(self.blocks)
+
+    def to_json(self) -> dict[str, Any]:
+        """The review as plain data."""
+        return {
+            "kernel": self.kernel.__name__,
+            "file": str(self.path),
+            "line": self.kernel.source.node.lineno,
+            "unsafe_kernel": self.kernel.options.unsafe,
+            "unsafe_blocks": [
+                {"function": block.function, "location": str(block.span), "reason": block.reason}
+                for block in self.blocks
+            ],
+            "checks_in_kernel": [
+                {
+                    "location": None if entry.location is None else str(entry.location),
+                    "subject": entry.subject,
+                    "axis": entry.axis,
+                    "reason": entry.reason,
+                }
+                for entry in self.checks
+            ],
+            "left_out": self.left_out or None,
+            "refused": self.refused or None,
+        }
+
+
+def review(kernel: Kernel, path: Path, target: str | None) -> Review:
+    """Look at one kernel, compiled for the usual case if it can be without being told more."""
+    own = tuple(unsafe_blocks(kernel.source))
+    try:
+        wanted = target or target_here()
+        usual = sample_specialization(kernel.signature, wanted, {}, kernel.hints.of(wanted))
+        compiled = kernel.specialized(usual)
+    except LaunchError as error:
+        return Review(kernel, path, own, left_out=str(error))
+    except CompileError as error:
+        return Review(kernel, path, own, refused=str(error))
+    inlined = tuple(_inlined_blocks(compiled))
+    return Review(kernel, path, (*own, *inlined), tuple(compiled.ledger.in_kernel))
+
+
+def _inlined_blocks(compiled: CompiledKernel) -> Iterator[UnsafeBlock]:
+    for function in compiled.captures.helpers():
+        yield from unsafe_blocks(capture(function))

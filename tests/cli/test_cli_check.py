@@ -1,0 +1,81 @@
+"""`tilewright check`: what is unsafe in a file and why, which checks are left, and exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+FILE = Path(__file__).parent / "unsafe_samples.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def line_of(text):
+    return next(n for n, line in enumerate(FILE.read_text().splitlines(), 1) if text in line)
+
+
+def test_every_unsafe_block_is_listed_with_its_reason(run):
+    result = run("check", FILE)
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = result.stdout
+    for reason in ("callers pass the number", "it is not: two blocks", "never compiled here"):
+        assert f"line {line_of(reason)}" in text
+        assert reason in text
+    assert "  safe  safe\n" in text
+    assert "  permute_heads  unsafe kernel\n" in text
+    assert "not compiled: constant `STEP` of kernel `unset` has no default" in text
+    assert "5 kernels: 2 safe, 3 unsafe; 3 unsafe blocks; 1 check left in kernels" in text
+
+
+def test_machines_get_the_same(run):
+    result = run("check", FILE, "--json")
+    found = {one["kernel"]: one for one in json.loads(result.stdout)["kernels"]}
+    assert list(found) == ["safe", "through_a_helper", "permute_heads", "residual", "unset"]
+    assert found["safe"]["unsafe_blocks"] == []
+    [block] = found["through_a_helper"]["unsafe_blocks"]
+    assert block["function"] == "tile_at"
+    assert f"unsafe_samples.py:{line_of('callers pass')}:" in block["location"]
+    assert found["permute_heads"]["unsafe_kernel"] is True
+    [check] = found["residual"]["checks_in_kernel"]
+    assert (check["subject"], check["axis"]) == ("x", 0)
+    assert "STEP" in found["unset"]["left_out"]
+
+
+@pytest.mark.parametrize(
+    ("options", "faults"),
+    [
+        (["--deny-unsafe"], ["through_a_helper", "permute_heads", "unset"]),
+        (["--deny-checks"], ["residual"]),
+        (
+            ["--deny-checks", "--deny-unsafe"],
+            ["through_a_helper", "permute_heads", "residual", "unset"],
+        ),
+    ],
+)
+def test_what_is_denied_fails(run, options, faults):
+    result = run("check", FILE, *options)
+    assert result.exit_code == 1
+    assert [line.split("::")[1].split()[0] for line in result.stderr.splitlines()] == faults
+
+
+def test_several_files_and_a_kernel_that_is_refused(run, tmp_path):
+    bad = tmp_path / "bad.py"
+    bad.write_text(
+        "import tilewright as tw\nfrom tilewright import Mut, f32\nfrom tilewright.dims import B\n"
+        "@tw.kernel\ndef k(z: Mut[f32, B]) -> None:\n    z.store(z)\n",
+    )
+    result = run("check", EXAMPLES / "add.py", bad)
+    assert result.exit_code == 1
+    assert "  add  safe\n" in result.stdout
+    assert "error[types]" in result.stdout
+    assert f"{bad}::k is refused" in result.stderr
+
+
+def test_the_examples_but_for_pointers_are_safe(run):
+    files = [path for path in sorted(EXAMPLES.glob("*.py")) if path.name != "pointers.py"]
+    assert run("check", *files, "--deny-unsafe", "--deny-checks").exit_code == 0
+
+
+def test_a_file_that_is_not_there(run):
+    result = run("check", "nowhere.py")
+    assert result.exit_code == 2
+    assert "there is no file nowhere.py" in result.stderr
