@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,7 +17,7 @@ from tilewright.check.errors.syntax import BadCall
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static
 
-__all__ = ["Arguments", "Place", "bind", "method_signature"]
+__all__ = ["Arguments", "Place", "bind", "bind_operands", "method_signature"]
 
 Place = tuple[ast.AST, Operand]  # an operand with the node it came from, for a caret
 
@@ -61,6 +62,28 @@ def bind(lo: Lowering, node: ast.Call, callee: str, signature: inspect.Signature
         if keyword.arg is None:
             lo.reject(BadCall, keyword, callee, "`**` unpacking is not part of the kernel language")
         keywords[keyword.arg] = (keyword.value, lo.expression(keyword.value))
+    return _matched(lo, node, callee, signature, positional, keywords)
+
+
+def bind_operands(
+    lo: Lowering,
+    node: ast.Call,
+    callee: str,
+    signature: inspect.Signature,
+    operands: Sequence[Operand],
+) -> Arguments:
+    """Match operands that are there already; `node` is what they are blamed on."""
+    return _matched(lo, node, callee, signature, [(node, operand) for operand in operands], {})
+
+
+def _matched(
+    lo: Lowering,
+    node: ast.Call,
+    callee: str,
+    signature: inspect.Signature,
+    positional: Sequence[Place],
+    keywords: dict[str, Any],
+) -> Arguments:
     try:
         bound = signature.bind(*positional, **keywords)
     except TypeError as error:

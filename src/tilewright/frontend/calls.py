@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.check.errors.syntax import BadCall, TooDeep, Unsupported
+from tilewright.check.errors.syntax import BadCall, Unsupported
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, bool_, f32, i32
-from tilewright.errors import CompileError
-from tilewright.frontend.arguments import Arguments, bind
+from tilewright.frontend.arguments import bind
 from tilewright.frontend.builtins.elementwise import absolute, extreme
 from tilewright.frontend.builtins.table import LOWERINGS
-from tilewright.frontend.capture import capture
-from tilewright.frontend.captured_values import captured
-from tilewright.frontend.lowering import Derived, Frame, Lowering
+from tilewright.frontend.inlining import called
+from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     BuiltinOperand,
     DTypeOperand,
     FunctionOperand,
+    LambdaOperand,
     Method,
     Operand,
     PythonFunction,
@@ -41,68 +39,13 @@ def call(lo: Lowering, node: ast.Call) -> Operand:
     if isinstance(callee, BuiltinOperand):
         arguments = bind(lo, node, f"tw.{callee.builtin.name}", callee.builtin.signature)
         return LOWERINGS[callee.builtin](lo, arguments)
-    if isinstance(callee, FunctionOperand):
-        return _inlined(lo, node, callee)
+    if isinstance(callee, (FunctionOperand, LambdaOperand)):
+        return called(lo, node, callee)
     if isinstance(callee, PythonFunction):
         return _python_call(lo, node, callee.function)
     if isinstance(callee, DTypeOperand):
         return _cast(lo, node, callee)
     lo.reject(WrongOperand, node.func, "only functions can be called", f"this is {callee}")
-
-
-# --- helpers --------------------------------------------------------------------------------------
-
-
-def _inlined(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> Operand:
-    """The body of a plain Python function in place of the call."""
-    try:
-        source = capture(callee.function)  # pyright: ignore[reportArgumentType] as in capture
-    except CompileError as error:
-        lo.reject(BadCall, node, f"{callee.function.__name__}", str(error))
-    is_open = any(
-        span.file is source.file and span.line in _lines_of(source.node)
-        for span in (lo.span(node), *lo.frame.calls)
-    )
-    if is_open:
-        lo.reject(TooDeep, node, source.name)
-    lo.captures.helper(callee.function)  # pyright: ignore[reportArgumentType] as in capture
-    signature = inspect.signature(callee.function, follow_wrapped=False)
-    arguments = bind(lo, node, source.name, signature)
-    scope = {
-        name: _parameter(lo, arguments, parameter)
-        for name, parameter in signature.parameters.items()
-    }
-    return _lower_body(lo, node, Frame(source, scope, (lo.span(node), *lo.frame.calls)))
-
-
-def _parameter(lo: Lowering, arguments: Arguments, parameter: inspect.Parameter) -> Operand:
-    """What a parameter of an inlined function is bound to."""
-    name = parameter.name
-    if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-        lo.reject(
-            Unsupported, arguments.node, f"a `**{name}` parameter", "name the parameters"
-        )  # fmt: skip
-    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-        return TupleOperand(arguments.operands(name))
-    if arguments.given(name):
-        return arguments.operand(name)
-    return captured(lo, arguments.node, f"{name}={parameter.default!r}", parameter.default)
-
-
-def _lines_of(node: ast.FunctionDef) -> range:
-    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
-
-
-def _lower_body(lo: Lowering, node: ast.Call, frame: Frame) -> Operand:
-    outer, before = lo.frame, len(lo.problems)
-    lo.frame = frame
-    try:
-        lo.statements(frame.source.node.body)
-    finally:
-        lo.frame = outer
-    if len(lo.problems) > before:
-        raise Derived
-    return Static(None) if frame.returned is None else frame.returned
 
 
 # --- Python built-ins and casts -------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tilewright.frontend.comparisons import logical_not
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     AccumOperand,
+    LambdaOperand,
     Minted,
     ModuleOperand,
     Operand,
@@ -84,6 +85,10 @@ def _module_attribute(lo: Lowering, node: ast.Attribute, owner: ModuleOperand) -
         lo.reject(UnknownAttribute, node, str(owner), node.attr, similar)
     name = f"{owner.module.__name__}.{node.attr}"
     return captured(lo, node, name, lo.captures.attribute(owner.module, node.attr))
+
+
+def _lambda(lo: Lowering, node: ast.Lambda) -> Operand:
+    return LambdaOperand(node, lo.frame)
 
 
 # --- subscripts -----------------------------------------------------------------------------------
@@ -191,6 +196,7 @@ EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.Compare: compare,
     ast.Constant: _constant,
     ast.IfExp: if_expression,
+    ast.Lambda: _lambda,
     ast.Name: _name,
     ast.Subscript: _subscript,
     ast.Tuple: _tuple,

@@ -8,6 +8,7 @@ names it in a message: `this is {operand}`.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
@@ -26,6 +27,7 @@ __all__ = [
     "DTypeOperand",
     "FunctionOperand",
     "Grid",
+    "LambdaOperand",
     "MappedOperand",
     "Method",
     "Minted",
@@ -267,8 +269,25 @@ class FunctionOperand:
 
     function: FunctionType
 
+    @property
+    def name(self) -> str:
+        """The name in its `def`."""
+        return self.function.__name__
+
     def __str__(self) -> str:
-        return f"the function `{self.function.__name__}`"
+        return f"the function `{self.name}`"
+
+
+@dataclass(frozen=True, eq=False)
+class LambdaOperand:
+    """A lambda in a kernel or in a function inlined into it, with the frame it stands in."""
+
+    node: ast.Lambda
+    frame: Any  # a `lowering.Frame`, which knows operands
+    name = "lambda"
+
+    def __str__(self) -> str:
+        return "a lambda"
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,5 +337,6 @@ class Poison:
 Operand = (
     Static | TileOperand | PointerOperand | RefOperand | PieceOperand | MappedOperand | AccumOperand
     | PartitionOperand | PiecePartition | WalkRange | Minted | TupleOperand | DTypeOperand
-    | BuiltinOperand | FunctionOperand | PythonFunction | ModuleOperand | Method | Unset | Poison
+    | BuiltinOperand | FunctionOperand | LambdaOperand | PythonFunction | ModuleOperand | Method
+    | Unset | Poison
 )  # fmt: skip

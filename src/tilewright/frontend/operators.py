@@ -89,6 +89,9 @@ def apply_binary(
         _refuse_operator(lo, node, sign, lhs)
     if isinstance(sign, (ast.LShift, ast.RShift)) and isinstance(right, Static):
         _check_shift(lo, node, lhs, right)
+    if rules is _INTEGER_RULES and type(sign) in _KNOWN_DIVISOR and isinstance(right, Static):
+        _check_divisor(lo, node, right)
+        rules = _KNOWN_DIVISOR
     value = rules[type(sign)](lo, node, lhs, rhs)
     return TileOperand(value, lhs.dtype, lhs.weak and rhs.weak)
 
@@ -226,6 +229,12 @@ def _shift_right(lo: Lowering, node: ast.AST, lhs: TileOperand, rhs: TileOperand
     return lo.builder.add(choice).result
 
 
+def _check_divisor(lo: Lowering, node: ast.AST, divisor: Static) -> None:
+    """A constant is no case for a check: it is zero or it is not."""
+    if divisor.value == 0:
+        lo.reject(DivisionByZero, node)
+
+
 def _check_shift(lo: Lowering, node: ast.AST, lhs: TileOperand, amount: Static) -> None:
     width = lhs.dtype.element.bits
     if not 0 <= amount.value < width:
@@ -262,6 +271,12 @@ _INTEGER_RULES: dict[type[ast.operator], Rule] = {
     ast.BitAnd: _simple(AndI), ast.BitOr: _simple(OrI), ast.BitXor: _simple(XOrI),
     ast.LShift: _integers_only(_shift_left), ast.RShift: _integers_only(_shift_right),
 }  # fmt: skip
+
+
+_KNOWN_DIVISOR: dict[type[ast.operator], Rule] = {
+    ast.FloorDiv: _integers_only(_simple(FloorDiv)),
+    ast.Mod: _integers_only(_simple(FloorMod)),
+}
 
 
 # --- one operand ----------------------------------------------------------------------------------

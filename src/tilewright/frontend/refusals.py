@@ -25,7 +25,6 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Is: ("`is`, except `is None`,", "compare with `==`"),
     ast.IsNot: ("`is not`, except `is not None`,", "compare with `!=`"),
     ast.JoinedStr: ("an f-string", "use a plain string"),
-    ast.Lambda: ("a lambda", "define a function at module level: calls are inlined"),
     ast.List: ("a list", "use a tuple"),
     ast.ListComp: (
         "a list comprehension",

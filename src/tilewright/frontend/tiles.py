@@ -55,6 +55,7 @@ __all__ = [
     "dtype_argument",
     "is_power_of_two",
     "is_static_number",
+    "literal",
     "reshaped",
     "shape_argument",
     "signedness",
@@ -92,11 +93,22 @@ def constant(
 ) -> TileOperand:
     """A tile with one number in every element, checked to fit the dtype."""
     check_dtype(lo, node, dtype)
-    fitting = _fitting_integer if dtype.element.is_integer else _fitting_float
-    number = fitting(lo, node, value, dtype)
+    number = _fitting(lo, node, value, dtype)
     held = i8 if dtype is i4 else dtype  # there are no constants of 4-bit integers
     op = Constant(value=number, to=TileType(held.element, shape), dtype=held)
     return convert(lo, TileOperand(lo.builder.add(op).result, held), dtype)
+
+
+def literal(lo: Lowering, node: ast.AST, operand: Operand, dtype: type[DType], what: str) -> float:
+    """A number that is known now, checked to fit the dtype."""
+    if not isinstance(operand, Static) or not is_static_number(operand):
+        lo.reject(NotStatic, node, what, str(operand))
+    return _fitting(lo, node, operand.value, dtype)
+
+
+def _fitting(lo: Lowering, node: ast.AST, value: bool | float, dtype: type[DType]) -> float:
+    fitting = _fitting_integer if dtype.element.is_integer else _fitting_float
+    return fitting(lo, node, value, dtype)
 
 
 def _fitting_float(lo: Lowering, node: ast.AST, value: bool | float, dtype: type[DType]) -> float:

@@ -12,9 +12,10 @@
     %d = divisor_check %b                   %zero = cmpi equal %b, 0
                                             %d = select %zero, 1, %b
 
-A load reads the nearest valid tile, a store is skipped, a zero divides as one: whatever happens,
-nothing is undefined. How a failure is reported is a `ReportForm`. Requirements were checked by the
-launch and leave nothing behind. Runs first: the checks are the front end's, less what was proved.
+A load reads the nearest valid tile, a store or an insertion is skipped, a zero divides as one:
+whatever happens, nothing is undefined. How a failure is reported is a `ReportForm`. Requirements
+were checked by the launch and leave nothing behind. Runs first: the checks are the front end's,
+less what was proved.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tilewright.ir.ops.internal import (
     Require,
 )
 from tilewright.ir.ops.reduction import Reduce
-from tilewright.ir.ops.shape import Reshape
+from tilewright.ir.ops.shape import Broadcast, Insert, Reshape
 from tilewright.ir.rewrite import Rule, nested_ops, when
 from tilewright.ir.types import TileType, scalar
 from tilewright.passes.audit_slice import audit_slice
@@ -142,17 +143,35 @@ class _Placer(StateRewriter[_First, Value]):
         if guards and op.effect is Effect.WRITE:
             self._write_if(guards, op)
             return
+        if guards and isinstance(op, Insert):
+            self._insert_if(guards, op)
+            return
         super().visit(op)
         if guards and op.effect is Effect.NONE and not op.regions:
             self.guards.update((v, guards + self.guards.get(v, ())) for v in op.results)
 
     def _write_if(self, guards: tuple[Value, ...], op: Op) -> None:
+        with when(self.builder, self._all_of(guards)):
+            super().visit(op)
+
+    def _insert_if(self, guards: tuple[Value, ...], op: Insert) -> None:
+        """A part that has no place replaces nothing: the tile stays as it was."""
+        super().visit(op)
+        type_ = op.destination.type
+        assert isinstance(type_, TileType)
+        ones = Reshape(source=self._all_of(guards), to=TileType(Element.I1, (1,) * type_.rank))
+        one = self.builder.add(ones).result
+        spread = Broadcast(source=one, to=type_.with_element(Element.I1))
+        condition = self.builder.add(spread).result
+        inserted, before = self.new(op.result), self.new(op.destination)
+        self.replace(op, Integers(self.builder).select(condition, inserted, before))
+
+    def _all_of(self, guards: tuple[Value, ...]) -> Value:
         emit = Integers(self.builder)
         condition, *others = guards
         for other in others:
             condition = emit.both(condition, other)
-        with when(self.builder, condition):
-            super().visit(op)
+        return condition
 
 
 def _bounds_check(placer: _Placer, op: BoundsCheck) -> None:

@@ -1,4 +1,4 @@
-"""A function stands at module level."""
+"""A lambda names its parameters."""
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32
@@ -7,7 +7,7 @@ from tilewright.dims import B, N
 
 @tw.kernel
 def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
-    double = lambda t: t + t
+    double = lambda t, by=2: t * by
     z.store(double(x.load_like(z)))
 
 

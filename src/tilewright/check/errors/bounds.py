@@ -48,6 +48,8 @@ class CertainViolation(BoundsProblem):
 
     @property
     def helps(self) -> tuple[str, ...]:
+        if self.violation.site.of_tile:
+            return ("parts are numbered from 0, and not by elements",)
         return ("they are numbered from 0 to `num_tiles(axis) - 1`",)
 
 

@@ -1,114 +1,171 @@
-"""Reductions along an axis."""
+"""Reductions and scans that have a name."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from tilewright.check.errors.types import NoSuchAxis, NotStatic, WrongOperand
+from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, bool_, limits
+from tilewright.frontend.abilities import check_computes
 from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.builtins.axes import (
+    axes_argument,
+    axis_argument,
+    flag_argument,
+    flattened,
+    kept,
+)
+from tilewright.frontend.builtins.folding import Combine, Fold, Scalars
+from tilewright.frontend.builtins.maths import check_floats
+from tilewright.frontend.conversions import convert
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand
-from tilewright.frontend.tiles import as_tile, reshaped, signedness, static_int
-from tilewright.ir.attributes import FloatIdentity, IntIdentity
-from tilewright.ir.op import Block, Op, Value
-from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.elementwise import AddF, AddI, MaxF, MaxI, MinF, MinI
-from tilewright.ir.ops.reduction import Reduce
-from tilewright.ir.types import scalar
+from tilewright.frontend.operands import Operand, TileOperand
+from tilewright.frontend.tiles import as_tile, signedness
+from tilewright.ir.op import Op
+from tilewright.ir.ops.elementwise import (
+    AddF,
+    AddI,
+    AndI,
+    MaxF,
+    MaxI,
+    MinF,
+    MinI,
+    MulF,
+    MulI,
+    OrI,
+)
 
-__all__ = ["MAXIMUM", "MINIMUM", "SUM", "Reduction", "reduction"]
+__all__ = ["ALL", "ANY", "MAXIMUM", "MINIMUM", "PRODUCT", "SUM", "Reduction", "Truth",
+           "reduction", "scan", "truth"]  # fmt: skip
+
+Lowers = Callable[[Lowering, Arguments], Operand]
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """How two elements combine, and what changes nothing."""
+    """How two numbers combine, and which changes nothing."""
 
     name: str
-    combine: Callable[[Value, Value, type[DType]], Op]
+    floats: type[Op]
+    integers: type[Op]
     identity: Callable[[type[DType]], float]
 
+    def fold(self, lo: Lowering, dtype: type[DType], **flags: bool) -> Fold:
+        """The combination on a dtype."""
+        if dtype.element.is_float:
+            combine = _by(lo, self.floats, **flags)
+        elif self.integers in (MaxI, MinI):
+            combine = _by(lo, self.integers, signedness=signedness(dtype))
+        else:
+            combine = _by(lo, self.integers)
+        return Fold(lo, combine, (self.identity(dtype),))
 
-def _added(element: Value, total: Value, dtype: type[DType]) -> Op:
-    return (AddF if dtype.element.is_float else AddI)(lhs=element, rhs=total, dtype=dtype)
+
+def _by(lo: Lowering, op: type[Op], **fields: Any) -> Combine:
+    """A combination that is one op."""
+
+    def combine(before: Scalars, element: Scalars) -> list[TileOperand]:
+        ((left,), (right,)) = before, element
+        made = op(lhs=right.value, rhs=left.value, dtype=left.dtype, **fields)
+        return [TileOperand(lo.builder.add(made).results[0], left.dtype)]
+
+    return combine
 
 
-def _greater(element: Value, best: Value, dtype: type[DType]) -> Op:
-    if dtype.element.is_float:
-        return MaxF(lhs=element, rhs=best, dtype=dtype)
-    return MaxI(lhs=element, rhs=best, signedness=signedness(dtype), dtype=dtype)
+def _lowest(dtype: type[DType]) -> float:
+    return -math.inf if dtype.element.is_float else limits(dtype)[0]
 
 
-def _lesser(element: Value, best: Value, dtype: type[DType]) -> Op:
-    if dtype.element.is_float:
-        return MinF(lhs=element, rhs=best, dtype=dtype)
-    return MinI(lhs=element, rhs=best, signedness=signedness(dtype), dtype=dtype)
+def _highest(dtype: type[DType]) -> float:
+    return math.inf if dtype.element.is_float else limits(dtype)[1]
 
 
 # Every element added up.
-SUM = Reduction("tw.sum", _added, lambda _: 0)
-# The greatest element; a NaN loses against a number.
-MAXIMUM = Reduction("tw.max", _greater, lambda d: -math.inf if d.element.is_float else limits(d)[0])
-# The least element; a NaN loses against a number.
-MINIMUM = Reduction("tw.min", _lesser, lambda d: math.inf if d.element.is_float else limits(d)[1])
+SUM = Reduction("tw.sum", AddF, AddI, lambda _: 0)
+# Every element multiplied.
+PRODUCT = Reduction("tw.prod", MulF, MulI, lambda _: 1)
+# The greatest element; a NaN loses against a number unless it is asked to win.
+MAXIMUM = Reduction("tw.max", MaxF, MaxI, _lowest)
+# The least element, likewise.
+MINIMUM = Reduction("tw.min", MinF, MinI, _highest)
 
 
-def reduction(kind: Reduction) -> Callable[[Lowering, Arguments], Operand]:
+def reduction(kind: Reduction) -> Lowers:
     """`tw.sum(x, axis=…, keepdims=…)` and its like."""
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
-        tile = as_tile(lo, call.where("x"), call.operand("x"))
-        if tile.dtype is bool_:
-            lo.reject(
-                WrongOperand,
-                call.where("x"),
-                kind.name,
-                "truth values are not numbers",
-                "convert them: `.astype(i32)`",
-            )
-        keep = call.operand("keepdims")
-        if not isinstance(keep, Static):
-            lo.reject(NotStatic, call.where("keepdims"), "keepdims", str(keep))
-        result = tile
-        for axis in _axes(lo, call, tile):
-            result = _reduced(lo, result, axis, kind)
-        if not keep.value:
-            return result
-        axes = _axes(lo, call, tile)
-        shape = tuple(1 if axis in axes else extent for axis, extent in enumerate(tile.shape))
-        return reshaped(lo, result, shape)
+        tile = _numbers(lo, call, kind.name)
+        flags: dict[str, bool] = {}
+        if "nan" in call.signature.parameters and flag_argument(lo, call, "nan"):
+            check_floats(lo, call.node, f"{kind.name} with nan=", tile)
+            flags["propagate_nan"] = True
+        return _reduced(lo, call, tile, kind.fold(lo, tile.dtype, **flags))
 
     return lower
 
 
-def _axes(lo: Lowering, call: Arguments, tile: TileOperand) -> tuple[int, ...]:
-    """The axes to reduce, the last first, so that the others keep their numbers."""
-    rank = len(tile.shape)
-    operand = call.operand("axis")
-    if isinstance(operand, Static) and operand.value is None:
-        return tuple(reversed(range(rank)))
-    axis = static_int(lo, call.where("axis"), operand, "the axis of a reduction")
-    if not -rank <= axis < rank:
-        lo.reject(NoSuchAxis, call.where("axis"), str(tile), axis, rank)
-    return (axis % rank,)
+def scan(name: str, kind: Reduction) -> Lowers:
+    """`tw.cumsum(x, axis=…, reverse=…)` and its like; without an axis in row-major order."""
+
+    def lower(lo: Lowering, call: Arguments) -> Operand:
+        tile = _numbers(lo, call, name)
+        axis = axis_argument(lo, call, tile)
+        along = flattened(lo, tile) if axis is None else tile
+        reverse = flag_argument(lo, call, "reverse")
+        (result,) = kind.fold(lo, tile.dtype).scanned((along,), axis or 0, reverse=reverse)
+        return result
+
+    return lower
 
 
-def _reduced(lo: Lowering, tile: TileOperand, axis: int, kind: Reduction) -> TileOperand:
-    element = tile.dtype.element
-    arguments = (Value(scalar(element), tile.dtype), Value(scalar(element), tile.dtype))
-    body = Block(arguments)
-    with lo.builder.inside(body):
-        combined = lo.builder.add(kind.combine(*arguments, tile.dtype)).results[0]
-        lo.builder.add(Yield(values=(combined,)))
-    number = kind.identity(tile.dtype)
-    identity: FloatIdentity | IntIdentity
-    if element.is_float:
-        identity = FloatIdentity(element, float(number))
-    else:
-        identity = IntIdentity(element, int(number) & ((1 << element.bits) - 1))
-    op = Reduce(
-        sources=(tile.value,), dim=axis, identities=(identity,), body=body, dtype=tile.dtype
-    )
-    return TileOperand(lo.builder.add(op).totals[0], tile.dtype)
+def _numbers(lo: Lowering, call: Arguments, name: str) -> TileOperand:
+    """The tile to reduce: numbers, not truth values."""
+    tile = as_tile(lo, call.where("x"), call.operand("x"))
+    check_computes(lo, call.where("x"), name, tile.dtype)
+    if tile.dtype is bool_:
+        lo.reject(
+            WrongOperand,
+            call.where("x"),
+            name,
+            "truth values are not numbers",
+            "convert them: `.astype(i32)`; tw.any and tw.all take them as they are",
+        )
+    return tile
+
+
+def _reduced(lo: Lowering, call: Arguments, tile: TileOperand, fold: Fold) -> Operand:
+    axes, keepdims = axes_argument(lo, call, tile), flag_argument(lo, call, "keepdims")
+    result = tile
+    for axis in axes:
+        (result,) = fold.reduced((result,), axis)
+    return kept(lo, result, tile.shape, axes) if keepdims else result
+
+
+# --- truth values ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A question about all truth values along an axis."""
+
+    op: type[Op]
+    identity: int
+
+
+# Whether one of them is true.
+ANY = Truth(OrI, 0)
+# Whether none of them is false.
+ALL = Truth(AndI, 1)
+
+
+def truth(kind: Truth) -> Lowers:
+    """`tw.any(x)` and `tw.all(x)`; of numbers, those are true that are not zero."""
+
+    def lower(lo: Lowering, call: Arguments) -> Operand:
+        tile = convert(lo, as_tile(lo, call.where("x"), call.operand("x")), bool_)
+        return _reduced(lo, call, tile, Fold(lo, _by(lo, kind.op), (kind.identity,)))
+
+    return lower

@@ -49,11 +49,14 @@ class CheckSite:
     tile: int
     is_store: bool = False
     of_piece: bool = False  # counted in parts of this block's piece, not in tiles of the tensor
+    of_tile: bool = False  # counted in parts of a tile that the kernel holds
     step: int | None = None  # between the starts of windows; None: tiles lie side by side
 
     @property
     def place(self) -> str:
         """What is indexed, for people."""
+        if self.of_tile:
+            return f"the tile `{self.subject}`"
         return f"this block's piece of `{self.subject}`" if self.of_piece else f"`{self.subject}`"
 
     def counted(self, number: object) -> str:
@@ -64,7 +67,9 @@ class CheckSite:
     @property
     def noun(self) -> str:
         """What is counted along the axis."""
-        return "part" if self.of_piece else "tile" if self.step is None else "window"
+        return (
+            "part" if self.of_piece or self.of_tile else "tile" if self.step is None else "window"
+        )
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ family the words are those of NumPy; where ours differ, the documentation says h
 """
 
 from tilewright.lang.functions.arithmetic import add, divide, multiply, subtract
+from tilewright.lang.functions.bits import bitcast, pack, unpack
 from tilewright.lang.functions.choosing import clamp, maximum, minimum, where
 from tilewright.lang.functions.creation import arange, full, ones, rand, zeros
 from tilewright.lang.functions.launch import block_id, cdiv, num_blocks, require, static_assert
@@ -31,25 +32,49 @@ from tilewright.lang.functions.maths import (
     tanh,
 )
 from tilewright.lang.functions.matrix import mma
-from tilewright.lang.functions.reductions import max, min, sum
+from tilewright.lang.functions.reductions import (
+    all,
+    any,
+    argmax,
+    argmin,
+    cumprod,
+    cumsum,
+    max,
+    min,
+    prod,
+    reduce,
+    scan,
+    sum,
+)
+from tilewright.lang.functions.shapes import cat, extract, insert
 
 __all__ = [
     "abs",
     "add",
+    "all",
+    "any",
     "arange",
+    "argmax",
+    "argmin",
     "atan2",
+    "bitcast",
     "block_id",
+    "cat",
     "cdiv",
     "ceil",
     "clamp",
     "cos",
     "cosh",
+    "cumprod",
+    "cumsum",
     "divide",
     "exp",
     "exp2",
+    "extract",
     "floor",
     "fma",
     "full",
+    "insert",
     "log",
     "log2",
     "max",
@@ -61,10 +86,14 @@ __all__ = [
     "multiply",
     "num_blocks",
     "ones",
+    "pack",
     "pow",
+    "prod",
     "rand",
+    "reduce",
     "require",
     "rsqrt",
+    "scan",
     "sin",
     "sinh",
     "sqrt",
@@ -73,6 +102,7 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "unpack",
     "where",
     "zeros",
 ]

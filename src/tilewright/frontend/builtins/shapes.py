@@ -1,0 +1,124 @@
+"""Tiles put together and taken apart: `cat`, `extract`, `insert`.
+
+The parts of a tile are numbered along each axis, and a number walks the ladder of checks like any
+index: one that is outside reads the nearest part, or replaces nothing, and is reported.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tilewright.check.errors.types import IndexCount, MixedDTypes, WrongOperand
+from tilewright.frontend.arguments import Arguments, Place
+from tilewright.frontend.builtins.axes import axis_argument
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import Operand, TileOperand, TupleOperand
+from tilewright.frontend.tensors import checked
+from tilewright.frontend.tiles import (
+    as_tile,
+    check_tile_shape,
+    is_power_of_two,
+    shape_argument,
+)
+from tilewright.ir.op import Value
+from tilewright.ir.ops.internal import CheckSite
+from tilewright.ir.ops.shape import Cat, Extract, Insert
+
+__all__ = ["lower_cat", "lower_extract", "lower_insert"]
+
+_SHOWN = 40  # characters of a tile's expression that a message can take
+
+
+def lower_cat(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.cat((a, b), axis)`: neighbours first, so that every step is a tile."""
+    given, where = call.operand("tiles"), call.where("tiles")
+    if not isinstance(given, TupleOperand) or not given.items:
+        reason = f"it takes tiles in a tuple; this is {given}"
+        lo.reject(WrongOperand, where, "tw.cat", reason, "write `tw.cat((a, b), axis)`")
+    tiles = [as_tile(lo, where, item) for item in given.items]
+    for tile in tiles:
+        if tile.dtype is not tiles[0].dtype:
+            lo.reject(MixedDTypes, where, "tw.cat", tiles[0].dtype.label, tile.dtype.label)
+        if tile.shape != tiles[0].shape:
+            reason = f"shapes {tiles[0].shape} and {tile.shape} differ"
+            lo.reject(WrongOperand, where, "tw.cat", reason, "only equal tiles make a tile")
+    if not is_power_of_two(len(tiles)):
+        reason = f"{len(tiles)} tiles do not make one whose extents are powers of two"
+        lo.reject(WrongOperand, where, "tw.cat", reason)
+    axis = axis_argument(lo, call, tiles[0])
+    if axis is None:
+        lo.reject(WrongOperand, call.where("axis"), "tw.cat", "it needs one axis")
+    shape = list(tiles[0].shape)
+    shape[axis] *= len(tiles)
+    check_tile_shape(lo, where, tuple(shape), "the result", "")
+    while len(tiles) > 1:
+        tiles = [_joined(lo, a, b, axis) for a, b in zip(tiles[::2], tiles[1::2], strict=True)]
+    return tiles[0]
+
+
+def _joined(lo: Lowering, lhs: TileOperand, rhs: TileOperand, axis: int) -> TileOperand:
+    op = Cat(lhs=lhs.value, rhs=rhs.value, dim=axis, dtype=lhs.dtype)
+    return TileOperand(lo.builder.add(op).result, lhs.dtype)
+
+
+def lower_extract(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.extract(x, index, shape)`."""
+    whole = as_tile(lo, call.where("x"), call.operand("x"))
+    shape = shape_argument(lo, call.where("shape"), call.operand("shape"))
+    _check_part(lo, call.where("shape"), "tw.extract", shape, whole.shape)
+    index = _numbers(lo, call, whole, shape, is_store=False)
+    to = whole.type.with_shape(shape)
+    op = Extract(source=whole.value, indices=index, to=to, dtype=whole.dtype)
+    return TileOperand(lo.builder.add(op).result, whole.dtype)
+
+
+def lower_insert(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.insert(x, part, index)`."""
+    whole = as_tile(lo, call.where("x"), call.operand("x"))
+    part = as_tile(lo, call.where("part"), call.operand("part"), whole.dtype)
+    if part.dtype is not whole.dtype:
+        where = call.where("part")
+        lo.reject(MixedDTypes, where, "tw.insert", whole.dtype.label, part.dtype.label)
+    _check_part(lo, call.where("part"), "tw.insert", part.shape, whole.shape)
+    index = _numbers(lo, call, whole, part.shape, is_store=True)
+    op = Insert(source=part.value, destination=whole.value, indices=index, dtype=whole.dtype)
+    return TileOperand(lo.builder.add(op).result, whole.dtype)
+
+
+def _check_part(
+    lo: Lowering, node: ast.AST, name: str, part: tuple[int, ...], whole: tuple[int, ...]
+) -> None:
+    divides = len(part) == len(whole) and all(
+        n % m == 0 for n, m in zip(whole, part, strict=True)
+    )  # fmt: skip
+    if not divides:
+        reason = f"parts of shape {part} do not divide a tile of shape {whole}"
+        lo.reject(WrongOperand, node, name, reason, "one extent for each axis, none larger")
+
+
+def _numbers(
+    lo: Lowering,
+    call: Arguments,
+    whole: TileOperand,
+    part: tuple[int, ...],
+    *,
+    is_store: bool,
+) -> tuple[Value, ...]:
+    """The number of the part along each axis, checked."""
+    where, given = call.where("index"), call.operand("index")
+    items = given.items if isinstance(given, TupleOperand) else (given,)
+    nodes = where.elts if isinstance(where, ast.Tuple) else [where] * len(items)
+    if len(items) != len(whole.shape):
+        lo.reject(IndexCount, where, str(whole), len(whole.shape), len(items))
+    text = ast.unparse(call.where("x"))
+    subject = text if len(text) <= _SHOWN else "…"
+    places: list[Place] = list(zip(nodes, items, strict=True))
+    return tuple(
+        checked(
+            lo,
+            place,
+            lo.builder.index(whole.shape[axis] // part[axis]),
+            CheckSite(subject, axis, part[axis], is_store, of_tile=True),
+        )
+        for axis, place in enumerate(places)
+    )

@@ -1,0 +1,125 @@
+"""Functions of the author: the body of a plain function or a lambda in place of a call."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Sequence
+
+from tilewright.check.errors.syntax import BadCall, TooDeep, Unsupported
+from tilewright.errors import CompileError
+from tilewright.frontend.arguments import Arguments, bind, bind_operands
+from tilewright.frontend.capture import SourceFunction, capture
+from tilewright.frontend.captured_values import captured
+from tilewright.frontend.lowering import Derived, Frame, Lowering
+from tilewright.frontend.operands import (
+    FunctionOperand,
+    LambdaOperand,
+    Operand,
+    Static,
+    TupleOperand,
+)
+
+__all__ = ["applied", "called", "signature_of"]
+
+
+def called(lo: Lowering, node: ast.Call, callee: FunctionOperand | LambdaOperand) -> Operand:
+    """A call as it is written."""
+    arguments = bind(lo, node, callee.name, signature_of(lo, node, callee))
+    return _inlined(lo, node, callee, arguments)
+
+
+def applied(
+    lo: Lowering,
+    node: ast.Call,
+    callee: FunctionOperand | LambdaOperand,
+    operands: Sequence[Operand],
+) -> Operand:
+    """A function called by something of the language, with operands that are there already."""
+    signature = signature_of(lo, node, callee)
+    return _inlined(lo, node, callee, bind_operands(lo, node, callee.name, signature, operands))
+
+
+def signature_of(
+    lo: Lowering, node: ast.Call, callee: FunctionOperand | LambdaOperand
+) -> inspect.Signature:
+    """How a function of the author is called."""
+    if isinstance(callee, FunctionOperand):
+        return inspect.signature(callee.function, follow_wrapped=False)
+    given = callee.node.args
+    if given.defaults or given.kw_defaults or given.vararg or given.kwarg:
+        way_out = "name its parameters, and give all of them"
+        lo.reject(Unsupported, node, "a lambda with defaults or with `*`", way_out)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return inspect.Signature([inspect.Parameter(name, kind) for name in names])
+
+
+def _inlined(
+    lo: Lowering, node: ast.Call, callee: FunctionOperand | LambdaOperand, arguments: Arguments
+) -> Operand:
+    scope = {
+        name: _parameter(lo, arguments, parameter)
+        for name, parameter in arguments.signature.parameters.items()
+    }
+    calls = (lo.span(node), *lo.frame.calls)
+    if isinstance(callee, LambdaOperand):
+        # A lambda sees the names of the function it stands in, as they are now.
+        frame = Frame(callee.frame.source, {**callee.frame.scope, **scope}, calls)
+        return _value_of(lo, frame, callee.node.body)
+    source = _source(lo, node, callee)
+    return _lower_body(lo, Frame(source, scope, calls))
+
+
+def _source(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> SourceFunction:
+    """The text of a function, which must not be open already."""
+    try:
+        source = capture(callee.function)  # pyright: ignore[reportArgumentType] as in capture
+    except CompileError as error:
+        lo.reject(BadCall, node, callee.name, str(error))
+    is_open = any(
+        span.file is source.file and span.line in _lines_of(source.node)
+        for span in (lo.span(node), *lo.frame.calls)
+    )
+    if is_open:
+        lo.reject(TooDeep, node, source.name)
+    lo.captures.helper(callee.function)  # pyright: ignore[reportArgumentType] as in capture
+    return source
+
+
+def _parameter(lo: Lowering, arguments: Arguments, parameter: inspect.Parameter) -> Operand:
+    """What a parameter of an inlined function is bound to."""
+    name = parameter.name
+    if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+        lo.reject(
+            Unsupported, arguments.node, f"a `**{name}` parameter", "name the parameters"
+        )  # fmt: skip
+    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+        return TupleOperand(arguments.operands(name))
+    if arguments.given(name):
+        return arguments.operand(name)
+    return captured(lo, arguments.node, f"{name}={parameter.default!r}", parameter.default)
+
+
+def _lines_of(node: ast.FunctionDef) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _lower_body(lo: Lowering, frame: Frame) -> Operand:
+    outer, before = lo.frame, len(lo.problems)
+    lo.frame = frame
+    try:
+        lo.statements(frame.source.node.body)
+    finally:
+        lo.frame = outer
+    if len(lo.problems) > before:
+        raise Derived
+    return Static(None) if frame.returned is None else frame.returned
+
+
+def _value_of(lo: Lowering, frame: Frame, body: ast.expr) -> Operand:
+    outer, lo.frame = lo.frame, frame
+    try:
+        return lo.expression(body)
+    finally:
+        lo.frame = outer

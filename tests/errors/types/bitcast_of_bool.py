@@ -1,0 +1,13 @@
+"""A truth value has no bits of its own."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32, u8
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(tw.bitcast(x.load_like(z) > 0, u8).astype(f32))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,14 @@
+"""Only equal tiles make a tile."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    t = x.load_like(z)
+    z.store(tw.cat((tw.zeros((64,), f32), tw.zeros((32,), f32))) + t)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

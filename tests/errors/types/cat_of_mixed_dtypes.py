@@ -1,0 +1,14 @@
+"""Tiles of one dtype."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f16, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    t = tw.extract(x.load_like(z), 0, 64)
+    z.store(tw.cat((t, t.astype(f16))))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

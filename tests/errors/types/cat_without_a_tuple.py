@@ -1,0 +1,13 @@
+"""The tiles stand in a tuple."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(tw.cat(x.load_like(z)))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

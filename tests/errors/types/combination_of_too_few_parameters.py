@@ -1,0 +1,13 @@
+"""A combination takes two scalars for each tile."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z) + tw.reduce(x.load_like(z), lambda a: a, 0))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,15 @@
+"""A combination gives one value for each tile."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    t = x.load_like(z)
+    a, b = tw.reduce((t, t), lambda a, b, c, d: a + c, (0, 0))
+    z.store(t + a + b)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

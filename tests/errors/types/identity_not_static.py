@@ -1,0 +1,13 @@
+"""An identity is a constant."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(tw.scan(x.load_like(z), lambda a, b: a + b, x.partition(1)[0].item()))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

@@ -1,0 +1,13 @@
+"""Bytes are unpacked."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32, i4
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(tw.unpack(x.load_like(z), i4).astype(f32))
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))
