@@ -114,9 +114,18 @@ class Draw:
             self.statements(depth)
 
     def walk(self, depth: int) -> None:
-        with self.scoped(), self.sketch.walk(*self.counts[1:]) as place:
+        counts = self.counts[1:]
+        axes = self.draw(st.sets(st.sampled_from(range(len(counts)))))
+        ranges = {axis: self.range() for axis in sorted(axes)}
+        with self.scoped(), self.sketch.walk(*counts, within=ranges) as place:
             self.ints += place
             self.statements(depth)
+
+    def range(self) -> tuple[Value, Value]:
+        start = self.operand()
+        length = self.operand()
+        is_sum = self.draw(st.booleans())
+        return start, self.sketch.math("+", start, length) if is_sum else length
 
     def branch(self, depth: int) -> None:
         condition = self.condition()
@@ -210,7 +219,9 @@ class Concrete(Numbers):
 
     def at(self, atom: Atom) -> Interval:
         if isinstance(atom, Variable):
-            return Interval(self.variables[atom], self.variables[atom])
+            number = self.variables.get(atom)
+            # In a branch that was not taken it may be anything.
+            return atom.range if number is None else Interval(number, number)
         return atom.interval(self)
 
     def known(self, atom: Known) -> Interval:

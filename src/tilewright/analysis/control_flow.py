@@ -16,6 +16,7 @@ from tilewright.analysis.arithmetic import greatest, least, product, quotient
 from tilewright.analysis.dataflow import Arm, Dataflow, Exit, Frame, Leaving, Rule, machine_type
 from tilewright.analysis.formulas import FALSE, AllOf, AnyOf, Formula
 from tilewright.analysis.intervals import MachineType
+from tilewright.analysis.operations import Held
 from tilewright.analysis.terms import Linear, Origin, number
 from tilewright.dtypes import Element
 from tilewright.ir.op import Block, Op, Value
@@ -239,7 +240,7 @@ def _walk(flow: Dataflow, op: Walk) -> None:
         (start, stop), tiles = (flow.term(value) for value in ends), counts[axis]
         # The ends that the coordinate takes come first, then what else it keeps to.
         lowers[axis] = [greatest((number(0), start)), number(0), start]
-        uppers[axis] = [least((tiles, stop)) - 1, tiles - 1, stop - 1]
+        uppers[axis] = [least((tiles, stop)) - 1, tiles - 1, stop - 1, _unwrapped(stop) - 1]
         runs = [stop - 1 - start, tiles - 1 - start, stop - 1]
         guarded = guarded or not all(_surely_tells(flow, fact) for fact in runs)
         facts += runs
@@ -247,6 +248,16 @@ def _walk(flow: Dataflow, op: Walk) -> None:
         flow.define_fresh(coordinate, Origin.WALK, lowers[axis], uppers[axis])
     _carry(flow, op, op.init_values, lambda: flow.iterate(op.body, facts, guarded))
     _go_on_behind(flow, op)
+
+
+def _unwrapped(stop: Linear) -> Linear:
+    """Where a range stops whose body runs: `start + n` that wrapped is negative, and none does."""
+    atom = stop.atom
+    if isinstance(atom, Held) and atom.type.signed:
+        fits, found = atom.type.interval, atom.value.range
+        if fits.low <= found.low and found.high < 2 * (fits.high + 1):
+            return atom.value
+    return stop
 
 
 def _loop(flow: Dataflow, op: Loop) -> None:
