@@ -150,3 +150,80 @@ def test_tiles_that_are_no_powers_of_two(shape):
     with tw.race_check():
         scaled_in_parts(z.partition(6, 12).persistent(blocks=2), tw.from_numpy(x)).sync()
     np.testing.assert_array_equal(z.numpy(), x * 11)
+
+
+@tw.kernel(deny_checks=True)
+def rms_norm(z: Mapped[T, 1, tw.All], x: Ref[T, M, N], w: Ref[T, N], *, BN: Const[int]) -> None:
+    """Rows of any length, each owned by one step of the walk and done in parts."""
+    tw.require(z.shape[0] == M)
+    tw.require(z.shape[1] == N)
+    xs, ws = x.partition(1, BN), w.partition(BN)
+    for at in z.indices():
+        parts = z.piece(at).partition(1, BN)
+        squares = tw.zeros((1, BN), f32)
+        for c in range(parts.num_tiles(1)):
+            part = xs[at[0], c].astype(f32)
+            squares += part * part
+        scale = tw.rsqrt(tw.sum(squares) / N.astype(f32) + 1e-6)
+        for c in range(parts.num_tiles(1)):
+            part = xs[at[0], c].astype(f32) * scale * ws[c].astype(f32)[None, :]
+            parts.store(part.astype(z.dtype), 0, c)
+
+
+@pytest.mark.parametrize("shape", [(7, 29), (1, 32), (5, 3), (3, 0), (0, 3), (2, 100)], ids=str)
+@pytest.mark.parametrize("blocks", [1, 3, 99])
+def test_a_walk_over_rows_that_are_owned_whole(shape, blocks):
+    rng = np.random.default_rng(4)
+    x, w = rng.standard_normal(shape, np.float32), rng.standard_normal(shape[1], np.float32)
+    z = tw.full(shape, np.nan, f32)
+    with tw.race_check():
+        cut = z.partition(1, None).persistent(blocks=blocks)
+        rms_norm(cut, tw.from_numpy(x), tw.from_numpy(w), BN=8).sync()
+    scale = np.sqrt((x**2).sum(1, keepdims=True) / max(shape[1], 1) + 1e-6)
+    np.testing.assert_allclose(z.numpy(), x / scale * w, rtol=1e-5, atol=1e-6)
+
+
+@tw.kernel(deny_checks=True)
+def owned_middle(
+    z: Mapped[i32, 1, tw.All, 2], y: Mapped[i32, 1, tw.All, 2], first: Ref[i32, 1], n: i32
+) -> None:
+    """Ranges, a group and a partner beside an owned axis, which may have a range as well."""
+    start = first.partition(1)[0].item()
+    for at in z.indices_with(y, within=((start, 9), (0, n), None)):
+        i, own, k = at
+        ours, theirs = z.piece(at).partition(1, 4, 2), y.piece(at).partition(1, 2, 2)
+        for c in range(ours.num_tiles(1)):
+            ours.store(ours[0, c, 0] + (1 + i * 100 + own * 10 + k), 0, c, 0)
+        for c in range(theirs.num_tiles(1)):
+            theirs.store(theirs[0, c, 0] + 1, 0, c, 0)
+
+
+@pytest.mark.parametrize(("n", "steps"), [(1, 1), (5, 1), (0, 0), (-3, 0)])
+@pytest.mark.parametrize("group", [1, (1, 2, 2)])
+def test_ranges_and_partners_beside_an_owned_axis(n, steps, group):
+    z, y = tw.full((4, 6, 5), 7, i32), tw.full((4, 3, 5), 7, i32)
+    with tw.race_check():
+        cuts = [out.partition(1, None, 2).persistent(blocks=3, group=group) for out in (z, y)]
+        owned_middle(*cuts, tw.from_numpy(np.array([1], np.int32)), n).sync()
+    i, _, k = np.ogrid[:4, :6, :5]
+    inside = (i >= 1) & (steps == 1)
+    wanted = np.broadcast_to(np.where(inside, 8 + i * 100 + k // 2, 7), z.shape)
+    np.testing.assert_array_equal(z.numpy(), wanted)
+    np.testing.assert_array_equal(y.numpy(), np.broadcast_to(np.where(inside, 8, 7), y.shape))
+
+
+@tw.kernel(deny_checks=True)
+def all_owned(z: Mapped[i32, tw.All, tw.All]) -> None:
+    for at in z.indices():
+        parts = z.piece(at).partition(2, 4)
+        for r in range(parts.num_tiles(0)):
+            for c in range(parts.num_tiles(1)):
+                parts.store(parts[r, c] + 1 + at[0] + at[1], r, c)
+
+
+@pytest.mark.parametrize("shape", [(5, 9), (1, 1), (0, 4)], ids=str)
+def test_an_output_that_is_one_tile_belongs_to_one_block(shape):
+    z = tw.zeros(shape, i32)
+    with tw.race_check():
+        all_owned(z.partition(None, None).persistent(blocks=4)).sync()
+    assert (z.numpy() == 1).all()

@@ -149,30 +149,46 @@ def walk_loop(lo: Lowering, node: ast.For, source: WalkRange) -> None:
     """The loop over this block's share of its outputs."""
     output = source.outputs[0]
     names = tuple(each.name for each in source.outputs)
-    counts = tuple(
-        lo.builder.index(1) if extent is None else tile_count(lo, output, axis, extent)
-        for axis, extent in enumerate(output.tile)
-    )
+    axes = _walked_axes(output, source)
     minted: list[Minted] = []
 
     def enter(block: Block) -> Operand:
-        places = block.args[: len(counts)]
+        places = [lo.builder.index(0) for _ in range(output.rank)]
+        for axis, place in zip(axes, block.args, strict=False):
+            places[axis] = place
         index = Minted(names, tuple(TileOperand(place, i32) for place in places), source.span)
         minted.append(index)
         return index
 
     def leave(inits: tuple[Value, ...], block: Block) -> tuple[Value, ...]:
         op = Walk(
-            counts=counts, init_values=inits, ranged=tuple(source.ranges),
+            counts=tuple(_steps_along(lo, output, axis) for axis in axes), init_values=inits,
+            ranged=tuple(axes.index(axis) for axis in source.ranges),
             starts=tuple(start for start, _ in source.ranges.values()),
             stops=tuple(stop for _, stop in source.ranges.values()),
-            group=output.spec.group, outputs=names, body=block,
+            group=output.spec.group if set(_last_two(output)) <= set(axes) else (1, 1),
+            outputs=names, body=block,
         )  # fmt: skip
         with lo.at(node.iter):
             return lo.builder.add(op).result_values
 
     try:
-        run_loop(lo, node, LoopShape((i32,) * len(counts), enter, leave))
+        run_loop(lo, node, LoopShape((i32,) * len(axes), enter, leave))
     finally:
         for index in minted:
             index.open = False
+
+
+def _walked_axes(output: MappedOperand, source: WalkRange) -> list[int]:
+    """The axes along which there may be more or fewer steps than one."""
+    return [axis for axis, n in enumerate(output.tile) if n is not None or axis in source.ranges]
+
+
+def _last_two(output: MappedOperand) -> range:
+    """The axes that a group is about."""
+    return range(max(output.rank - 2, 0), output.rank)
+
+
+def _steps_along(lo: Lowering, output: MappedOperand, axis: int) -> Value:
+    extent = output.tile[axis]
+    return lo.builder.index(1) if extent is None else tile_count(lo, output, axis, extent)
