@@ -22,8 +22,9 @@ from tilewright.check.errors.accumulation import (
     OnlyAccumulates,
 )
 from tilewright.check.errors.types import IndexCount, WrongOperand, WrongStoreDType
-from tilewright.dtypes import DType, bf16, f16, f32, f64, i32, i64, u32, u64
+from tilewright.dtypes import DTYPES
 from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.atomic_modes import FIRST_TARGETS, atomic_mode, first_target_needed
 from tilewright.frontend.elements import elements_at, index_tiles, mask_tile
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import AccumOperand, Operand, Static, TileOperand
@@ -36,37 +37,30 @@ from tilewright.ir.ops.views import AtomicRedView
 
 __all__ = ["ACCUMULATIONS", "REFUSED", "refuse_read", "refuse_store"]
 
-_COUNTED = (i32, i64, u32, u64)
-_SUMMED = (*_COUNTED, f16, f32, f64)
-_FIRST_TARGETS: dict[type[DType], int] = {bf16: 90}  # with atomic sums of these
-
-
 _OWN_RESULTS = "let each block store its own result to a Mut, and reduce those in a second launch"
 _BITS = "bits are those of integers: declare it as u32, and convert the tile"
 
 
 @dataclass(frozen=True)
 class KindRow:
-    """One kind of accumulation: its method, and how each sort of number is combined."""
+    """One kind of accumulation: its method, what it does, and what to do on floats instead."""
 
     method: str
-    signed: AtomicMode
-    unsigned: AtomicMode
-    floating: AtomicMode | None
-    instead_on_floats: str  # on those where it cannot be done
+    mode: AtomicMode
+    instead_on_floats: str  # where it cannot be done
 
 
 class Kind(Enum):
     """The kinds of accumulation."""
 
     # fmt: off
-    ADD = KindRow("add",  AtomicMode.ADD, AtomicMode.ADD,  AtomicMode.ADDF,
+    ADD = KindRow("add",  AtomicMode.ADD,
                   "accumulate in f32: declare it so and add `tile.astype(f32)`")
-    MIN = KindRow("min",  AtomicMode.MIN, AtomicMode.UMIN, None, _OWN_RESULTS)
-    MAX = KindRow("max",  AtomicMode.MAX, AtomicMode.UMAX, None, _OWN_RESULTS)
-    AND = KindRow("and_", AtomicMode.AND, AtomicMode.AND,  None, _BITS)
-    OR  = KindRow("or_",  AtomicMode.OR,  AtomicMode.OR,   None, _BITS)
-    XOR = KindRow("xor",  AtomicMode.XOR, AtomicMode.XOR,  None, _BITS)
+    MIN = KindRow("min",  AtomicMode.MIN, _OWN_RESULTS)
+    MAX = KindRow("max",  AtomicMode.MAX, _OWN_RESULTS)
+    AND = KindRow("and_", AtomicMode.AND, _BITS)
+    OR  = KindRow("or_",  AtomicMode.OR,  _BITS)
+    XOR = KindRow("xor",  AtomicMode.XOR, _BITS)
     # fmt: on
 
     @property
@@ -81,32 +75,27 @@ class Kind(Enum):
 def _mode(lo: Lowering, node: ast.AST, kind: Kind, target: AccumOperand) -> AtomicMode:
     """How the elements are combined, where that can be done atomically."""
     dtype, row = target.spec.dtype, kind.value
-    if dtype in _COUNTED:
-        return row.signed if dtype.signed else row.unsigned
     call = f"{target.name}.{row.method}"
-    if row.floating is None or dtype not in (*_SUMMED, *_FIRST_TARGETS):
-        _refuse_dtype(lo, node, kind, call, dtype)
-    _check_target(lo, node, call, dtype)
-    return row.floating
+    mode = atomic_mode(row.mode, dtype)
+    if mode is None:
+        way_out = row.instead_on_floats
+        if not dtype.element.is_float:
+            way_out = "accumulate in i32: declare it so and convert the tile, `tile.astype(i32)`"
+        lo.reject(NotAtomic, node, call, dtype.label, _possible(row.mode), way_out)
+    if (first := first_target_needed(lo, mode, dtype)) is not None:
+        lo.reject(NotAtomicOnTarget, node, call, dtype.label, lo.specialization.target, first)
+    return mode
 
 
-def _refuse_dtype(
-    lo: Lowering, node: ast.AST, kind: Kind, call: str, dtype: type[DType]
-) -> NoReturn:
-    possible = ", ".join(each.label for each in _COUNTED)
-    if kind.value.floating is not None:
-        later = (f"{each.label} from sm_{first} on" for each, first in _FIRST_TARGETS.items())
-        possible = ", ".join((*(each.label for each in _SUMMED), *later))
-    way_out = kind.value.instead_on_floats
-    if not dtype.element.is_float:
-        way_out = "accumulate in i32: declare it so and convert the tile, `tile.astype(i32)`"
-    lo.reject(NotAtomic, node, call, dtype.label, possible, way_out)
-
-
-def _check_target(lo: Lowering, node: ast.AST, call: str, dtype: type[DType]) -> None:
-    first, target = _FIRST_TARGETS.get(dtype, 0), lo.specialization.target
-    if target.startswith("sm_") and int(target.removeprefix("sm_")) < first:
-        lo.reject(NotAtomicOnTarget, node, call, dtype.label, target, f"sm_{first}")
+def _possible(mode: AtomicMode) -> str:
+    """The dtypes on which something can be done, for people."""
+    shown = []
+    for dtype in DTYPES:
+        exact = atomic_mode(mode, dtype)
+        if exact is not None:
+            first = FIRST_TARGETS.get((exact, dtype))
+            shown.append(f"{dtype.label} from sm_{first} on" if first else dtype.label)
+    return ", ".join(shown)
 
 
 def _claim(lo: Lowering, node: ast.AST, kind: Kind, target: AccumOperand) -> None:

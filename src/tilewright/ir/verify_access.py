@@ -12,7 +12,8 @@ from tilewright.ir.types import TOKEN, TileType
 from tilewright.ir.verify_rules import Rule, allowed, bit_width, values_of, when
 
 __all__ = [
-    "ATOMIC", "LOAD", "STORE", "atomic_element", "atomic_target", "hints", "is_swappable", "tokens",
+    "ATOMIC", "LOAD", "STORE", "atomic_element", "atomic_target", "hints", "is_atomic",
+    "is_swappable", "tokens",
 ]  # fmt: skip
 
 _M = MemoryOrder
@@ -74,13 +75,18 @@ _ATOMIC_ELEMENTS: dict[AtomicMode, Callable[[object], bool]] = {
 }
 
 
+def is_atomic(mode: AtomicMode, element: object) -> bool:
+    """Whether something can be done to an element at once."""
+    return _ATOMIC_ELEMENTS[mode](element)
+
+
 def atomic_element(operand: str) -> Rule:
     """The element of an operand is one on which the op's mode can be done at once."""
 
     def check(op: Any) -> Iterator[str]:
         kind = getattr(op, operand).type
         element = kind.element if isinstance(kind, TileType) else None
-        if not _ATOMIC_ELEMENTS[op.mode](element):
+        if not is_atomic(op.mode, element):
             yield f"`{op.mode.name.lower()}` cannot be done atomically on {element}"
 
     return check

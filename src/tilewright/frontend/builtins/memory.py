@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import NotBroadcastable, UnsupportedByTarget, WrongOperand
 from tilewright.check.errors.unsafety import BadMemoryOrder
-from tilewright.dtypes import DType, bf16, bool_, f16, f32, f64
+from tilewright.dtypes import DType, bool_
 from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.atomic_modes import atomic_mode, first_target_needed
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, PointerOperand, Static, TileOperand
 from tilewright.frontend.tiles import as_tile, broadcast_shape, broadcast_to
@@ -25,7 +26,6 @@ from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, LoadPtr, StorePtr
 
 __all__ = ["Kind", "atomic", "lower_cas", "lower_load", "lower_store"]
 
-_BF16_SUMS = 90  # the first target with atomic sums of bf16
 _WHY = "the pointers may lie outside every tensor, or where another block writes"
 
 
@@ -182,9 +182,6 @@ def lower_store(lo: Lowering, call: Arguments) -> Operand:
 
 # --- atomics --------------------------------------------------------------------------------------
 
-_SUMMABLE = (f16, bf16, f32, f64)
-_UNSIGNED = {AtomicMode.MAX: AtomicMode.UMAX, AtomicMode.MIN: AtomicMode.UMIN}
-
 
 def _is_wide(dtype: type[DType]) -> bool:
     return dtype.element.bits in (32, 64)
@@ -192,19 +189,16 @@ def _is_wide(dtype: type[DType]) -> bool:
 
 def _mode(lo: Lowering, call: Arguments, mode: AtomicMode, dtype: type[DType]) -> AtomicMode:
     """The op's own word for what is done to this dtype, or a refusal."""
-    callee = f"tw.atomic_{mode.name.lower()}"
-    if mode is AtomicMode.ADD and dtype in _SUMMABLE:
-        target = lo.specialization.target
-        if dtype is bf16 and target.startswith("sm_") and int(target[3:]) < _BF16_SUMS:
-            what = "the atomic sum of bf16"
-            lo.reject(UnsupportedByTarget, call.node, what, target, f"sm_{_BF16_SUMS}")
-        return AtomicMode.ADDF
-    if not _is_wide(dtype) or (dtype.element.is_float and mode is not AtomicMode.XCHG):
-        _refuse_dtype(lo, call, callee, dtype)
-    return mode if dtype.signed else _UNSIGNED.get(mode, mode)
+    exact = atomic_mode(mode, dtype)
+    if exact is None:
+        _refuse_dtype(lo, call, f"tw.atomic_{mode.name.lower()}", dtype)
+    if (first := first_target_needed(lo, exact, dtype)) is not None:
+        what = f"the atomic sum of {dtype.label}"
+        lo.reject(UnsupportedByTarget, call.node, what, lo.specialization.target, first)
+    return exact
 
 
-def _refuse_dtype(lo: Lowering, call: Arguments, callee: str, dtype: type[DType]) -> None:
+def _refuse_dtype(lo: Lowering, call: Arguments, callee: str, dtype: type[DType]) -> NoReturn:
     way_out = (
         "floats can be added (`tw.atomic_add`) and exchanged (`tw.atomic_xchg`); anything else "
         "is a loop around `tw.atomic_cas`"
