@@ -27,6 +27,13 @@ def doubled(t):
     return t + t
 
 
+def one_of(n):
+    for i in range(n):
+        if i > 4:
+            return i - 4
+    return 1
+
+
 def padded(t, width, dtype):
     return t.astype(dtype) + tw.zeros((width,), dtype)
 
@@ -87,9 +94,11 @@ def test_names_that_have_a_value_on_every_path():
 
 
 @neighbour_of(
-    "syntax/while_loop", "syntax/break_statement", "syntax/continue_statement",
-    "syntax/return_inside_if", "syntax/else_of_a_loop", "syntax/loop_over_a_tensor",
-    "syntax/loop_over_a_tuple", "syntax/range_outside_a_loop", "syntax/step_not_constant",
+    "syntax/else_of_a_loop", "syntax/loop_over_a_tensor", "syntax/returns_of_two_types",
+    "syntax/returns_on_some_paths", "names/part_made_in_a_branch",
+    "names/tuple_with_a_partition_in_a_loop", "types/carried_tuple_changes",
+    "types/while_on_a_tile",
+    "syntax/range_outside_a_loop", "syntax/step_not_constant",
     "syntax/recursion", "syntax/mutual_recursion", "syntax/list_comprehension",
     "syntax/generator_expression", "syntax/python_sum",
 )  # fmt: skip
@@ -102,7 +111,14 @@ def test_loops_that_end():
                 t = t * FACTORS[1]
         for i in range(0, 4, 2):
             t = t + i.astype(f32)
-        z.store(t)
+        state = t, 0
+        parts = z.partition(64)
+        while True:
+            if state[1] >= n:
+                break
+            parts.store(tw.zeros((64,), f32), state[1] % 2)
+            state = state[0] * 1, state[1] + 1
+        z.store(state[0] * one_of(n).astype(f32))
 
     np.testing.assert_array_equal(launched(looped, X, 10), X * 8 + 2)
 

@@ -53,7 +53,8 @@ def test_each_output_is_walked_by_itself():
 
 
 @neighbour_of(
-    "ownership/index_kept_past_its_loop", "ownership/index_of_an_ended_walk",
+    "ownership/index_kept_past_its_loop", "ownership/index_kept_in_a_tuple",
+    "ownership/index_returned_from_its_walk", "ownership/index_of_an_ended_walk",
     "ownership/index_chosen_by_a_branch", "ownership/mapped_store_without_index",
     "ownership/forged_index", "ownership/block_id_as_index",
 )  # fmt: skip

@@ -30,6 +30,7 @@ _SCALARS = (
     "tw.minimum(i32({one}).astype(u32), 5).astype(i32)",
     "tw.maximum(i32({one}).astype(u32), i32({other}).astype(u32)).astype(i32)",
     "(w // 2).astype(i32)", "(u + 1).astype(i32)", "(u // 3).astype(i32)",
+    "seek({one}, {other}, xs)", "seek({one}, {other}, {cut})", "less(steps({one}, {other}))",
 )  # fmt: skip
 _CONDITIONS = (
     "({one} and {other})", "({one} or {other})", "(not {one})", "flag", "(u < 3)", "(w >= 0)",
@@ -56,6 +57,7 @@ class RandomKernel:
         self._scalars = ["a", "b", "N", "M", "C", "w.astype(i32)"]
         self._tiles: list[str] = []
         self._counters: list[str] = []
+        self._loops = 0  # around the current line
         self.source = self._kernel()
 
     # --- text ---
@@ -81,10 +83,12 @@ class RandomKernel:
             self._body(2)
             self._say("for at in z.indices():")
             self._depth += 1
+            self._loops += 1
             self._scalars.append("at[0]")
             self._body(self._r.randint(1, 4))
             self._say(f"z.store({self._tile()}, at)")
             self._depth -= 1
+            self._loops -= 1
             self._scalars.remove("at[0]")
         else:
             self._say(f"zs = z.partition({PART})")
@@ -106,12 +110,19 @@ class RandomKernel:
                 "def twice(t):",
                 "    u = t + t",
                 "    return u",
+                *self._helpers(),
                 "@tw.kernel",
                 head,
                 *self._lines,
                 "",
             )
         )
+
+    def _helpers(self) -> list[str]:
+        """Functions that return from the middle of branches and loops."""
+        inner = RandomHelper(self._r)
+        less = ["def less(pair):", "    first, second = pair", "    return first - second"]
+        return [*inner.lines("seek", "{one}"), *inner.lines("steps", "{one}, {other}"), *less]
 
     # --- expressions ---
 
@@ -156,12 +167,14 @@ class RandomKernel:
 
     def _statement(self) -> None:
         r = self._r
-        kinds = [self._set_scalar, self._set_tile, self._change, self._branch, self._loop]
+        kinds = [self._set_scalar, self._set_tile, self._change, self._leave]
+        weights = [3, 3, 3, 1]
         if not self._walked:
             kinds += [self._store_piece, self._store_part, self._load_part]
-        weights = [3, 3, 3, 2, 2, 1, 2, 2][: len(kinds)]
-        if self._depth > 3:
-            kinds, weights = kinds[:3] + kinds[5:], weights[:3] + weights[5:]
+            weights += [1, 2, 2]
+        if self._depth <= 3:
+            kinds += [self._branch, self._loop, self._while]
+            weights += [2, 2, 1]
         r.choices(kinds, weights)[0]()
 
     def _set_scalar(self) -> None:
@@ -210,8 +223,39 @@ class RandomKernel:
         )  # fmt: skip
         counter = self._name("c")
         self._counters.append(counter)
+        self._loops += 1
         self._block(f"for {counter} in range({bounds}):")
+        self._loops -= 1
         self._counters.remove(counter)
+
+    def _while(self) -> None:
+        """A loop that its own counter ends at last."""
+        counter = self._name("k")
+        self._say(f"{counter} = 0")
+        self._loops += 1
+        head = self._r.choice(("{0} < 4 and {1}", "{1} and {0} < 3", "True"))
+        self._say(f"while {head.format(counter, self._condition())}:")
+        self._depth += 1
+        self._say(f"{counter} += 1")
+        self._say(f"if {counter} > 3:")
+        self._say("    break")
+        scalars, tiles = list(self._scalars), list(self._tiles)
+        self._counters.append(counter)
+        self._body(self._r.randint(1, 3))
+        self._counters.remove(counter)
+        self._scalars, self._tiles = scalars, tiles
+        self._depth -= 1
+        self._loops -= 1
+
+    def _leave(self) -> None:
+        """Go somewhere else, on some paths."""
+        ways = ["break", "continue", "break", "continue", "return"] if self._loops else ["return"]
+        self._say(f"if {self._condition()}:")
+        if self._r.random() < 0.3:
+            self._depth += 1
+            self._change()
+            self._depth -= 1
+        self._say(f"    {self._r.choice(ways)}")
 
     def _store_piece(self) -> None:
         form = self._r.choice(
@@ -227,6 +271,65 @@ class RandomKernel:
         own = [name for name in self._scalars if name.startswith("s")]
         index = self._r.choice((self._scalar(1), "0", "zs.num_tiles(0) - 1"))
         self._say(f"{self._r.choice(own)} = tw.sum(zs[{index}])")
+
+
+_HELPER_NUMBERS = ("p", "q", "r", "r", "(p + q)", "(r - p)", "(q * 2)", "max(p, q)", "1", "-2", "5")
+
+_HELPER_LOADS = ("tw.sum(cut[p])", "tw.sum(cut[clip(r, cut.num_tiles(0))])")
+
+
+class RandomHelper:
+    """Functions of two numbers, and perhaps a partition, that may return anywhere."""
+
+    def __init__(self, random: Random) -> None:
+        self._r = random
+
+    def lines(self, name: str, result: str) -> list[str]:
+        """The text of one function; every path returns what `result` makes of two numbers."""
+        self._result, self._fresh, self._has_cut = result, 0, name == "seek"
+        parameters = "p, q, cut" if name == "seek" else "p, q"
+        body = [*self._body(2, 3, loops=0), f"return {self._value()}"]
+        return [f"def {name}({parameters}):", "    r = p", *(f"    {line}" for line in body)]
+
+    def _value(self) -> str:
+        return self._result.format(one=self._number(), other=self._number())
+
+    def _number(self) -> str:
+        return self._r.choice(_HELPER_NUMBERS + (_HELPER_LOADS if self._has_cut else ()))
+
+    def _condition(self) -> str:
+        return f"{self._number()} {self._r.choice(('<', '>', '==', '!='))} {self._number()}"
+
+    def _body(self, depth: int, length: int, loops: int) -> list[str]:
+        found = [self._statement(depth, loops) for _ in range(self._r.randint(1, length))]
+        return [line for lines in found for line in lines]
+
+    def _statement(self, depth: int, loops: int) -> list[str]:
+        r = self._r
+        if depth == 0 or r.random() < 0.35:
+            ways = [f"return {self._value()}", *(("break", "continue") if loops else ())]
+            set_one = f"{r.choice('pqr')} = {self._number()} + i32(0)"
+            return r.choice(
+                ([set_one], [set_one], [f"if {self._condition()}:", f"    {r.choice(ways)}"])
+            )
+        self._fresh += 1
+        i = f"i{self._fresh}"
+        if r.random() < 0.4:
+            inner = self._body(depth - 1, 2, loops)
+            other = self._body(depth - 1, 2, loops) if r.random() < 0.5 else ["pass"]
+            if r.random() < 0.4:
+                inner.append(f"return {self._value()}")
+            return [f"if {self._condition()}:", *_indented(inner), "else:", *_indented(other)]
+        inner = self._body(depth - 1, 3, loops + 1)
+        if r.random() < 0.5:
+            return [f"for {i} in range(max(min({self._number()}, 4), -3)):", *_indented(inner)]
+        head = r.choice((f"{i} < 3", f"{i} < 4 and {self._condition()}", "True"))
+        count = [f"{i} += 1", f"if {i} > 3:", "    break"]
+        return [f"{i} = 0", f"while {head}:", *_indented([*count, *inner])]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def random_kernel(random: Random, *, walked: bool = False) -> str:

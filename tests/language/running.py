@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 import tilewright as tw
-from tilewright import AnyDType, Mut, Ref
+from tilewright import AnyDType, Mut, Ref, i32
 from tilewright.dims import B, N
 
 LENGTH = 64  # elements of the arrays below: two pieces
@@ -79,3 +79,18 @@ def assert_same(got: np.ndarray, wanted: np.ndarray) -> None:
     got_bits, wanted_bits = (a.astype(np.float64) if a.dtype.kind not in "ib" else a
                              for a in (got, wanted))  # fmt: skip
     np.testing.assert_array_equal(got_bits, wanted_bits)
+
+
+NUMBERS = (-3, 0, 1, 2, 5, 9, 40)
+
+
+def agrees(function, numbers=NUMBERS):
+    """Assert that a function of one scalar gives the same in a kernel as called by Python."""
+
+    @tw.kernel
+    def inlined(z: Mut[i32, B], n: i32) -> None:
+        z.store(tw.full((B,), function(n), i32))
+
+    for n in numbers:
+        got = run(inlined, ((4,), i32), 4, n)
+        assert (got == function(n)).all(), (n, got[0], function(n))

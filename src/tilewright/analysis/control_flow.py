@@ -25,23 +25,21 @@ from tilewright.ir.ops.elementwise import Select
 from tilewright.ir.ops.internal import Walk
 from tilewright.ir.types import TileType
 
-__all__ = ["CONTROL_RULES", "leaves_early"]
+__all__ = ["CONTROL_RULES", "jumps", "leaves_early"]
 
 
 def leaves_early(block: Block) -> bool:
     """Whether an iteration of this loop body may be its last, or the block's."""
-    return _contains(block, (Break, Return))
+    return any(jumps(op, (Break, Return)) for op in block.ops)
 
 
-def _contains(block: Block, leaving: tuple[type[Op], ...]) -> bool:
-    for op in block.ops:
-        if isinstance(op, leaving):
-            return True
-        # A break inside an inner loop leaves only that.
-        kinds = leaving if isinstance(op, If) else (Return,)
-        if any(_contains(inner, kinds) for inner in op.regions):
-            return True
-    return False
+def jumps(op: Op, kinds: tuple[type[Op], ...]) -> bool:
+    """Whether an op is such a jump, or may take one that leads out of it."""
+    if isinstance(op, kinds):
+        return True
+    # A break inside an inner loop leaves only that.
+    inside = kinds if isinstance(op, If) else tuple(kind for kind in kinds if kind is Return)
+    return any(jumps(inner, inside) for block in op.regions for inner in block.ops)
 
 
 # --- branches ------------------------------------------------------------------------------------
@@ -54,6 +52,8 @@ def _branch(flow: Dataflow, op: If) -> None:
     other = flow.region(op.else_body, opposite.facts())
     if then.goes_on and other.goes_on:
         _join_branches(flow, op, condition, (then, other))
+        if jumps(op, (Break, Continue, Return)):
+            flow.narrow(guarded=True)
     elif then.goes_on or other.goes_on:
         stays, known = (then, condition) if then.goes_on else (other, opposite)
         _take_results(flow, op, stays)
@@ -271,7 +271,7 @@ def _loop(flow: Dataflow, op: Loop) -> None:
 
 
 def _go_on_behind(flow: Dataflow, op: Op) -> None:
-    if _contains(op.regions[0], (Return,)):
+    if jumps(op, (Return,)):
         flow.narrow(guarded=True)
 
 

@@ -14,7 +14,7 @@ from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_
 from tilewright.frontend.comparisons import compared, logical_and, logical_or, truth
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.merging import merged
+from tilewright.frontend.merging import Split, choose, merged
 from tilewright.frontend.operands import Operand, Static, TileOperand
 from tilewright.frontend.tiles import as_tile
 from tilewright.ir.op import Block, Effect
@@ -118,40 +118,26 @@ def _chosen(lo: Lowering, node: ast.IfExp, condition: TileOperand) -> Operand:
         left = lo.expression(node.body)
     with lo.builder.inside(else_body):
         right = lo.expression(node.orelse)
-    pair = merged(lo, node, (then_body, left), (else_body, right))
-    if pair is None:
+    plan = merged(lo, node, (then_body, left), (else_body, right))
+    if plan is None:
         what, reason = "a condition cannot choose here", f"these are {left} and {right}"
         way_out = "both sides must be tiles or numbers of one dtype and one shape"
         lo.reject(WrongOperand, node, what, reason, way_out)
     is_noticed = can_be_noticed(then_body) or can_be_noticed(else_body)
-    if not isinstance(pair, tuple):
-        if is_noticed:  # one result either way, but what is done on the way differs
-            _branch(lo, condition, (then_body, ()), (else_body, ()))
-        return pair
-    if not (pair[0].shape or is_noticed):
-        lo.builder.block.ops.extend((*then_body.ops, *else_body.ops))
-        left_value, right_value = pair[0].value, pair[1].value
-        select = Select(
-            cond=condition.value,
-            val_if_true=left_value,
-            val_if_false=right_value,
-            dtype=pair[0].dtype,
-        )
-        return TileOperand(lo.builder.add(select).result, pair[0].dtype)
-    left_tile, right_tile = pair
-    op = _branch(lo, condition, (then_body, (left_tile,)), (else_body, (right_tile,)))
-    return TileOperand(op.result_values[0], left_tile.dtype)
+    if is_noticed or any(split.left.shape for split in plan.splits):
+        [result] = choose(lo, condition, (then_body, else_body), [("", plan)])
+        return result
+    lo.builder.block.ops.extend((*then_body.ops, *else_body.ops))
+    return plan.filled(iter([_selected(lo, condition, split) for split in plan.splits]))
 
 
-Arm = tuple[Block, tuple[TileOperand, ...]]  # what one side does, and what it gives
-
-
-def _branch(lo: Lowering, condition: TileOperand, then: Arm, orelse: Arm) -> If:
-    for block, tiles in (then, orelse):
-        block.ops.append(Yield(values=tuple(tile.value for tile in tiles)))
-    dtype = then[1][0].dtype if then[1] else None
-    types = tuple(tile.type for tile in then[1])
-    op = If(
-        condition=condition.value, then_body=then[0], else_body=orelse[0], types=types, dtype=dtype
+def _selected(lo: Lowering, condition: TileOperand, split: Split) -> TileOperand:
+    """One of two scalars."""
+    dtype = split.left.dtype
+    select = Select(
+        cond=condition.value,
+        val_if_true=split.left.value,
+        val_if_false=split.right.value,
+        dtype=dtype,
     )
-    return lo.builder.add(op)
+    return TileOperand(lo.builder.add(select).result, dtype)

@@ -8,17 +8,24 @@ from collections.abc import Sequence
 
 from tilewright.check.errors.syntax import BadCall, TooDeep, Unsupported
 from tilewright.errors import CompileError
+from tilewright.frontend.aggregates import leaves
 from tilewright.frontend.arguments import Arguments, bind, bind_operands
 from tilewright.frontend.capture import SourceFunction, capture
 from tilewright.frontend.captured_values import captured
-from tilewright.frontend.lowering import Derived, Frame, Lowering
+from tilewright.frontend.frames import RESULT, RETURNED, Frame
+from tilewright.frontend.lowering import Derived, Lowering
+from tilewright.frontend.merging import is_same_constant
 from tilewright.frontend.operands import (
     FunctionOperand,
     LambdaOperand,
+    Minted,
     Operand,
     Static,
+    TileOperand,
     TupleOperand,
+    Unset,
 )
+from tilewright.frontend.sequences import statements
 
 __all__ = ["applied", "called", "signature_of"]
 
@@ -108,13 +115,34 @@ def _lines_of(node: ast.FunctionDef) -> range:
 def _lower_body(lo: Lowering, frame: Frame) -> Operand:
     outer, before = lo.frame, len(lo.problems)
     lo.frame = frame
+    frame.scope[RETURNED] = Static(False)
+    frame.skips.append(RETURNED)
     try:
-        lo.statements(frame.source.node.body)
+        statements(lo, frame.source.node.body)
+        result = _result(lo, frame)
     finally:
         lo.frame = outer
     if len(lo.problems) > before:
         raise Derived
-    return Static(None) if frame.returned is None else frame.returned
+    return result
+
+
+def _result(lo: Lowering, frame: Frame) -> Operand:
+    """What a function gives, whose body has been lowered."""
+    result = frame.scope.get(RESULT, Static(None))
+    name, node = frame.source.name, frame.source.node
+    if isinstance(result, Unset):
+        lo.reject(BadCall, node, name, f"it cannot return this: {result.reason}", result.way_out)
+    for _, leaf in leaves(result):
+        if isinstance(leaf, Minted) and not leaf.open:
+            reason = f"an index of `{leaf.outputs[0]}` ends with the loop that minted it"
+            lo.reject(BadCall, node, name, reason, "store inside the loop")
+    has_ended = isinstance(frame.scope[RETURNED], TileOperand) and frame.left is None
+    if has_ended and not is_same_constant(result, Static(None)):
+        way_out = "end it with a `return` of the same kind"
+        reason = f"it returns {result} on one path and nothing on another"
+        lo.reject(BadCall, node, name, reason, way_out)
+    return result
 
 
 def _value_of(lo: Lowering, frame: Frame, body: ast.expr) -> Operand:

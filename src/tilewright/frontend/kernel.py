@@ -9,8 +9,9 @@ from tilewright.dtypes import Element, i32
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.captures import Captures
 from tilewright.frontend.expressions import EXPRESSIONS
+from tilewright.frontend.frames import Frame
 from tilewright.frontend.grid import make_grid, piece_index
-from tilewright.frontend.lowering import Frame, Lowering, Rules
+from tilewright.frontend.lowering import Lowering, Rules
 from tilewright.frontend.operands import (
     AccumOperand,
     DTypeOperand,
@@ -23,6 +24,7 @@ from tilewright.frontend.operands import (
     TileOperand,
 )
 from tilewright.frontend.refusals import REFUSALS
+from tilewright.frontend.sequences import statements
 from tilewright.frontend.signature import (
     AccumParam,
     DimSpec,
@@ -69,10 +71,11 @@ def lower_kernel(
         lo.frame.scope.update(_parameters(lo, node))
     except Rejected as rejected:
         raise compile_error([rejected.problem], describe(signature, specialization)) from None
-    lo.statements(node.body)
+    statements(lo, node.body)
     if lo.problems:
         raise compile_error(lo.problems, describe(signature, specialization))
-    lo.body.ops.append(Return())
+    if lo.frame.left is None:
+        lo.body.ops.append(Return())
     body = Block((), [*lo.prologue.ops, *lo.body.ops])
     return Function(signature.kernel, body, specialization.hints.hints()), lo.captures
 

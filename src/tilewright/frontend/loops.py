@@ -1,4 +1,4 @@
-"""`for`: which loop it is, and the counted one."""
+"""`for` and `while`: which loop it is; the counted one and the one with a condition."""
 
 from __future__ import annotations
 
@@ -6,36 +6,43 @@ import ast
 
 from tilewright.check.errors.syntax import Unsupported
 from tilewright.frontend.carrying import LoopShape, run_loop
+from tilewright.frontend.comparisons import truth
+from tilewright.frontend.frames import Arm, Left, LoopExit
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, PythonFunction, WalkRange
+from tilewright.frontend.operands import (
+    Operand,
+    PythonFunction,
+    Static,
+    TileOperand,
+    TupleOperand,
+    WalkRange,
+)
 from tilewright.frontend.ranges import counted_range
+from tilewright.frontend.sequences import branch
+from tilewright.frontend.unrolling import unrolled_loop
 from tilewright.frontend.walks import walk_loop
 from tilewright.ir.op import Block, Value
-from tilewright.ir.ops.control import For
+from tilewright.ir.ops.control import Break, For
 
-__all__ = ["for_statement"]
+__all__ = ["for_statement", "while_statement"]
 
 
 def for_statement(lo: Lowering, node: ast.For) -> None:
     """`for i in range(…)` and `for at in z.indices()`."""
-    if node.orelse:
-        lo.reject(
-            Unsupported, node.orelse[0], "`else` of a loop", "put the statements behind the loop"
-        )
+    _refuse_else(lo, node)
     if isinstance(node.iter, ast.Call):
         callee = lo.expression(node.iter.func)
         if isinstance(callee, PythonFunction) and callee.function is range:
             _counted_loop(lo, node, node.iter)
             return
     source = lo.expression(node.iter)
-    if not isinstance(source, WalkRange):
-        lo.reject(
-            Unsupported,
-            node.iter,
-            f"a loop over {source}",
-            "loops run over `range(…)` or `z.indices()`",
-        )
-    walk_loop(lo, node, source)
+    if isinstance(source, WalkRange):
+        walk_loop(lo, node, source)
+    elif isinstance(source, TupleOperand):
+        unrolled_loop(lo, node, source.items)
+    else:
+        way_out = "loops run over `range(…)`, `z.indices()`, `tw.static_range(…)` or a tuple"
+        lo.reject(Unsupported, node.iter, f"a loop over {source}", way_out)
 
 
 def _counted_loop(lo: Lowering, node: ast.For, call: ast.Call) -> None:
@@ -61,3 +68,31 @@ def _counted_loop(lo: Lowering, node: ast.For, call: ast.Call) -> None:
         return lo.builder.add(op).result_values
 
     run_loop(lo, node, LoopShape((bounds.dtype,), enter, leave))
+
+
+def while_statement(lo: Lowering, node: ast.While) -> None:
+    """`while condition:`, whose condition is computed anew before every turn."""
+    _refuse_else(lo, node)
+
+    def enter(block: Block) -> None:
+        condition = truth(lo, node.test, lo.expression(node.test))
+        stop = Arm(Block(), dict(lo.frame.scope), Left.JUMPED)
+        if isinstance(condition, TileOperand):
+            _end_loop(lo, node, stop.block)
+            branch(lo, node, condition, Arm(Block(), dict(lo.frame.scope), None), stop)
+        elif isinstance(condition, Static) and not condition.value:
+            _end_loop(lo, node, block)
+            lo.frame.left = Left.JUMPED
+
+    run_loop(lo, node, LoopShape((), enter))
+
+
+def _end_loop(lo: Lowering, node: ast.While, block: Block) -> None:
+    assert lo.frame.exits is not None
+    lo.frame.exits.append(LoopExit(Break, node.test, block, dict(lo.frame.scope)))
+
+
+def _refuse_else(lo: Lowering, node: ast.For | ast.While) -> None:
+    if node.orelse:
+        way_out = "put the statements behind the loop"
+        lo.reject(Unsupported, node.orelse[0], "`else` of a loop", way_out)

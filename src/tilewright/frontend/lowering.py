@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 from tilewright.check.errors.syntax import Unsupported
 from tilewright.diagnostics import Problem, Rejected
 from tilewright.dtypes import DType, Element
-from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.captures import Captures
+from tilewright.frontend.frames import Frame
 from tilewright.frontend.operands import Grid, Operand, Poison, TensorOperand
 from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization
@@ -39,23 +39,11 @@ from tilewright.ir.types import (
 )
 from tilewright.source import Location, Span
 
-__all__ = ["Derived", "Frame", "Lowering", "Rules", "assigned_names"]
+__all__ = ["Derived", "Lowering", "Rules", "assigned_names"]
 
 
 class Derived(Exception):
     """Something failed because of a problem that was already reported."""
-
-
-@dataclass(eq=False)
-class Frame:
-    """One function whose body is being lowered: the kernel, or a helper inlined into it."""
-
-    source: SourceFunction
-    scope: dict[str, Operand]
-    calls: tuple[Span, ...] = ()
-    returned: Operand | None = None
-    block_depth: int = 0  # how many `if` and `for` enclose the current statement
-    unsafe_reason: str | None = None  # of the unsafe block around the current statement
 
 
 @dataclass(frozen=True)
@@ -132,26 +120,19 @@ class Lowering:
             raise Derived
         return operand
 
-    def statements(self, nodes: list[ast.stmt]) -> None:
-        """Lower statements in order, up to a `return`; a problem in one does not hide the next."""
-        for node in nodes:
-            if self.frame.returned is not None:
-                return
-            try:
-                self.statement(node)
-            except Rejected as rejected:
-                self.problems.append(rejected.problem)
-                self._poison(node)
-            except Derived:
-                self._poison(node)
-
     def statement(self, node: ast.stmt) -> None:
-        """Lower one statement."""
-        rule = self.rules.statements.get(type(node))
-        if rule is None:
-            self.refuse(node)
-        with self.at(node):
-            rule(self, node)
+        """Lower one statement; a problem in it does not hide the next."""
+        try:
+            rule = self.rules.statements.get(type(node))
+            if rule is None:
+                self.refuse(node)
+            with self.at(node):
+                rule(self, node)
+        except Rejected as rejected:
+            self.problems.append(rejected.problem)
+            self._poison(node)
+        except Derived:
+            self._poison(node)
 
     def refuse(self, node: ast.AST, where: ast.AST | None = None) -> NoReturn:
         """Say that a construct is not in the language, and what is.
@@ -164,6 +145,7 @@ class Lowering:
         self.reject(Unsupported, where or node, construct, instead)
 
     def _poison(self, statement: ast.stmt) -> None:
+        self.frame.left = None
         for name in assigned_names([statement]):
             self.frame.scope[name] = Poison()
 

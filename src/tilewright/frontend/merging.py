@@ -1,31 +1,88 @@
-"""Two values of one name, from two branches, as one."""
+"""Two values of one name, from two branches, as one.
+
+Aggregates are merged member by member. What both branches agree on at compile time stays what it
+is; where they differ, each gives a tile of one type and the branch hands one of them on.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tilewright.diagnostics import Rejected
 from tilewright.dtypes import DType
+from tilewright.frontend.aggregates import Aggregate, are_alike, leaves, refilled
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, TileOperand
 from tilewright.frontend.tiles import as_tile, convert, default_dtype, is_static_number
 from tilewright.ir.op import Block
+from tilewright.ir.ops.control import If, Yield
+from tilewright.ir.ops.shape import Constant
 
-__all__ = ["Pair", "merged"]
+__all__ = ["Merged", "Split", "choose", "filler", "is_same_constant", "merged"]
 
-# One tile from each branch, of one type.
-Pair = tuple[TileOperand, TileOperand]
 Branch = tuple[Block, Operand]
 
 
-def merged(lo: Lowering, node: ast.AST, left: Branch, right: Branch) -> Operand | Pair | None:
-    """What a name is after a branch.
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A leaf for which the branches give different tiles of one type."""
 
-    The operand itself if both sides agree at compile time; a pair of tiles of one type, each
-    available at the end of its block, if the branch must hand one on; None if they do not fit.
-    """
+    left: TileOperand
+    right: TileOperand
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """What a name is after a branch: an operand, and for each of its leaves what it comes from."""
+
+    template: Operand
+    parts: tuple[Operand | Split, ...]
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """The leaves that the branch has to hand on."""
+        return tuple(part for part in self.parts if isinstance(part, Split))
+
+    def filled(self, tiles: Iterator[TileOperand]) -> Operand:
+        """The operand, with tiles for the splits."""
+        found = (next(tiles) if isinstance(part, Split) else part for part in self.parts)
+        return refilled(self.template, iter(tuple(found)))
+
+
+def merged(lo: Lowering, node: ast.AST, left: Branch, right: Branch) -> Merged | None:
+    """One value for two, each available at the end of its block; None if they do not fit."""
+    if left[1] is right[1]:
+        return Merged(left[1], tuple(operand for _, operand in leaves(left[1])))
+    if isinstance(left[1], Aggregate) or isinstance(right[1], Aggregate):
+        return _merged_members(lo, node, left, right)
+    part = _merged_leaf(lo, node, left, right)
+    if part is None:
+        return None
+    return Merged(part.left if isinstance(part, Split) else part, (part,))
+
+
+def _merged_members(lo: Lowering, node: ast.AST, left: Branch, right: Branch) -> Merged | None:
     (left_block, a), (right_block, b) = left, right
-    if a is b or (isinstance(a, Static) and isinstance(b, Static) and _same_constant(a, b)):
+    if not are_alike(a, b):
+        return None
+    assert isinstance(a, Aggregate)
+    assert isinstance(b, Aggregate)
+    parts: list[Operand | Split] = []
+    for one, other in zip(a.items, b.items, strict=True):
+        member = merged(lo, node, (left_block, one), (right_block, other))
+        if member is None:
+            return None
+        parts.extend(member.parts)
+    return Merged(a, tuple(parts))
+
+
+def _merged_leaf(
+    lo: Lowering, node: ast.AST, left: Branch, right: Branch
+) -> Operand | Split | None:
+    (left_block, a), (right_block, b) = left, right
+    if is_same_constant(a, b):
         return a
     dtype = _common_dtype(a, b)
     if dtype is None:
@@ -39,11 +96,15 @@ def merged(lo: Lowering, node: ast.AST, left: Branch, right: Branch) -> Operand 
         return None
     if first.shape != second.shape or first.dtype is not second.dtype:
         return None
-    return first, second
+    return Split(first, second)
 
 
-def _same_constant(a: Static, b: Static) -> bool:
-    return type(a.value) is type(b.value) and bool(a.value == b.value)
+def is_same_constant(a: Operand, b: Operand) -> bool:
+    """Whether two operands are one thing that is known now."""
+    if isinstance(a, Static) and isinstance(b, Static):
+        # By the text: 0.0 and -0.0 are equal, and still not the same.
+        return type(a.value) is type(b.value) and repr(a.value) == repr(b.value)
+    return a == b
 
 
 def _common_dtype(a: Operand, b: Operand) -> type[DType] | None:
@@ -69,3 +130,36 @@ def _weak_dtype(operand: Operand) -> type[DType] | None:
 def _as(lo: Lowering, node: ast.AST, operand: Operand, dtype: type[DType]) -> TileOperand:
     tile = as_tile(lo, node, operand, dtype)
     return convert(lo, tile, dtype) if tile.weak else tile
+
+
+def filler(lo: Lowering, operand: Operand) -> Operand:
+    """Something of the same type as an operand, for a path on which nobody will look at it."""
+
+    def fill(leaf: Operand) -> Operand:
+        if not isinstance(leaf, TileOperand):
+            return leaf
+        op = lo.builder.add(Constant(value=0, to=leaf.type, dtype=leaf.dtype))
+        return TileOperand(op.result, leaf.dtype, leaf.weak)
+
+    return refilled(operand, iter([fill(leaf) for _, leaf in leaves(operand)]))
+
+
+def choose(
+    lo: Lowering,
+    condition: TileOperand,
+    blocks: tuple[Block, Block],
+    results: Sequence[tuple[str, Merged]],
+) -> list[Operand]:
+    """The branch itself, and what its results are; each comes with a name for people."""
+    splits = [(hint, split) for hint, plan in results for split in plan.splits]
+    then_body, else_body = blocks
+    then_body.ops.append(Yield(values=tuple(split.left.value for _, split in splits)))
+    else_body.ops.append(Yield(values=tuple(split.right.value for _, split in splits)))
+    types = tuple(split.left.type for _, split in splits)
+    op = If(condition=condition.value, then_body=then_body, else_body=else_body, types=types)
+    tiles = []
+    for (hint, split), value in zip(splits, lo.builder.add(op).result_values, strict=True):
+        value.dtype, value.hint = split.left.dtype, hint
+        tiles.append(TileOperand(value, split.left.dtype))
+    given = iter(tiles)
+    return [plan.filled(given) for _, plan in results]

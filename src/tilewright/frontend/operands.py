@@ -24,6 +24,7 @@ from tilewright.source import Span
 __all__ = [
     "AccumOperand",
     "BuiltinOperand",
+    "ClassOperand",
     "DTypeOperand",
     "FunctionOperand",
     "Grid",
@@ -39,6 +40,7 @@ __all__ = [
     "PointerOperand",
     "Poison",
     "PythonFunction",
+    "RecordOperand",
     "RefOperand",
     "Static",
     "TensorOperand",
@@ -235,12 +237,34 @@ class Minted:
 
 @dataclass(frozen=True, eq=False)
 class TupleOperand:
-    """A tuple of operands."""
+    """A tuple of operands; `kind` is the class of a named tuple."""
 
     items: tuple[Operand, ...]
+    kind: type | None = None
 
     def __str__(self) -> str:
-        return f"a tuple of {len(self.items)}"
+        return f"a tuple of {len(self.items)}" if self.kind is None else f"a {self.kind.__name__}"
+
+
+@dataclass(frozen=True, eq=False)
+class RecordOperand:
+    """An instance of a dataclass; `items` are its fields in order."""
+
+    items: tuple[Operand, ...]
+    kind: type
+
+    def __str__(self) -> str:
+        return f"a {self.kind.__name__}"
+
+
+@dataclass(frozen=True, eq=False)
+class ClassOperand:
+    """A dataclass or a named tuple, called to make an instance."""
+
+    kind: type
+
+    def __str__(self) -> str:
+        return f"the class `{self.kind.__name__}`"
 
 
 @dataclass(frozen=True)

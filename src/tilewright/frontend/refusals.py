@@ -10,9 +10,7 @@ __all__ = ["REFUSALS"]
 REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Assert: ("`assert`", "state conditions on extents and scalars with `tw.require(…)`"),
     ast.AsyncFunctionDef: ("a nested function", "define it at module level: calls are inlined"),
-    ast.Break: ("`break`", "compute the bound before the loop: `for i in range(bound):`"),
     ast.ClassDef: ("a class", "define it at module level"),
-    ast.Continue: ("`continue`", "put the rest of the body under `if`"),
     ast.Delete: ("`del`", "a name ends with its function"),
     ast.Dict: ("a dictionary", "use a tuple, or separate names"),
     ast.DictComp: ("a dictionary comprehension", "use a `for` loop"),
@@ -41,7 +39,6 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Starred: ("`*` unpacking", "write the items out"),
     ast.Try: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
     ast.TryStar: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
-    ast.While: ("`while`", "use `for i in range(bound):` with a bound known before the loop"),
     ast.Yield: ("`yield`", "write results to a Mut or a Mapped with `.store(tile)`"),
     ast.YieldFrom: ("`yield from`", "write results to a Mut or a Mapped with `.store(tile)`"),
 }

@@ -22,21 +22,11 @@ from tilewright.source import Span
 
 __all__ = [
     "UnsafeBlock",
+    "reason_of",
     "refuse_expression",
     "require_unsafe",
     "unsafe_blocks",
-    "with_statement",
 ]
-
-
-def with_statement(lo: Lowering, node: ast.With) -> None:
-    """The one context manager that kernels have."""
-    reason = _reason(lo, node)
-    outer, lo.frame.unsafe_reason = lo.frame.unsafe_reason, reason
-    try:
-        lo.statements(node.body)
-    finally:
-        lo.frame.unsafe_reason = outer
 
 
 def require_unsafe(
@@ -47,7 +37,8 @@ def require_unsafe(
         lo.reject(OutsideUnsafe, node, what, why, instead)
 
 
-def _reason(lo: Lowering, node: ast.With) -> str:
+def reason_of(lo: Lowering, node: ast.With) -> str:
+    """Why an unsafe block is sound, in the words of its author."""
     head = node.items[0].context_expr
     function = head.func if isinstance(head, ast.Call) else head
     callee = lo.expression(function)

@@ -104,7 +104,10 @@ class _Liveness:
         if (op, place) not in self.carried:
             self.carried.add((op, place))
             self._mark(first_values(op)[place])
-            for jump in self._exits[op].next_round:
+            exits = self._exits[op]
+            # A break of a counted loop hands on what is carried; of an endless one, its results.
+            out = [] if isinstance(op, Loop) else exits.out
+            for jump in (*exits.next_round, *out):
                 self._mark(jump.operands[place])
 
     def _follow_op(self, op: Op) -> None:

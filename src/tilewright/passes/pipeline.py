@@ -15,6 +15,7 @@ from tilewright.passes.drop_dead_code import drop_dead_code
 from tilewright.passes.fuse_fma import fuse_fma
 from tilewright.passes.lower_arithmetic import lower_arithmetic
 from tilewright.passes.lower_assumptions import lower_assumptions
+from tilewright.passes.lower_exits import lower_exits
 from tilewright.passes.lower_records import lower_records
 from tilewright.passes.lower_walks import lower_walks
 from tilewright.passes.merge_duplicates import merge_duplicates
@@ -51,6 +52,7 @@ def _lower(function: Function, arguments: tuple[Argument, ...]) -> Function:
     function = drop_dead_code(function)
     function = order_tokens(function)
     function = lower_walks(function)
+    function = lower_exits(function)
     # Behind the ordering: a report waits for nothing and nothing waits for it.
     function = lower_records(function)
     # The last pass to name launch values has run.

@@ -1,4 +1,4 @@
-"""A loop runs to its bound."""
+"""What is made of a piece in a branch stays there."""
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32
@@ -10,6 +10,9 @@ def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
     for i in range(4):
         if i > tw.num_blocks():
             break
+        else:
+            parts = z.partition(64)
+        parts.store(tw.zeros((64,), f32), 0)
     z.store(x.load_like(z))
 
 

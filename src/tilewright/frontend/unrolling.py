@@ -1,0 +1,66 @@
+"""Loops that are unrolled: over a tuple, and over `tw.static_range(…)`, which is one of numbers.
+
+Each turn is lowered for itself, so its variable is known at compile time and the names may change
+type from turn to turn. `break` and `continue` skip what follows, as a `return` of a helper does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from tilewright.check.errors.syntax import Unsupported
+from tilewright.frontend.assignment import assign
+from tilewright.frontend.frames import Left, Unrolled
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import Operand, Static, Unset
+from tilewright.frontend.sequences import Step, sequence, statements
+
+__all__ = ["MOST_TURNS", "unrolled_loop"]
+
+# Each turn is code of its own; more is a mistake, or would be slow to compile.
+MOST_TURNS = 1024
+
+
+def unrolled_loop(lo: Lowering, node: ast.For, items: tuple[Operand, ...]) -> None:
+    """Lower the body once for each item."""
+    if len(items) > MOST_TURNS:
+        reason = f"an unrolled loop of {len(items)} turns"
+        lo.reject(Unsupported, node.iter, reason, "loop over `range(…)`")
+    frame = lo.frame
+    depth = len(frame.skips)
+    loop = Unrolled(f"turn {depth} over?", f"loop {depth} over?")
+
+    def turn(item: Operand) -> None:
+        assign(lo, node.target, item)
+        with _over_at_the_end(lo, loop.turn_over):
+            statements(lo, node.body)
+
+    outer, frame.unrolled = frame.unrolled, loop
+    steps: list[Step] = [(node, partial(turn, item)) for item in items]
+    try:
+        with _over_at_the_end(lo, loop.all_over):
+            sequence(lo, steps)
+    finally:
+        frame.unrolled = outer
+    for inner in ast.walk(node.target):
+        if isinstance(inner, ast.Name):
+            reason = "it is the variable of a loop that has ended"
+            frame.scope[inner.id] = Unset(reason, "use it inside the loop")
+
+
+@contextmanager
+def _over_at_the_end(lo: Lowering, name: str) -> Iterator[None]:
+    """Inside, a hidden name may say that code is skipped; at the end all paths meet again."""
+    frame = lo.frame
+    frame.skips.append(name)
+    frame.scope[name] = Static(False)
+    try:
+        yield
+    finally:
+        frame.skips.remove(name)
+        frame.scope.pop(name, None)
+        if frame.left is Left.SKIPPING and not frame.is_over():
+            frame.left = None
