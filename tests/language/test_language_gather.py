@@ -107,8 +107,8 @@ def test_scalars_give_a_scalar_and_ranks_go_up_to_six():
     def corner(
         z: Mut[f32, B], x: Ref[f32, N, N, N, N, N, N], at: Ref[u32, K], scale: Ref[f32]
     ) -> None:
-        i = at.gather(0)
-        j = at.gather(1)
+        i = at.gather(0).item()
+        j = at.gather(1).item()
         total = x.gather(i, j, 0, -1, 0, 0, padding=0.5) + x.gather(i, j, 1, j, i, j)
         z.store(tw.full((B,), total * scale.item(), f32))
 

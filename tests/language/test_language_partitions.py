@@ -132,7 +132,7 @@ def test_windows_pad_and_may_leave_gaps():
 def test_a_window_behind_the_tensor_is_outside():
     @tw.kernel
     def read(z: Mut[f32, B], x: Ref[f32, N], at: Ref[i32, K]) -> None:
-        z.store(x.windows(B, step=3)[at.gather(0)])
+        z.store(x.windows(B, step=3)[at.gather(0).item()])
 
     x = numbered(20)
     for k in range(7):
@@ -166,7 +166,7 @@ def test_clip_brings_any_integer_into_the_axis(dtype):
     @tw.kernel(deny_checks=True)
     def nearest(z: Mut[f32, BM, BN], x: Ref[f32, M, N], ids: Ref[TI, K]) -> None:
         rows = x.partition(1, BN)
-        z.store(rows[rows.clip(ids.gather(z.index[0]), 0), z.index[1]])
+        z.store(rows[rows.clip(ids.gather(z.index[0]).item(), 0), z.index[1]])
 
     x, ids = numbered(5, 16), np.array([3, *edges(numpy_of(dtype))], numpy_of(dtype))
     got = run(nearest, ((len(ids), 16), f32), (1, 16), x, ids)
@@ -190,7 +190,7 @@ def test_clip_follows_the_order_and_works_on_windows():
 def test_an_index_is_checked_before_it_is_narrowed(dtype):
     @tw.kernel
     def read(z: Mut[f32, B], x: Ref[f32, N], at: Ref[TI, K]) -> None:
-        z.store(x.partition(B)[at.gather(0)])
+        z.store(x.partition(B)[at.gather(0).item()])
 
     x = numbered(4 * 8)
     for number in (0, 3, *edges(numpy_of(dtype))):
@@ -219,7 +219,7 @@ def test_a_wide_scalar_is_checked_at_launch(number):
 def test_a_wide_index_stores_into_a_part():
     @tw.kernel
     def fill(z: Mut[f32, B], at: Ref[u64, K]) -> None:
-        z.partition(4).store(tw.full((4,), 5, f32), at.gather(z.index[0]))
+        z.partition(4).store(tw.full((4,), 5, f32), at.gather(z.index[0]).item())
 
     with pytest.raises(tw.OutOfBoundsError, match="skipped the write"):
         run(fill, ((16,), f32), 8, np.array([1, 2**32], np.uint64))

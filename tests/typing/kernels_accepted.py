@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Literal, TypeVar
 
 from tilewright.dims import BD, BH, BK, BM, BN, BS, B, D, H, K, M, N, S, T
-from tilewright.dtypes import AnyDType, DType, bool_, f16, f32, f64, i8, i32
+from tilewright.dtypes import AnyDType, DType, bool_, f16, f32, f64, i8, i32, i64
 from tilewright.lang import functions as tw
 from tilewright.lang import unsafe as raw
 from tilewright.lang.accumulator import Accum
@@ -200,3 +200,16 @@ def pointers(z: Mut[f32, B], x: Ref[f32, N], p: Ptr[f32], n: i32) -> None:
         parts = z.partition(32)
         parts.store_unchecked(parts.load_unchecked(0), 1)
         z.store(x.partition(B).load_unchecked(tw.block_id()) + raw.load(p + bounded).item())
+
+
+@kernel
+def reading(
+    z: Mut[f32, BM, BN], x: Ref[f32, M, N], ids: Ref[i64, K], scale: Ref[f32], at: i64
+) -> None:
+    rows = ids.gather(z.index[0] * BM + tw.arange(BM, i32), padding=-1, latency=3)
+    picked = x.gather(rows[:, None], tw.arange(BN, i32), mask=rows[:, None] > 0, padding=0.5)
+    first: i64 = ids.gather(0).item()
+    turned = x.partition(BM, BN, order=(1, 0))
+    around = x.windows(BM, BN, step=(2, 4), padding=math.inf)
+    tile: Tile[f32] = turned.load(turned.clip(first, 0), 0, latency=2, allow_tma=False)
+    z.store(picked * scale.item() + tile + around[around.clip(at, 0), first])

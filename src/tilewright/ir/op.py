@@ -317,6 +317,8 @@ class Op(Declared):
     @property
     def regions(self) -> tuple[Block, ...]:
         """Nested blocks, in declared order."""
+        if not self.region_fields:
+            return ()
         return tuple([getattr(self, field.name) for field in self.region_fields])
 
     def rebuilt(self, values: Mapping[Value, Value], regions: tuple[Block, ...] = ()) -> Op:
@@ -324,23 +326,18 @@ class Op(Declared):
 
         Names and dtypes of the results are kept; `values` maps old operands to new ones.
         """
-        given: dict[str, Any] = {}
-        blocks = iter(regions or self.regions)
-        for field in self.fields:
-            old = getattr(self, field.name)
-            if field.kind is FieldKind.OPERAND:
-                given[field.name] = values.get(old, old)
-            elif field.kind is FieldKind.OPERANDS:
-                given[field.name] = tuple(values.get(value, value) for value in old)
-            elif field.kind is FieldKind.OPTIONAL_OPERAND:
-                given[field.name] = None if old is None else values.get(old, old)
-            elif field.kind is FieldKind.REGION:
-                given[field.name] = next(blocks)
-            elif field.kind not in (FieldKind.RESULT, FieldKind.RESULTS):
-                given[field.name] = old
-        new = type(self)(**given)
-        for before, after in zip(self.results, new.results, strict=True):
-            after.dtype, after.hint = before.dtype, before.hint
+        new = self.__new__(type(self))
+        parts = new.__dict__ = dict(self.__dict__)
+        for field in self.operand_fields:
+            old = parts[field.name]
+            if field.kind is FieldKind.OPERANDS:
+                parts[field.name] = tuple([values.get(value, value) for value in old])
+            elif old is not None:
+                parts[field.name] = values.get(old, old)
+        if regions:
+            parts.update(zip([field.name for field in self.region_fields], regions, strict=True))
+        kinds = zip(new.result_types(), self.results, strict=True)
+        new.hold_results(tuple([Value(type_, old.dtype, old.hint) for type_, old in kinds]))
         return new
 
     def walk(self) -> Iterator[Op]:

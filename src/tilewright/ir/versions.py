@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from tilewright.errors import CompileError
 from tilewright.ir.attributes import EVERY_TARGET, Hints, Rounding, Visibility
@@ -37,6 +38,7 @@ _VIEWS: dict[type, tuple[Version, str]] = {
     StridedViewType: ((13, 3), "a strided view"),
     GatherScatterViewType: ((13, 3), "a gather-scatter view"),
 }
+_TELLING: dict[type[Op], tuple[Field, ...]] = {}  # kept, since every op of a module asks
 _MEMBERS: dict[Enum, Version] = {Rounding.NEAREST_AWAY: (13, 4)}  # younger than their enums
 
 
@@ -92,7 +94,7 @@ def _function_needs(function: Function) -> Iterator[Need]:
 
 def _op_needs(op: Op, used: set[Value]) -> Iterator[tuple[Version, str]]:
     yield op.since, f"`{op.mnemonic}`"
-    for field in op.fields:
+    for field in _telling_fields(type(op)):
         held = getattr(op, field.name)
         if isinstance(held, Hints) and _is_general(held):
             yield _HINT
@@ -105,6 +107,14 @@ def _op_needs(op: Op, used: set[Value]) -> Iterator[tuple[Version, str]]:
         yield from _type_needs(value.type)
 
 
+def _telling_fields(kind: type[Op]) -> tuple[Field, ...]:
+    """The fields of an op that may need more than the op itself; most have none."""
+    if kind not in _TELLING:
+        telling = (f for f in kind.fields if f.kind is FieldKind.ATTR or f.since > kind.since)
+        _TELLING[kind] = tuple(telling)
+    return _TELLING[kind]
+
+
 def _says_something(field: Field, held: object, used: set[Value]) -> bool:
     if field.kind is FieldKind.RESULT:
         return held in used
@@ -115,15 +125,18 @@ def _is_general(hints: Hints | None) -> bool:
     return hints is not None and EVERY_TARGET in dict(hints.targets)
 
 
-def _type_needs(type_: Type) -> Iterator[tuple[Version, str]]:
-    for element in elements_of(type_):
-        yield element.value.since, f"the element {element.spelling}"
+@lru_cache(maxsize=1024)
+def _type_needs(type_: Type) -> tuple[tuple[Version, str], ...]:
+    found = [
+        (element.value.since, f"the element {element.spelling}") for element in elements_of(type_)
+    ]
     if type(type_) in _VIEWS:
-        yield _VIEWS[type(type_)]
+        found.append(_VIEWS[type(type_)])
     held = type_.view if isinstance(type_, ViewType) else type_
     marked = held.element if isinstance(held, TileType) else held
     if isinstance(marked, PtrType | TensorViewType) and marked.attribute is not None:
-        yield _MARKED_POINTER
+        found.append(_MARKED_POINTER)
+    return tuple(found)
 
 
 def _dotted(version: Version) -> str:

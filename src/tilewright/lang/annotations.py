@@ -20,7 +20,6 @@ from typing import (
     SupportsIndex,
     TypeVar,
     TypeVarTuple,
-    overload,
 )
 
 from tilewright.dtypes import DType, bool_
@@ -79,29 +78,18 @@ class Ref(InKernel, Generic[D, *Dims]):
         read as `padding`, as in `partition`.
         """
 
-    @overload
-    def gather(  # type: ignore[overload-overlap]  # scalars alone give a scalar
-        self,
-        *index: SupportsIndex,
-        mask: bool | bool_ | None = None,
-        padding: float | D = 0,
-        latency: int | None = None,
-    ) -> D: ...
-    @overload
     def gather(
         self,
         *index: SupportsIndex | Tile[Any],
         mask: bool | bool_ | Tile[bool_] | None = None,
         padding: float | D = 0,
         latency: int | None = None,
-    ) -> Tile[D]: ...
-    def gather(
-        self, *index: Any, mask: Any = None, padding: Any = 0, latency: int | None = None
-    ) -> Any:
+    ) -> Tile[D]:
         """The elements at these indices, one integer tile or scalar for each axis.
 
-        They broadcast together as in NumPy. Where an index lies outside the tensor or `mask` is
-        false nothing is read, and the result is `padding`; -1 is outside, not the last element.
+        They broadcast together as in NumPy; scalars give one element, `x.gather(i).item()`. Where
+        an index lies outside the tensor or `mask` is false nothing is read, and the result is
+        `padding`; -1 is outside, not the last element.
         """
 
     def item(self) -> D:
