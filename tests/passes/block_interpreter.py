@@ -379,6 +379,7 @@ RULES: dict[type[Op], Callable[[Machine, Any], Any]] = {
     internal.FloorDiv: _floor(lambda a, b: a // b),
     internal.FloorMod: _floor(lambda a, b: a % b),
     internal.LaunchValue: lambda m, op: (m.world.term(op.term),),
+    internal.PartIndex: lambda m, op: (m[op.piece] * op.parts + m[op.own],),
     internal.Record: _record,
     internal.Require: _require,
     internal.Walk: _walk,

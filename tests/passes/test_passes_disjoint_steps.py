@@ -5,6 +5,7 @@ from ir_samples import Sample, only
 from token_order import assert_ordered, ordered
 
 from tilewright.ir.ops.elementwise import AddI, DivI, RemI
+from tilewright.ir.ops.internal import PartIndex
 from tilewright.ir.ops.memory import StoreView
 
 
@@ -93,3 +94,56 @@ def test_an_index_that_changes_with_the_loop_in_another_way_is_ordered():
         s.store(loaded, z, s.sum(k, k))
     (store,) = only(ordered(s), StoreView)
     assert store.token is not None  # 2k is injective, but only k itself is recognised
+
+
+def part(s, piece, own, parts=2):
+    return s.add(PartIndex(piece=piece, own=own, parts=parts)).result
+
+
+def parts_in_walk(build):
+    """A walk over pieces of 8, in parts of 4."""
+    s = Sample()
+    z = s.view("z")
+    with s.walk(s.count("z", tile=8)) as (i,):
+        build(s, z, i)
+    function = ordered(s)
+    assert_ordered(function, count=4)
+    return function
+
+
+def test_parts_of_the_walked_pieces_are_stored_without_tokens():
+    def build(s, z, i):
+        with s.loop(s.index(2)) as c:
+            s.store(s.tile(1), z, part(s, i, c))
+
+    (store,) = only(parts_in_walk(build), StoreView)
+    assert store.token is None
+
+
+def test_parts_at_any_place_of_a_piece_belong_to_its_step():
+    def build(s, z, i):
+        s.store(s.tile(1), z, part(s, i, s.index(0)))
+        with s.loop(s.index(2)) as c:
+            s.store(s.load(z, part(s, i, s.index(1))), z, part(s, i, c))
+
+    function = parts_in_walk(build)
+    first, second = only(function, StoreView)
+    assert first.token is None  # nothing of an earlier step is waited for
+    assert second.token is not None
+
+
+def test_parts_of_pieces_of_two_sizes_are_ordered():
+    def build(s, z, i):
+        s.store(s.tile(1), z, part(s, i, s.index(0)))
+        s.store(s.tile(1), z, i)  # counted in parts, it is another place
+
+    parts_in_walk(build)  # the interpreter checks the order
+
+
+def test_parts_that_collide_in_an_inner_loop_are_ordered_there():
+    def build(s, z, i):
+        with s.loop(s.index(4)) as c:
+            s.store(s.tile(1), z, part(s, i, s.add(RemI(lhs=c, rhs=s.index(2))).result))
+
+    (store,) = only(parts_in_walk(build), StoreView)
+    assert store.token is not None

@@ -56,6 +56,7 @@ from tilewright.ir.ops.internal import (
     FloorDiv,
     FloorMod,
     LaunchValue,
+    PartIndex,
     ReadAs,
     Require,
 )
@@ -339,6 +340,10 @@ def _bounds_check(flow: Dataflow, op: BoundsCheck) -> None:
         flow.define_fresh(op.result, Origin.COMPUTED, *bounds)
 
 
+def _part_index(flow: Dataflow, op: PartIndex) -> None:
+    flow.define(op.result, flow.term(op.piece).times(op.parts) + flow.term(op.own))
+
+
 def _divisor_check(flow: Dataflow, op: DivisorCheck) -> None:
     is_scalar = machine_type(op.divisor) is not None
     divisor = flow.term(op.divisor) if is_scalar else flow.element(op.divisor)
@@ -380,6 +385,7 @@ SCALAR_RULES: dict[type[Op], Rule] = {
     MulI: _scalars_only(_ring(product)),
     NegI: _scalars_only(_negate),
     OrI: _scalars_only(_or),
+    PartIndex: _part_index,
     ReadAs: _scalars_only(_cut),
     RemI: _scalars_only(_truncated_remainder),
     Require: _require,

@@ -24,8 +24,8 @@ from tilewright.frontend.tensors import (
 )
 from tilewright.frontend.tiles import check_tile_shape
 from tilewright.ir.op import Value
-from tilewright.ir.ops.elementwise import AddI, MinI, MulI, SubI
-from tilewright.ir.ops.internal import CheckSite
+from tilewright.ir.ops.elementwise import MinI, MulI, SubI
+from tilewright.ir.ops.internal import CheckSite, PartIndex
 from tilewright.ir.types import Padding
 
 __all__ = [
@@ -119,8 +119,14 @@ def _part_index(
     found = []
     for axis, place in enumerate(places):
         site = CheckSite(parts.piece.name, axis, parts.tile[axis], is_store, of_piece=True)
-        own = checked(lo, place, parts.counts[axis], site)
-        found.append(lo.builder.add(AddI(lhs=parts.origin[axis], rhs=own, dtype=i32)).result)
+        own, whole = checked(lo, place, parts.counts[axis], site), parts.piece.tile[axis]
+        if whole is None:  # a whole axis starts at its first part
+            found.append(own)
+            continue
+        index = PartIndex(
+            piece=parts.piece.index[axis], own=own, parts=whole // parts.tile[axis], dtype=i32
+        )
+        found.append(lo.builder.add(index).result)
     return tuple(found)
 
 

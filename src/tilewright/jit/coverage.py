@@ -16,7 +16,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.control import Break, Continue, If, Return
 from tilewright.ir.ops.elementwise import AddI
-from tilewright.ir.ops.internal import Walk
+from tilewright.ir.ops.internal import PartIndex, Walk
 from tilewright.ir.ops.memory import LoadView, StoreView
 from tilewright.ir.rewrite import definitions, nested_ops
 from tilewright.ir.types import PartitionViewType
@@ -37,7 +37,7 @@ def whole_outputs(
     exact = {p.name for p, spec in pairs if isinstance(p, MutParam) and not spec.is_prefix}
 
     def is_moved(index: Value) -> bool:
-        return index in defined and isinstance(defined[index].op, AddI)
+        return index in defined and isinstance(defined[index].op, AddI | PartIndex)
 
     always = tuple(_until_left(function.body.ops))
     written = _stored(always, roots, tiles, is_moved) & exact

@@ -1,10 +1,10 @@
 """Loops whose steps never meet in memory.
 
 A `walk` mints different coordinates at every step and a `for` a different counter. If every access
-to a tensor inside the loop cuts it in the same way and has those numbers among its indices, each
-at one fixed place, two steps touch different tiles, and no order between them is needed. Only the
-number itself counts, or it plus or minus something that does not change in the loop: `j // 2` and
-`j % 2` collide.
+to a tensor inside the loop has those numbers among its indices, each along one fixed axis that all
+of them cut in the same way, two steps touch different tiles, and no order between them is needed.
+Only the number itself counts, or it plus or minus something that does not change in the loop:
+`j // 2` and `j % 2` collide. A part of a piece counts as the piece.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from tilewright.ir.op import Effect, Op, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.elementwise import AddI, SubI
-from tilewright.ir.ops.internal import Walk
+from tilewright.ir.ops.internal import PartIndex, Walk
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, StoreView
 from tilewright.ir.rewrite import Definition, nested_ops
 
@@ -47,29 +47,39 @@ class _Steps:
         self._definitions = definitions
 
     def place(self, access: Op, minted: tuple[Value, ...]) -> object | None:
-        """How an access cuts its tensor and where the minted numbers go, or None if not plain."""
+        """How an access cuts its tensor along the minted numbers, or None if not plain."""
         if not isinstance(access, LoadView | StoreView):
             return None
         view = self._definitions.get(access.view)
         if view is None or not isinstance(view.op, MakePartitionView):
             return None
-        indices = tuple(self._index_of(number, access.index) for number in minted)
-        if None in indices:
-            return None
-        return view.op.tensor_view, view.op.to.tile, view.op.to.dim_map, indices
+        cuts = tuple(self._cut(number, access.index, view.op.to.tile) for number in minted)
+        return None if None in cuts else (view.op.tensor_view, view.op.to.dim_map, cuts)
 
-    def _index_of(self, number: Value, index: tuple[Value, ...]) -> tuple[int, Value] | None:
-        found = ((axis, value) for axis, value in enumerate(index) if self._follows(value, number))
-        return next(found, None)
+    def _cut(
+        self, number: Value, index: tuple[Value, ...], tile: tuple[int, ...]
+    ) -> tuple[int, Value, int] | None:
+        """Along which axis a number counts, what counts there, and stretches of which extent."""
+        for axis, value in enumerate(index):
+            if self._follows(value, number):
+                return axis, value, tile[axis]
+            definition = self._definitions.get(value)
+            op = None if definition is None else definition.op
+            if isinstance(op, PartIndex) and self._follows(op.piece, number):
+                return axis, op.piece, tile[axis] * op.parts
+        return None
 
     def _follows(self, value: Value, number: Value) -> bool:
         """Whether a value is a minted number, or that plus or minus something fixed."""
         if value is number:
             return True
         definition = self._definitions.get(value)
-        if definition is None or not isinstance(definition.op, AddI | SubI):
+        op = None if definition is None else definition.op
+        if isinstance(op, PartIndex):
+            return self._is_fixed(op.piece) and self._follows(op.own, number)
+        if not isinstance(op, AddI | SubI):
             return False
-        lhs, rhs = definition.op.lhs, definition.op.rhs
+        lhs, rhs = op.lhs, op.rhs
         return (self._follows(lhs, number) and self._is_fixed(rhs)) or (
             self._is_fixed(lhs) and self._follows(rhs, number)
         )

@@ -1,4 +1,4 @@
-"""Logical block and tile coordinates, and persistent walks, as plain loops and divisions.
+"""Logical block and tile coordinates, parts of pieces, and walks, as plain loops and arithmetic.
 
     before                                  after (two axes, group 1)
     %i, %j = block_index %m, %n             %x, %y, %z = get_tile_block_id
@@ -32,7 +32,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import Blocks
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import For, GetTileBlockId
-from tilewright.ir.ops.internal import BlockIndex, LaunchValue, Walk
+from tilewright.ir.ops.internal import BlockIndex, LaunchValue, PartIndex, Walk
 from tilewright.ir.rewrite import Rewriter, Rule, has_any
 from tilewright.ir.types import scalar
 from tilewright.passes.integer_ops import Integers
@@ -41,7 +41,7 @@ __all__ = ["lower_walks"]
 
 
 def lower_walks(function: Function) -> Function:
-    """Replace every `block_index` and every `walk`."""
+    """Replace every `block_index`, every `part_index` and every `walk`."""
     return Rewriter(_RULES).function(function) if has_any(function, _RULES) else function
 
 
@@ -150,4 +150,10 @@ def _split(emit: Integers, number: Value, size: Value) -> tuple[Value, Value]:
     return emit.divide(number, size), emit.remainder(number, size)
 
 
-_RULES: dict[type[Op], Rule] = {BlockIndex: _block_index, Walk: _walk}
+def _part_index(rewriter: Rewriter, op: PartIndex) -> None:
+    emit, piece = Integers(rewriter.builder), rewriter.new(op.piece)
+    first = piece if op.parts == 1 else emit.multiply(piece, op.parts)
+    rewriter.replace(op, emit.add(first, rewriter.new(op.own)))
+
+
+_RULES: dict[type[Op], Rule] = {BlockIndex: _block_index, PartIndex: _part_index, Walk: _walk}

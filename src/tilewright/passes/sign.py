@@ -18,7 +18,7 @@ from tilewright.ir.launch_terms import Blocks, Extent, GridExtent, TileCount
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.control import Assume, For, GetNumTileBlocks, GetTileBlockId
 from tilewright.ir.ops.elementwise import AndI, DivI, ExtI, MaxI, MinI, RemI, Select
-from tilewright.ir.ops.internal import BlockIndex, FloorDiv, FloorMod, LaunchValue, Walk
+from tilewright.ir.ops.internal import BlockIndex, FloorDiv, FloorMod, LaunchValue, PartIndex, Walk
 from tilewright.ir.ops.memory import GetIndexSpaceShape, GetTensorShape
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Reshape
 from tilewright.ir.rewrite import Definition
@@ -123,6 +123,7 @@ _RESULTS: dict[type[Op], Callable[[Signs, Any], bool]] = {
     MaxI: _maximum,
     MinI: _all_operands,
     RemI: _all_operands,
+    PartIndex: _all_operands,
     Reshape: _all_operands,
     Select: _select,
 }

@@ -33,6 +33,7 @@ __all__ = [
     "FloorDiv",
     "FloorMod",
     "LaunchValue",
+    "PartIndex",
     "ReadAs",
     "Record",
     "Require",
@@ -99,6 +100,22 @@ class BlockIndex(Op, mnemonic="block_index"):
 
     def result_types(self) -> tuple[Type, ...]:
         return (scalar(Element.I32),) * len(self.counts)
+
+
+class PartIndex(Op, mnemonic="part_index"):
+    """Which part of a tensor part `own` of a piece is, counted from the start of the tensor.
+
+    `piece` is the place of the piece and `parts` how many it has along the axis; `own` has been
+    checked to be one of them, so parts of different pieces are different.
+    """
+
+    piece: Value = operand()
+    own: Value = operand()
+    parts: int = attr()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.own.type,)
 
 
 class Walk(Op, mnemonic="walk"):
