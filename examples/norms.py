@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tilewright as tw
-from tilewright import Mut, Ref, Tile, f16, f32, i32
+from tilewright import Const, Mut, Ref, Tile, f16, f32, i32
 from tilewright.dims import BM, BN, BS, D, H, M, N, S, T
 
 Array = npt.NDArray[Any]
@@ -23,6 +23,24 @@ def rms_norm(z: Mut[T, BM, BN], x: Ref[T, M, N], weight: Ref[T, N], eps: f32) ->
     """BM rows of up to BN columns."""
     rows = x.load_like(z).astype(f32)
     z.store(normalized(rows, weight.partition(BN)[0].astype(f32), float(N), eps).astype(z.dtype))
+
+
+@tw.kernel(deny_checks=True)
+def rms_norm_of_long_rows(
+    z: Mut[T, Literal[1], tw.All], x: Ref[T, M, N], weight: Ref[T, N], eps: f32,
+    *, BLOCK: Const[int] = 256,
+) -> None:  # fmt: skip
+    """One row of any length, BLOCK columns at a time: once for the mean, once for the result."""
+    i = z.index[0]
+    tw.require(z.shape[1] == N)
+    xs, weights, parts = x.partition(1, BLOCK), weight.partition(BLOCK), z.partition(1, BLOCK)
+    squares = tw.zeros((1, BLOCK), f32)
+    for j in range(xs.num_tiles(1)):
+        squares += xs[i, j].astype(f32) ** 2
+    scale = tw.rsqrt(tw.sum(squares) / float(N) + eps)
+    for j in range(parts.num_tiles(1)):
+        part = xs[i, j].astype(f32) * scale * weights[j].astype(f32)
+        parts.store(part.astype(z.dtype), 0, j)
 
 
 @tw.kernel(deny_checks=True)
@@ -66,7 +84,9 @@ def main() -> None:
 
     rms_norm(z.partition(4, 1024), tw.from_numpy(x), w, 1e-6).sync()
     np.testing.assert_allclose(z.numpy(), expected(x, weight), rtol=2e-3, atol=2e-3)
-    print(f"rms_norm of {x.shape}: right")
+    rms_norm_of_long_rows(total.partition(1, None), tw.from_numpy(x), w, 1e-6).sync()
+    np.testing.assert_allclose(total.numpy(), z.numpy(), rtol=2e-3, atol=2e-3)
+    print(f"rms_norm of {x.shape}, by rows and by parts of rows: right")
 
     pieces = (z.partition(4, 1024), total.partition(4, 1024))
     add_rms_norm(*pieces, tw.from_numpy(x), tw.from_numpy(y), w, 1e-6).sync()
