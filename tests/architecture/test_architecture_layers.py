@@ -32,6 +32,7 @@ LAYERS = (
     ("kernel", "host"),
     ("",),
     ("kernels",),
+    ("witness",),
     ("cli", "__main__"),
 )
 RANK = {unit: rank for rank, row in enumerate(LAYERS) for unit in row}

@@ -17,19 +17,26 @@ def test_every_unsafe_block_is_listed_with_its_reason(run):
     result = run("check", FILE)
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
-    for reason in ("callers pass the number", "it is not: two blocks", "never compiled here"):
+    for reason in (
+        "callers pass the number",
+        "it is not: m and h2",
+        "nobody sets it",
+        "never compiled here",
+    ):
         assert f"line {line_of(reason)}" in text
         assert reason in text
     assert "  safe  safe\n" in text
     assert "  permute_heads  unsafe kernel\n" in text
     assert "not compiled: constant `STEP` of kernel `unset` has no default" in text
-    assert "5 kernels: 2 safe, 3 unsafe; 3 unsafe blocks; 1 check left in kernels" in text
+    assert "6 kernels: 2 safe, 4 unsafe; 4 unsafe blocks; 1 check left in kernels" in text
 
 
 def test_machines_get_the_same(run):
     result = run("check", FILE, "--json")
     found = {one["kernel"]: one for one in json.loads(result.stdout)["kernels"]}
-    assert list(found) == ["safe", "through_a_helper", "permute_heads", "residual", "unset"]
+    assert list(found) == [
+        "safe", "through_a_helper", "permute_heads", "waits_for_ever", "residual", "unset",
+    ]  # fmt: skip
     assert found["safe"]["unsafe_blocks"] == []
     [block] = found["through_a_helper"]["unsafe_blocks"]
     assert block["function"] == "tile_at"
@@ -43,11 +50,11 @@ def test_machines_get_the_same(run):
 @pytest.mark.parametrize(
     ("options", "faults"),
     [
-        (["--deny-unsafe"], ["through_a_helper", "permute_heads", "unset"]),
+        (["--deny-unsafe"], ["through_a_helper", "permute_heads", "waits_for_ever", "unset"]),
         (["--deny-checks"], ["residual"]),
         (
             ["--deny-checks", "--deny-unsafe"],
-            ["through_a_helper", "permute_heads", "residual", "unset"],
+            ["through_a_helper", "permute_heads", "waits_for_ever", "residual", "unset"],
         ),
     ],
 )

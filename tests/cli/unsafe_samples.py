@@ -2,7 +2,7 @@
 
 import tilewright as tw
 from tilewright import Const, Mapped, Mut, Ptr, Ref, f32, i32
-from tilewright.dims import BM, BN, B, K, M, N
+from tilewright.dims import BM, BN, B, D, H, K, M, N
 
 
 def tile_at(xs, n):
@@ -21,12 +21,21 @@ def through_a_helper(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
 
 
 @tw.kernel(unsafe=True)
-def permute_heads(dst: Ptr[f32], src: Ref[f32, M, N], *, HEADS: Const[int] = 4) -> None:
-    """Heads and rows are swapped in the place that is written: blocks meet."""
-    head, row = tw.block_id(0), tw.block_id(1)
-    tile = src.partition(1, 16)[head, row]
-    with tw.unsafe("it is not: two blocks write to one place"):
-        tw.store(dst + head % 2 * 16 + tw.arange(16), tile.reshape(16))
+def permute_heads(dst: Ptr[f32], src: Ref[f32, H, M, D]) -> None:
+    """The place that is written does not depend on the head that is read."""
+    h1, h2 = tw.block_id(0), tw.block_id(1)
+    tiles = src.partition(1, 1, 16)
+    with tw.unsafe("it is not: m and h2 are the wrong way round"):
+        for m in range(tiles.num_tiles(1)):
+            at = (m * H + h2) * 16 + tw.arange(16)
+            tw.store(dst + at, tiles[h1, m, 0].reshape(16))
+
+
+@tw.kernel(unsafe=True)
+def waits_for_ever(p: Ptr[i32]) -> None:
+    with tw.unsafe("nobody sets it"):
+        for _ in range(2_000_000_000):
+            tw.atomic_add(p, 1)
 
 
 @tw.kernel

@@ -20,6 +20,7 @@ from tilewright.cli.doctor import doctor_command
 from tilewright.cli.explain import explain_command
 from tilewright.cli.running import run_bytecode_command
 from tilewright.cli.screen import Screen
+from tilewright.cli.witnessing import witness_command
 from tilewright.errors import TilewrightError, ToolchainError
 from tilewright.version import VERSION
 
@@ -56,5 +57,6 @@ for _command in (
     doctor_command,
     explain_command,
     run_bytecode_command,
+    witness_command,
 ):
     main.add_command(_command)

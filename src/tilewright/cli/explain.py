@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import click
 from rich.text import Text
 
+from tilewright.check.errors.bounds import CertainViolation, CheckDenied
 from tilewright.cli.ledgers import annotated_source, condition_of, shared_dims, summary_of
 from tilewright.cli.loading import load_kernel
 from tilewright.cli.options import json_option, kernel_options, specialization_for
-from tilewright.cli.screen import Screen, answering_refusals
+from tilewright.cli.reviewing import has_unsafe_blocks
+from tilewright.cli.screen import Screen, refusal
+from tilewright.cli.witnessing import search_elsewhere, show_witness
+from tilewright.diagnostics import Problem
+from tilewright.errors import CompileError
 from tilewright.frontend.specialization import Specialization
 from tilewright.jit.compiled import CompiledKernel
 from tilewright.kernel import Kernel
@@ -21,23 +28,72 @@ __all__ = ["explain_command", "specialization_text"]
 @click.command("explain")
 @click.argument("address", metavar="FILE::KERNEL")
 @kernel_options
+@click.option(
+    "--witness/--no-witness",
+    default=True,
+    help="Look for a small launch that fails, where something is unsafe or left to check.",
+)
 @json_option
 @click.pass_obj
 def explain_command(
-    screen: Screen, address: str, settings: tuple[str, ...], target: str | None, as_json: bool
+    screen: Screen,
+    /,
+    address: str,
+    settings: tuple[str, ...],
+    target: str | None,
+    witness: bool,
+    as_json: bool,
 ) -> None:
     """Show the checks of a kernel: where each was settled, and why.
 
-    The kernel is compiled for the usual case: contiguous tensors whose sizes divide by 16.
+    The kernel is compiled for the usual case: contiguous tensors whose sizes divide by 16. For one
+    that is unsafe, keeps a check or is refused for its bounds a counter-example is looked for.
     """
     kernel = load_kernel(address)
     specialization = specialization_for(kernel, settings, target)
-    with answering_refusals(screen, as_json):
+    search = _Search(screen, address, settings, is_wanted=witness)
+    try:
         compiled = kernel.specialized(specialization)
+    except CompileError as error:
+        lines = [one.span.line for one in error.problems if _is_of_bounds(one)]
+        found = search.run(lines, refused=True) if lines else None
+        if as_json:
+            screen.answer({**refusal(error), "witness": found})
+        screen.refuse(type(error).__name__, str(error))
+        if found is not None:
+            show_witness(screen.err, found)
+        raise click.exceptions.Exit(1) from None
+    is_unsafe = kernel.options.unsafe or has_unsafe_blocks(kernel, compiled)
+    is_suspect = is_unsafe or bool(compiled.ledger.in_kernel)
+    found = search.run((), refused=False) if is_suspect else None
     if as_json:
-        screen.answer(_plain(kernel, compiled))
-    else:
-        _show(screen, kernel, compiled)
+        screen.answer({**_plain(kernel, compiled), "witness": found})
+        return
+    _show(screen, kernel, compiled)
+    if is_suspect and witness:
+        screen.out.print()
+        show_witness(screen.out, found)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search for a counter-example, if one is wanted."""
+
+    screen: Screen
+    address: str
+    settings: tuple[str, ...]
+    is_wanted: bool
+
+    def run(self, lines: Iterable[int], *, refused: bool) -> dict[str, Any] | None:
+        """What was found, as plain data."""
+        if not self.is_wanted:
+            return None
+        with self.screen.working("looking for a launch that fails"):
+            return search_elsewhere(self.address, self.settings, lines, refused=refused)
+
+
+def _is_of_bounds(problem: object) -> TypeGuard[Problem]:
+    return isinstance(problem, (CertainViolation, CheckDenied))
 
 
 def specialization_text(kernel: Kernel, specialization: Specialization) -> str:

@@ -18,7 +18,14 @@ from tilewright.kernel import Kernel
 from tilewright.runtime.backend import load_backend
 from tilewright.runtime.device import Device
 
-__all__ = ["TARGETS", "json_option", "kernel_options", "specialization_for", "target_here"]
+__all__ = [
+    "TARGETS",
+    "json_option",
+    "kernel_options",
+    "read_settings",
+    "specialization_for",
+    "target_here",
+]
 
 # What tileiras assembles for.
 TARGETS = (
@@ -58,7 +65,7 @@ def specialization_for(
     kernel: Kernel, settings: Sequence[str], target: str | None
 ) -> Specialization:
     """What the options ask for; anything left open is as it usually is."""
-    chosen = _read_settings(kernel.signature, settings)
+    chosen = read_settings(kernel.signature, settings)
     try:
         wanted = target or target_here()
         return sample_specialization(kernel.signature, wanted, chosen, kernel.hints.of(wanted))
@@ -71,7 +78,8 @@ def target_here() -> str:
     return _WITHOUT_GPU if load_backend("cuda").missing() else Device("cuda:0").target
 
 
-def _read_settings(signature: Signature, settings: Sequence[str]) -> dict[str, Any]:
+def read_settings(signature: Signature, settings: Sequence[str]) -> dict[str, Any]:
+    """What `--set NAME=VALUE` chose, by name."""
     kinds = settable_names(signature)
     chosen: dict[str, Any] = {}
     for setting in settings:

@@ -21,7 +21,7 @@ from tilewright.jit.compiled import CompiledKernel
 from tilewright.jit.defaults import sample_specialization
 from tilewright.kernel import Kernel
 
-__all__ = ["Review", "review"]
+__all__ = ["Review", "has_unsafe_blocks", "review"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,11 @@ def review(kernel: Kernel, path: Path, target: str | None) -> Review:
         return Review(kernel, path, own, refused=str(error))
     inlined = tuple(_inlined_blocks(compiled))
     return Review(kernel, path, (*own, *inlined), tuple(compiled.ledger.in_kernel))
+
+
+def has_unsafe_blocks(kernel: Kernel, compiled: CompiledKernel) -> bool:
+    """Whether anything in a kernel, or in what was inlined into it, is not checked."""
+    return any(unsafe_blocks(kernel.source)) or any(_inlined_blocks(compiled))
 
 
 def _inlined_blocks(compiled: CompiledKernel) -> Iterator[UnsafeBlock]:

@@ -22,7 +22,7 @@ from rich.theme import Theme
 from tilewright.diagnostics import Problem
 from tilewright.errors import CompileError
 
-__all__ = ["BadInput", "Screen", "answering_refusals", "code_lines", "error_text"]
+__all__ = ["BadInput", "Screen", "answering_refusals", "code_lines", "error_text", "refusal"]
 
 _THEME = Theme(
     {
@@ -97,9 +97,14 @@ def answering_refusals(screen: Screen, as_json: bool) -> Iterator[None]:
         yield
     except CompileError as error:
         if as_json:
-            problems = [_plain(one) for one in error.problems if isinstance(one, Problem)]
-            screen.answer({"error": str(error), "problems": problems})
+            screen.answer(refusal(error))
         raise
+
+
+def refusal(error: CompileError) -> dict[str, Any]:
+    """Why a kernel is refused, as plain data."""
+    problems = [_plain(one) for one in error.problems if isinstance(one, Problem)]
+    return {"error": str(error), "problems": problems}
 
 
 def _plain(problem: Problem) -> dict[str, Any]:

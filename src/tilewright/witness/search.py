@@ -1,0 +1,117 @@
+"""Looks for a launch on which a kernel races, leaves its bounds or does what is undefined.
+
+Every proposal is run on the CPU device under the watch for races, so whatever is found has happened
+and is told with its block, index and line. That nothing is found proves nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from tilewright.dtypes import AnyDType, DType, f32
+from tilewright.errors import KernelAssertionError, KernelFailure, OutOfBoundsError
+from tilewright.frontend.signature import Signature
+from tilewright.kernel import Kernel
+from tilewright.witness.proposals import Proposal, proposals
+from tilewright.witness.running import Chosen, Outcome, run
+
+__all__ = ["Suspects", "Witness", "find_witness"]
+
+_SECONDS = 10.0  # after which no further launch is tried
+_TILES = (8, 32, 128)  # extents of a tile, the first with which the kernel compiles is used
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """What would count: failures on some lines, or, with none given, any failure at all."""
+
+    lines: frozenset[int] = frozenset()
+    refused: bool = False  # the kernel as it is cannot be compiled: its checks are forced into it
+
+    def has(self, failure: KernelFailure) -> bool:
+        """Whether a failure is one of those looked for."""
+        if isinstance(failure, KernelAssertionError):
+            return False
+        if not self.lines:
+            return True
+        return isinstance(failure, OutOfBoundsError) and failure.line in self.lines
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A launch that fails: its arguments in words, and how it failed."""
+
+    arguments: tuple[str, ...]
+    failure: KernelFailure
+    text: str  # the failure in the words of the launch
+
+    @property
+    def kind(self) -> str:
+        """What was found, in a word or two."""
+        if isinstance(self.failure, OutOfBoundsError):
+            return "an index outside its axis"
+        return "a race" if str(self.failure).startswith("race") else "undefined behaviour"
+
+    def to_json(self) -> dict[str, Any]:
+        """The witness as plain data."""
+        found: dict[str, Any] = {
+            "kind": self.kind,
+            "arguments": list(self.arguments),
+            "failure": self.text,
+        }
+        if isinstance(self.failure, OutOfBoundsError):
+            for name in ("line", "axis", "index", "extent", "block"):
+                found[name] = getattr(self.failure, name)
+        return found
+
+
+def find_witness(kernel: Kernel, settings: Mapping[str, Any], suspects: Suspects) -> Witness | None:
+    """A launch that fails in one of the ways looked for, or None if none was found in time.
+
+    A race is worth more than a pointer that leaves its tensor: that may be the fault of the launch.
+    """
+    until = time.monotonic() + _SECONDS
+    ranks = (1, 2, 3) if not kernel.signature.cut_outputs else (1,)
+    for tile, rank in product(_TILES, ranks):
+        chosen = _chosen(kernel.signature, settings, tile)
+        outcomes = _outcomes(kernel, chosen, proposals(kernel.signature, tile, rank), suspects)
+        was_run, second = False, None
+        for outcome in outcomes:
+            was_run = True
+            if outcome.failure is not None and suspects.has(outcome.failure):
+                witness = Witness(outcome.arguments, outcome.failure, outcome.text)
+                if witness.kind != "undefined behaviour":
+                    return witness
+                second = second or witness
+            if time.monotonic() > until:
+                break
+        if was_run:  # the first tile and the lowest rank with which the kernel works will do
+            return second
+    return None
+
+
+def _outcomes(
+    kernel: Kernel, chosen: Chosen, tried: Iterable[Proposal], suspects: Suspects
+) -> Iterator[Outcome]:
+    """What became of the launches that were not refused."""
+    for proposal in tried:
+        outcome = run(kernel, chosen, proposal, forced=suspects.refused)
+        if outcome is not None:
+            yield outcome
+
+
+def _chosen(signature: Signature, settings: Mapping[str, Any], tile: int) -> Chosen:
+    dims = (dim for output in signature.cut_outputs for dim in output.dims)
+    constants = {dim: tile for dim in dims if isinstance(dim, str)}
+    defaults = {constant.name: constant.default for constant in signature.constants}
+    params: tuple[Any, ...] = (*signature.tensors, *signature.pointers, *signature.scalars)
+    dtypes: dict[str, type[DType]] = {
+        param.dtype.__name__: settings.get(param.dtype.__name__, f32)
+        for param in params
+        if issubclass(param.dtype, AnyDType)
+    }
+    return Chosen({**constants, **defaults, **settings}, dtypes)
