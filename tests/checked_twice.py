@@ -75,11 +75,12 @@ class Outcome:
 
 
 def outcome(kernel: Kernel, args: Any, kwargs: Any) -> Outcome:
-    """Run a call on copies of its arguments."""
+    """Run a call on copies of its arguments, watched, which also keeps sums in their order."""
     copies = Copies()
     args, kwargs = copies.of(args), {name: copies.of(value) for name, value in kwargs.items()}
     try:
-        REAL_CALL(kernel, *args, **kwargs).sync()
+        with tw.race_check():
+            REAL_CALL(kernel, *args, **kwargs).sync()
         return Outcome(tuple(tensor.numpy() for tensor in copies.tensors))
     except TilewrightError as error:
         return Outcome(error=error)

@@ -1,0 +1,29 @@
+"""Short ways to run a kernel of the corpus and to ask what became of its checks."""
+
+import numpy as np
+
+import tilewright as tw
+from tilewright.check.ledger import Outcome
+from tilewright.jit.specialize import specialize
+from tilewright.kernel import Kernel
+
+X = np.arange(64, dtype=np.int32)
+
+
+def tensor(values):
+    return tw.from_numpy(np.asarray(values, np.int32))
+
+
+def outcomes(kernel: Kernel, *args, subject: str | None = None, **kwargs) -> list[Outcome]:
+    """Where the checks of a call were settled, in program order; of one tensor, if it is named."""
+    binding, _ = kernel._bind(args, kwargs)
+    compiled = kernel.specialized(specialize(binding, binding.device.target, kernel.hints))
+    entries = compiled.ledger.entries
+    return [e.outcome for e in entries if subject is None or e.subject == subject]
+
+
+def line_of(kernel: Kernel, text: str) -> int:
+    """The line of a kernel's source that holds a text."""
+    lines = kernel.source.file.lines
+    first, last = kernel.source.node.lineno, kernel.source.node.end_lineno
+    return next(n for n in range(first, last + 1) if text in lines[n - 1])
