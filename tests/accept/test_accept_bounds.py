@@ -103,6 +103,7 @@ def test_the_last_part_of_a_piece():
 @neighbour_of(
     "bounds/require_of_a_device_value", "bounds/require_of_a_loop_variable",
     "bounds/require_that_is_false", "bounds/require_that_cannot_hold",
+    "bounds/require_divided_by_zero",
 )  # fmt: skip
 def test_preconditions_on_what_a_launch_knows():
     @tw.kernel(deny_checks=True)

@@ -39,6 +39,7 @@ def test_dtypes_are_converted_where_they_meet():
     "types/too_few_tile_extents", "types/ref_indexed_directly", "types/shape_is_no_tile",
     "types/float_as_index", "types/tile_as_index", "types/partition_not_static",
     "types/partition_not_a_power_of_two", "types/axis_of_num_tiles", "types/unpacking_too_few",
+    "types/axis_not_static",
 )  # fmt: skip
 def test_a_tensor_is_read_at_any_place_in_tiles():
     @tw.kernel(deny_checks=True)
