@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tilewright.errors import (
 from tilewright.jit.forcing import force_checks
 from tilewright.kernel import Kernel
 from tilewright.runtime.indexing import Layout
+from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.tensor import Tensor
 
@@ -33,6 +35,7 @@ from tilewright.runtime.tensor import Tensor
 REFUSED_INDEX = re.compile(r":(?P<line>\d+):\d+: `\w+`, axis (?P<axis>\d+): ")
 EMPTY = "axis is empty"
 DENIED = "would need one"
+ENOUGH = 25  # calls of one kernel in one test
 
 
 class Copies:
@@ -74,16 +77,31 @@ class Outcome:
     error: TilewrightError | None = None
 
 
-def outcome(kernel: Kernel, args: Any, kwargs: Any) -> Outcome:
-    """Run a call on copies of its arguments, watched, which also keeps sums in their order."""
-    copies = Copies()
-    args, kwargs = copies.of(args), {name: copies.of(value) for name, value in kwargs.items()}
-    try:
-        with tw.race_check():
-            REAL_CALL(kernel, *args, **kwargs).sync()
-        return Outcome(tuple(tensor.numpy() for tensor in copies.tensors))
-    except TilewrightError as error:
-        return Outcome(error=error)
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of a kernel: the grid, if it gives one, its arguments, and whether it is unsafe."""
+
+    kernel: Kernel
+    grid: tuple[int, ...] | None
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    unsafe: bool
+
+    def on(self, copies: Copies) -> DeviceOp[Any]:
+        """The operation on copies of the arguments."""
+        args = copies.of(self.args)
+        kwargs = {name: copies.of(value) for name, value in self.kwargs.items()}
+        return REAL_LAUNCH(self.kernel, self.grid, args, kwargs, unsafe=self.unsafe)
+
+    def outcome(self) -> Outcome:
+        """Run it on copies, watched, which also keeps sums in their order."""
+        copies = Copies()
+        try:
+            with tw.race_check():
+                self.on(copies).sync()
+            return Outcome(tuple(tensor.numpy() for tensor in copies.tensors))
+        except TilewrightError as error:
+            return Outcome(error=error)
 
 
 def difference(proved: Outcome, forced: Outcome) -> str | None:
@@ -126,27 +144,30 @@ def _refusal_differs(refused: LaunchError, other: TilewrightError | None) -> str
     return None if refused_at == at else f"refused at {refused_at}, and would have failed at {at}"
 
 
-REAL_CALL = Kernel.__call__
+REAL_LAUNCH = Kernel.launch
 
 
-def _call_twice(kernel: Kernel, *args: Any, **kwargs: Any) -> Any:
-    """A call of a kernel, after the comparison on copies of its arguments."""
-    try:
-        proved = outcome(kernel, args, kwargs)
-        with force_checks():
-            forced = outcome(kernel, args, kwargs)
-    except TilewrightError:
-        pass  # arguments that cannot be looked at now: the call itself will say why
-    else:
-        differs = difference(proved, forced)
-        assert differs is None, (
-            f"kernel `{kernel.__qualname__}` with and without proofs: {differs}\n"
-            f"with:    {proved.error or 'works'}\nwithout: {forced.error or 'works'}"
-        )
-    return REAL_CALL(kernel, *args, **kwargs)
+def _compare(call: Call) -> None:
+    """Run a call with and without proofs."""
+    proved = call.outcome()
+    with force_checks():
+        forced = call.outcome()
+    differs = difference(proved, forced)
+    assert differs is None, (
+        f"kernel `{call.kernel.__qualname__}` with and without proofs: {differs}\n"
+        f"with:    {proved.error or 'works'}\nwithout: {forced.error or 'works'}"
+    )
 
 
 @pytest.fixture
 def checked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare every kernel call of a test with one that makes all its checks in the kernel."""
-    monkeypatch.setattr(Kernel, "__call__", _call_twice)
+    """Compare kernel calls of a test with ones that make all checks in the kernel."""
+    compared: Counter[Kernel] = Counter()
+
+    def launch(kernel: Kernel, grid: Any, args: Any, kwargs: Any, *, unsafe: bool = False) -> Any:
+        compared[kernel] += 1
+        if compared[kernel] <= ENOUGH:
+            _compare(Call(kernel, grid, args, kwargs, unsafe))
+        return REAL_LAUNCH(kernel, grid, args, kwargs, unsafe=unsafe)
+
+    monkeypatch.setattr(Kernel, "launch", launch)

@@ -30,6 +30,7 @@ HEAD = """\
 # `pytest --update-placement` rewrites what a run has seen; read what changed before you commit.
 """
 
+SEPARATOR = "::"
 Name = tuple[str, str]  # file, qualified name
 Reach = tuple[int, int, int, int]  # checks left in place, in the kernel, behind the compiler, all
 
@@ -63,12 +64,12 @@ def pinned_counts() -> dict[Name, Reach]:
     """What the file says."""
     if not PINNED.exists():
         return {}
-    tables = tomllib.loads(PINNED.read_text(encoding="utf-8"))
-    return {
-        (file, kernel): reach(Counts(*numbers))
-        for file, kernels in tables.items()
-        for kernel, numbers in kernels.items()
-    }
+    rows = tomllib.loads(PINNED.read_text(encoding="utf-8"))
+    found = {}
+    for place, numbers in rows.items():
+        file, _, kernel = place.partition(SEPARATOR)
+        found[file, kernel] = reach(Counts(*numbers))
+    return found
 
 
 def defined_names(file: str) -> set[str]:
@@ -93,16 +94,13 @@ def stale_names(names: set[Name]) -> set[Name]:
 
 
 def written(found: dict[Name, Reach]) -> str:
-    """The text of the file."""
-    lines, files = [HEAD], sorted({file for file, _ in found})
-    for file in files:
-        lines.append(f'["{file}"]')
-        for name in sorted(name for name in found if name[0] == file):
-            counts = counts_of(found[name])
-            row = [counts.proved, counts.launch, counts.hoisted, counts.in_place]
-            lines.append(f'"{name[1]}" = {row}')
-        lines.append("")
-    return "\n".join(lines)
+    """The text of the file: a line for each kernel, so that two branches can both add some."""
+    lines = [HEAD]
+    for name in sorted(found):
+        counts = counts_of(found[name])
+        row = [counts.proved, counts.launch, counts.hoisted, counts.in_place]
+        lines.append(f'"{SEPARATOR.join(name)}" = {row}\n')
+    return "".join(lines)
 
 
 class Ratchet:

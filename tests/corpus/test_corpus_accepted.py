@@ -5,7 +5,7 @@ import pytest
 from ledgers import X, outcomes, tensor
 
 import tilewright as tw
-from tilewright import Const, Mapped, Mut, Ref, f32, i32
+from tilewright import All, Const, Mapped, Mut, Ref, f32, i32
 from tilewright.check.ledger import Outcome
 from tilewright.dims import BM, BN, B, K, M, N, P, Q
 
@@ -222,3 +222,17 @@ def test_shared_map_dual_store():
     shared_map_dual_store(*cut, tensor(x)).sync()
     np.testing.assert_array_equal(y.numpy(), x)
     np.testing.assert_array_equal(z.numpy(), x + 1)
+
+
+@tw.kernel(deny_checks=True)
+def owned_axis(z: Mapped[i32, BM, All], x: Ref[i32, M, N]) -> None:
+    for at in z.indices():
+        parts = z.piece(at).partition(BM, 4)
+        for j in range(parts.num_tiles(1)):
+            parts.store(x.partition(BM, 4)[at[0], j], 0, j)
+
+
+def test_owned_axis_composite():
+    x, z = np.arange(77, dtype=np.int32).reshape(7, 11), zeros(7, 11)
+    owned_axis(z.partition(2, None).persistent(blocks=3), tensor(x)).sync()
+    np.testing.assert_array_equal(z.numpy(), x)

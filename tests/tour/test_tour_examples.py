@@ -42,7 +42,7 @@ def test_every_example_is_run():
 
 
 @pytest.mark.parametrize("name", sorted(SAID))
-def test_an_example_runs(name, capsys):
+def test_an_example_runs(name, capsys, checked_twice):
     runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
     assert SAID[name] in capsys.readouterr().out
 
