@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from tilewright.dtypes import DType, f32, i32, numpy_dtype
 from tilewright.errors import LaunchError
 from tilewright.lang import functions
+from tilewright.lang.philox import PRECISIONS, uniform_numbers
 from tilewright.runtime import creation
 from tilewright.runtime.creation import empty, from_numpy
 from tilewright.runtime.tensor import Tensor
@@ -30,10 +32,12 @@ def _rand(
     **placement: Any,
 ) -> Tensor:
     """Floats spread evenly over [0, 1), the same on every device."""
-    if not dtype.element.is_float:
-        raise LaunchError(f"tw.rand makes floats, not {dtype.label}")
-    generator = np.random.Generator(np.random.Philox(key=seed, counter=offset))
-    return creation.from_numpy(generator.random(shape).astype(numpy_dtype(dtype)), **placement)
+    if dtype not in PRECISIONS:
+        known = ", ".join(dtype.label for dtype in PRECISIONS)
+        raise LaunchError(f"tw.rand makes {known}, not {dtype.label}")
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    numbers = uniform_numbers(prod(extents), dtype, seed, offset)
+    return creation.from_numpy(numbers.reshape(extents), **placement)
 
 
 functions.zeros.on_host = creation.zeros

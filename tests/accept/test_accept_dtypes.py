@@ -75,3 +75,20 @@ def test_narrow_dtypes_are_converted_to_compute():
         z.store(narrow + cut + whole + scale + some + exact)
 
     np.testing.assert_allclose(launched(converted, X), X * 2 + 7, rtol=1e-3)
+
+
+@neighbour_of(
+    "types/random_integers", "types/random_by_a_float", "types/fast_sums_of_f16",
+    "types/scaled_dtypes", "types/scaled_shapes", "types/scaled_too_short",
+)  # fmt: skip
+def test_random_numbers_and_scaled_products():
+    @tw.kernel
+    def multiplied(z: Mut[f32, B], x: Ref[f32, N], seed: i32) -> None:
+        a = x.load_like(z).reshape(2, 64).astype(f8e5m2)
+        scale = tw.ones((2, 2), f8e8m0fnu)
+        zero = tw.zeros((2, 2), f32)
+        scaled = tw.mma_scaled(a, a.reshape(64, 2), zero, scale, scale)
+        plain = tw.mma(a, a.reshape(64, 2), zero, fast_acc=True)
+        z.store(tw.sum(scaled - plain) + tw.rand((B,), f32, seed=seed) * 0 + x.load_like(z))
+
+    np.testing.assert_allclose(launched(multiplied, X, 3), X, atol=1e-3)

@@ -133,7 +133,7 @@ def test_loops_that_end():
     "syntax/yield_expression", "syntax/slice_of_a_partition", "syntax/assignment_into_a_tile",
     "syntax/return_of_a_value", "syntax/declaration_without_value", "syntax/print_call",
     "syntax/wrong_argument_count", "syntax/unknown_keyword", "syntax/unknown_keyword_of_a_method",
-    "syntax/wrong_argument_count_of_a_function", "syntax/random_numbers",
+    "syntax/wrong_argument_count_of_a_function",
     "syntax/static_assertion", "syntax/static_assertion_of_a_value", "syntax/function_as_a_value",
     "syntax/calling_a_tile", "syntax/rarer_constructs", "calls/several_errors_at_once",
     "calls/wide_characters",

@@ -17,7 +17,7 @@ from tilewright.ir.verify_rules import (
     tiles,
 )
 
-__all__ = ["MATRIX_RULES"]
+__all__ = ["MATRIX_RULES", "SCALE_GROUPS"]
 
 _E = Element
 _NUMBER = TileClass(NUMBERS)
@@ -37,7 +37,7 @@ _PRODUCTS: dict[Element, tuple[Element, ...]] = {
 }
 
 # How many elements share a scale, by the element and its scale.
-_GROUPS: dict[tuple[Element, Element], tuple[int, ...]] = {
+SCALE_GROUPS: dict[tuple[Element, Element], tuple[int, ...]] = {
     (_E.F8E4M3FN, _E.F8E8M0FNU): (32,),
     (_E.F8E5M2, _E.F8E8M0FNU): (32,),
     (_E.F4E2M1FN, _E.F8E8M0FNU): (16, 32),
@@ -75,7 +75,7 @@ def _scales(op: MmaFScaled) -> Iterator[str]:
     assert isinstance(rhs, TileType)
     assert isinstance(left, TileType)
     assert isinstance(right, TileType)
-    groups = _GROUPS.get((lhs.element, left.element), ())  # type: ignore[arg-type]
+    groups = SCALE_GROUPS.get((lhs.element, left.element), ())  # type: ignore[arg-type]
     if not groups:
         yield f"{left.element} cannot scale {lhs.element}"
         return

@@ -20,6 +20,7 @@ __all__ = [
     "NotBroadcastable",
     "NotPowerOfTwo",
     "NotStatic",
+    "ScaledDTypes",
     "TileTooLarge",
     "UnsupportedByTarget",
     "WrongOperand",
@@ -298,6 +299,28 @@ class MmaDTypes(TypeProblem):
     @property
     def notes(self) -> tuple[str, ...]:
         return (f"`a` and `b` have one dtype; there are: {self.allowed}",)
+
+
+@dataclass(frozen=True)
+class ScaledDTypes(TypeProblem):
+    """Matrices and scales of dtypes that are not multiplied together."""
+
+    labels: tuple[str, ...]  # of both matrices, the sum and both scales
+    allowed: str
+
+    @property
+    def title(self) -> str:
+        a, b, acc, left, right = self.labels
+        return (
+            f"mma_scaled of {a} and {b} into {acc} with scales of {left} and {right} does not exist"
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (
+            f"`a` and `b` have one dtype, so have their scales, and the sum is f32; there are: "
+            f"{self.allowed}",
+        )
 
 
 @dataclass(frozen=True)

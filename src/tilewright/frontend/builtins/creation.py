@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.check.errors.syntax import Unsupported
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, i32
 from tilewright.frontend.arguments import Arguments
@@ -23,7 +22,7 @@ from tilewright.frontend.tiles import (
 from tilewright.ir.ops.shape import Iota
 from tilewright.ir.types import TileType
 
-__all__ = ["filled", "lower_arange", "lower_full", "refuse_rand"]
+__all__ = ["filled", "lower_arange", "lower_full"]
 
 
 def _shape_and_dtype(lo: Lowering, call: Arguments) -> tuple[tuple[int, ...], type[DType]]:
@@ -68,13 +67,3 @@ def lower_arange(lo: Lowering, call: Arguments) -> Operand:
     )
     counted = lo.builder.add(Iota(to=TileType(i32.element, (length,)), dtype=i32)).result
     return convert(lo, TileOperand(counted, i32), dtype)
-
-
-def refuse_rand(lo: Lowering, call: Arguments) -> Operand:
-    """Random numbers are made on the host."""
-    lo.reject(
-        Unsupported,
-        call.node,
-        "`tw.rand`",
-        "make the numbers on the host, `tw.rand(shape, dtype)`, and pass the tensor",
-    )

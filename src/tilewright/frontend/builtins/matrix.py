@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 
-from tilewright.check.errors.types import MmaDTypes, MmaShapes
-from tilewright.dtypes import DType, Element, f32, f64, i32
+from tilewright.check.errors.types import MmaDTypes, MmaShapes, WrongOperand
+from tilewright.dtypes import DType, Element, f8e4m3fn, f8e5m2, f32, f64, i32
 from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.builtins.axes import flag_argument
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, TileOperand
 from tilewright.frontend.tiles import as_tile, constant, signedness
 from tilewright.ir.ops.reduction import MmaF, MmaI
 
-__all__ = ["lower_mma", "matrix_product"]
+__all__ = ["check_shapes", "lower_mma", "matrix_product"]
 
 _ACCUMULATORS: dict[Element, tuple[Element, ...]] = {
     Element.F16: (Element.F32, Element.F16),
@@ -29,19 +30,25 @@ _ACCUMULATORS: dict[Element, tuple[Element, ...]] = {
 def lower_mma(lo: Lowering, call: Arguments) -> Operand:
     """`tw.mma(a, b, acc)`."""
     a, b, acc = (as_tile(lo, call.where(name), call.operand(name)) for name in ("a", "b", "acc"))
-    return _multiplied(lo, call.node, a, b, acc)
+    fast = flag_argument(lo, call, "fast_acc")
+    if fast and a.dtype not in (f8e4m3fn, f8e5m2):
+        lo.reject(
+            WrongOperand, call.where("fast_acc"), "fast_acc=True",
+            f"only sums of 8-bit floats have it; these are {a.dtype.label}", "leave it out",
+        )  # fmt: skip
+    return _multiplied(lo, call.node, (a, b), acc, fast=fast)
 
 
 def matrix_product(lo: Lowering, node: ast.AST, left: Operand, right: Operand) -> Operand:
     """`a @ b`: into f32 zeros (f64 for f64, i32 for 8-bit integers)."""
     a, b = as_tile(lo, node, left), as_tile(lo, node, right)
-    _check_shapes(lo, node, a, b, None)
+    check_shapes(lo, node, a, b, None)
     dtype: type[DType] = f64 if a.dtype is f64 else i32 if a.dtype.element.is_integer else f32
     acc = constant(lo, node, 0, dtype, (*a.shape[:-1], b.shape[-1]))
-    return _multiplied(lo, node, a, b, acc)
+    return _multiplied(lo, node, (a, b), acc, fast=False)
 
 
-def _check_shapes(
+def check_shapes(
     lo: Lowering, node: ast.AST, a: TileOperand, b: TileOperand, acc: tuple[int, ...] | None
 ) -> None:
     """Matrices or batches of them; without an accumulator only the two factors have to fit."""
@@ -53,9 +60,15 @@ def _check_shapes(
 
 
 def _multiplied(
-    lo: Lowering, node: ast.AST, a: TileOperand, b: TileOperand, acc: TileOperand
+    lo: Lowering,
+    node: ast.AST,
+    factors: tuple[TileOperand, TileOperand],
+    acc: TileOperand,
+    *,
+    fast: bool,
 ) -> Operand:
-    _check_shapes(lo, node, a, b, acc.shape)
+    a, b = factors
+    check_shapes(lo, node, a, b, acc.shape)
     allowed = _ACCUMULATORS.get(a.dtype.element, ())
     if a.dtype.element is not b.dtype.element or acc.dtype.element not in allowed:
         lo.reject(MmaDTypes, node, a.dtype.label, b.dtype.label, acc.dtype.label, _described())
@@ -65,7 +78,7 @@ def _multiplied(
             signedness_rhs=signedness(b.dtype), dtype=acc.dtype,
         )  # fmt: skip
         return TileOperand(lo.builder.add(integer).result, acc.dtype)
-    product = MmaF(lhs=a.value, rhs=b.value, acc=acc.value, dtype=acc.dtype)
+    product = MmaF(lhs=a.value, rhs=b.value, acc=acc.value, fast_acc=fast, dtype=acc.dtype)
     return TileOperand(lo.builder.add(product).result, acc.dtype)
 
 

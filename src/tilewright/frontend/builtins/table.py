@@ -18,7 +18,9 @@ from tilewright.frontend.builtins import (
     maths,
     matrix,
     memory,
+    random_numbers,
     reductions,
+    scaled_matrix,
     shapes,
 )
 from tilewright.frontend.lowering import Lowering
@@ -37,7 +39,7 @@ LOWERINGS: dict[Any, Callable[[Lowering, Arguments], Operand]] = {
     tw.ones: creation.filled(1),
     tw.full: creation.lower_full,
     tw.arange: creation.lower_arange,
-    tw.rand: creation.refuse_rand,
+    tw.rand: random_numbers.lower_rand,
     tw.exp: maths.floats(ops.Exp),
     tw.exp2: maths.floats(ops.Exp2),
     tw.log: maths.floats(ops.Log),
@@ -78,6 +80,7 @@ LOWERINGS: dict[Any, Callable[[Lowering, Arguments], Operand]] = {
     tw.reduce: combining.lower_reduce,
     tw.scan: combining.lower_scan,
     tw.mma: matrix.lower_mma,
+    tw.mma_scaled: scaled_matrix.lower_mma_scaled,
     tw.cat: shapes.lower_cat,
     tw.extract: shapes.lower_extract,
     tw.insert: shapes.lower_insert,

@@ -31,7 +31,7 @@ from tilewright.lang.functions.maths import (
     tan,
     tanh,
 )
-from tilewright.lang.functions.matrix import mma
+from tilewright.lang.functions.matrix import mma, mma_scaled
 from tilewright.lang.functions.reductions import (
     all,
     any,
@@ -82,6 +82,7 @@ __all__ = [
     "min",
     "minimum",
     "mma",
+    "mma_scaled",
     "mulhi",
     "multiply",
     "num_blocks",

@@ -57,6 +57,7 @@ def rand(
 ) -> Any:
     """Floats spread evenly over [0, 1): in a kernel a tile, on the host a tensor.
 
-    Element `n` in row-major order is a function of `seed` and `offset + n` alone (Philox), so the
-    same call gives the same numbers on every device and in every run.
+    Element `n` in row-major order is a function of `seed` and `offset + n` alone (Philox 4x32-10),
+    so the same call gives the same numbers on every device, in every run and however a tensor is
+    cut into tiles. Seed and offset may be scalars of the kernel; they count modulo 2**64.
     """

@@ -1,0 +1,17 @@
+"""Not every scale goes with every matrix."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f8e4m3fn, f8e5m2, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    a = x.load_like(z).reshape(2, 64).astype(f8e5m2)
+    s = tw.ones((2, 2), f8e4m3fn)
+    z.store(
+        x.load_like(z) + tw.sum(tw.mma_scaled(a, a.reshape(64, 2), tw.zeros((2, 2), f32), s, s))
+    )
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))
