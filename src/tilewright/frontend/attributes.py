@@ -40,6 +40,7 @@ from tilewright.frontend.operands import (
     PiecePartition,
     PointerOperand,
     RefOperand,
+    SegmentedPiece,
     Static,
     TensorOperand,
     TileOperand,
@@ -122,6 +123,19 @@ def _dtype_of_tensor(_: Lowering, owner: Any) -> Operand:
     return DTypeOperand(owner.spec.dtype)
 
 
+def _segmented_index(lo: Lowering, owner: SegmentedPiece) -> Operand:
+    places = (*owner.place, *owner.index[1:])
+    return TupleOperand(tuple(TileOperand(place, i32) for place in places))
+
+
+_OF_PIECES: dict[str, Property] = {
+    "shape": _tensor_shape,
+    "tile": _tile_of,
+    "rows": pieces.rows_of_piece,
+    "segment": pieces.segment_of_piece,
+    "dtype": _dtype_of_tensor,
+}
+
 _PROPERTIES: dict[type, dict[str, Property]] = {
     TileOperand: {
         "shape": lambda _, tile: _static_tuple(tile.shape),
@@ -133,12 +147,8 @@ _PROPERTIES: dict[type, dict[str, Property]] = {
         "dtype": lambda _, pointers: DTypeOperand(pointers.dtype),
     },
     RefOperand: {"shape": _tensor_shape, "dtype": _dtype_of_tensor},
-    PieceOperand: {
-        "shape": _tensor_shape,
-        "tile": _tile_of,
-        "index": _piece_index,
-        "dtype": _dtype_of_tensor,
-    },
+    PieceOperand: {**_OF_PIECES, "index": _piece_index},
+    SegmentedPiece: {**_OF_PIECES, "index": _segmented_index},
     MappedOperand: {"shape": _tensor_shape, "tile": _tile_of, "dtype": _dtype_of_tensor},
     AccumOperand: {"shape": _tensor_shape, "dtype": _dtype_of_tensor},
     PartitionOperand: {},
@@ -162,6 +172,15 @@ def _counted(
     return rule
 
 
+_OF_MUT: tuple[type, dict[str, MethodRule]] = (
+    Mut,
+    {
+        "store": pieces.store_piece,
+        "load": pieces.load_piece,
+        "partition": pieces.partition_piece,
+    },
+)
+
 _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
     TileOperand: (
         Tile,
@@ -182,7 +201,7 @@ _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
         {
             "partition": partitions.partition,
             "windows": partitions.windows,
-            "load_like": tensors.load_like,
+            "load_like": pieces.load_like,
             "gather": gathers.gather,
             "item": gathers.item,
         },
@@ -197,14 +216,8 @@ _METHODS: dict[type, tuple[type, dict[str, MethodRule]]] = {
             "load_unchecked": unchecked.load_tile_unchecked,
         },
     ),
-    PieceOperand: (
-        Mut,
-        {
-            "store": pieces.store_piece,
-            "load": pieces.load_piece,
-            "partition": pieces.partition_piece,
-        },
-    ),
+    PieceOperand: _OF_MUT,
+    SegmentedPiece: _OF_MUT,
     PiecePartition: (
         MutPartition,
         {

@@ -40,10 +40,13 @@ def _owner(lo: Lowering) -> tuple[TensorParam, TensorSpec] | None:
 def _counts_of_output(
     lo: Lowering, param: TensorParam, spec: TensorSpec
 ) -> tuple[Value | None, ...]:
-    return tuple(
+    counts = [
         None if tile is None else lo.launch_value(TileCount(param.name, axis, tile))
         for axis, tile in ((axis, spec.tile[axis]) for axis in spec.order)
-    )
+    ]
+    if spec.segments is not None:
+        counts[0] = lo.launch_value(GridExtent(0))
+    return tuple(counts)
 
 
 def _placed(lo: Lowering, counts: tuple[Value | None, ...], owner: str = "") -> Grid:

@@ -24,6 +24,7 @@ from tilewright.frontend.operands import (
     TileOperand,
 )
 from tilewright.frontend.refusals import REFUSALS
+from tilewright.frontend.segment_pieces import segmented_piece
 from tilewright.frontend.sequences import statements
 from tilewright.frontend.signature import (
     AccumParam,
@@ -35,7 +36,7 @@ from tilewright.frontend.signature import (
     TensorParam,
     WholeParam,
 )
-from tilewright.frontend.specialization import Specialization, TensorSpec
+from tilewright.frontend.specialization import Specialization, TensorSpec, segments_name
 from tilewright.frontend.statements import STATEMENTS
 from tilewright.frontend.tiles import check_dtype
 from tilewright.ir.function import Function
@@ -139,7 +140,12 @@ def _tensor(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Operand:
     if isinstance(param, MappedParam):
         return MappedOperand(param.name, spec, view, param.rank)
     assert isinstance(param, MutParam)
-    return PieceOperand(param.name, spec, view, param.rank, piece_index(lo, spec))
+    piece = PieceOperand(param.name, spec, view, param.rank, piece_index(lo, spec))
+    if spec.segments is None:
+        return piece
+    offsets = RefParam(segments_name(param.name), spec.segments.dtype, (segments_name("rows"),))
+    offsets_view = _tensor_view(lo, offsets, spec.segments)
+    return segmented_piece(lo, piece, RefOperand(offsets.name, spec.segments, offsets_view, 1))
 
 
 def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Value:

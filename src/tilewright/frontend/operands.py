@@ -42,6 +42,7 @@ __all__ = [
     "PythonFunction",
     "RecordOperand",
     "RefOperand",
+    "SegmentedPiece",
     "Static",
     "TensorOperand",
     "TileOperand",
@@ -153,6 +154,15 @@ class PieceOperand(TensorOperand):
 
     def __str__(self) -> str:
         return f"output `{self.name}`"
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedPiece(PieceOperand):
+    """This block's piece of ragged rows: the first axis is cut by offsets read from memory."""
+
+    place: tuple[Value, Value]  # which segment, and which piece of it
+    rows: tuple[Value, Value]  # where the piece begins and ends
+    segment: tuple[Value, Value]  # where the whole segment does
 
 
 class MappedOperand(TensorOperand):

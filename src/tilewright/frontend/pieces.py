@@ -13,27 +13,43 @@ from tilewright.check.errors.types import IndexCount
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, PieceOperand, PiecePartition, Static
+from tilewright.frontend.operands import (
+    Operand,
+    PieceOperand,
+    PiecePartition,
+    RefOperand,
+    SegmentedPiece,
+    Static,
+    TileOperand,
+    TupleOperand,
+)
+from tilewright.frontend.segments import elements_of_part, load_elements, store_elements
 from tilewright.frontend.stores import storable, store_tile
 from tilewright.frontend.tensors import (
     checked,
+    extent_of,
     loaded,
+    padding_argument,
     tile_argument,
     tile_count,
     whole_tile,
 )
-from tilewright.frontend.tiles import check_tile_shape
+from tilewright.frontend.tiles import as_tile, check_tile_shape
+from tilewright.ir.attributes import Predicate
 from tilewright.ir.op import Value
-from tilewright.ir.ops.elementwise import MinI, MulI, SubI
-from tilewright.ir.ops.internal import CheckSite, PartIndex
+from tilewright.ir.ops.elementwise import AddI, CmpI, MinI, MulI, SubI
+from tilewright.ir.ops.internal import CheckSite, FloorDiv, PartIndex, Require
 from tilewright.ir.types import Padding
 
 __all__ = [
+    "load_like",
     "load_part",
     "load_piece",
     "part_count",
     "partition_piece",
     "refuse_indexed_store",
+    "rows_of_piece",
+    "segment_of_piece",
     "store_part",
     "store_piece",
 ]
@@ -44,20 +60,128 @@ __all__ = [
 
 def load_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
     """`z.load()`: what the piece holds now."""
-    return loaded(lo, piece, whole_tile(lo, call.node, piece), Padding.ZERO, piece.index)
+    shape = whole_tile(lo, call.node, piece)
+    return _load(lo, piece, shape, _whole(lo, piece))
 
 
 def store_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
     """`z.store(tile)`."""
     shape = whole_tile(lo, call.node, piece)
-    store_tile(lo, piece, shape, storable(lo, call, piece, shape), piece.index)
+    _store(lo, piece, shape, storable(lo, call, piece, shape), _whole(lo, piece))
     return Static(None)
+
+
+def _whole(lo: Lowering, piece: PieceOperand) -> tuple[Value, ...]:
+    """The one part that a piece is, if it is not cut."""
+    if isinstance(piece, SegmentedPiece):
+        return lo.builder.index(0), *piece.index[1:]
+    return piece.index
+
+
+def _load(
+    lo: Lowering, piece: PieceOperand, shape: tuple[int, ...], part: tuple[Value, ...]
+) -> TileOperand:
+    if isinstance(piece, SegmentedPiece):
+        elements = elements_of_part(lo, piece, piece, shape, part)
+        zero = as_tile(lo, ast.Pass(), Static(0), piece.spec.dtype)
+        return load_elements(lo, piece, elements, zero)
+    return loaded(lo, piece, shape, Padding.ZERO, part)
+
+
+def _store(
+    lo: Lowering,
+    piece: PieceOperand,
+    shape: tuple[int, ...],
+    tile: TileOperand,
+    part: tuple[Value, ...],
+) -> None:
+    if isinstance(piece, SegmentedPiece):
+        store_elements(lo, elements_of_part(lo, piece, piece, shape, part), tile)
+    else:
+        store_tile(lo, piece, shape, tile, part)
 
 
 def refuse_indexed_store(lo: Lowering, node: ast.Call, piece: PieceOperand) -> None:
     """A store to a piece with more than the tile names a place, which is not its to choose."""
     if len(node.args) > 1:
         lo.reject(IndexedPieceStore, node.args[1], piece.name, piece.rank)
+
+
+def load_like(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
+    """`x.load_like(z)`: the part of x that lies where this block's piece of z lies."""
+    piece = call.operand("output")
+    way_out = f"`{tensor.name}.partition(…)[i]` reads at any place"
+    if not isinstance(piece, PieceOperand):
+        reason = f"it follows the piece of a Mut; this is {piece}"
+        lo.reject(BadCall, call.where("output"), f"{tensor.name}.load_like", reason, way_out)
+    if piece.rank != tensor.rank:
+        reason = f"`{tensor.name}` has rank {tensor.rank} and `{piece.name}` has rank {piece.rank}"
+        callee = f"{tensor.name}.load_like({piece.name})"
+        lo.reject(BadCall, call.node, callee, reason, way_out)
+    tile, padding = whole_tile(lo, call.node, piece), padding_argument(lo, call, tensor)
+    for axis in range(tensor.rank):
+        _require_equal_extents(lo, tensor, piece, axis)
+    if isinstance(piece, SegmentedPiece):
+        elements = elements_of_part(lo, tensor, piece, tile, _whole(lo, piece))
+        fill = as_tile(lo, call.where("padding"), call.operand("padding"), tensor.spec.dtype)
+        return load_elements(lo, tensor, elements, fill)
+    places = tuple(
+        checked(
+            lo,
+            (call.node, TileOperand(index, i32)),
+            tile_count(lo, tensor, axis, tile[axis]),
+            CheckSite(tensor.name, axis, tile[axis]),
+        )
+        for axis, index in enumerate(piece.index)
+    )
+    return loaded(lo, tensor, tile, padding, places)
+
+
+def _require_equal_extents(
+    lo: Lowering, tensor: RefOperand, piece: PieceOperand, axis: int
+) -> None:
+    """The launch checks that both tensors end at the same place."""
+    left, right = (
+        as_tile(lo, ast.Pass(), extent_of(lo, t, axis), i32).value for t in (tensor, piece)
+    )
+    same = CmpI(lhs=left, rhs=right, comparison_predicate=Predicate.EQUAL)
+    condition = lo.builder.add(same).result
+    x, z = tensor.name, piece.name
+    text = f"{x}.shape[{axis}] == {z}.shape[{axis}], since {x} is read like {z}"
+    lo.builder.add(Require(condition=condition, text=text))
+
+
+# --- where it lies --------------------------------------------------------------------------------
+
+
+def rows_of_piece(lo: Lowering, piece: PieceOperand) -> Operand:
+    """`z.rows`: where the piece begins and ends along the first axis of the tensor."""
+    if isinstance(piece, SegmentedPiece):
+        return _pair(*piece.rows)
+    height, rows = piece.tile[0], _extent(lo, piece)
+    if height is None:
+        return _pair(lo.builder.index(0), rows)
+    add, size = lo.builder.add, lo.builder.index(height)
+    begin = add(MulI(lhs=piece.index[0], rhs=size, dtype=i32)).result
+    # What is left of the tensor is compared, since a sum might not fit.
+    left = add(SubI(lhs=rows, rhs=begin, dtype=i32)).result
+    own = add(MinI(lhs=size, rhs=left, dtype=i32)).result
+    return _pair(begin, add(AddI(lhs=begin, rhs=own, dtype=i32)).result)
+
+
+def segment_of_piece(lo: Lowering, piece: PieceOperand) -> Operand:
+    """`z.segment`: where the piece's segment begins and ends; without any it is all rows."""
+    if isinstance(piece, SegmentedPiece):
+        return _pair(*piece.segment)
+    return _pair(lo.builder.index(0), _extent(lo, piece))
+
+
+def _extent(lo: Lowering, piece: PieceOperand) -> Value:
+    return as_tile(lo, ast.Pass(), extent_of(lo, piece, 0), i32).value
+
+
+def _pair(begin: Value, end: Value) -> TupleOperand:
+    return TupleOperand((TileOperand(begin, i32), TileOperand(end, i32)))
 
 
 # --- parts of a piece -----------------------------------------------------------------------------
@@ -91,6 +215,8 @@ def _check_division(lo: Lowering, node: ast.AST, piece: PieceOperand, axis: int,
 def _parts_along(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> tuple[Value, Value]:
     """The first part of the piece, and how many of its parts begin inside the tensor."""
     add, whole = lo.builder.add, piece.tile[axis]
+    if isinstance(piece, SegmentedPiece) and axis == 0:
+        return lo.builder.index(0), _parts_of_rows(lo, piece, part)
     if whole is None:
         return lo.builder.index(0), tile_count(lo, piece, axis, part)
     if whole == part:
@@ -99,6 +225,15 @@ def _parts_along(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> tup
     first = add(MulI(lhs=piece.index[axis], rhs=per_piece, dtype=i32)).result
     remaining = add(SubI(lhs=tile_count(lo, piece, axis, part), rhs=first, dtype=i32)).result
     return first, add(MinI(lhs=per_piece, rhs=remaining, dtype=i32)).result
+
+
+def _parts_of_rows(lo: Lowering, piece: SegmentedPiece, part: int) -> Value:
+    """How many parts of this height begin inside the rows of a piece."""
+    begin, end = piece.rows
+    height = lo.builder.add(SubI(lhs=end, rhs=begin, dtype=i32)).result
+    rounded = AddI(lhs=height, rhs=lo.builder.index(part - 1), dtype=i32)
+    by = lo.builder.index(part)
+    return lo.builder.add(FloorDiv(lhs=lo.builder.add(rounded).result, rhs=by, dtype=i32)).result
 
 
 def part_count(lo: Lowering, parts: PiecePartition, axis: int) -> Value:
@@ -120,7 +255,8 @@ def _part_index(
     for axis, place in enumerate(places):
         site = CheckSite(parts.piece.name, axis, parts.tile[axis], is_store, of_piece=True)
         own, whole = checked(lo, place, parts.counts[axis], site), parts.piece.tile[axis]
-        if whole is None:  # a whole axis starts at its first part
+        counted_within = isinstance(parts.piece, SegmentedPiece) and axis == 0
+        if whole is None or counted_within:  # a whole axis starts at its first part
             found.append(own)
             continue
         index = PartIndex(
@@ -135,12 +271,12 @@ def load_part(
 ) -> Operand:
     """`p[i, j]` of this block's own piece."""
     index = _part_index(lo, node, parts, places, is_store=False)
-    return loaded(lo, parts.piece, parts.tile, Padding.ZERO, index)
+    return _load(lo, parts.piece, parts.tile, index)
 
 
 def store_part(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
     """`p.store(tile, i, j)` into this block's own piece."""
     tile = storable(lo, call, parts.piece, parts.tile)
     index = _part_index(lo, call.node, parts, call.places("index"), is_store=True)
-    store_tile(lo, parts.piece, parts.tile, tile, index)
+    _store(lo, parts.piece, parts.tile, tile, index)
     return Static(None)

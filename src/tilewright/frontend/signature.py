@@ -176,9 +176,10 @@ class Signature:
                     assert dim is not None, "only outputs have whole axes"
                     yield param, axis, dim
 
-    def param(self, name: str) -> Param:
-        """The parameter of that name."""
-        return next(param for param in self.params if param.name == name)
+    @cached_property
+    def by_name(self) -> Mapping[str, Param]:
+        """The parameters by their names."""
+        return {param.name: param for param in self.params}
 
 
 def read_signature(function: FunctionType, local_names: Mapping[str, Any]) -> Signature:

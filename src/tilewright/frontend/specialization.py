@@ -34,6 +34,7 @@ __all__ = [
     "TensorSpec",
     "arguments_of",
     "record_argument",
+    "segments_name",
 ]
 
 # Extents are passed as i32.
@@ -66,6 +67,7 @@ class TensorSpec:
     tile: tuple[int | None, ...] = ()  # of an output; None: the whole axis
     order: tuple[int, ...] = ()  # of an output: its axis along each axis of the grid
     is_prefix: bool = False  # of an output: there may be more pieces than blocks
+    segments: TensorSpec | None = None  # of an output: the offsets that cut its first axis
     group: tuple[int, int] = (1, 1)  # of a persistent output, along its last two axes
 
 
@@ -103,6 +105,9 @@ def arguments_of(signature: Signature, specialization: Specialization) -> tuple[
     for param in signature.params:
         if isinstance(param, TensorParam):
             found.extend(_tensor_arguments(param.name, specs[param.name]))
+            offsets = specs[param.name].segments
+            if offsets is not None:
+                found.extend(_tensor_arguments(segments_name(param.name), offsets))
         elif isinstance(param, ScalarParam):
             element = dtypes[param.name].element
             found.append(Argument(ScalarArgument(param.name), scalar(element)))
@@ -110,9 +115,21 @@ def arguments_of(signature: Signature, specialization: Specialization) -> tuple[
             spec = pointers[param.name]
             pointer = scalar(PtrType(spec.dtype.element))
             found.append(Argument(PointerArgument(param.name), pointer, spec.address_divisor))
-    for axis in range(specialization.grid_rank or 0):
+    for axis in _grid_arguments(specialization):
         found.append(Argument(GridExtent(axis), scalar(Element.I32), 1, 1, MAX_EXTENT))
     return tuple(found)
+
+
+def _grid_arguments(specialization: Specialization) -> range:
+    """The axes of the grid whose extents no tile count gives: all, or that of the segments."""
+    if specialization.grid_rank is not None:
+        return range(specialization.grid_rank)
+    return range(1 if any(spec.segments is not None for spec in specialization.tensors) else 0)
+
+
+def segments_name(output: str) -> str:
+    """The name by which the offsets that cut an output travel; no parameter can have it."""
+    return f"{output}.segments"
 
 
 def record_argument() -> Argument:

@@ -12,7 +12,6 @@ import ast
 import math
 
 from tilewright.check.errors.pieces import PieceIsNoTile
-from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import IndexCount, WrongOperand
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
@@ -20,7 +19,6 @@ from tilewright.frontend.indices import integer_scalar
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     Operand,
-    PieceOperand,
     RefOperand,
     Static,
     TensorOperand,
@@ -29,24 +27,21 @@ from tilewright.frontend.operands import (
 )
 from tilewright.frontend.signature import WholeParam
 from tilewright.frontend.tiles import (
-    as_tile,
     check_tile_shape,
     convert,
     is_power_of_two,
     static_int,
 )
-from tilewright.ir.attributes import Hints, Predicate
+from tilewright.ir.attributes import Hints
 from tilewright.ir.launch_terms import Extent, TileCount
 from tilewright.ir.op import Value
-from tilewright.ir.ops.elementwise import CmpI
-from tilewright.ir.ops.internal import BoundsCheck, CheckSite, Require
+from tilewright.ir.ops.internal import BoundsCheck, CheckSite
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.types import Padding, TensorViewType
 
 __all__ = [
     "checked",
     "extent_of",
-    "load_like",
     "loaded",
     "loaded_from",
     "padding_argument",
@@ -69,10 +64,11 @@ def extent_of(lo: Lowering, tensor: TensorOperand, axis: int) -> Operand:
 
 def canonical_extent(lo: Lowering, name: str, axis: int) -> Extent:
     """The one term for an extent that several axes share by name."""
-    param = lo.signature.param(name)
-    dims = getattr(param, "dims", ())
-    if isinstance(param, WholeParam) and isinstance(dims[axis], str):
-        return Extent(*lo.signature.homes.get(dims[axis], (name, axis)))
+    param = lo.signature.by_name.get(name)  # none for offsets that travel with an output
+    if isinstance(param, WholeParam):
+        dim = param.dims[axis]
+        if isinstance(dim, str):
+            return Extent(*lo.signature.homes.get(dim, (name, axis)))
     return Extent(name, axis)
 
 
@@ -172,46 +168,6 @@ def loaded_from(
     loaded = lo.builder.add(LoadView(view=view, index=index, hints=hints))
     loaded.tile.dtype = dtype
     return TileOperand(loaded.tile, dtype)
-
-
-def load_like(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
-    """`x.load_like(z)`: the part of x that lies where this block's piece of z lies."""
-    piece = call.operand("output")
-    way_out = f"`{tensor.name}.partition(…)[i]` reads at any place"
-    if not isinstance(piece, PieceOperand):
-        reason = f"it follows the piece of a Mut; this is {piece}"
-        lo.reject(BadCall, call.where("output"), f"{tensor.name}.load_like", reason, way_out)
-    if piece.rank != tensor.rank:
-        reason = f"`{tensor.name}` has rank {tensor.rank} and `{piece.name}` has rank {piece.rank}"
-        callee = f"{tensor.name}.load_like({piece.name})"
-        lo.reject(BadCall, call.node, callee, reason, way_out)
-    tile = whole_tile(lo, call.node, piece)
-    for axis in range(tensor.rank):
-        _require_equal_extents(lo, tensor, piece, axis)
-    places = tuple(
-        checked(
-            lo,
-            (call.node, TileOperand(index, i32)),
-            tile_count(lo, tensor, axis, tile[axis]),
-            CheckSite(tensor.name, axis, tile[axis]),
-        )
-        for axis, index in enumerate(piece.index)
-    )
-    return loaded(lo, tensor, tile, padding_argument(lo, call, tensor), places)
-
-
-def _require_equal_extents(
-    lo: Lowering, tensor: RefOperand, piece: PieceOperand, axis: int
-) -> None:
-    """The launch checks that both tensors end at the same place."""
-    left, right = (
-        as_tile(lo, ast.Pass(), extent_of(lo, t, axis), i32).value for t in (tensor, piece)
-    )
-    same = CmpI(lhs=left, rhs=right, comparison_predicate=Predicate.EQUAL)
-    condition = lo.builder.add(same).result
-    x, z = tensor.name, piece.name
-    text = f"{x}.shape[{axis}] == {z}.shape[{axis}], since {x} is read like {z}"
-    lo.builder.add(Require(condition=condition, text=text))
 
 
 def whole_tile(lo: Lowering, node: ast.AST, piece: TensorOperand) -> tuple[int, ...]:

@@ -90,7 +90,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class GridExtent:
-    """Blocks along one axis of a grid that the call itself gives."""
+    """Blocks along one axis of the grid, where no tile count says how many."""
 
     axis: int
 

@@ -16,6 +16,7 @@ from tilewright.frontend.signature import (
     RefParam,
     TensorParam,
 )
+from tilewright.frontend.specialization import segments_name
 from tilewright.jit.binding import Binding, described, refused
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.tensor import Tensor
@@ -123,3 +124,6 @@ def _bind_dtype(binding: Binding, name: str, declared: type[DType], got: type[DT
 def _bind_tile(binding: Binding, param: TensorParam, partition: Partition) -> None:
     binding.tiles[param.name] = partition.tile
     binding.partitions[param.name] = partition
+    if partition.segments is not None:
+        assert isinstance(partition.segments, Tensor)
+        binding.tensors[segments_name(param.name)] = partition.segments

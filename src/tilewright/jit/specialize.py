@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.frontend.signature import PointerParam, TensorParam
-from tilewright.frontend.specialization import MAX_EXTENT, PointerSpec, Specialization, TensorSpec
+from tilewright.frontend.specialization import (
+    MAX_EXTENT,
+    PointerSpec,
+    Specialization,
+    TensorSpec,
+    segments_name,
+)
 from tilewright.jit.binding import Binding
 from tilewright.lang.hints import KernelHints
 from tilewright.runtime.backend import ALIGNMENT
@@ -38,8 +46,23 @@ def _address_divisor(tensor: Tensor) -> int:
 
 
 def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
-    tensor = binding.tensors[param.name]
+    spec = _plain_spec(binding.tensors[param.name])
     partition = binding.partitions.get(param.name)
+    if partition is None:
+        return spec
+    offsets = binding.tensors.get(segments_name(param.name))
+    return replace(
+        spec,
+        tile=partition.tile,
+        order=partition.order,
+        is_prefix=partition.is_prefix,
+        segments=None if offsets is None else _plain_spec(offsets),
+        group=binding.groups.get(param.name, (1, 1)),
+    )
+
+
+def _plain_spec(tensor: Tensor) -> TensorSpec:
+    """What is known of any tensor."""
     wide = any(stride > MAX_EXTENT for stride in tensor.strides)
     return TensorSpec(
         dtype=tensor.dtype,
@@ -49,10 +72,6 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
         stride_divisors=tuple(divisor(stride) for stride in tensor.strides),
         wide=wide,
         far=wide or _last_element(tensor) > MAX_EXTENT,
-        tile=binding.tiles.get(param.name, ()),
-        order=() if partition is None else partition.order,
-        is_prefix=partition is not None and partition.is_prefix,
-        group=binding.groups.get(param.name, (1, 1)),
     )
 
 

@@ -137,7 +137,18 @@ class Mut(InKernel, Generic[D, *Dims]):
 
     @property
     def index(self) -> tuple[int, ...]:
-        """The place of the piece, counted in pieces along each axis."""
+        """The place of the piece, counted in pieces along each axis.
+
+        Of an output cut by segments the first two numbers are the segment and the piece of it.
+        """
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Where the piece begins and ends along the first axis, in elements of the tensor."""
+
+    @property
+    def segment(self) -> tuple[int, int]:
+        """Where the segment of the piece begins and ends; without any it is all rows."""
 
     @property
     def dtype(self) -> type[D]:

@@ -11,6 +11,7 @@ from math import prod
 from operator import index as as_index
 from typing import Any, Protocol
 
+from tilewright.dtypes import DType, i32, i64
 from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.indexing import MAX_EXTENT
@@ -20,6 +21,10 @@ __all__ = ["Cuttable", "Partition", "PersistentPartition"]
 
 class Cuttable(Protocol):
     """What a partition needs to know of a tensor."""
+
+    @property
+    def dtype(self) -> type[DType]:
+        """The type of its elements."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -35,13 +40,15 @@ class Partition:
     """A tensor cut into tiles of one shape; None in the tile leaves an axis whole.
 
     `order` says which axis of the tensor each axis of the grid runs along. Of a prefix there may
-    be more tiles than blocks.
+    be more tiles than blocks. `segments` are offsets of ragged rows along the first axis, each of
+    which is cut by itself.
     """
 
     tensor: Cuttable
     tile: tuple[int | None, ...]
     order: tuple[int, ...] = ()  # empty: as they stand
     is_prefix: bool = False
+    segments: Cuttable | None = None
 
     def __post_init__(self) -> None:
         shape = self.tensor.shape
@@ -59,6 +66,31 @@ class Partition:
                     f"axis {axis} has {extent} elements, which rounded up to tiles of {entry} is"
                     f" over {MAX_EXTENT}: use a smaller tile"
                 )
+        if self.segments is not None:
+            self._check_segments(self.segments)
+
+    def _check_segments(self, offsets: Cuttable) -> None:
+        """Offsets are a device tensor with one axis, and number the pieces by themselves."""
+        if getattr(offsets, "dtype", None) not in (i32, i64) or len(offsets.shape) != 1:
+            shown = (
+                f"{offsets.dtype.label}, shape {offsets.shape}"
+                if hasattr(offsets, "dtype")
+                else repr(offsets)
+            )
+            raise LaunchError(
+                f"segments= takes a tensor of i32 or i64 with one axis, the offset at which each"
+                f" segment begins and the end of the last; got {shown}"
+            )
+        if self.tile[0] is None:
+            raise LaunchError(
+                "segments= cut the first axis into rows that begin where the offsets say: give"
+                " the number of rows of a piece, not None"
+            )
+        if self.is_prefix or self.order != tuple(range(len(self.tile))):
+            raise LaunchError(
+                "segments= number the pieces in their own order, each of which has a block: leave"
+                " out order= and prefix="
+            )
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -66,7 +98,19 @@ class Partition:
         shape, tile = self.tensor.shape, self.tile
         counts = (1 if n is None else -(-e // n) for e, n in zip(shape, tile, strict=True))
         along = tuple(counts)
+        if self.segments is not None:
+            return self._most_pieces(self.segments.shape[0] - 1), *along[1:]
         return tuple(along[axis] for axis in self.order)
+
+    def _most_pieces(self, segments: int) -> int:
+        """How many pieces the rows make at most, wherever the segments begin and end.
+
+        They are disjoint: each row is in one of them at most, and each ends in one piece at most
+        that is not full.
+        """
+        rows, height = self.tensor.shape[0], self.tile[0]
+        assert height is not None, "checked on construction"
+        return min(rows, (rows + segments * (height - 1)) // height) if segments > 0 else 0
 
     @property
     def device(self) -> Device:
@@ -82,10 +126,10 @@ class Partition:
         so that neighbouring blocks share what they read; one number stands for the last two axes.
         """
         rank = len(self.tile)
-        if self.is_prefix or self.order != tuple(range(rank)):
+        if self.is_prefix or self.segments is not None or self.order != tuple(range(rank)):
             raise LaunchError(
-                "prefix= and order= number the blocks of a launch by the pieces of an output: a "
-                "walk takes all tiles, in the order that group= gives"
+                "prefix=, order= and segments= number the blocks of a launch by the pieces of an "
+                "output: a walk takes all tiles, in the order that group= gives"
             )
         entries = group
         if not isinstance(entries, tuple):

@@ -155,15 +155,23 @@ class Tensor:
         return self
 
     def partition(
-        self, *tile: int | None, order: tuple[int, ...] = (), prefix: bool = False
+        self,
+        *tile: int | None,
+        order: tuple[int, ...] = (),
+        prefix: bool = False,
+        segments: Tensor | None = None,
     ) -> Partition:
         """Cut into tiles, for an output of a kernel. None leaves an axis whole.
 
         `order` permutes the grid: its axis `a` runs along axis `order[a]` of the tensor, the last
         one fastest. With `prefix=True` a launch may have fewer blocks than there are tiles; the
         tiles beyond them are left as they are.
+
+        `segments` holds offsets along the first axis, i32 or i64: segment `s` begins behind
+        everything up to `offsets[s]` and ends at `offsets[s + 1]`, and is cut into pieces by
+        itself. Whatever it holds, no element is in two pieces and none outside the tensor.
         """
-        return Partition(self, tile, order, prefix)
+        return Partition(self, tile, order, prefix, segments)
 
     def reshape(self, *shape: int | tuple[int, ...]) -> Tensor:
         """Another handle on the same elements; one extent may be -1."""

@@ -1,0 +1,72 @@
+"""Which rows a block owns of an output that is cut by offsets, written in the language itself.
+
+Segment `s` is the rows `[max(offsets[0..s]), offsets[s + 1])`, both clipped to the tensor, and is
+cut into pieces by itself; pieces are numbered through all segments. Since no segment begins before
+the end of an earlier one, they are disjoint whatever the offsets hold: decreasing, negative, beyond
+the end. The front end inlines `find_piece` before the body of a kernel; nothing here needs a check,
+because elements outside the offsets read as zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.dtypes import i32
+from tilewright.lang import functions as tw
+from tilewright.lang.annotations import Ref
+
+__all__ = ["find_piece"]
+
+# Segments that are looked at together: a comparison of all pairs gives running sums and maxima.
+_LANES = 64
+
+
+def find_piece(
+    offsets: Ref[Any, Any], number: int, rows: int, height: int
+) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """The segment and the piece of it that have a number, its rows, and those of its segment.
+
+    A number that no piece has gives a piece without rows.
+    """
+    segments = offsets.shape[0] - 1
+    tw.require(segments > 0)  # there are no blocks otherwise
+    lanes = tw.arange(_LANES, dtype=i32)
+    up_to = lanes[None, :] <= lanes[:, None]
+    highest, passed = 0, 0  # of all segments before these
+    segment, piece, low, high = 0, 0, 0, 0
+    for chunk in range(tw.cdiv(segments, _LANES)):
+        at = chunk * _LANES + lanes
+        starts = _clipped(offsets, at, rows)
+        ends = tw.where(at < segments, _clipped(offsets, at + 1, rows), 0)
+        lows = tw.maximum(tw.max(tw.where(up_to, starts[None, :], 0), axis=1), highest)
+        lengths = ends - lows
+        counts = tw.where(lengths > 0, (lengths - 1) // height + 1, 0)
+        last = passed + tw.sum(tw.where(up_to, counts[None, :], 0), axis=1)
+        first = last - counts
+        is_here = (first <= number) & (number < last)  # in one lane of one chunk at most
+        segment += _picked(is_here, at)
+        piece += _picked(is_here, number - first)
+        low += _picked(is_here, lows)
+        high += _picked(is_here, ends)
+        highest = tw.maximum(highest, tw.max(starts).item())
+        passed += tw.sum(counts).item()
+    segment = min(max(segment, 0), segments - 1)
+    high = min(max(high, 0), rows)
+    low = min(max(low, 0), high)
+    # The rows that are left are compared, since a product or a sum might not fit.
+    skipped = min(max(piece, 0), (high - low) // height)
+    begin = low + skipped * height
+    end = begin + min(height, high - begin)
+    return segment, piece, begin, end, low, high
+
+
+def _clipped(offsets: Ref[Any, Any], at: Any, rows: int) -> Any:
+    """Offsets held to the rows that there are."""
+    found = offsets.gather(at)
+    limit = i32(rows).astype(found.dtype)
+    return tw.minimum(tw.maximum(found, 0), limit).astype(i32)
+
+
+def _picked(is_here: Any, values: Any) -> Any:
+    """The value in the lane that was found, or zero."""
+    return tw.sum(tw.where(is_here, values, 0)).item()
