@@ -28,6 +28,7 @@ SAID = {
     "norms.py": "qk_norm of 4 query heads and 2 key heads: right",
     "pointers.py": "scaled 1000 elements on ",
     "prefill_attention.py": "attention of (20, 8, 32) behind 50 cached tokens: off by at most ",
+    "ragged_softmax.py": "softmax of 100 rows, ",
     "rope.py": "rope of (21, 4, 64) from place 17: right",
     "saxpy.py": "saxpy and scale of 10007 f64: right",
     "segment_sum.py": "sums of 1000 unsorted rows: right",

@@ -17,7 +17,7 @@ from tilewright.lang import functions as tw
 from tilewright.lang import unsafe as raw
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Index, Mapped, Mut, Partition, Ref
-from tilewright.lang.dimensions import Dim
+from tilewright.lang.dimensions import All, Dim
 from tilewright.lang.pointers import Ptr
 from tilewright.lang.tile import Tile
 
@@ -170,6 +170,23 @@ def products(z: Mut[f32, BM, BN], a: Ref[f16, BM, BK], b: Ref[i8, BM, BK], c: Re
     whole: Tile[i32] = b.partition(BM, BK)[0, 0] @ b.partition(BK, BN)[0, 0]
     double: Tile[f64] = c.partition(16)[0][:, None] @ c.partition(16)[0][None, :]
     z.store(half + whole.astype(f32) + double.astype(f32))
+
+
+@kernel
+def owned_rows(z: Mut[f32, BM, All], x: Ref[f32, M, N]) -> None:
+    parts = z.partition(1, 64)
+    begin, end = z.rows
+    for i in range(end - begin):
+        for j in range(parts.num_tiles(1)):
+            parts.store(x.partition(1, 64)[begin + i, j] * parts[i, j], i, j)
+
+
+@kernel
+def ragged(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    low, high = z.segment
+    at: Tile[i32] = tw.arange(B) + low
+    row: Tile[f32] = x.gather(at, mask=at < high)
+    z.store(x.load_like(z) + tw.sum(row).item())
 
 
 @kernel

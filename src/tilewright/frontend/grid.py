@@ -42,7 +42,7 @@ def _counts_of_output(
 ) -> tuple[Value | None, ...]:
     counts = [
         None if tile is None else lo.launch_value(TileCount(param.name, axis, tile))
-        for axis, tile in ((axis, spec.tile[axis]) for axis in spec.order)
+        for axis, tile in ((axis, spec.tile[axis]) for axis in spec.grid_axes)
     ]
     if spec.segments is not None:
         counts[0] = lo.launch_value(GridExtent(0))
@@ -66,7 +66,7 @@ def piece_index(lo: Lowering, spec: TensorSpec) -> tuple[Value, ...]:
     Axes that the grid does not have are trailing ones with a single step.
     """
     places = lo.grid.index
-    along = {axis: places[at] for at, axis in enumerate(spec.order) if at < len(places)}
+    along = {axis: places[at] for at, axis in enumerate(spec.grid_axes) if at < len(places)}
     return tuple(
         along[axis] if axis in along else lo.builder.index(0) for axis in range(len(spec.tile))
     )

@@ -209,12 +209,16 @@ class PartitionOperand:
 
 @dataclass(frozen=True, eq=False)
 class PiecePartition:
-    """This block's piece cut into parts. `counts` are the parts that begin inside the tensor."""
+    """This block's piece cut into parts. `counts` are the parts that begin inside the tensor.
+
+    An index stays below `limits`: the same number, or for ragged rows all parts that a full piece
+    has, since those that lie behind its last row are masked.
+    """
 
     piece: PieceOperand
     tile: tuple[int, ...]
     counts: tuple[Value, ...]
-    origin: tuple[Value, ...]  # the first part, counted from the start of the tensor
+    limits: tuple[Value, ...]
 
     def __str__(self) -> str:
         return f"a partition of output `{self.piece.name}`"

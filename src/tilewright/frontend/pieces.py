@@ -42,6 +42,8 @@ from tilewright.ir.ops.internal import CheckSite, FloorDiv, PartIndex, Require
 from tilewright.ir.types import Padding
 
 __all__ = [
+    "first_part",
+    "load_at",
     "load_like",
     "load_part",
     "load_piece",
@@ -50,6 +52,7 @@ __all__ = [
     "refuse_indexed_store",
     "rows_of_piece",
     "segment_of_piece",
+    "store_at",
     "store_part",
     "store_piece",
 ]
@@ -61,13 +64,13 @@ __all__ = [
 def load_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
     """`z.load()`: what the piece holds now."""
     shape = whole_tile(lo, call.node, piece)
-    return _load(lo, piece, shape, _whole(lo, piece))
+    return load_at(lo, piece, shape, _whole(lo, piece))
 
 
 def store_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
     """`z.store(tile)`."""
     shape = whole_tile(lo, call.node, piece)
-    _store(lo, piece, shape, storable(lo, call, piece, shape), _whole(lo, piece))
+    store_at(lo, piece, shape, storable(lo, call, piece, shape), _whole(lo, piece))
     return Static(None)
 
 
@@ -78,9 +81,10 @@ def _whole(lo: Lowering, piece: PieceOperand) -> tuple[Value, ...]:
     return piece.index
 
 
-def _load(
+def load_at(
     lo: Lowering, piece: PieceOperand, shape: tuple[int, ...], part: tuple[Value, ...]
 ) -> TileOperand:
+    """The tile at a place of the piece, which is its business to be in."""
     if isinstance(piece, SegmentedPiece):
         elements = elements_of_part(lo, piece, piece, shape, part)
         zero = as_tile(lo, ast.Pass(), Static(0), piece.spec.dtype)
@@ -88,13 +92,14 @@ def _load(
     return loaded(lo, piece, shape, Padding.ZERO, part)
 
 
-def _store(
+def store_at(
     lo: Lowering,
     piece: PieceOperand,
     shape: tuple[int, ...],
     tile: TileOperand,
     part: tuple[Value, ...],
 ) -> None:
+    """Write a tile at a place of the piece."""
     if isinstance(piece, SegmentedPiece):
         store_elements(lo, elements_of_part(lo, piece, piece, shape, part), tile)
     else:
@@ -194,9 +199,13 @@ def partition_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Opera
     check_tile_shape(lo, call.node, sub, f"a part of `{piece.name}`", way_out)
     for axis, part in enumerate(sub):
         _check_division(lo, call.node, piece, axis, part)
-    places = [_parts_along(lo, piece, axis, part) for axis, part in enumerate(sub)]
-    origin, counts = (tuple(values) for values in zip(*places, strict=True))
-    return PiecePartition(piece, sub, counts, origin)
+    counts = tuple(_parts_along(lo, piece, axis, part) for axis, part in enumerate(sub))
+    if not isinstance(piece, SegmentedPiece):
+        return PiecePartition(piece, sub, counts, counts)
+    height = piece.tile[0]
+    assert height is not None, "the host has checked it"
+    limits = (lo.builder.index(height // sub[0]), *counts[1:])
+    return PiecePartition(piece, sub, counts, limits)
 
 
 def _check_division(lo: Lowering, node: ast.AST, piece: PieceOperand, axis: int, part: int) -> None:
@@ -212,23 +221,33 @@ def _check_division(lo: Lowering, node: ast.AST, piece: PieceOperand, axis: int,
     lo.reject(BadCall, node, f"{piece.name}.partition", reason, way_out)
 
 
-def _parts_along(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> tuple[Value, Value]:
-    """The first part of the piece, and how many of its parts begin inside the tensor."""
+def _parts_along(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> Value:
+    """How many parts of a piece begin inside the tensor."""
     add, whole = lo.builder.add, piece.tile[axis]
-    if isinstance(piece, SegmentedPiece) and axis == 0:
-        return lo.builder.index(0), _parts_of_rows(lo, piece, part)
     if whole is None:
-        return lo.builder.index(0), tile_count(lo, piece, axis, part)
-    if whole == part:
-        return piece.index[axis], lo.builder.index(1)
+        return tile_count(lo, piece, axis, part)
     per_piece = lo.builder.index(whole // part)
-    first = add(MulI(lhs=piece.index[axis], rhs=per_piece, dtype=i32)).result
-    remaining = add(SubI(lhs=tile_count(lo, piece, axis, part), rhs=first, dtype=i32)).result
-    return first, add(MinI(lhs=per_piece, rhs=remaining, dtype=i32)).result
+    if isinstance(piece, SegmentedPiece) and axis == 0:
+        remaining = _parts_of_rows(lo, piece, part)
+    elif whole == part:
+        return per_piece
+    else:
+        first = first_part(lo, piece, axis, part)
+        remaining = add(SubI(lhs=tile_count(lo, piece, axis, part), rhs=first, dtype=i32)).result
+    return add(MinI(lhs=per_piece, rhs=remaining, dtype=i32)).result
+
+
+def first_part(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> Value:
+    """Where parts are counted from: the start of the tensor, or of ragged rows."""
+    whole = piece.tile[axis]
+    if whole is None or (isinstance(piece, SegmentedPiece) and axis == 0):
+        return lo.builder.index(0)
+    per_piece = lo.builder.index(whole // part)
+    return lo.builder.add(MulI(lhs=piece.index[axis], rhs=per_piece, dtype=i32)).result
 
 
 def _parts_of_rows(lo: Lowering, piece: SegmentedPiece, part: int) -> Value:
-    """How many parts of this height begin inside the rows of a piece."""
+    """How many parts of this height the rows of a piece make."""
     begin, end = piece.rows
     height = lo.builder.add(SubI(lhs=end, rhs=begin, dtype=i32)).result
     rounded = AddI(lhs=height, rhs=lo.builder.index(part - 1), dtype=i32)
@@ -254,7 +273,7 @@ def _part_index(
     found = []
     for axis, place in enumerate(places):
         site = CheckSite(parts.piece.name, axis, parts.tile[axis], is_store, of_piece=True)
-        own, whole = checked(lo, place, parts.counts[axis], site), parts.piece.tile[axis]
+        own, whole = checked(lo, place, parts.limits[axis], site), parts.piece.tile[axis]
         counted_within = isinstance(parts.piece, SegmentedPiece) and axis == 0
         if whole is None or counted_within:  # a whole axis starts at its first part
             found.append(own)
@@ -271,12 +290,12 @@ def load_part(
 ) -> Operand:
     """`p[i, j]` of this block's own piece."""
     index = _part_index(lo, node, parts, places, is_store=False)
-    return _load(lo, parts.piece, parts.tile, index)
+    return load_at(lo, parts.piece, parts.tile, index)
 
 
 def store_part(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
     """`p.store(tile, i, j)` into this block's own piece."""
     tile = storable(lo, call, parts.piece, parts.tile)
     index = _part_index(lo, call.node, parts, call.places("index"), is_store=True)
-    _store(lo, parts.piece, parts.tile, tile, index)
+    store_at(lo, parts.piece, parts.tile, tile, index)
     return Static(None)

@@ -13,13 +13,13 @@ from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, PartitionOperand, PiecePartition, Static
 from tilewright.frontend.partitions import view_of
-from tilewright.frontend.stores import storable, store_tile
-from tilewright.frontend.tensors import loaded, loaded_from
+from tilewright.frontend.pieces import first_part, load_at, store_at
+from tilewright.frontend.stores import storable
+from tilewright.frontend.tensors import loaded_from
 from tilewright.frontend.tiles import as_index
 from tilewright.frontend.unsafe import require_unsafe
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import AddI
-from tilewright.ir.types import Padding
 
 __all__ = ["load_part_unchecked", "load_tile_unchecked", "store_part_unchecked"]
 
@@ -45,8 +45,10 @@ def load_tile_unchecked(lo: Lowering, source: PartitionOperand, call: Arguments)
 def _part(lo: Lowering, parts: PiecePartition, call: Arguments) -> tuple[Value, ...]:
     own = _index(lo, call, parts, parts.piece.rank)
     return tuple(
-        lo.builder.add(AddI(lhs=first, rhs=part, dtype=i32)).result
-        for first, part in zip(parts.origin, own, strict=True)
+        lo.builder.add(
+            AddI(lhs=first_part(lo, parts.piece, axis, parts.tile[axis]), rhs=part, dtype=i32)
+        ).result
+        for axis, part in enumerate(own)
     )
 
 
@@ -54,7 +56,7 @@ def load_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) ->
     """`p.load_unchecked(i, j)` of this block's piece, and of what lies around it."""
     why = "the place may lie in another block's piece, or outside the tensor"
     require_unsafe(lo, call.node, "`load_unchecked`", why, _CHECKED_LOAD)
-    return loaded(lo, parts.piece, parts.tile, Padding.ZERO, _part(lo, parts, call))
+    return load_at(lo, parts.piece, parts.tile, _part(lo, parts, call))
 
 
 def store_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
@@ -62,5 +64,5 @@ def store_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) -
     why = "the place may lie in another block's piece, or outside the tensor"
     require_unsafe(lo, call.node, "`store_unchecked`", why, _CHECKED_STORE)
     tile = storable(lo, call, parts.piece, parts.tile)
-    store_tile(lo, parts.piece, parts.tile, tile, _part(lo, parts, call))
+    store_at(lo, parts.piece, parts.tile, tile, _part(lo, parts, call))
     return Static(None)

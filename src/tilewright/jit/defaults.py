@@ -109,7 +109,6 @@ def _tensor(
         extent_divisors=tuple(extents),
         stride_divisors=tuple(strides[: param.rank]),
         tile=() if is_whole else tuple(None if n is None else int(n) for n in fixed),
-        order=() if is_whole else tuple(range(param.rank)),
         group=GROUP if isinstance(param, MappedParam) and param.rank > 1 else (1, 1),
     )
 

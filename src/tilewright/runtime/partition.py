@@ -71,17 +71,16 @@ class Partition:
 
     def _check_segments(self, offsets: Cuttable) -> None:
         """Offsets are a device tensor with one axis, and number the pieces by themselves."""
-        if getattr(offsets, "dtype", None) not in (i32, i64) or len(offsets.shape) != 1:
-            shown = (
-                f"{offsets.dtype.label}, shape {offsets.shape}"
-                if hasattr(offsets, "dtype")
-                else repr(offsets)
-            )
+        dtype = getattr(offsets, "dtype", None)
+        if dtype not in (i32, i64) or len(offsets.shape) != 1:
+            got = repr(offsets)
+            if isinstance(dtype, type) and issubclass(dtype, DType):
+                got = f"{dtype.label} of shape {offsets.shape}"
             raise LaunchError(
-                f"segments= takes a tensor of i32 or i64 with one axis, the offset at which each"
-                f" segment begins and the end of the last; got {shown}"
+                "segments= takes a tensor of i32 or i64 with one axis: where each segment begins,"
+                f" and where the last one ends; got {got}"
             )
-        if self.tile[0] is None:
+        if not self.tile or self.tile[0] is None:
             raise LaunchError(
                 "segments= cut the first axis into rows that begin where the offsets say: give"
                 " the number of rows of a piece, not None"
