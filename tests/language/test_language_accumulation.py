@@ -336,3 +336,16 @@ def test_a_kernel_that_only_accumulates_runs_on_a_given_grid(grid):
 def test_without_a_grid_such_a_kernel_is_refused():
     with pytest.raises(LaunchError, match="grid"):
         count_blocks(tw.zeros((5, 3), i32))
+
+
+@tw.kernel(deny_checks=True)
+def count_in_one_place(total: Accum[i32], most: Accum[u32]) -> None:
+    total.add(1)
+    total.add_at(tw.arange(4), mask=tw.block_id(0) == 0)  # 0 + 1 + 2 + 3, into one element
+    most.max(tw.block_id(0).astype(u32))
+
+
+def test_a_tensor_without_axes_is_accumulated_into():
+    total, most = tw.from_numpy(np.array(5, np.int32)), tw.from_numpy(np.array(0, np.uint32))
+    count_in_one_place.grid(7)(total, most).sync()
+    assert (total.numpy()[()], most.numpy()[()]) == (5 + 7 + 6, 6)

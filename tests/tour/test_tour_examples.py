@@ -57,7 +57,7 @@ def test_an_example_runs_as_a_reader_would_run_it():
 
 
 def test_an_example_can_be_explained():
-    command = [sys.executable, "-m", "tilewright", "explain", "examples/gemm.py"]
+    command = [sys.executable, "-m", "tilewright", "explain", "examples/gemm.py::gemm"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "none left in the kernel" in done.stdout

@@ -162,6 +162,10 @@ def _accumulate_tile(kind: Kind, lo: Lowering, target: AccumOperand, call: Argum
         )
         for axis, place in enumerate(places)
     )
+    if not index:  # no view has tiles of rank 0
+        pointer = elements_at(lo, target, (), None, ()).pointers
+        lo.builder.add(AtomicRmw(pointers=pointer, arg=tile.value, mode=mode))
+        return Static(None)
     view = lo.partition_view(target, tile.shape, None)
     lo.builder.add(AtomicRedView(view=view, index=index, value=tile.value, mode=mode))
     return Static(None)

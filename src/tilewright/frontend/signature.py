@@ -276,12 +276,12 @@ def _read_tensor(kernel: str, name: str, origin: Any, args: tuple[Any, ...]) -> 
             f"like `{origin.__name__}[f32, …]`; got {_shown(dtype)}"
         )
     dims = tuple(_read_dim(kernel, name, dim) for dim in args[1:])
-    if not dims and origin is not Ref:
+    is_whole = issubclass(_TENSOR_KINDS[origin], WholeParam)
+    if not dims and not is_whole:
         raise CompileError(
-            f"`{name}` of kernel `{kernel}` has no dims: an output has at least one axis, "
+            f"`{name}` of kernel `{kernel}` has no dims: an output that is cut has at least one axis, "
             f"`{origin.__name__}[{dtype.__name__}, N]`"
         )
-    is_whole = issubclass(_TENSOR_KINDS[origin], WholeParam)
     if is_whole and None in dims:
         raise CompileError(
             f"`{name}` of kernel `{kernel}` is a {origin.__name__}, every axis of which is "
