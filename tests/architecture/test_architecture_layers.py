@@ -44,6 +44,7 @@ LOADERS_BY_NAME = {
     f"{PACKAGE}.runtime.backend",
     f"{PACKAGE}.jit.loader",
     f"{PACKAGE}.backends.cuda.driver",
+    f"{PACKAGE}.witness.solver",
 }
 
 

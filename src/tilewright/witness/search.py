@@ -1,23 +1,26 @@
 """Looks for a launch on which a kernel races, leaves its bounds or does what is undefined.
 
 Every proposal is run on the CPU device under the watch for races, so whatever is found has happened
-and is told with its block, index and line. That nothing is found proves nothing.
+and is told with its block, index and line. That nothing is found proves nothing. Where the solver
+is installed (extra `verify`), what it proposes is tried last: it finds what chance does not.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import chain, product
 from typing import Any
 
 from tilewright.dtypes import AnyDType, DType, f32
-from tilewright.errors import KernelAssertionError, KernelFailure, OutOfBoundsError
+from tilewright.errors import KernelAssertionError, KernelFailure, LaunchError, OutOfBoundsError
 from tilewright.frontend.signature import Signature
+from tilewright.jit.defaults import sample_specialization
 from tilewright.kernel import Kernel
 from tilewright.witness.proposals import Proposal, proposals
 from tilewright.witness.running import Chosen, Outcome, run
+from tilewright.witness.solver import solved_proposals
 
 __all__ = ["Suspects", "Witness", "find_witness"]
 
@@ -78,7 +81,8 @@ def find_witness(kernel: Kernel, settings: Mapping[str, Any], suspects: Suspects
     ranks = (1, 2, 3) if not kernel.signature.cut_outputs else (1,)
     for tile, rank in product(_TILES, ranks):
         chosen = _chosen(kernel.signature, settings, tile)
-        outcomes = _outcomes(kernel, chosen, proposals(kernel.signature, tile, rank), suspects)
+        tried = chain(proposals(kernel.signature, tile, rank), _solved(kernel, chosen, rank))
+        outcomes = _outcomes(kernel, chosen, tried, suspects)
         was_run, second = False, None
         for outcome in outcomes:
             was_run = True
@@ -92,6 +96,18 @@ def find_witness(kernel: Kernel, settings: Mapping[str, Any], suspects: Suspects
         if was_run:  # the first tile and the lowest rank with which the kernel works will do
             return second
     return None
+
+
+def _solved(kernel: Kernel, chosen: Chosen, rank: int) -> Iterator[Proposal]:
+    """What the solver proposes for the usual specialisation with these tiles, if it is there."""
+    names = {**chosen.constants, **chosen.dtypes}
+    try:
+        usual = sample_specialization(kernel.signature, "cpu", names)
+    except LaunchError:
+        return
+    if usual.grid_rank is not None:
+        usual = replace(usual, grid_rank=rank)
+    yield from solved_proposals(kernel, usual, (2,) * rank)
 
 
 def _outcomes(
