@@ -16,6 +16,7 @@ import numpy as np
 
 __all__ = [
     "DTYPES",
+    "IN_TILES_ONLY",
     "AnyDType",
     "Bitwise",
     "DType",
@@ -275,6 +276,14 @@ DTYPES: tuple[type[DType], ...] = (
     bool_, i4, i8, i16, i32, i64, u8, u16, u32, u64,
     f16, bf16, f32, tf32, f64, f8e4m3fn, f8e5m2, f8e8m0fnu, f4e2m1fn,
 )  # fmt: skip
+
+# Dtypes that no tensor has, and how their numbers are kept in memory instead.
+IN_TILES_ONLY: dict[type[DType], str] = {
+    i4: "pairs of it are kept in u8",
+    f4e2m1fn: "pairs of it are kept in u8",
+    tf32: "it is kept as f32",
+}
+
 
 def numpy_dtype(dtype: type[DType]) -> np.dtype[Any]:
     """The NumPy dtype of host copies: signedness included, which `Element.numpy` lacks."""

@@ -60,7 +60,7 @@ def test_parts_of_a_tile():
 
 @neighbour_of(
     "types/bitcast_of_another_width", "types/bitcast_of_bool", "types/unpack_of_words",
-    "types/pack_of_bool", "types/unpack_of_too_few_bytes",
+    "types/pack_of_bool", "types/unpack_of_too_few_bytes", "signature/dtype_of_tiles",
 )  # fmt: skip
 def test_bits_of_a_tile():
     @tw.kernel

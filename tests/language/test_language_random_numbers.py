@@ -8,7 +8,7 @@ from running import run
 
 import tilewright as tw
 from tilewright import Const, DType, Mut, Ref, bf16, f16, f32, f64, i32, i64, u32
-from tilewright.dims import BM, BN, B, N, T
+from tilewright.dims import B, N, T
 from tilewright.lang.philox import philox
 
 FLOATS = [f16, bf16, f32, f64]
@@ -21,9 +21,9 @@ def numbers(z: Mut[T, B], seed: i64, offset: i64) -> None:
 
 
 @tw.kernel
-def all_random(z: Mut[f32, BM, BN], seed: u32, *, D: Const[DType] = f32) -> None:
-    wide = tw.rand((BM, BN), f64, seed=7).astype(f32) + tw.rand((BM, BN), f16).astype(f32)
-    z.store(tw.rand((BM, BN), D, seed=seed, offset=z.index[1]).astype(f32) + wide)
+def all_random(z: Mut[f64, B], seed: u32, *, D: Const[DType] = f32) -> None:
+    narrow = tw.rand((B,), D, seed=seed, offset=z.index[0])
+    z.store(tw.rand((B,), f64, seed=7) + narrow.astype(f64))
 
 
 class Plain:

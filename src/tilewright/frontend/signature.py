@@ -14,7 +14,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, Literal, get_args, get_origin
 
-from tilewright.dtypes import AnyDType, DType
+from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType
 from tilewright.errors import CompileError
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Mapped, Mut, Ref
@@ -261,6 +261,7 @@ def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> P
     if origin is Const:
         return _read_const(kernel, parameter, get_args(annotation)[0])
     if isinstance(annotation, type) and issubclass(annotation, DType):
+        _check_in_memory(kernel, parameter.name, annotation)
         return ScalarParam(parameter.name, annotation)
     raise CompileError(
         f"`{parameter.name}` of kernel `{kernel}` is annotated {_shown(annotation)}; a parameter "
@@ -275,6 +276,7 @@ def _read_tensor(kernel: str, name: str, origin: Any, args: tuple[Any, ...]) -> 
             f"`{name}` of kernel `{kernel}`: the first thing in the brackets is a dtype, "
             f"like `{origin.__name__}[f32, …]`; got {_shown(dtype)}"
         )
+    _check_in_memory(kernel, name, dtype)
     dims = tuple(_read_dim(kernel, name, dim) for dim in args[1:])
     is_whole = issubclass(_TENSOR_KINDS[origin], WholeParam)
     if not dims and not is_whole:
@@ -298,7 +300,16 @@ def _pointed_dtype(kernel: str, name: str, args: tuple[Any, ...]) -> type[DType]
             f"`{name}` of kernel `{kernel}`: a pointer says what it points to and has no dims, "
             f"like `Ptr[f32]`; got {', '.join(map(_shown, args))}"
         )
+    _check_in_memory(kernel, name, args[0])
     return args[0]
+
+
+def _check_in_memory(kernel: str, name: str, dtype: type[DType]) -> None:
+    if dtype in IN_TILES_ONLY:
+        raise CompileError(
+            f"`{name}` of kernel `{kernel}`: {dtype.label} lives in tiles only; in memory, "
+            f"{IN_TILES_ONLY[dtype]}, which the kernel converts"
+        )
 
 
 def _read_const(kernel: str, parameter: inspect.Parameter, of: Any) -> ConstParam:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.dtypes import AnyDType, DType, Element, dtype_of_numpy, f32, numpy_dtype
+from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType, dtype_of_numpy, f32, numpy_dtype
 from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device, current_device
 from tilewright.runtime.indexing import Layout, check_shape
@@ -93,10 +93,8 @@ def memory_dtype(dtype: Any) -> type[DType]:
         raise LaunchError(f"{dtype!r} is no dtype: say tw.f32, tw.i32 or the like")
     if issubclass(found, AnyDType) or found is DType:
         raise LaunchError(f"{found.__name__} stands for any dtype and has no elements of its own")
-    if found.element.bits < 8 and found.element is not Element.I1:
-        raise LaunchError(
-            f"{found.label} lives in tiles only: in memory, pairs of it are kept in tw.u8"
-        )
+    if found in IN_TILES_ONLY:
+        raise LaunchError(f"{found.label} lives in tiles only: in memory, {IN_TILES_ONLY[found]}")
     return found
 
 
