@@ -1,6 +1,7 @@
 """Names and syntax that kernels have: next to each refusal of names, syntax, calls, signatures."""
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,20 @@ FACTOR = Config().factor
 
 def doubled(t):
     return t + t
+
+
+@dataclass
+class Steps:
+    tile: tw.Tile[f32]
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Setup:
+    first: int
+
+
+SETUP = Setup(0)
 
 
 def one_of(n):
@@ -98,7 +113,10 @@ def test_names_that_have_a_value_on_every_path():
     "syntax/else_of_a_loop", "syntax/loop_over_a_tensor", "syntax/returns_of_two_types",
     "syntax/returns_on_some_paths", "names/part_made_in_a_branch",
     "names/tuple_with_a_partition_in_a_loop", "types/carried_tuple_changes",
-    "types/while_on_a_tile",
+    "types/while_on_a_tile", "types/static_range_of_a_value", "syntax/unrolled_without_end",
+    "syntax/dataclass_with_its_own_code", "syntax/field_that_is_set",
+    "syntax/starred_target", "names/field_that_is_not_there",
+    "names/mutable_dataclass_from_outside",
     "syntax/range_outside_a_loop", "syntax/step_not_constant",
     "syntax/recursion", "syntax/mutual_recursion", "syntax/list_comprehension",
     "syntax/generator_expression", "syntax/python_sum",
@@ -112,14 +130,16 @@ def test_loops_that_end():
                 t = t * FACTORS[1]
         for i in range(0, 4, 2):
             t = t + i.astype(f32)
-        state = t, 0
+        state = Steps(t, SETUP.first)
         parts = z.partition(64)
         while True:
-            if state[1] >= n:
+            if state.count >= n:
                 break
-            parts.store(tw.zeros((64,), f32), state[1] % 2)
-            state = state[0] * 1, state[1] + 1
-        z.store(state[0] * one_of(n).astype(f32))
+            parts.store(tw.zeros((64,), f32), state.count % 2)
+            state = replace(state, count=state.count + 1)
+        for factor in tw.static_range(1, 3):
+            state = Steps(tw.maximum(*(state.tile, state.tile * 1)), count=factor)
+        z.store(state.tile * one_of(n).astype(f32))
 
     np.testing.assert_array_equal(launched(looped, X, 10), X * 8 + 2)
 

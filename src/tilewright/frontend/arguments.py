@@ -14,10 +14,11 @@ from functools import lru_cache
 from typing import Any
 
 from tilewright.check.errors.syntax import BadCall
+from tilewright.check.errors.types import WrongOperand
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static
+from tilewright.frontend.operands import Operand, Static, TupleOperand
 
-__all__ = ["Arguments", "Place", "bind", "bind_operands", "method_signature"]
+__all__ = ["Arguments", "Place", "bind", "bind_operands", "method_signature", "spread"]
 
 Place = tuple[ast.AST, Operand]  # an operand with the node it came from, for a caret
 
@@ -56,13 +57,27 @@ class Arguments:
 
 def bind(lo: Lowering, node: ast.Call, callee: str, signature: inspect.Signature) -> Arguments:
     """Lower the arguments of a call and match them to a signature."""
-    positional = [(item, lo.expression(item)) for item in node.args]
+    positional = spread(lo, node.args)
     keywords: dict[str, Any] = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             lo.reject(BadCall, keyword, callee, "`**` unpacking is not part of the kernel language")
         keywords[keyword.arg] = (keyword.value, lo.expression(keyword.value))
     return _matched(lo, node, callee, signature, positional, keywords)
+
+
+def spread(lo: Lowering, nodes: Sequence[ast.expr]) -> list[Place]:
+    """Expressions in order, where `*t` stands for the items of a tuple."""
+    found: list[Place] = []
+    for node in nodes:
+        if not isinstance(node, ast.Starred):
+            found.append((node, lo.expression(node)))
+            continue
+        operand = lo.expression(node.value)
+        if not isinstance(operand, TupleOperand):
+            lo.reject(WrongOperand, node, "`*` takes a tuple apart", f"this is {operand}")
+        found.extend((node, item) for item in operand.items)
+    return found
 
 
 def bind_operands(

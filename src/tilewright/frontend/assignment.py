@@ -64,6 +64,9 @@ _ASSIGNMENTS: dict[type, str] = {
 
 
 def _unpack(lo: Lowering, target: ast.Tuple, operand: Operand) -> None:
+    starred = next((item for item in target.elts if isinstance(item, ast.Starred)), None)
+    if starred is not None:
+        lo.refuse(starred)
     items: tuple[Operand, ...]
     if isinstance(operand, TupleOperand):
         items = operand.items

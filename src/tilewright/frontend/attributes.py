@@ -27,6 +27,7 @@ from tilewright.frontend import (
     unchecked,
     walks,
 )
+from tilewright.frontend.aggregates import Aggregate
 from tilewright.frontend.arguments import Arguments, bind, method_signature
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
@@ -46,6 +47,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
+from tilewright.frontend.records import member
 from tilewright.frontend.tiles import static_int
 from tilewright.ir.op import Value
 from tilewright.lang.accumulator import Accum
@@ -61,6 +63,8 @@ MethodRule = Callable[[Lowering, Any, Arguments], Operand]
 
 def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -> Operand:
     """`owner.name`."""
+    if isinstance(owner, Aggregate):
+        return member(lo, node, owner, name)
     properties = _PROPERTIES.get(type(owner), {})
     if name in properties:
         return properties[name](lo, owner)

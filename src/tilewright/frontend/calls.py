@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from tilewright.frontend.inlining import called
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     BuiltinOperand,
+    ClassOperand,
     DTypeOperand,
     FunctionOperand,
     LambdaOperand,
@@ -26,6 +28,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
+from tilewright.frontend.records import instance, replaced
 from tilewright.frontend.tiles import as_scalar, as_tile, check_dtype, convert
 
 __all__ = ["call"]
@@ -39,12 +42,16 @@ def call(lo: Lowering, node: ast.Call) -> Operand:
     if isinstance(callee, BuiltinOperand):
         arguments = bind(lo, node, f"tw.{callee.builtin.name}", callee.builtin.signature)
         return LOWERINGS[callee.builtin](lo, arguments)
+    if isinstance(callee, FunctionOperand) and callee.function is dataclasses.replace:
+        return replaced(lo, node)
     if isinstance(callee, (FunctionOperand, LambdaOperand)):
         return called(lo, node, callee)
     if isinstance(callee, PythonFunction):
         return _python_call(lo, node, callee.function)
     if isinstance(callee, DTypeOperand):
         return _cast(lo, node, callee)
+    if isinstance(callee, ClassOperand):
+        return instance(lo, node, callee)
     lo.reject(WrongOperand, node.func, "only functions can be called", f"this is {callee}")
 
 

@@ -1,27 +1,33 @@
 """Python values from outside a kernel: which ones it can use, and why not the others.
 
 What a kernel captures is compiled into it, so it must not be able to change: numbers, strings,
-dtypes, functions, modules, and tuples of those.
+dtypes, functions, modules, classes that are dataclasses or named tuples, and tuples and frozen
+dataclasses of those.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
 from tilewright.check.errors.names import NotCapturable
 from tilewright.dtypes import AnyDType, DType
+from tilewright.frontend.aggregates import is_named_tuple
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     BuiltinOperand,
+    ClassOperand,
     DTypeOperand,
     FunctionOperand,
     ModuleOperand,
     Operand,
     PythonFunction,
+    RecordOperand,
     Static,
     TupleOperand,
 )
@@ -48,14 +54,30 @@ def _as_operand(lo: Lowering, value: Any) -> Operand | None:
         bound = lo.placeholders.get(value, value)
         return None if issubclass(bound, AnyDType) else DTypeOperand(bound)
     if isinstance(value, tuple):
-        items = [_as_operand(lo, item) for item in value]
-        known = tuple(item for item in items if item is not None)
-        return TupleOperand(known) if len(known) == len(items) else None
+        kind = type(value) if is_named_tuple(type(value)) else None
+        items = _as_operands(lo, value)
+        return None if items is None else TupleOperand(items, kind)
+    if is_named_tuple(value) or (isinstance(value, type) and is_dataclass(value)):
+        return ClassOperand(value)
+    if is_dataclass(value) and _is_frozen(type(value)):
+        items = _as_operands(lo, [getattr(value, field.name) for field in fields(value)])
+        return None if items is None else RecordOperand(items, type(value))
     if any(value is function for function in _PYTHON_FUNCTIONS):
         return PythonFunction(value)
     make = next((make for kinds, make in _CAPTURES if isinstance(value, kinds)), None)
     made: Operand | None = None if make is None else make(value)
     return made
+
+
+def _as_operands(lo: Lowering, values: Iterable[Any]) -> tuple[Operand, ...] | None:
+    """Members of something, if kernels can use them all."""
+    found = [_as_operand(lo, value) for value in values]
+    known = tuple(operand for operand in found if operand is not None)
+    return known if len(known) == len(found) else None
+
+
+def _is_frozen(kind: Any) -> bool:
+    return bool(kind.__dataclass_params__.frozen)
 
 
 _CAPTURES: tuple[tuple[Any, Any], ...] = (
@@ -74,6 +96,9 @@ def _refusal(name: str, value: Any, *, is_kernel: bool) -> tuple[str, str, str]:
         return _KERNEL
     if isinstance(value, (list, dict, set, bytearray)):
         return f"a {type(value).__name__}", "it could change after the kernel is compiled", _TUPLE
+    if is_dataclass(value) and not isinstance(value, type) and not _is_frozen(type(value)):
+        what = f"a {type(value).__name__}, a dataclass that is not frozen"
+        return what, "it could change after the kernel is compiled", _FREEZE
     if getattr(builtins, name, None) is value:
         return "a Python built-in", _KNOWN_BUILTINS, _INSTEAD.get(name) or _instead_of(name)
     if callable(value):
@@ -82,6 +107,7 @@ def _refusal(name: str, value: Any, *, is_kernel: bool) -> tuple[str, str, str]:
 
 
 _TUPLE = "use a tuple"
+_FREEZE = "freeze it: `@dataclass(frozen=True)`"
 _CAPTURABLE = "a kernel can use numbers, strings, tuples of them, dtypes, modules and functions"
 _KNOWN_BUILTINS = f"kernels have {', '.join(function.__name__ for function in _PYTHON_FUNCTIONS)}"
 _KERNEL_NAME = (

@@ -11,6 +11,7 @@ them are looked up again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
@@ -76,6 +77,9 @@ def _is_same(old: Any, new: Any) -> bool:
         return False
     if isinstance(old, tuple):
         return len(old) == len(new) and all(map(_is_same, old, new))
+    if is_dataclass(old):
+        names = [field.name for field in fields(old)]
+        return all(_is_same(getattr(old, name), getattr(new, name)) for name in names)
     if isinstance(old, float):
         return bool(old.hex() == new.hex())
     return isinstance(old, (int, str)) and bool(old == new)

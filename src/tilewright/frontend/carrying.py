@@ -28,7 +28,15 @@ from tilewright.frontend.frames import RESULT, RETURNED, Frame, Left, LoopExit, 
 from tilewright.frontend.joins import left_behind
 from tilewright.frontend.lowering import Lowering, assigned_names
 from tilewright.frontend.merging import is_same_constant
-from tilewright.frontend.operands import Minted, Operand, Poison, Static, TileOperand, Unset
+from tilewright.frontend.operands import (
+    Minted,
+    Operand,
+    PieceOperand,
+    Poison,
+    Static,
+    TileOperand,
+    Unset,
+)
 from tilewright.frontend.sequences import statements
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Break, Continue, Loop
@@ -264,10 +272,19 @@ def _go_on_if_returned(lo: Lowering, node: LoopNode, shape: LoopShape, body: _Bo
         return
     if RESULT not in body.entering and returned[0].scope is not None:
         result = returned[0].scope[RESULT]  # the same wherever it returns
-        lo.frame.scope[RESULT] = left_behind(result) or result
+        unset = left_behind(result) or _left_in_loop(result)
+        lo.frame.scope[RESULT] = unset or result
     if shape.leave is None and len(returned) == len(body.breaks):
         lo.frame.scope[RETURNED] = Static(True)  # there is no other way out
         _leave(lo, node)
+
+
+def _left_in_loop(operand: Operand) -> Unset | None:
+    """Why a piece does not come out of a loop: it may be that of one step of a walk."""
+    for _, leaf in leaves(operand):
+        if isinstance(leaf, PieceOperand):
+            return Unset(f"a piece of {leaf} ends with the loop", "use it inside the loop")
+    return None
 
 
 def _leave(lo: Lowering, node: LoopNode) -> None:

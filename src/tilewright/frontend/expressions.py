@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.check.errors.names import UndefinedName, UnknownAttribute, UnsetName
 from tilewright.check.errors.types import IndexCount, WrongOperand
 from tilewright.frontend.accumulators import refuse_read
-from tilewright.frontend.arguments import Place
+from tilewright.frontend.arguments import Place, spread
 from tilewright.frontend.attributes import attribute_of
 from tilewright.frontend.calls import call
 from tilewright.frontend.captured_values import captured
@@ -47,7 +47,7 @@ def _constant(_: Lowering, node: ast.Constant) -> Operand:
 
 
 def _tuple(lo: Lowering, node: ast.Tuple) -> Operand:
-    return TupleOperand(tuple(lo.expression(item) for item in node.elts))
+    return TupleOperand(tuple(operand for _, operand in spread(lo, node.elts)))
 
 
 def _name(lo: Lowering, node: ast.Name) -> Operand:
@@ -100,6 +100,8 @@ def _subscript(lo: Lowering, node: ast.Subscript) -> Operand:
         return reshaped(lo, owner, _with_new_axes(lo, node, owner))
     if isinstance(owner, PointerOperand):
         return reshaped_pointers(lo, owner, _with_new_axes(lo, node, owner))
+    if isinstance(owner, TupleOperand) and isinstance(node.slice, ast.Slice):
+        return _part_of_tuple(lo, owner, node.slice)
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     places: list[Place] = [(item, lo.expression(item)) for item in items]
     if isinstance(owner, PartitionOperand):
@@ -115,6 +117,17 @@ def _subscript(lo: Lowering, node: ast.Subscript) -> Operand:
         way_out = f"`p = {owner.name}.partition(…)`, then `p[i]`"
         lo.reject(WrongOperand, node, f"{owner} cannot be indexed", reason, way_out)
     lo.reject(WrongOperand, node, f"{owner} cannot be indexed", "it has no items")
+
+
+def _part_of_tuple(lo: Lowering, owner: TupleOperand, cut: ast.Slice) -> Operand:
+    """`t[1:]`: a tuple of some items."""
+    bounds = [
+        None if bound is None else static_int(lo, bound, lo.expression(bound), "a bound")
+        for bound in (cut.lower, cut.upper, cut.step)
+    ]
+    if bounds[2] == 0:
+        lo.reject(WrongOperand, cut, "a tuple cannot be cut here", "the step is zero")
+    return TupleOperand(owner.items[slice(*bounds)])
 
 
 def _flattened(places: list[Place]) -> tuple[Place, ...]:

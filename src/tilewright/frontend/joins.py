@@ -21,9 +21,11 @@ from tilewright.frontend.operands import (
     Method,
     Operand,
     PiecePartition,
+    PointerOperand,
     Poison,
     TileOperand,
     Unset,
+    WalkRange,
 )
 from tilewright.ir.ops.control import Continue, If, Return, Yield
 
@@ -101,10 +103,14 @@ def _go_on_with_one(
     lo.frame.left = stays.left
 
 
+# Operands that hold numbers computed where they were made.
+_LOCAL = (Method, PiecePartition, PointerOperand, WalkRange)
+
+
 def left_behind(operand: Operand) -> Unset | None:
     """Why something that was made in a branch, or in a loop, does not come out of it."""
     for _, leaf in leaves(operand):
-        if isinstance(leaf, (PiecePartition, Method)):
+        if isinstance(leaf, _LOCAL):
             reason = f"it is {leaf}, made in a branch or a loop, which cannot hand it on"
             return Unset(reason, "make it before")
     return None

@@ -376,5 +376,5 @@ Operand = (
     Static | TileOperand | PointerOperand | RefOperand | PieceOperand | MappedOperand | AccumOperand
     | PartitionOperand | PiecePartition | WalkRange | Minted | TupleOperand | DTypeOperand
     | BuiltinOperand | FunctionOperand | LambdaOperand | PythonFunction | ModuleOperand | Method
-    | Unset | Poison
+    | RecordOperand | ClassOperand | Unset | Poison
 )  # fmt: skip

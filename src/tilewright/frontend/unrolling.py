@@ -11,24 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from tilewright.check.errors.syntax import Unsupported
 from tilewright.frontend.assignment import assign
 from tilewright.frontend.frames import Left, Unrolled
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, Unset
 from tilewright.frontend.sequences import Step, sequence, statements
 
-__all__ = ["MOST_TURNS", "unrolled_loop"]
-
-# Each turn is code of its own; more is a mistake, or would be slow to compile.
-MOST_TURNS = 1024
+__all__ = ["unrolled_loop"]
 
 
 def unrolled_loop(lo: Lowering, node: ast.For, items: tuple[Operand, ...]) -> None:
     """Lower the body once for each item."""
-    if len(items) > MOST_TURNS:
-        reason = f"an unrolled loop of {len(items)} turns"
-        lo.reject(Unsupported, node.iter, reason, "loop over `range(…)`")
     frame = lo.frame
     depth = len(frame.skips)
     loop = Unrolled(f"turn {depth} over?", f"loop {depth} over?")

@@ -1,4 +1,4 @@
-"""Arguments are written out."""
+"""Only a tuple is taken apart."""
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32
@@ -7,7 +7,7 @@ from tilewright.dims import B, N
 
 @tw.kernel
 def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
-    z.store(tw.minimum(*(x.load_like(z), x.load_like(z))))
+    z.store(tw.minimum(*x.load_like(z)))
 
 
 scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

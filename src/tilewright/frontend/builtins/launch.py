@@ -5,16 +5,26 @@ from __future__ import annotations
 import ast
 
 from tilewright.check.errors.bounds import FalseRequire
-from tilewright.check.errors.syntax import FalseAssertion
+from tilewright.check.errors.syntax import BadCall, FalseAssertion
 from tilewright.check.errors.types import NoSuchAxis, NotStatic, WrongOperand
 from tilewright.dtypes import bool_, i32
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand
+from tilewright.frontend.operands import Operand, Static, TileOperand, TupleOperand
 from tilewright.frontend.tiles import as_tile, static_int
 from tilewright.ir.ops.internal import Require
 
-__all__ = ["lower_block_id", "lower_num_blocks", "lower_require", "lower_static_assert"]
+__all__ = [
+    "lower_block_id",
+    "lower_num_blocks",
+    "lower_require",
+    "lower_static_assert",
+    "lower_static_range",
+]
+
+
+# Each turn of an unrolled loop is code of its own; more would be slow to compile.
+_MOST_TURNS = 1024
 
 
 def _grid_axis(lo: Lowering, call: Arguments) -> int:
@@ -71,3 +81,19 @@ def lower_static_assert(lo: Lowering, call: Arguments) -> Operand:
         )
         lo.reject(FalseAssertion, call.where("condition"), str(text))
     return Static(None)
+
+
+def lower_static_range(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.static_range(…)`: the numbers themselves, which a loop over them sees one by one."""
+    what = "a bound of tw.static_range"
+    start, stop = 0, static_int(lo, call.where("start"), call.operand("start"), what)
+    if call.given("stop"):
+        start, stop = stop, static_int(lo, call.where("stop"), call.operand("stop"), what)
+    step = static_int(lo, call.where("step"), call.operand("step"), "the step of tw.static_range")
+    if step == 0:
+        lo.reject(BadCall, call.where("step"), "tw.static_range", "the step is not zero")
+    numbers = range(start, stop, step)
+    if len(numbers) > _MOST_TURNS:
+        reason = f"it has {len(numbers)} numbers, and each is a turn of its own"
+        lo.reject(BadCall, call.node, "tw.static_range", reason, "loop over `range(…)`")
+    return TupleOperand(tuple(Static(number) for number in numbers))

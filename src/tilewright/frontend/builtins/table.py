@@ -92,6 +92,7 @@ LOWERINGS: dict[Any, Callable[[Lowering, Arguments], Operand]] = {
     tw.cdiv: elementwise.lower_cdiv,
     tw.require: launch.lower_require,
     tw.static_assert: launch.lower_static_assert,
+    tw.static_range: launch.lower_static_range,
     raw.unsafe: refuse_expression,
     raw.assume: assumptions.lower_assume,
     raw.assume_bounds: assumptions.lower_assume_bounds,

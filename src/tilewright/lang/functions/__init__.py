@@ -9,7 +9,14 @@ from tilewright.lang.functions.arithmetic import add, divide, multiply, subtract
 from tilewright.lang.functions.bits import bitcast, pack, unpack
 from tilewright.lang.functions.choosing import clamp, maximum, minimum, where
 from tilewright.lang.functions.creation import arange, full, ones, rand, zeros
-from tilewright.lang.functions.launch import block_id, cdiv, num_blocks, require, static_assert
+from tilewright.lang.functions.launch import (
+    block_id,
+    cdiv,
+    num_blocks,
+    require,
+    static_assert,
+    static_range,
+)
 from tilewright.lang.functions.maths import (
     abs,
     atan2,
@@ -99,6 +106,7 @@ __all__ = [
     "sinh",
     "sqrt",
     "static_assert",
+    "static_range",
     "subtract",
     "sum",
     "tan",

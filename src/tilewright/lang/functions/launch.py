@@ -15,6 +15,7 @@ __all__ = [
     "num_blocks",
     "require",
     "static_assert",
+    "static_range",
 ]
 
 
@@ -45,3 +46,11 @@ def require(condition: bool) -> None:
 @builtin
 def static_assert(condition: bool, message: str = "") -> None:
     """Refuse to compile the kernel unless the condition, a compile-time value, holds."""
+
+
+@builtin
+def static_range(start: int, stop: int | None = None, step: int = 1, /) -> range:
+    """The numbers of `range(…)`, all compile-time values: a loop over them is unrolled.
+
+    They may index tuples and `.shape`, and choose tile shapes.
+    """

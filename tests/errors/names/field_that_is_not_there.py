@@ -1,0 +1,22 @@
+"""A dataclass has the fields of its class, and no others."""
+
+from dataclasses import dataclass
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@dataclass
+class State:
+    total: float
+    count: int = 0
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    state = State(2.0)
+    z.store(x.load_like(z) * state.sum)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))

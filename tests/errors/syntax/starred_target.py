@@ -1,0 +1,14 @@
+"""A tuple is cut by its own items."""
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    first, *rest = 1, 2, 3
+    z.store(x.load_like(z) * first)
+
+
+scale(tw.zeros((256,), f32).partition(128), tw.zeros((256,), f32))
