@@ -157,6 +157,40 @@ def test_a_condition_around_a_walk_that_all_blocks_take_alike():
 
 
 @neighbour_of(
+    "ownership/walk_behind_an_early_return", "ownership/walk_behind_a_continue",
+    "ownership/walk_before_a_break", "ownership/walk_in_a_function_that_some_blocks_left",
+    "ownership/range_from_a_loop_that_blocks_leave_differently",
+    "ownership/range_from_the_turns_of_a_walk",
+)  # fmt: skip
+@pytest.mark.parametrize("n", [0, 1, 3, 40])
+def test_walks_in_code_that_all_blocks_leave_alike(n):
+    @tw.kernel(deny_checks=True)
+    def fill(z: Mapped[f32, B], n: i32) -> None:
+        if n == 0:
+            return
+        start = 0
+        while start * start < n:
+            start += 1
+        for turn in range(9):
+            if turn == 1:
+                continue
+            for at in z.indices_within((start, 16)):
+                if at[0] == 9:
+                    continue
+                z.store(z.load(at) + 1, at)
+                if tw.block_id(0) + at[0] > 14:
+                    break
+            if turn == 3:
+                break
+
+    z = walked(256, tile=(16,), blocks=1)
+    fill(z, n).sync()
+    tiles = np.arange(256) // 16
+    inside = (tiles >= np.ceil(np.sqrt(n))) & (tiles != 9) & (n > 0)
+    np.testing.assert_array_equal(z.tensor.numpy(), np.where(inside, 2, -1))
+
+
+@neighbour_of(
     "ownership/partners_of_different_tiles", "ownership/partners_of_different_groups",
     "ownership/shared_walk_with_a_piece", "ownership/shared_walk_with_itself",
     "ownership/shared_walk_with_nobody", "ownership/ranges_that_are_no_tuple",

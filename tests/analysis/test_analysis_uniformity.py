@@ -163,6 +163,9 @@ def test_a_loop_that_some_blocks_leave_early(leaving):
         found = kernel.found()
         assert found.is_uniform(left.results[0]) is not differs
         assert found.is_reached_alike(left.body.ops[1]) is not differs
+        # What stands before is reached by all, until the next turn.
+        comes_again = not (differs and leaving is Break)
+        assert found.is_reached_alike(left.body.ops[0]) is comes_again
         assert found.is_reached_alike(after)
 
 
@@ -190,6 +193,25 @@ def test_a_walk_is_different_for_every_block():
     assert not found.is_uniform(place)
     assert not found.is_uniform(walk.results[0])
     assert found.is_uniform(inside)
+
+
+def test_turns_of_walks_do_not_count_but_what_they_leave_does():
+    kernel = Kernel()
+    walks = []
+    for leaving in (None, Return()):
+        place = Value(I32)
+        with kernel.builder.inside(Block((place,))) as body:
+            inner = kernel.sum(place, kernel.scalar)
+            if leaving is not None:
+                kernel.leave_if(kernel.less(kernel.scalar, kernel.count), leaving)
+            kernel.add(Continue())
+        walks.append(kernel.add(Walk(counts=(kernel.count,), outputs=("z",), body=body)))
+        after = kernel.add(AddI(lhs=kernel.scalar, rhs=kernel.scalar))
+        walks.append(after)
+    found = kernel.found()
+    assert [found.is_reached_alike(op) for op in walks] == [True, True, True, False]
+    assert found.is_reached_alike(walks[0].body.ops[0])
+    assert not found.is_uniform(inner)
 
 
 def test_an_endless_loop_gives_what_its_breaks_hand_out():

@@ -113,6 +113,8 @@ def _loop(uniform: Uniformity, op: For | Loop | Walk) -> bool:
     if differs:
         uniform.vary(op.body.args)
     left = uniform.visit(op.body, uniform.is_parted(op) or (differs and not walked))
+    if left and any(uniform.is_parted(end) for end in _last_ends(op)):
+        uniform.visit(op.body, parted=True)  # as a later turn
     if differs or left:
         uniform.vary((*carried, *op.results))
     _hand_on(uniform, op.init_values, carried)
@@ -126,6 +128,12 @@ def _loop(uniform: Uniformity, op: For | Loop | Walk) -> bool:
 def _hand_on(uniform: Uniformity, sources: tuple[Value, ...], values: tuple[Value, ...]) -> None:
     """Values that receive others, place by place."""
     uniform.vary([v for s, v in zip(sources, values, strict=False) if uniform.varies((s,))])
+
+
+def _last_ends(loop: For | Loop | Walk) -> Iterator[Op]:
+    """The ways out of a loop other than its end."""
+    yield from (end for end in _ends(loop.body) if isinstance(end, Break))
+    yield from (inner for inner in loop.walk() if isinstance(inner, Return))
 
 
 def _ends(block: Block) -> Iterator[Op]:

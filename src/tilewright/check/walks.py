@@ -71,7 +71,7 @@ class _Walks:
                     at.span, output, axis, why.source, _span(why.op), calls=at.calls
                 )
             elif None in map(self._values.number, ends):
-                loop = _span(_loop_around(self._function, walk))
+                loop = _span(_loops_around(self._function, walk)[-1])
                 yield RangeDiffersBetweenVisits(at.span, output, axis, loop, calls=at.calls)
 
     def _compared(self, walk: Walk) -> Iterator[Problem]:
@@ -95,21 +95,23 @@ def _span(op: Op | None) -> Span | None:
     return None if op is None or op.loc is None else op.loc.span
 
 
-def _loop_around(function: Function, walk: Walk) -> Op | None:
-    """The innermost loop that a walk is in."""
-    around = [op for op in function.walk() if is_loop(op) and walk in set(nested_ops(op))]
-    return around[-1] if around else None
+def _loops_around(function: Function, walk: Walk) -> list[Op]:
+    """The loops that a walk is in, the innermost last."""
+    return [op for op in function.walk() if is_loop(op) and walk in set(nested_ops(op))]
 
 
 def _parting(function: Function, walk: Walk, uniform: Uniformity) -> Op | None:
-    """The last branch or loop before a walk, or around it, that blocks take differently."""
-    found: Op | None = None
-    for op in function.walk():
-        if op is walk:
-            break
-        if _parts(op, uniform) and _matters_to(op, walk):
-            found = op
-    return found
+    """The last branch or loop before a walk, or around it, that blocks take differently.
+
+    If there is none, then one behind it in a loop around both: it comes before the next turn.
+    """
+    ops = list(function.walk())
+    later = [op for loop in _loops_around(function, walk) for op in nested_ops(loop)]
+    for candidates in (reversed(ops[: ops.index(walk)]), later):
+        for op in candidates:
+            if _parts(op, uniform) and _matters_to(op, walk):
+                return op
+    return None
 
 
 def _parts(op: Op, uniform: Uniformity) -> bool:

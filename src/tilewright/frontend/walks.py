@@ -161,6 +161,8 @@ def walk_loop(lo: Lowering, node: ast.For, source: WalkRange) -> None:
         return index
 
     def leave(inits: tuple[Value, ...], block: Block) -> tuple[Value, ...]:
+        for axis, place in zip(axes, block.args, strict=False):
+            place.hint = place.hint or f"{ast.unparse(node.target)}[{axis}]"
         op = Walk(
             counts=tuple(_steps_along(lo, output, axis) for axis in axes), init_values=inits,
             ranged=tuple(axes.index(axis) for axis in source.ranges),

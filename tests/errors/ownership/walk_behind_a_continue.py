@@ -1,0 +1,17 @@
+"""A turn that a block cuts short has no walk."""
+
+import tilewright as tw
+from tilewright import Mapped, f32
+from tilewright.dims import B
+
+
+@tw.kernel
+def fill(z: Mapped[f32, B]) -> None:
+    for turn in range(4):
+        if tw.block_id(0) == turn:
+            continue
+        for at in z.indices():
+            z.store(tw.zeros((B,), f32), at)
+
+
+fill(tw.zeros((256,), f32).partition(16).persistent())
