@@ -17,8 +17,7 @@ from tilewright.lang.annotations import Ref
 
 __all__ = ["find_piece"]
 
-# Segments that are looked at together: a comparison of all pairs gives running sums and maxima.
-_LANES = 64
+_LANES = 128  # segments that are looked at together
 
 
 def find_piece(
@@ -31,17 +30,16 @@ def find_piece(
     segments = offsets.shape[0] - 1
     tw.require(segments > 0)  # there are no blocks otherwise
     lanes = tw.arange(_LANES, dtype=i32)
-    up_to = lanes[None, :] <= lanes[:, None]
     highest, passed = 0, 0  # of all segments before these
     segment, piece, low, high = 0, 0, 0, 0
     for chunk in range(tw.cdiv(segments, _LANES)):
         at = chunk * _LANES + lanes
         starts = _clipped(offsets, at, rows)
         ends = tw.where(at < segments, _clipped(offsets, at + 1, rows), 0)
-        lows = tw.maximum(tw.max(tw.where(up_to, starts[None, :], 0), axis=1), highest)
+        lows = tw.maximum(tw.scan(starts, lambda a, b: tw.maximum(a, b), 0), highest)
         lengths = ends - lows
         counts = tw.where(lengths > 0, (lengths - 1) // height + 1, 0)
-        last = passed + tw.sum(tw.where(up_to, counts[None, :], 0), axis=1)
+        last = passed + tw.cumsum(counts)
         first = last - counts
         is_here = (first <= number) & (number < last)  # in one lane of one chunk at most
         segment += _picked(is_here, at)
