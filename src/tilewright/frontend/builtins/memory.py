@@ -153,11 +153,10 @@ def lower_load(lo: Lowering, call: Arguments) -> Operand:
     pointers = _pointers(lo, call, "tw.load")
     order, scope = _order(lo, call, "tw.load", Kind.LOAD)
     mask = _mask(lo, call, "tw.load", pointers.shape)
-    padding = None
-    if mask is not None:  # without one, what a masked-out element reads as would be undefined
-        padding = _values(lo, call, "tw.load", "padding", pointers).value
+    # Without one, what a masked-out element reads as would be undefined.
+    padding = _values(lo, call, "tw.load", "padding", pointers).value
     op = LoadPtr(
-        source=pointers.value, mask=mask, padding_value=padding,
+        source=pointers.value, mask=mask, padding_value=None if mask is None else padding,
         memory_ordering=order, memory_scope=scope,
     )  # fmt: skip
     result = lo.builder.add(op).result
