@@ -1,5 +1,7 @@
 """Reading that is allowed, next to reading that is not: gathers, windows, orders, clips, hints."""
 
+from typing import TypeVar
+
 import numpy as np
 from neighbours import X, launched, neighbour_of
 
@@ -98,3 +100,20 @@ def test_hints_that_the_assembler_takes():
 
     np.testing.assert_array_equal(launched(copy, X), X)
     np.testing.assert_array_equal(launched(copy.with_hints(opt_level=1), X), X)
+
+
+@neighbour_of(
+    "signature/tuple_of_tensors",
+    "signature/dataclass_of_lists",
+    "signature/group_argument_of_another_kind",
+    "signature/type_parameter_without_a_bound",
+)
+def test_groups_of_scalars_and_type_parameters():
+    rows = TypeVar("rows", bound=tw.Dim)
+
+    @tw.kernel
+    def scaled(z: Mut[f32, rows], x: Ref[f32, N], factors: tuple[f32, tuple[i32, bool]]) -> None:
+        times, (count, _) = factors
+        z.store(x.load_like(z) * times + count.astype(f32))
+
+    np.testing.assert_array_equal(launched(scaled, X, (2.0, (3, True))), X * 2 + 3)

@@ -16,6 +16,7 @@ from tilewright.frontend.calls import call
 from tilewright.frontend.captured_values import captured
 from tilewright.frontend.choice import bool_op, compare, if_expression
 from tilewright.frontend.comparisons import logical_not
+from tilewright.frontend.indices import coordinates
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     AccumOperand,
@@ -105,9 +106,9 @@ def _subscript(lo: Lowering, node: ast.Subscript) -> Operand:
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     places: list[Place] = [(item, lo.expression(item)) for item in items]
     if isinstance(owner, PartitionOperand):
-        return load_at(lo, node, owner, _flattened(places))
+        return load_at(lo, node, owner, coordinates(places))
     if isinstance(owner, PiecePartition):
-        return load_part(lo, node, owner, _flattened(places))
+        return load_part(lo, node, owner, coordinates(places))
     if isinstance(owner, (TupleOperand, Minted)):
         return _item(lo, node, owner, [operand for _, operand in places])
     if isinstance(owner, AccumOperand):
@@ -128,18 +129,6 @@ def _part_of_tuple(lo: Lowering, owner: TupleOperand, cut: ast.Slice) -> Operand
     if bounds[2] == 0:
         lo.reject(WrongOperand, cut, "a tuple cannot be cut here", "the step is zero")
     return TupleOperand(owner.items[slice(*bounds)])
-
-
-def _flattened(places: list[Place]) -> tuple[Place, ...]:
-    """`p[at]` means `p[i, j]`: a tuple or a minted index stands for its parts."""
-    if len(places) != 1:
-        return tuple(places)
-    [(node, operand)] = places
-    if isinstance(operand, TupleOperand):
-        return tuple((node, item) for item in operand.items)
-    if isinstance(operand, Minted):
-        return tuple((node, coordinate) for coordinate in operand.coordinates)
-    return tuple(places)
 
 
 def _item(

@@ -7,14 +7,28 @@ number that 32 bits cannot hold never comes back as another one that happens to 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_, i32
+from tilewright.frontend.arguments import Place
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand
+from tilewright.frontend.operands import Minted, Operand, Static, TileOperand, TupleOperand
 from tilewright.frontend.tiles import as_scalar, as_tile, convert
 
-__all__ = ["integer_scalar", "integer_tile"]
+__all__ = ["coordinates", "integer_scalar", "integer_tile"]
+
+
+def coordinates(places: Sequence[Place]) -> tuple[Place, ...]:
+    """`p[at]` means `p[i, j]`: a tuple or a minted index stands for its parts."""
+    if len(places) != 1:
+        return tuple(places)
+    [(node, operand)] = places
+    if isinstance(operand, TupleOperand):
+        return tuple((node, item) for item in operand.items)
+    if isinstance(operand, Minted):
+        return tuple((node, coordinate) for coordinate in operand.coordinates)
+    return tuple(places)
 
 
 def integer_scalar(lo: Lowering, node: ast.AST, operand: Operand) -> TileOperand:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+from collections.abc import Iterator
 
 from tilewright.diagnostics import Rejected, compile_error
-from tilewright.dtypes import Element, i32
+from tilewright.dtypes import DType, Element, i32
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.captures import Captures
 from tilewright.frontend.expressions import EXPRESSIONS
@@ -19,9 +21,11 @@ from tilewright.frontend.operands import (
     Operand,
     PieceOperand,
     PointerOperand,
+    RecordOperand,
     RefOperand,
     Static,
     TileOperand,
+    TupleOperand,
 )
 from tilewright.frontend.refusals import REFUSALS
 from tilewright.frontend.segment_pieces import segmented_piece
@@ -29,9 +33,11 @@ from tilewright.frontend.sequences import statements
 from tilewright.frontend.signature import (
     AccumParam,
     DimSpec,
+    GroupParam,
     MappedParam,
     MutParam,
     RefParam,
+    ScalarParam,
     Signature,
     TensorParam,
     WholeParam,
@@ -106,10 +112,10 @@ def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:
         with lo.builder.inside(lo.prologue):
             check_dtype(lo, _annotation(node, param.name), spec.dtype)
             scope[param.name] = _tensor(lo, param, spec)
-    for scalar_param, dtype in zip(signature.scalars, specialization.scalars, strict=True):
-        value = lo.launch_value(ScalarArgument(scalar_param.name), dtype.element)
-        value.dtype, value.hint = dtype, scalar_param.name
-        scope[scalar_param.name] = TileOperand(value, dtype)
+    dtypes = iter(specialization.scalars)
+    scope.update((param.name, _numbers(lo, param, dtypes)) for param in signature.numbers)
+    for name, placeholder in signature.placeholders.items():
+        scope.setdefault(name, DTypeOperand(lo.placeholders[placeholder]))
     for pointer, pointed in zip(signature.pointers, specialization.pointers, strict=True):
         check_dtype(lo, _annotation(node, pointer.name), pointed.dtype)
         address = LaunchValue(
@@ -124,6 +130,21 @@ def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:
         value.hint = dim
         scope.setdefault(dim, TileOperand(value, i32))
     return scope
+
+
+def _numbers(
+    lo: Lowering, param: ScalarParam | GroupParam, dtypes: Iterator[type[DType]]
+) -> Operand:
+    """A scalar, or a group of them; `dtypes` are those of the numbers, in order."""
+    if isinstance(param, ScalarParam):
+        dtype = next(dtypes)
+        value = lo.launch_value(ScalarArgument(param.name), dtype.element)
+        value.dtype, value.hint = dtype, param.name
+        return TileOperand(value, dtype)
+    items = tuple(_numbers(lo, member, dtypes) for member in param.members)
+    if dataclasses.is_dataclass(param.kind):
+        return RecordOperand(items, param.kind)
+    return TupleOperand(items, None if param.kind is tuple else param.kind)
 
 
 def _annotation(node: ast.FunctionDef, name: str) -> ast.AST:

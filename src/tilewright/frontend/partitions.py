@@ -14,7 +14,7 @@ from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import IndexCount, NoSuchAxis, WrongOperand
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
-from tilewright.frontend.indices import integer_scalar
+from tilewright.frontend.indices import coordinates, integer_scalar
 from tilewright.frontend.load_hints import load_hints
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
@@ -153,7 +153,7 @@ def _require_some(lo: Lowering, source: PartitionOperand, axis: int, count: Valu
 
 def load(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
     """`p.load(i, j, latency=…, allow_tma=…)`."""
-    places = call.places("index")
+    places = coordinates(call.places("index"))
     return load_at(lo, call.node, source, places, load_hints(lo, call))
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import FunctionType
 from typing import Any, Literal, get_args, get_origin
 
 from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType
 from tilewright.errors import CompileError
+from tilewright.frontend.scalars import GroupParam, ScalarParam, read_scalars
+from tilewright.frontend.type_parameters import TypeParameters
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Mapped, Mut, Ref
 from tilewright.lang.dimensions import All, Dim
@@ -25,6 +27,7 @@ __all__ = [
     "AccumParam",
     "ConstParam",
     "DimSpec",
+    "GroupParam",
     "MappedParam",
     "MutParam",
     "Param",
@@ -83,14 +86,6 @@ class AccumParam(WholeParam):
 
 
 @dataclass(frozen=True)
-class ScalarParam:
-    """A number passed at launch."""
-
-    name: str
-    dtype: type[DType]
-
-
-@dataclass(frozen=True)
 class PointerParam:
     """A raw pointer, which only an unsafe kernel takes."""
 
@@ -108,7 +103,10 @@ class ConstParam:
 
 
 # Any parameter of a kernel.
-Param = RefParam | MutParam | MappedParam | AccumParam | ScalarParam | PointerParam | ConstParam
+Param = (
+    RefParam | MutParam | MappedParam | AccumParam | ScalarParam | GroupParam | PointerParam
+    | ConstParam
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +115,7 @@ class Signature:
 
     kernel: str
     params: tuple[Param, ...]
+    placeholders: Mapping[str, type[AnyDType]] = field(default_factory=dict)  # type parameters
 
     @cached_property
     def tensors(self) -> tuple[TensorParam, ...]:
@@ -145,8 +144,13 @@ class Signature:
 
     @cached_property
     def scalars(self) -> tuple[ScalarParam, ...]:
-        """The scalar parameters."""
-        return tuple(param for param in self.params if isinstance(param, ScalarParam))
+        """The numbers that a launch passes, those in groups too."""
+        return tuple(leaf for param in self.numbers for leaf in param.leaves())
+
+    @cached_property
+    def numbers(self) -> tuple[ScalarParam | GroupParam, ...]:
+        """The scalars, and the tuples and dataclasses of them, as a call gives them."""
+        return tuple(param for param in self.params if isinstance(param, ScalarParam | GroupParam))
 
     @cached_property
     def pointers(self) -> tuple[PointerParam, ...]:
@@ -184,7 +188,9 @@ class Signature:
 
 def read_signature(function: FunctionType, local_names: Mapping[str, Any]) -> Signature:
     """Read the annotations of a kernel; `local_names` are those of the enclosing function."""
-    hints = _evaluated_annotations(function, local_names)
+    type_parameters = TypeParameters(function)
+    names = {**local_names, **type_parameters.names}
+    hints = _evaluated_annotations(function, names)
     if hints.pop("return", None) is not None:
         raise CompileError(f"kernel `{function.__name__}` returns nothing: annotate it `-> None`")
     params = []
@@ -199,9 +205,10 @@ def read_signature(function: FunctionType, local_names: Mapping[str, Any]) -> Si
                 f"parameter `{parameter.name}` of kernel `{function.__name__}` has no annotation: "
                 f"say what it is, `{parameter.name}: Ref[f32, N]` or `{parameter.name}: f32`"
             )
-        params.append(_read_param(function.__name__, parameter, hints[parameter.name]))
+        annotation = type_parameters.replaced(hints[parameter.name])
+        params.append(_read_param(function.__name__, parameter, annotation, names))
     _check_names(function.__name__, params)
-    return Signature(function.__name__, tuple(params))
+    return Signature(function.__name__, tuple(params), type_parameters.placeholders)
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -219,11 +226,16 @@ def _check_names(kernel: str, params: list[Param]) -> None:
                 f"kernel `{kernel}`: `{param.name}` is a parameter and a dim at the same time; "
                 f"rename one of them"
             )
-        if not isinstance(param, ScalarParam) or param.dtype in dtypes:
-            continue
-        if issubclass(param.dtype, AnyDType):
+        if isinstance(param, ScalarParam | GroupParam):
+            _check_dtypes(kernel, param, dtypes)
+
+
+def _check_dtypes(kernel: str, param: ScalarParam | GroupParam, known: set[type[DType]]) -> None:
+    """Only a tensor says which dtype a placeholder is."""
+    for scalar in param.leaves():
+        if issubclass(scalar.dtype, AnyDType) and scalar.dtype not in known:
             raise CompileError(
-                f"`{param.name}` of kernel `{kernel}` is a {param.dtype.__name__}, but no tensor "
+                f"`{scalar.name}` of kernel `{kernel}` is a {scalar.dtype.__name__}, but no tensor "
                 f"of the kernel says which dtype that is"
             )
 
@@ -251,7 +263,9 @@ _TENSOR_KINDS: dict[Any, type[TensorParam]] = {
 _CONST_TYPES = (int, bool, float, DType)
 
 
-def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> Param:
+def _read_param(
+    kernel: str, parameter: inspect.Parameter, annotation: Any, local_names: Mapping[str, Any]
+) -> Param:
     origin = get_origin(annotation)
     if origin in _TENSOR_KINDS:
         return _read_tensor(kernel, parameter.name, origin, get_args(annotation))
@@ -260,12 +274,15 @@ def _read_param(kernel: str, parameter: inspect.Parameter, annotation: Any) -> P
         return PointerParam(parameter.name, dtype)
     if origin is Const:
         return _read_const(kernel, parameter, get_args(annotation)[0])
-    if isinstance(annotation, type) and issubclass(annotation, DType):
-        _check_in_memory(kernel, parameter.name, annotation)
-        return ScalarParam(parameter.name, annotation)
+    numbers = read_scalars(kernel, parameter.name, annotation, local_names)
+    if numbers is not None:
+        for scalar in numbers.leaves():
+            _check_in_memory(kernel, scalar.name, scalar.dtype)
+        return numbers
     raise CompileError(
         f"`{parameter.name}` of kernel `{kernel}` is annotated {_shown(annotation)}; a parameter "
-        f"is a Ref, Mut, Mapped or Accum tensor, a Const, or a dtype for a scalar"
+        f"is a Ref, Mut, Mapped or Accum tensor, a Const, a dtype for a scalar, or a tuple or "
+        f"dataclass of scalars"
     )
 
 
@@ -281,8 +298,8 @@ def _read_tensor(kernel: str, name: str, origin: Any, args: tuple[Any, ...]) -> 
     is_whole = issubclass(_TENSOR_KINDS[origin], WholeParam)
     if not dims and not is_whole:
         raise CompileError(
-            f"`{name}` of kernel `{kernel}` has no dims: an output that is cut has at least one axis, "
-            f"`{origin.__name__}[{dtype.__name__}, N]`"
+            f"`{name}` of kernel `{kernel}` has no dims: an output that is cut has at least one "
+            f"axis, `{origin.__name__}[{dtype.__name__}, N]`"
         )
     if is_whole and None in dims:
         raise CompileError(

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.dtypes import DType, Element
-from tilewright.frontend.signature import PointerParam, ScalarParam, Signature, TensorParam
+from tilewright.frontend.signature import (
+    GroupParam,
+    PointerParam,
+    ScalarParam,
+    Signature,
+    TensorParam,
+)
 from tilewright.ir.arguments import Argument
 from tilewright.ir.launch_terms import (
     BaseAddress,
@@ -113,9 +119,10 @@ def arguments_of(signature: Signature, specialization: Specialization) -> tuple[
             offsets = specs[param.name].segments
             if offsets is not None:
                 found.extend(_tensor_arguments(segments_name(param.name), offsets))
-        elif isinstance(param, ScalarParam):
-            element = dtypes[param.name].element
-            found.append(Argument(ScalarArgument(param.name), scalar(element)))
+        elif isinstance(param, ScalarParam | GroupParam):
+            for leaf in param.leaves():
+                element = dtypes[leaf.name].element
+                found.append(Argument(ScalarArgument(leaf.name), scalar(element)))
         elif isinstance(param, PointerParam):
             spec = pointers[param.name]
             pointer = scalar(PtrType(spec.dtype.element))

@@ -14,6 +14,7 @@ from typing import Any
 from tilewright.frontend.signature import (
     AccumParam,
     ConstParam,
+    GroupParam,
     MappedParam,
     MutParam,
     PointerParam,
@@ -21,7 +22,7 @@ from tilewright.frontend.signature import (
     ScalarParam,
     Signature,
 )
-from tilewright.jit.bind_scalars import bind_const, bind_scalar
+from tilewright.jit.bind_scalars import bind_const, bind_group, bind_scalar
 from tilewright.jit.bind_tensors import bind_accum, bind_mapped, bind_mut, bind_pointer, bind_ref
 from tilewright.jit.binding import Binding
 from tilewright.jit.check_dims import bind_static_dims, check_devices, check_extents
@@ -36,7 +37,7 @@ def bind_launch(
     """Check a call's arguments; raises `LaunchError` with the argument's name and the way out."""
     binding = Binding(signature)
     params: tuple[Any, ...] = (
-        *signature.tensors, *signature.pointers, *signature.scalars, *signature.constants
+        *signature.tensors, *signature.pointers, *signature.numbers, *signature.constants
     )  # fmt: skip
     for param in params:  # tensors first: they say what a placeholder is
         _BINDERS[type(param)](binding, param, call.arguments[param.name])
@@ -54,5 +55,6 @@ _BINDERS: dict[type, Callable[[Binding, Any, Any], None]] = {
     MappedParam: bind_mapped,
     PointerParam: bind_pointer,
     ScalarParam: bind_scalar,
+    GroupParam: bind_group,
     ConstParam: bind_const,
 }

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import DType, bool_, limits
-from tilewright.frontend.signature import ConstParam, ScalarParam
+from tilewright.frontend.signature import ConstParam, GroupParam, ScalarParam
 from tilewright.frontend.specialization import ExactFloat
 from tilewright.jit.binding import Binding, described, refused
 
-__all__ = ["bind_const", "bind_scalar"]
+__all__ = ["bind_const", "bind_group", "bind_scalar"]
 
 
 def bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
@@ -31,6 +31,23 @@ def bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
             binding, param.name, f"is {dtype.label}: {value} is outside {low:g} to {high:g}"
         )
     binding.scalars[param.name] = value
+
+
+def bind_group(binding: Binding, param: GroupParam, value: Any) -> None:
+    """A tuple or a dataclass of numbers, each of them checked by itself."""
+    names = param.field_names
+    kind: Any = param.kind
+    if not isinstance(value, kind):
+        wanted = f"a tuple of {len(param.members)}" if kind is tuple else kind.__name__
+        raise refused(binding, param.name, f"is {wanted}, not {described(value)}")
+    items = [getattr(value, name) for name in names] if names else [*value]
+    if len(items) != len(param.members):
+        raise refused(
+            binding, param.name, f"is a tuple of {len(param.members)}, but {len(items)} are given"
+        )
+    for member, item in zip(param.members, items, strict=True):
+        bind = bind_scalar if isinstance(member, ScalarParam) else bind_group
+        bind(binding, member, item)  # type: ignore[arg-type]
 
 
 def bind_const(binding: Binding, param: ConstParam, value: Any) -> None:

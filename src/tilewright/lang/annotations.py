@@ -103,7 +103,10 @@ class Partition(InKernel, Generic[D]):
         """Load the tile at this place, one index for each axis."""
 
     def load(
-        self, *index: SupportsIndex, latency: int | None = None, allow_tma: bool | None = None
+        self,
+        *index: SupportsIndex | tuple[SupportsIndex, ...],
+        latency: int | None = None,
+        allow_tma: bool | None = None,
     ) -> Tile[D]:
         """Load the tile at this place, like `p[i, j]`, with advice to the assembler.
 

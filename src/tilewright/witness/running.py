@@ -19,6 +19,7 @@ from tilewright.dtypes import AnyDType, DType, limits
 from tilewright.errors import CompileError, KernelFailure, LaunchError
 from tilewright.frontend.signature import (
     ConstParam,
+    GroupParam,
     MappedParam,
     Param,
     PointerParam,
@@ -101,6 +102,8 @@ class _Call:
             value = self._chosen.constants.get(param.name, param.default)
             self.shown.append(f"{param.name} = {getattr(value, 'label', value)}")
             return value
+        if isinstance(param, GroupParam):
+            return param.filled([self._argument(member) for member in param.members])
         dtype = self._chosen.dtype(param.dtype)
         if isinstance(param, ScalarParam):
             value = self._proposal.scalars[param.name]
