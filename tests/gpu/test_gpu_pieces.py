@@ -15,6 +15,7 @@ FAR = 2**31 - 1
 
 @tw.kernel(deny_checks=True)
 def row_sums(z: Mut[f32, BM, All], x: Ref[f32, M, N]) -> None:
+    tw.require(x.shape[0] == z.shape[0])
     parts = z.partition(1, 64)
     begin, end = z.rows
     for i in range(end - begin):
