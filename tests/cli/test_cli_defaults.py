@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 
 import tilewright as tw
-from tilewright import Const, Mapped, Mut, Ref, bf16, f16, f32
+from tilewright import All, Const, Mapped, Mut, Ref, bf16, f16, f32
 from tilewright.dims import BM, BN, B, D, H, K, M, N, T
 from tilewright.jit.defaults import sample_specialization, settable_names
 
@@ -52,6 +52,26 @@ def test_nothing_is_promised_that_a_fixed_extent_does_not_hold():
 def test_a_walk_is_grouped():
     (z,) = sample_specialization(walked.signature, "sm_90").tensors
     assert (z.tile, z.group) == ((128, 128), (8, 1))
+
+
+def test_whole_axes_stay_whole():
+    @tw.kernel
+    def rows(z: Mut[f32, B, All]) -> None:
+        z.partition(1, 1).store(tw.zeros((1, 1), f32), 0, 0)
+
+    assert sample_specialization(rows.signature, "sm_90").tensors[0].tile == (1, None)
+    assert settable_names(rows.signature) == {"B": int}
+
+
+def test_a_grid_is_made_up_where_no_output_has_one():
+    @tw.kernel
+    def alone(x: Ref[f32, N]) -> None:
+        tw.require(x.shape[0] > tw.num_blocks(2))
+
+    sample = sample_specialization(alone.signature, "sm_90")
+    assert sample.grid_rank == 3
+    assert alone.specialized(sample).ledger.entries == ()
+    assert sample_specialization(walked.signature, "sm_90").grid_rank is None
 
 
 def test_a_constant_needs_a_value():

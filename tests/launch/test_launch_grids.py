@@ -148,6 +148,15 @@ def test_a_kernel_without_tensors_runs_on_the_current_device():
         alone.grid(4)(0)
 
 
+def test_a_kernel_without_tensors_is_told_what_is_wrong_with_it():
+    @tw.kernel
+    def alone(n: i32) -> None:
+        tw.require(n > tw.block_id(1))
+
+    with pytest.raises(tw.CompileError, match="in: `alone` specialised on cpu"):
+        alone.grid(4)(1)
+
+
 def test_a_given_grid_is_that_of_the_outputs():
     z = zeros(8)
     with refuse("`z` of kernel `fill` has a grid of (2,) pieces, one for each block, but the call"):

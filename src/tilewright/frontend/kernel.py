@@ -96,7 +96,8 @@ def describe(signature: Signature, specialization: Specialization) -> str:
         shown.append(f"{param.name}: {spec.dtype.label}[{dims}]")
     for pointer, pointed in zip(signature.pointers, specialization.pointers, strict=True):
         shown.append(f"{pointer.name}: Ptr[{pointed.dtype.label}]")
-    return f"`{signature.kernel}` specialised for {', '.join(shown)} on {specialization.target}"
+    what = f" for {', '.join(shown)}" if shown else ""
+    return f"`{signature.kernel}` specialised{what} on {specialization.target}"
 
 
 def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:
