@@ -22,8 +22,9 @@ def segment_sum(
     rows = x.partition(BN, BD)[i, j]  # [BN, BD], zeros behind the edge
     columns = j * BD + tw.arange(BD)
     inside = i * BN + tw.arange(BN) < N
-    first = tw.min(tw.where(inside, segments, 2**31 - 1))
-    if first == tw.max(tw.where(inside, segments, -(2**31))):
+    first = tw.min(tw.where(inside, segments, 2**31 - 1)).item()
+    last = tw.max(tw.where(inside, segments, -(2**31))).item()
+    if first == last:
         sums.add_at(tw.sum(rows, axis=0), first, columns)
     else:
         sums.add_at(rows, segments[:, None], columns, mask=inside[:, None])
