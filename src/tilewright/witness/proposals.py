@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 
 from tilewright.dtypes import bool_, limits
 from tilewright.frontend.signature import ScalarParam, Signature, WholeParam
@@ -68,9 +67,11 @@ def proposals(signature: Signature, tile: int, grid_rank: int) -> Iterator[Propo
     axes = axes_of(signature)
     sizes = (2 * tile, 3 * tile - 1, tile, 4 * tile, 1, tile + 1)
     fills = (Fill(0), Fill(0, counts=True), Fill(_LARGE), Fill(-1))
-    for size, fill, grid in product(sizes[:2], fills, grids[:2]):
+    for size in sizes[:2]:
         scalars = {param.name: _fitting(param, size) for param in signature.scalars}
-        yield Proposal(dict.fromkeys(axes, size), scalars, fill, grid)
+        for fill in fills:
+            for grid in grids[:2]:
+                yield Proposal(dict.fromkeys(axes, size), scalars, fill, grid)
     draw = random.Random(_SEED)
     for turn in range(_MIXTURES):
         common = draw.choice(sizes)
