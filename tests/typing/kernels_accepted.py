@@ -77,6 +77,28 @@ def persistent_gemm(
         z.store(acc.astype(z.dtype), at)
 
 
+def put(z: Mapped[f32, BM, All], at: Index, tile: Tile[f32]) -> Index:
+    z.piece(at).partition(BM, 64).store(tile, 0, 0)
+    return at
+
+
+@kernel
+def walks(
+    z: Mapped[f32, BM, All], y: Mapped[f32, BM, All], w: Mapped[i32, B],
+    x: Ref[f32, M, N], first: Ref[i32, Literal[1]], n: i32,
+) -> None:  # fmt: skip
+    start = first.partition(1)[0].item()
+    for at in z.indices_with(y, within=((start, start + M), None)):
+        row, _ = put(z, at, x.partition(BM, 64)[0, 0])
+        piece = y.piece(at)
+        parts = piece.partition(BM, 64)
+        for c in range(parts.num_tiles(1)):
+            parts.store(parts[0, c] * 2 + x.partition(BM, 64)[row - start, c], 0, c)
+    for place in w.indices_within((n, 8)):
+        w.store(w.load(place) + place[0], place)
+        w.piece(place).store(w.load(place))
+
+
 @kernel
 def permute_heads(z: Mut[T, BS, BH, BM, BD], x: Ref[T, B, HEADS, S, D]) -> None:
     b, h, s, d = z.index

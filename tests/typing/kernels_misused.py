@@ -45,6 +45,22 @@ def sums(total: Accum[f32, N], t: Tile[f32], h: Tile[f16], x: Ref[f32, N]) -> No
     x.add(t, 0)  # flagged: shared read-only
 
 
+def ranges(z: Mapped[f32, B], y: Mut[f32, B], alpha: f32, t: Tile[i32], n: i32) -> None:
+    z.indices_within((0.5, n))  # flagged: not whole
+    z.indices_within((0, alpha))  # flagged: a float scalar
+    z.indices_within(n)  # flagged: a pair
+    z.indices_within((0, n, 2))  # flagged: no step
+    z.indices_with(y)  # flagged: pieces are not walked
+    z.indices_with(z, within=(0, n))  # flagged: one range for each axis
+    z.piece(0)  # flagged: only a walk makes an index
+    z.piece((0,))  # flagged: only a walk makes an index
+    z.partition(4)  # flagged: take a piece first
+    for at in z.indices():
+        z.piece(at).store(t)  # flagged: i32 into f32
+        at + 1  # flagged: a place, not a number
+    z.indices_within((0, t))  # flagged: a tile is no number
+
+
 def indices(x: Ref[f32, M, K], alpha: f32, t: Tile[i32], at: Index) -> None:
     xs = x.partition(BM, 64)
     xs[0.5, 0]  # flagged: not whole
