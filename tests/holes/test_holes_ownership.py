@@ -141,6 +141,14 @@ def test_a_schedule_made_by_hand_is_checked_too(group):
         tw.PersistentPartition(cut, 2, group)
 
 
+@pytest.mark.parametrize("how", [{"prefix": True}, {"order": (1, 0)}])
+def test_a_schedule_made_by_hand_takes_all_tiles_in_their_order(how):
+    cut = tw.zeros((10, 7), i32).partition(2, 2, **how)
+    for make in (cut.persistent, lambda: tw.PersistentPartition(cut, None, (1, 1))):
+        with pytest.raises(tw.LaunchError, match="a walk takes all tiles"):
+            make()
+
+
 def test_a_schedule_made_by_hand_may_have_groups_of_any_size():
     cuts = [tw.zeros((10, 7), i32).partition(2, 2) for _ in range(2)]
     two_walks(*(tw.PersistentPartition(cut, 3, (2**31, 1)) for cut in cuts)).sync()

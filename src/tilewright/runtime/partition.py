@@ -125,11 +125,6 @@ class Partition:
         so that neighbouring blocks share what they read; one number stands for the last two axes.
         """
         rank = len(self.tile)
-        if self.is_prefix or self.segments is not None or self.order != tuple(range(rank)):
-            raise LaunchError(
-                "prefix=, order= and segments= number the blocks of a launch by the pieces of an "
-                "output: a walk takes all tiles, in the order that group= gives"
-            )
         entries = group
         if not isinstance(entries, tuple):
             entries = (*(1 for _ in range(rank - 2)), *(entries for _ in range(min(rank, 2))))
@@ -148,9 +143,15 @@ class PersistentPartition:
     group: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        cut, rank = self.partition, len(self.partition.tile)
+        if cut.is_prefix or cut.segments is not None or cut.order != tuple(range(rank)):
+            raise LaunchError(
+                "prefix=, order= and segments= number the blocks of a launch by the pieces of an "
+                "output: a walk takes all tiles, in the order that group= gives"
+            )
         if self.max_blocks is not None:
             object.__setattr__(self, "max_blocks", _check_positive("blocks", self.max_blocks))
-        group, rank = self.group, len(self.partition.tile)
+        group = self.group
         if not isinstance(group, tuple):
             raise LaunchError(f"group={group!r} is no tuple with an extent for each axis")
         if len(group) != rank:
