@@ -81,6 +81,8 @@ class CheckDenied(BoundsProblem):
         return (
             "count over the axis itself (`range(p.num_tiles(axis))`), guard the access with `if`, "
             "or state what the launch knows with `tw.require(…)`",
+            "a place read from memory is brought inside with `p.clip(i, axis)`, or read with "
+            "`x.gather(…)`, which pads what lies outside",
         )
 
 
