@@ -1,6 +1,7 @@
 """What every test can rely on: the `gpu` marker, hypothesis profiles, golden files."""
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = config.getoption("--record-kernels")
     if folder is not None:
         record_into(folder.absolute())
+    # Tests neither use nor fill the cache of whoever runs them; some make one of their own.
+    os.environ["TILEWRIGHT_CACHE"] = "off"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

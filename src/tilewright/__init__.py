@@ -38,7 +38,7 @@ from tilewright.errors import (
     ToolchainError,
     UndefinedBehaviourError,
 )
-from tilewright.host import empty, from_numpy
+from tilewright.host import empty, from_numpy, meta
 from tilewright.kernel import Kernel, kernel
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Index, Mapped, Mut, Ref
@@ -235,6 +235,7 @@ __all__ = [
     "log2",
     "max",
     "maximum",
+    "meta",
     "min",
     "minimum",
     "mma",

@@ -12,10 +12,10 @@ from tilewright.errors import LaunchError
 from tilewright.lang import functions
 from tilewright.lang.philox import PRECISIONS, uniform_numbers
 from tilewright.runtime import creation
-from tilewright.runtime.creation import empty, from_numpy
+from tilewright.runtime.creation import empty, from_numpy, meta
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["empty", "from_numpy"]
+__all__ = ["empty", "from_numpy", "meta"]
 
 
 def _arange(n: int, dtype: type[DType] = i32, **placement: Any) -> Tensor:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import fields
 from functools import partial, update_wrapper
 from itertools import count
@@ -23,15 +22,17 @@ from tilewright.frontend.signature import Signature, read_signature
 from tilewright.frontend.specialization import Specialization
 from tilewright.jit.bind_launch import bind_launch
 from tilewright.jit.binding import Binding
-from tilewright.jit.cache import SingleFlight, in_background
+from tilewright.jit.cache import SingleFlight
 from tilewright.jit.choose_grid import check_grid
-from tilewright.jit.compiled import CompiledKernel, Options
+from tilewright.jit.compiled import CompiledKernel, Options, Request
+from tilewright.jit.executable import Executable, make_executable
 from tilewright.jit.forcing import wanted_placement
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
-from tilewright.jit.loader import Program, load_compiler, load_program_maker
+from tilewright.jit.loader import load_compiler
 from tilewright.jit.specialize import specialize
 from tilewright.lang.hints import Hints, KernelHints
 from tilewright.passes.report_form import ReportForm
+from tilewright.runtime.device import Device
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.watching import require_watchable
 
@@ -69,7 +70,7 @@ class Kernel:
             )
         self._call_signature = inspect.signature(function)
         self._compiled: SingleFlight[CompiledKernel] = SingleFlight()
-        self._programs: SingleFlight[Future[Program]] = SingleFlight()
+        self._executables: SingleFlight[Executable] = SingleFlight()
 
     def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation that runs this kernel: everything is checked, nothing has run."""
@@ -99,14 +100,14 @@ class Kernel:
         binding, result = self._bind(grid, args, kwargs)
         require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding, self.hints)
-        compiled = self.specialized(specialization, wanted_placement())
-        if not check_launch(compiled, binding):
+        executable = self._executable(binding.device, specialization, wanted_placement())
+        if not check_launch(executable.facts, binding):
             if self.options.deny_checks:
-                raise refuse_guarded(compiled, binding)
-            compiled = self.specialized(specialization, Placement.GUARDED_IN_KERNEL)
-            check_launch(compiled, binding)
-        program = self._program(compiled, binding.device.kind)
-        return build_launch(compiled, program, binding, result)
+                raise refuse_guarded(executable.facts, binding)
+            guarded = Placement.GUARDED_IN_KERNEL
+            executable = self._executable(binding.device, specialization, guarded)
+            check_launch(executable.facts, binding)
+        return build_launch(executable.facts, executable.program, binding, result)
 
     def _check_call(self, unsafe: bool) -> None:
         """An unsafe kernel is called as one, and no other is."""
@@ -148,13 +149,21 @@ class Kernel:
         call.apply_defaults()
         return bind_launch(self.signature, call, grid), tuple(call.arguments.values())
 
-    def _program(self, compiled: CompiledKernel, kind: str) -> Future[Program]:
-        """The assembled module; assembling starts now, in the background."""
-        maker = load_program_maker(kind)
-        target = compiled.specialization.target
-        level = compiled.specialization.hints.opt_level
-        make = partial(maker.make_program, compiled.module, compiled.arguments, target, level)
-        return self._programs.get((kind, compiled), lambda: _started(kind, make))
+    def _executable(
+        self, device: Device, specialization: Specialization, placement: Placement
+    ) -> Executable:
+        """What can be launched, with what there is outside the kernel now."""
+        request = Request(self.source, self.signature, specialization, self.options, placement)
+        compile_ = partial(self.specialized, specialization, placement)
+        kind = device.backend.runs
+        for edition in count():
+            found = self._executables.get(
+                (kind, placement, specialization, edition),
+                lambda: make_executable(kind, request, compile_),
+            )
+            if found.captures.are_current():
+                return found
+        raise AssertionError("counting has no end")
 
     def with_hints(
         self,
@@ -208,14 +217,6 @@ def _with_exactly(kernel: Kernel, hints: KernelHints) -> Kernel:
     changed = object.__new__(Kernel)
     vars(changed).update(vars(kernel), hints=hints)
     return changed
-
-
-def _started(kind: str, make: Callable[[], Program]) -> Future[Program]:
-    if kind == "cpu":  # a few milliseconds: a thread would cost more
-        done: Future[Program] = Future()
-        done.set_result(make())
-        return done
-    return in_background(make)
 
 
 @overload

@@ -38,6 +38,13 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _bytes(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError("it is a number of bytes")
+    return value
+
+
 def _folders(text: str) -> tuple[Path, ...]:
     return tuple(Path(part) for part in text.split(os.pathsep) if part)
 
@@ -60,6 +67,22 @@ class Settings:
             "TILEWRIGHT_TILEIRAS_TIMEOUT",
             _seconds,
             "Seconds after which one run of tileiras is given up.",
+        ),
+    )
+    cache: str = field(
+        default="",
+        metadata=_by(
+            "TILEWRIGHT_CACHE",
+            str,
+            "Folder for compiled kernels, or `off`; by default the user's cache folder.",
+        ),
+    )
+    cache_limit: int = field(
+        default=2 << 30,
+        metadata=_by(
+            "TILEWRIGHT_CACHE_LIMIT",
+            _bytes,
+            "Bytes of that folder beyond which the least recently used kernels go.",
         ),
     )
     cuda_home: Path | None = field(

@@ -23,7 +23,7 @@ from typing import Any
 from tilewright.errors import CompileError
 from tilewright.source import SourceFile
 
-__all__ = ["SourceFunction", "capture"]
+__all__ = ["SourceFunction", "capture", "is_free", "lookup", "source_file"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,41 +43,46 @@ class SourceFunction:
         """Whether the function assigns a name, which then never means anything outside."""
         return name in self.function.__code__.co_varnames
 
-    def is_free(self, name: str) -> bool:
-        """Whether a name is a variable of an enclosing function."""
-        return name in self.function.__code__.co_freevars
-
-    def captured(self) -> Mapping[str, Any]:
-        """Values of the enclosing functions' variables that this one uses."""
-        names = self.function.__code__.co_freevars
-        cells = self.function.__closure__ or ()
-        return {
-            name: cell.cell_contents
-            for name, cell in zip(names, cells, strict=True)
-            if _is_set(cell)
-        }
-
-    def lookup(self, name: str) -> Any:
-        """What a name that is no local means here, as Python would find it.
-
-        Raises `NameError` if it means nothing.
-        """
-        if self.is_free(name):
-            try:
-                return self.captured()[name]
-            except KeyError:  # the enclosing function has not set it yet
-                raise NameError(name) from None
-        namespace = self.function.__globals__
-        if name in namespace:
-            return namespace[name]
-        try:
-            return getattr(builtins, name)
-        except AttributeError:
-            raise NameError(name) from None
-
     def visible_names(self) -> tuple[str, ...]:
         """Names that could have been meant, for a suggestion."""
-        return (*self.captured(), *self.function.__globals__)
+        return (*_closure(self.function), *self.function.__globals__)
+
+
+def is_free(function: FunctionType, name: str) -> bool:
+    """Whether a name is a variable of an enclosing function."""
+    return name in function.__code__.co_freevars
+
+
+def lookup(function: FunctionType, name: str) -> Any:
+    """What a name that is no local means in a function, as Python would find it.
+
+    Raises `NameError` if it means nothing.
+    """
+    if is_free(function, name):
+        try:
+            return _closure(function)[name]
+        except KeyError:  # the enclosing function has not set it yet
+            raise NameError(name) from None
+    namespace = function.__globals__
+    if name in namespace:
+        return namespace[name]
+    try:
+        return getattr(builtins, name)
+    except AttributeError:
+        raise NameError(name) from None
+
+
+def _closure(function: FunctionType) -> Mapping[str, Any]:
+    """Values of the enclosing functions' variables that this one uses."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in cells if _is_set(cell)}
+
+
+def source_file(function: FunctionType) -> SourceFile:
+    """The text of the file that defines a function, without looking into it."""
+    path = function.__code__.co_filename
+    lines = linecache.getlines(path, function.__globals__)
+    return SourceFile(path, tuple(line.rstrip("\n") for line in lines))
 
 
 def _is_set(cell: Any) -> bool:

@@ -2,7 +2,8 @@
 
 A global, a variable of an enclosing function, an attribute of a module, a helper with its code and
 defaults: each is compiled into the kernel as it was. Before a compiled kernel is used again, all of
-them are looked up again.
+them are looked up again. The places, without the values, can be written down and looked up by
+another process (`places`, `look_up`).
 """
 
 # pyright takes a function in a field for a method.
@@ -10,45 +11,63 @@ them are looked up again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import partial
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.capture import SourceFunction, is_free, lookup
 
-__all__ = ["Captures"]
+__all__ = ["Captures", "Place", "PlaceKind"]
+
+
+class PlaceKind(Enum):
+    """How a value is found at its owner."""
+
+    NAME = "name"  # as Python finds a name in a function
+    ATTRIBUTE = "attribute"  # of a module or a function
+    DEFAULT = "default"  # of a keyword parameter
+
+
+class Place(NamedTuple):
+    """Where a value was found: at the kernel itself (None) or at the value of an earlier place."""
+
+    owner: int | None
+    kind: PlaceKind
+    name: str
 
 
 class Captures:
     """The values that one compilation found, and how to find each again."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[object, str], tuple[Callable[[], Any], Any]] = {}
+        self._found: dict[tuple[object, PlaceKind, str], tuple[Callable[[], Any], Any]] = {}
 
     def name(self, source: SourceFunction, name: str) -> Any:
         """What a name means in a function that was captured; `NameError` if nothing."""
-        namespace = source.function.__globals__
-        is_global = name in namespace and not source.is_free(name)
-        read = partial(namespace.__getitem__ if is_global else source.lookup, name)
-        return self._look(source.function, name, read)
+        return self._look(source.function, PlaceKind.NAME, name)
 
     def attribute(self, owner: ModuleType | FunctionType, name: str) -> Any:
         """An attribute of a module or a function; `AttributeError` if it has none."""
-        return self._look(owner, name, partial(getattr, owner, name))
+        return self._look(owner, PlaceKind.ATTRIBUTE, name)
 
     def helper(self, function: FunctionType) -> None:
         """A function that is inlined: what it does, and what it does without arguments."""
         for name in ("__code__", "__defaults__"):
             self.attribute(function, name)
         for name in function.__kwdefaults__ or ():
-            self._look(function, f"{name}=", partial(_keyword_default, function, name))
+            self._look(function, PlaceKind.DEFAULT, name)
 
     def helpers(self) -> tuple[FunctionType, ...]:
         """The functions that were inlined, each once."""
-        owners = (owner for owner, name in self._found if name == "__code__")
+        owners = (owner for owner, _, name in self._found if name == "__code__")
         return tuple(dict.fromkeys(f for f in owners if isinstance(f, FunctionType)))
+
+    def values(self) -> tuple[Any, ...]:
+        """What was found, in order."""
+        return tuple(value for _, value in self._found.values())
 
     def are_current(self) -> bool:
         """Whether everything is still what it was."""
@@ -57,18 +76,69 @@ class Captures:
                 now = read()
                 if now is not value and not _is_same(value, now):
                     return False
-        except (NameError, AttributeError, KeyError):  # it is gone
+        except _GONE:
             return False
         return True
 
-    def _look(self, owner: object, name: str, read: Callable[[], Any]) -> Any:
-        if (owner, name) not in self._found:  # one meaning for the whole compilation
-            self._found[owner, name] = (read, read())
-        return self._found[owner, name][1]
+    def places(self, kernel: FunctionType) -> tuple[Place, ...] | None:
+        """Where everything was found, starting from the kernel; None if something is not so."""
+        found: list[Place] = []
+        numbers: dict[int, int | None] = {id(kernel): None}
+        for (owner, kind, name), (_, value) in self._found.items():
+            if id(owner) not in numbers:
+                return None
+            numbers.setdefault(id(value), len(found))
+            found.append(Place(numbers[id(owner)], kind, name))
+        return tuple(found)
+
+    @staticmethod
+    def look_up(kernel: FunctionType, places: Iterable[Place]) -> Captures | None:
+        """What is at these places now; None if something is gone."""
+        found = Captures()
+        values: list[Any] = []
+        try:
+            for place in places:
+                owner = kernel if place.owner is None else values[place.owner]
+                values.append(found._look(owner, place.kind, place.name))
+        except (*_GONE, TypeError, IndexError):  # it is gone, or something else is in its place
+            return None
+        return found
+
+    def _look(self, owner: Any, kind: PlaceKind, name: str) -> Any:
+        key = (owner, kind, name)
+        if key not in self._found:  # one meaning for the whole compilation
+            read = _READERS[kind](owner, name)
+            self._found[key] = (read, read())
+        return self._found[key][1]
+
+
+_GONE = (NameError, AttributeError, KeyError)
+
+
+def _name_reader(function: FunctionType, name: str) -> Callable[[], Any]:
+    namespace = function.__globals__
+    if name in namespace and not is_free(function, name):
+        return partial(namespace.__getitem__, name)
+    return partial(lookup, function, name)
+
+
+def _attribute_reader(owner: Any, name: str) -> Callable[[], Any]:
+    return partial(getattr, owner, name)
+
+
+def _default_reader(function: FunctionType, name: str) -> Callable[[], Any]:
+    return partial(_keyword_default, function, name)
 
 
 def _keyword_default(function: FunctionType, name: str) -> Any:
     return (function.__kwdefaults__ or {})[name]
+
+
+_READERS: dict[PlaceKind, Callable[[Any, str], Callable[[], Any]]] = {
+    PlaceKind.NAME: _name_reader,
+    PlaceKind.ATTRIBUTE: _attribute_reader,
+    PlaceKind.DEFAULT: _default_reader,
+}
 
 
 def _is_same(old: Any, new: Any) -> bool:

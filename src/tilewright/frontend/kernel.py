@@ -42,7 +42,7 @@ from tilewright.frontend.signature import (
     TensorParam,
     WholeParam,
 )
-from tilewright.frontend.specialization import Specialization, TensorSpec, segments_name
+from tilewright.frontend.specialization import Specialization, TensorSpec, describe, segments_name
 from tilewright.frontend.statements import STATEMENTS
 from tilewright.frontend.tiles import check_dtype
 from tilewright.ir.function import Function
@@ -60,7 +60,7 @@ from tilewright.ir.ops.internal import LaunchValue
 from tilewright.ir.ops.memory import MakeTensorView
 from tilewright.ir.types import PtrType, TensorViewType, scalar
 
-__all__ = ["describe", "lower_kernel"]
+__all__ = ["lower_kernel"]
 
 _RULES = Rules(STATEMENTS, EXPRESSIONS, REFUSALS)
 
@@ -85,19 +85,6 @@ def lower_kernel(
         lo.body.ops.append(Return())
     body = Block((), [*lo.prologue.ops, *lo.body.ops])
     return Function(signature.kernel, body, specialization.hints.hints()), lo.captures
-
-
-def describe(signature: Signature, specialization: Specialization) -> str:
-    """Which specialisation was compiled, for the last line of an error."""
-    shown = []
-    for param, spec in zip(signature.tensors, specialization.tensors, strict=True):
-        extents = ("All" if dim is None else str(dim) for dim in spec.tile or param.dims)
-        dims = ", ".join(extents)
-        shown.append(f"{param.name}: {spec.dtype.label}[{dims}]")
-    for pointer, pointed in zip(signature.pointers, specialization.pointers, strict=True):
-        shown.append(f"{pointer.name}: Ptr[{pointed.dtype.label}]")
-    what = f" for {', '.join(shown)}" if shown else ""
-    return f"`{signature.kernel}` specialised{what} on {specialization.target}"
 
 
 def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:

@@ -39,6 +39,7 @@ __all__ = [
     "Specialization",
     "TensorSpec",
     "arguments_of",
+    "describe",
     "record_argument",
     "segments_name",
 ]
@@ -105,6 +106,19 @@ class Specialization:
     def constant(self, name: str) -> Any:
         """The value of a static dim or Const parameter."""
         return dict(self.constants)[name]
+
+
+def describe(signature: Signature, specialization: Specialization) -> str:
+    """Which specialisation was compiled, for the last line of an error."""
+    shown = []
+    for param, spec in zip(signature.tensors, specialization.tensors, strict=True):
+        extents = ("All" if dim is None else str(dim) for dim in spec.tile or param.dims)
+        dims = ", ".join(extents)
+        shown.append(f"{param.name}: {spec.dtype.label}[{dims}]")
+    for pointer, pointed in zip(signature.pointers, specialization.pointers, strict=True):
+        shown.append(f"{pointer.name}: Ptr[{pointed.dtype.label}]")
+    what = f" for {', '.join(shown)}" if shown else ""
+    return f"`{signature.kernel}` specialised{what} on {specialization.target}"
 
 
 def arguments_of(signature: Signature, specialization: Specialization) -> tuple[Argument, ...]:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from tilewright.check.errors.syntax import Unsupported
 from tilewright.check.errors.unsafety import NoReason, OutsideUnsafe
 from tilewright.frontend.arguments import Arguments
-from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.capture import SourceFunction, lookup
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import BuiltinOperand
 from tilewright.lang.unsafe import unsafe
@@ -114,6 +114,6 @@ def _meant(source: SourceFunction, node: ast.expr) -> Any:
     if isinstance(node, ast.Attribute):
         return getattr(_meant(source, node.value), node.attr, None)
     try:
-        return source.lookup(node.id) if isinstance(node, ast.Name) else None
+        return lookup(source.function, node.id) if isinstance(node, ast.Name) else None
     except NameError:
         return None

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilewright.check.placement import Placement
+from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.captures import Captures
+from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from tilewright.check.ledger import Ledger
     from tilewright.passes.place_checks import Site
 
-__all__ = ["CompiledKernel", "Options"]
+__all__ = ["CompiledKernel", "LaunchFacts", "Options", "Request"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,34 @@ class Options:
     deny_checks: bool = False
     unsafe: bool = False  # takes pointers, and is launched as such
     report: ReportForm | None = None  # how a failed check is reported; None: what suits the kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What is to be compiled."""
+
+    source: SourceFunction
+    signature: Signature
+    specialization: Specialization
+    options: Options
+    placement: Placement
+
+
+@dataclass(frozen=True, eq=False)
+class LaunchFacts:
+    """What a launch needs to know about a compiled kernel, beside the code itself."""
+
+    name: str
+    entries: tuple[str, ...]  # in the order in which they run
+    arguments: tuple[Argument, ...]
+    launch_checks: tuple[LaunchCheck, ...]
+    sites: tuple[Site, ...]  # what a failure record's site number means
+    written_whole: frozenset[str]  # outputs of which every element is written, and none read
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether launches need a failure record."""
+        return bool(self.sites)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +78,24 @@ class CompiledKernel:
     sites: tuple[Site, ...]  # what a failure record's site number means
     written_whole: frozenset[str]  # outputs of which every element is written, and none read
     captures: Captures  # what it found outside itself
-    encoder: Callable[[Module], Encoded]
+    encoder: Callable[..., Encoded]
 
-    @property
-    def may_fail(self) -> bool:
-        """Whether launches need a failure record."""
-        return bool(self.sites)
+    @cached_property
+    def facts(self) -> LaunchFacts:
+        """What a launch needs of it."""
+        # The audit kernel, behind the kernel in the module, runs first: the outputs it would
+        # read are still those that the kernel will see.
+        entries = tuple(function.name for function in reversed(self.module.functions))
+        return LaunchFacts(
+            self.name, entries, self.arguments, self.launch_checks, self.sites, self.written_whole
+        )
 
     @cached_property
     def bytecode(self) -> Encoded:
         """The module as Tile IR bytecode, in the oldest version that holds it."""
         return self.encoder(self.module)
+
+    @property
+    def content(self) -> bytes:
+        """The bytecode without places in the source: what the code is made of."""
+        return self.encoder(self.module, locations=False).data

@@ -13,9 +13,14 @@ from tilewright.check.placement import Placement
 from tilewright.check.walks import check_walks
 from tilewright.diagnostics import Problem, compile_error
 from tilewright.frontend.capture import SourceFunction
-from tilewright.frontend.kernel import describe, lower_kernel
+from tilewright.frontend.kernel import lower_kernel
 from tilewright.frontend.signature import Signature
-from tilewright.frontend.specialization import Specialization, arguments_of, record_argument
+from tilewright.frontend.specialization import (
+    Specialization,
+    arguments_of,
+    describe,
+    record_argument,
+)
 from tilewright.ir.function import Module
 from tilewright.ir.verify import verify
 from tilewright.ir.versions import required_version
@@ -77,6 +82,6 @@ def _denied(ledger: Ledger) -> list[Problem]:
     ]
 
 
-def encode_module(module: Module) -> Encoded:
+def encode_module(module: Module, *, locations: bool = True) -> Encoded:
     """A module as bytecode, in the oldest version that holds it."""
-    return encode(module, required_version(module))
+    return encode(module, required_version(module), locations=locations)

@@ -23,7 +23,7 @@ from tilewright.ir.launch_terms import (
     Stride,
 )
 from tilewright.jit.binding import Binding
-from tilewright.jit.compiled import CompiledKernel
+from tilewright.jit.compiled import LaunchFacts
 from tilewright.jit.environment import LaunchEnvironment
 from tilewright.jit.failures import FailureReader
 from tilewright.jit.loader import Program
@@ -36,7 +36,7 @@ from tilewright.runtime.work import WorkOp
 __all__ = ["build_launch", "check_launch", "refuse_guarded"]
 
 
-def check_launch(compiled: CompiledKernel, binding: Binding) -> bool:
+def check_launch(facts: LaunchFacts, binding: Binding) -> bool:
     """Evaluate every launch check with the numbers of this call.
 
     Raises `LaunchError` for one that fails; False says that only guarded ones failed, so that the
@@ -45,61 +45,61 @@ def check_launch(compiled: CompiledKernel, binding: Binding) -> bool:
     if binding.blocks == 0:
         return True
     environment = LaunchEnvironment(binding)
-    failed = [check for check in compiled.launch_checks if not check.holds(environment)]
+    failed = [check for check in facts.launch_checks if not check.holds(environment)]
     for check in failed:
         if not check.guarded:
-            raise LaunchError(f"kernel `{compiled.name}`: {check.explain(environment)}")
+            raise LaunchError(f"kernel `{facts.name}`: {check.explain(environment)}")
     return not failed
 
 
-def refuse_guarded(compiled: CompiledKernel, binding: Binding) -> LaunchError:
+def refuse_guarded(facts: LaunchFacts, binding: Binding) -> LaunchError:
     """The refusal of a launch that would need a check in a kernel that allows none."""
     environment = LaunchEnvironment(binding)
-    check = next(c for c in compiled.launch_checks if not c.holds(environment))
+    check = next(c for c in facts.launch_checks if not c.holds(environment))
     return LaunchError(
-        f"kernel `{compiled.name}` allows no checks inside (deny_checks), and this launch would "
+        f"kernel `{facts.name}` allows no checks inside (deny_checks), and this launch would "
         f"need one: {check.explain(environment)}"
     )
 
 
 def build_launch(
-    compiled: CompiledKernel, program: Future[Program], binding: Binding, result: tuple[Any, ...]
+    facts: LaunchFacts, program: Future[Program], binding: Binding, result: tuple[Any, ...]
 ) -> WorkOp[tuple[Any, ...]]:
     """The operation for one call; it holds its borrows from here on."""
     signature = binding.signature
     outputs = {param.name for param in signature.outputs}
     outputs |= {param.name for param in signature.pointers}
     accesses = tuple(
-        Access(tensor, _mode(compiled, binding, name) if name in outputs else Mode.READ, name)
+        Access(tensor, _mode(facts, binding, name) if name in outputs else Mode.READ, name)
         for name, tensor in binding.tensors.items()
     )
-    record = binding.device.new_record() if compiled.may_fail else None
+    record = binding.device.new_record() if facts.may_fail else None
     failure = None
     if record is not None:
-        failure = FailureReader(compiled.name, binding.grid, compiled.sites, record)
-    work = KernelWork(compiled, program, binding, record)
-    return WorkOp(compiled.name, binding.device, accesses, work, result, failure=failure)
+        failure = FailureReader(facts.name, binding.grid, facts.sites, record)
+    work = KernelWork(facts, program, binding, record)
+    return WorkOp(facts.name, binding.device, accesses, work, result, failure=failure)
 
 
-def _mode(compiled: CompiledKernel, binding: Binding, output: str) -> Mode:
+def _mode(facts: LaunchFacts, binding: Binding, output: str) -> Mode:
     """What happens to an output; where no block runs, its old contents stay."""
-    is_whole = binding.blocks > 0 and output in compiled.written_whole
+    is_whole = binding.blocks > 0 and output in facts.written_whole
     return Mode.WRITE if is_whole else Mode.UPDATE
 
 
 class KernelWork:
     """One launch, waiting to be put on a stream."""
 
-    __slots__ = ("_binding", "_compiled", "_functions", "_program", "_record")
+    __slots__ = ("_binding", "_facts", "_functions", "_program", "_record")
 
     def __init__(
         self,
-        compiled: CompiledKernel,
+        facts: LaunchFacts,
         program: Future[Program],
         binding: Binding,
         record: Record | None,
     ) -> None:
-        self._compiled = compiled
+        self._facts = facts
         self._program = program
         self._binding = binding
         self._record = record
@@ -108,15 +108,13 @@ class KernelWork:
     def compile(self) -> None:
         """Wait for the assembler and load the kernel."""
         program, device = self._program.result(), self._binding.device
-        # The audit kernel, behind the kernel in the module, runs first: the outputs it would
-        # read are still those that the kernel will see.
-        entries = [function.name for function in reversed(self._compiled.module.functions)]
+        entries = self._facts.entries if device.backend.can_run else ()
         self._functions = tuple(program.function(entry, device) for entry in entries)
 
     def enqueue(self, stream: Stream) -> None:
         """Put the launch on a stream. The device's lock is held and all bytes are allocated."""
         binding = self._binding
-        arguments = tuple(self._value(argument) for argument in self._compiled.arguments)
+        arguments = tuple(self._value(argument) for argument in self._facts.arguments)
         memories: tuple[Memory, ...] = tuple(tensor.storage for tensor in binding.tensors.values())
         if self._record is not None:
             memories = (*memories, self._record)

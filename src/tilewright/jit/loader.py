@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from tilewright.ir.arguments import Argument
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
     from tilewright.frontend.signature import Signature
     from tilewright.frontend.specialization import Specialization
     from tilewright.jit.compiled import CompiledKernel, Options
+    from tilewright.jit.disk_cache import DiskCache
 
 __all__ = [
+    "Assembler",
     "Compiler",
     "Program",
     "ProgramMaker",
+    "load_assembler",
     "load_compiler",
+    "load_disk_cache",
     "load_program_maker",
 ]
 
@@ -34,17 +39,53 @@ class Program(Protocol):
 
 
 class ProgramMaker(Protocol):
-    """What `tilewright.backends.<kind>.program` provides."""
+    """What `tilewright.backends.cpu.program` provides: Tile IR runs there as it is."""
 
-    def make_program(
-        self, module: Module, arguments: tuple[Argument, ...], target: str, opt_level: int | None
+    def make_program(self, module: Module) -> Program:
+        """Make a module runnable. Takes milliseconds."""
+
+
+class Assembler(Protocol):
+    """What `tilewright.backends.cuda.program` provides."""
+
+    def assemble(self, module: Module, target: str, opt_level: int | None) -> bytes:
+        """The code of a module. Takes long; any thread may call it."""
+
+    def load_program(
+        self,
+        cubin: bytes,
+        arguments: tuple[Argument, ...],
+        renew: Callable[[], bytes] | None,
     ) -> Program:
-        """Assemble a module. Takes long on CUDA; any thread may call it."""
+        """Code as something to launch; `renew` makes it anew if a driver does not take it."""
+
+    def tools_signature(self) -> str:
+        """What would change if the tools did; runs nothing."""
+
+    def tools_version(self) -> str:
+        """The release of the tools."""
 
 
-def load_program_maker(kind: str) -> ProgramMaker:
-    """The part of a backend that turns Tile IR into something runnable."""
-    return cast("ProgramMaker", importlib.import_module(f"tilewright.backends.{kind}.program"))
+def load_program_maker() -> ProgramMaker:
+    """The part of the CPU backend that makes Tile IR runnable."""
+    return cast("ProgramMaker", importlib.import_module("tilewright.backends.cpu.program"))
+
+
+def load_assembler() -> Assembler:
+    """The part of the CUDA backend that turns Tile IR into code."""
+    return cast("Assembler", importlib.import_module("tilewright.backends.cuda.program"))
+
+
+class DiskCaches(Protocol):
+    """What `tilewright.jit.disk_cache` provides."""
+
+    def open_cache(self, assembler: Assembler) -> DiskCache | None:
+        """The kernels that other processes have compiled."""
+
+
+def load_disk_cache() -> DiskCaches:
+    """The cache on disk, which only kernels for a GPU use."""
+    return cast("DiskCaches", importlib.import_module("tilewright.jit.disk_cache"))
 
 
 class Compiler(Protocol):

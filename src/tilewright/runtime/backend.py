@@ -32,7 +32,7 @@ __all__ = [
 
 ALIGNMENT = 256  # bytes; every allocation of every backend starts at a multiple
 # The kinds of device there are.
-KINDS = ("cpu", "cuda")
+KINDS = ("cpu", "cuda", "meta")
 
 # Host memory, byte by byte.
 Bytes = npt.NDArray[np.uint8]
@@ -142,6 +142,14 @@ class Backend(Protocol):
     @property
     def target(self) -> str:
         """What code is compiled for: `cpu`, `sm_90`."""
+
+    @property
+    def runs(self) -> str:
+        """What programs for it are made by: a kind of backend."""
+
+    @property
+    def can_run(self) -> bool:
+        """Whether it has memory and runs programs at all."""
 
     @property
     def resident_blocks(self) -> int:

@@ -23,7 +23,7 @@ from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.transfers import Fill, Upload
 
-__all__ = ["empty", "fill_by", "from_numpy", "full", "ones", "zeros"]
+__all__ = ["empty", "fill_by", "from_numpy", "full", "meta", "ones", "zeros"]
 
 Shape = int | tuple[int, ...]
 
@@ -68,6 +68,18 @@ def fill_by(
         initialiser(Tensor(storage, kind, Layout.packed(extents)), stream)
 
     return _make(extents, kind, device, initialise)
+
+
+def meta(shape: Shape, dtype: Any = f32, *, target: str | None = None) -> Tensor:
+    """A tensor without memory, to compile kernels with: `add(…).compile()`.
+
+    `target` is what to compile for, `sm_90` say; by default that of the current device.
+    """
+    wanted = current_device().target if target is None else target
+    number = "0" if wanted == "cpu" else wanted.removeprefix("sm_")
+    if not (number.isascii() and number.isdecimal()):
+        raise LaunchError(f"{target!r} is no target: say 'cpu' or an architecture, 'sm_90'")
+    return _make(shape, dtype, f"meta:{number}", None)
 
 
 def from_numpy(array: npt.ArrayLike, *, device: Device | str | None = None) -> Tensor:

@@ -77,7 +77,8 @@ class _Records(RecordPool):
 class CpuBackend:
     """One CPU device; `cpu:1` is as good as `cpu`, with streams and tensors of its own."""
 
-    target = "cpu"
+    target = runs = "cpu"
+    can_run = True
     survives_fork = True
 
     def __init__(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.device import CpuFunction
 from tilewright.backends.cpu.executor import compile_module
-from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.runtime.device import Device
 from tilewright.runtime.function import KernelFunction
@@ -26,10 +25,6 @@ class CpuProgram:
         return self._kernels[entry]
 
 
-def make_program(
-    module: Module, arguments: tuple[Argument, ...], target: str, opt_level: int | None = None
-) -> CpuProgram:
+def make_program(module: Module) -> CpuProgram:
     """Compile every entry of a module."""
-    del target, opt_level
-    del arguments  # a CPU kernel reads its parameters' types off the module
     return CpuProgram(module)

@@ -38,6 +38,8 @@ class _Records(RecordPool):
 class CudaBackend:
     """One GPU."""
 
+    runs = "cuda"
+    can_run = True
     survives_fork = False
 
     def __init__(self, driver: Driver) -> None:

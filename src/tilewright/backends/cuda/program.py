@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import cast
 
 from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import POINTER, CudaFunction, Kind
 from tilewright.backends.cuda.toolchain import OPT_LEVEL, find_toolchain
+from tilewright.backends.cuda.toolkits import toolkit_signature
 from tilewright.bytecode.encode import encode
+from tilewright.errors import DriverError
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.ir.types import PtrType
 from tilewright.ir.versions import required_version
 from tilewright.runtime.device import Device
 from tilewright.runtime.function import KernelFunction
+from tilewright.settings import current_settings
 
-__all__ = ["CudaProgram", "make_program"]
+__all__ = ["CudaProgram", "assemble", "load_program", "tools_signature", "tools_version"]
+
+# Makes a cubin anew, for one that the driver does not take.
+Renewal = Callable[[], bytes]
 
 
 class CudaProgram:
     """A cubin and the functions that have been loaded from it."""
 
-    def __init__(self, cubin: bytes, kinds: tuple[Kind, ...]) -> None:
+    def __init__(self, cubin: bytes, kinds: tuple[Kind, ...], renew: Renewal | None = None) -> None:
         self.cubin = cubin
         self._kinds = kinds
+        self._renew = renew
         self._lock = threading.Lock()
         self._functions: dict[tuple[str, str], CudaFunction] = {}
 
@@ -33,19 +41,43 @@ class CudaProgram:
         key = (entry, device.name)
         with self._lock:
             if key not in self._functions:
-                driver = cast("CudaBackend", device.backend).driver
-                self._functions[key] = CudaFunction(driver, self.cubin, entry, self._kinds)
+                self._functions[key] = self._load(entry, device)
             return self._functions[key]
 
+    def _load(self, entry: str, device: Device) -> CudaFunction:
+        driver = cast("CudaBackend", device.backend).driver
+        try:
+            return CudaFunction(driver, self.cubin, entry, self._kinds)
+        except DriverError:
+            if self._renew is None:
+                raise
+            renew, self._renew = self._renew, None  # once
+            self.cubin = renew()
+            return CudaFunction(driver, self.cubin, entry, self._kinds)
 
-def make_program(
-    module: Module, arguments: tuple[Argument, ...], target: str, opt_level: int | None = None
-) -> CudaProgram:
-    """Assemble a module for a target such as `sm_90`."""
-    encoded = encode(module, required_version(module))
+
+def assemble(module: Module, target: str, opt_level: int | None) -> bytes:
+    """The cubin of a module for a target such as `sm_90`."""
     level = OPT_LEVEL if opt_level is None else opt_level
-    cubin = find_toolchain().assemble(encoded, target, opt_level=level)
-    return CudaProgram(cubin, tuple(_kind(argument) for argument in arguments))
+    encoded = encode(module, required_version(module))
+    return find_toolchain().assemble(encoded, target, opt_level=level)
+
+
+def load_program(
+    cubin: bytes, arguments: tuple[Argument, ...], renew: Renewal | None
+) -> CudaProgram:
+    """Assembled code with what the host passes to it."""
+    return CudaProgram(cubin, tuple(_kind(argument) for argument in arguments), renew)
+
+
+def tools_signature() -> str:
+    """What would change if the tools did; runs nothing."""
+    return toolkit_signature(current_settings())
+
+
+def tools_version() -> str:
+    """The release of the tools, in full."""
+    return find_toolchain().version
 
 
 def _kind(argument: Argument) -> Kind:

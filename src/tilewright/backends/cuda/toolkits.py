@@ -19,7 +19,14 @@ from pathlib import Path
 from tilewright.errors import ToolchainError
 from tilewright.settings import Settings
 
-__all__ = ["FIX", "Inspection", "Toolkit", "find_toolkit", "inspect_toolkits"]
+__all__ = [
+    "FIX",
+    "Inspection",
+    "Toolkit",
+    "find_toolkit",
+    "inspect_toolkits",
+    "toolkit_signature",
+]
 
 _EXECUTABLES = ("tileiras", "ptxas")
 _LIBNVVM = ("nvvm/lib64/libnvvm.so", "nvvm/lib64/libnvvm.so.4", "lib/libnvvm.so.4")
@@ -97,10 +104,25 @@ def _places(settings: Settings) -> Iterator[tuple[str, Path]]:
             return
 
 
-def _inspect(place: str, root: Path) -> Inspection:
+def toolkit_signature(settings: Settings) -> str:
+    """What would change if other tools were found: asks the file system alone, and runs nothing."""
+    for _, root in _places(settings):
+        files = _files(root)
+        if all(path.is_file() for path in files.values()):
+            found = ((path, path.stat()) for path in files.values())
+            return repr([(str(path), stat.st_size, stat.st_mtime_ns) for path, stat in found])
+    return ""
+
+
+def _files(root: Path) -> dict[str, Path]:
     files = {name: root / "bin" / name for name in _EXECUTABLES}
     libraries = [root / name for name in _LIBNVVM]
     files["libnvvm"] = next((path for path in libraries if path.is_file()), libraries[-1])
+    return files
+
+
+def _inspect(place: str, root: Path) -> Inspection:
+    files = _files(root)
     missing = [path for path in files.values() if not path.is_file()]
     problems = [f"{path.relative_to(root)} is missing" for path in missing]
     versions = {

@@ -1,0 +1,82 @@
+"""A device without memory: kernels are specialised, checked and compiled for it, and never run.
+
+Its number is the target: `meta:90` stands for sm_90, and plain `meta` for the CPU. What is compiled
+for it goes into the cache on disk like anything else, so one machine can prepare for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.backend import PoolStatistics
+from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
+
+__all__ = ["MetaBackend", "MetaPool", "missing", "open_device"]
+
+
+class MetaPool:
+    """No memory."""
+
+    def statistics(self) -> PoolStatistics:
+        """Nothing is in use."""
+        return PoolStatistics(0, 0, 0, 0)
+
+    def trim(self, keep: int) -> None:
+        """There is nothing to give back."""
+
+    def reset_highest(self) -> None:
+        """There is nothing to count."""
+
+
+@dataclass(frozen=True)
+class _Nowhere:
+    address: int = 0
+
+
+class _Records(RecordPool):
+    def make_slots(self) -> Iterable[Slot]:
+        yield Slot(np.zeros(RECORD_WORDS, np.int32), _Nowhere())
+
+
+class MetaBackend:
+    """A device that only has a target."""
+
+    can_run = False
+    resident_blocks = 1
+    survives_fork = True
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.runs = "cpu" if target == "cpu" else "cuda"
+        self._records = _Records()
+
+    def new_queue(self, label: str) -> NoReturn:
+        """Refused: nothing runs here."""
+        raise LaunchError(
+            f"{label} has no memory, so nothing runs on it: `.compile()` is what works, and tensors"
+            " of a real device are for everything else"
+        )
+
+    def new_pool(self, release_threshold: int | None, limit: int | None) -> MetaPool:
+        """A pool of nothing."""
+        del release_threshold, limit
+        return MetaPool()
+
+    def take_record(self) -> FailureRecord:
+        """A record that nobody writes."""
+        return self._records.take()
+
+
+def missing() -> str | None:
+    """Why there is no such device: there always is one."""
+    return None
+
+
+def open_device(ordinal: int) -> MetaBackend:
+    """The device for an architecture; number 0 stands for the CPU."""
+    return MetaBackend(f"sm_{ordinal}" if ordinal else "cpu")

@@ -1,0 +1,93 @@
+"""`tilewright cache`: what lies in the folder of compiled kernels, how much, and away with it."""
+
+from __future__ import annotations
+
+import time
+
+import click
+from rich.table import Table
+
+from tilewright.cli.options import json_option
+from tilewright.cli.screen import BadInput, Screen
+from tilewright.jit.disk_cache import Kept, kept_kernels, store_of
+from tilewright.jit.store import FileStore
+from tilewright.settings import current_settings
+
+__all__ = ["cache_command"]
+
+_SPANS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
+@click.group("cache")
+def cache_command() -> None:
+    """Compiled kernels that are kept on disk."""
+
+
+@cache_command.command("ls")
+@json_option
+@click.pass_context
+def ls_command(ctx: click.Context, as_json: bool) -> None:
+    """List the kernels, the last used first."""
+    kernels = sorted(kept_kernels(_store()), key=lambda kept: kept.last_used, reverse=True)
+    screen: Screen = ctx.obj
+    if as_json:
+        screen.answer([vars(kept) for kept in kernels])
+        return
+    table = Table("kernel", "made for", "code", "last used", box=None)
+    for kept in kernels:
+        table.add_row(kept.kernel, _without_name(kept), _kib(kept.nbytes), _ago(kept.last_used))
+    screen.out.print(table if kernels else f"no kernels in {_store().root}")
+
+
+@cache_command.command("stats")
+@json_option
+@click.pass_context
+def stats_command(ctx: click.Context, as_json: bool) -> None:
+    """Say where the folder is and how full."""
+    store = _store()
+    used = sum(file.nbytes for file in store.files())
+    numbers = {
+        "folder": str(store.root),
+        "kernels": sum(1 for _ in kept_kernels(store)),
+        "bytes": used,
+        "limit": store.limit,
+    }
+    screen: Screen = ctx.obj
+    if as_json:
+        screen.answer(numbers)
+        return
+    screen.out.print(f"{numbers['kernels']} kernels in {store.root}", soft_wrap=True)
+    screen.out.print(f"{_kib(used)} of {_kib(store.limit)}")
+
+
+@cache_command.command("clear")
+@click.pass_context
+def clear_command(ctx: click.Context) -> None:
+    """Remove everything; kernels are compiled again when they are used."""
+    store = _store()
+    screen: Screen = ctx.obj
+    screen.out.print(f"{store.clear()} files removed from {store.root}", soft_wrap=True)
+
+
+def _store() -> FileStore:
+    store = store_of(current_settings())
+    if store is None:
+        raise BadInput("kernels are not kept: TILEWRIGHT_CACHE is `off`")
+    return store
+
+
+def _without_name(kept: Kept) -> str:
+    return kept.made_for.removeprefix(f"`{kept.kernel}` specialised for ")
+
+
+def _kib(nbytes: int) -> str:
+    return f"{nbytes / 1024:.1f} KiB"
+
+
+def _ago(moment: float) -> str:
+    seconds = max(0, int(time.time() - moment))
+    for name, length in _SPANS:
+        if seconds >= length:
+            count = seconds // length
+            return f"{count} {name}{'' if count == 1 else 's'} ago"
+    return "now"

@@ -1,0 +1,94 @@
+"""From a request to something that can be launched: from disk, or by compiling and assembling.
+
+On a CPU the whole way takes milliseconds and nothing is kept. For a GPU the disk is asked first;
+what is not there is compiled here, assembled in the background, once for all processes, and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tilewright.frontend.captures import Captures
+from tilewright.jit.cache import in_background
+from tilewright.jit.compiled import CompiledKernel, LaunchFacts, Request
+from tilewright.jit.loader import (
+    Program,
+    load_assembler,
+    load_disk_cache,
+    load_program_maker,
+)
+
+if TYPE_CHECKING:
+    from tilewright.jit.disk_cache import DiskCache, Found
+
+__all__ = ["Executable", "make_executable"]
+
+
+@dataclass(frozen=True, eq=False)
+class Executable:
+    """A kernel for one specialisation, ready to be launched or soon so."""
+
+    facts: LaunchFacts
+    captures: Captures
+    program: Future[Program]
+
+
+def make_executable(
+    kind: str, request: Request, compile_: Callable[[], CompiledKernel]
+) -> Executable:
+    """Find or make what runs on a kind of device; `compile_` runs the front end."""
+    if kind == "cpu":
+        compiled = compile_()
+        program = load_program_maker().make_program(compiled.module)
+        return Executable(compiled.facts, compiled.captures, _at_once(program))
+    disk = load_disk_cache().open_cache(load_assembler())
+    found = None if disk is None else disk.find(request)
+    if disk is not None and found is not None:
+        return _from_disk(request, compile_, disk, found)
+    compiled = compile_()
+    return Executable(
+        compiled.facts, compiled.captures, in_background(lambda: _made(request, compiled, disk))
+    )
+
+
+def _at_once(program: Program) -> Future[Program]:
+    done: Future[Program] = Future()
+    done.set_result(program)
+    return done
+
+
+def _from_disk(
+    request: Request, compile_: Callable[[], CompiledKernel], disk: DiskCache, found: Found
+) -> Executable:
+    def assemble_again() -> bytes:
+        """What a driver did not take is made anew."""
+        disk.forget(found.cubin_key)
+        return _cubin(request, compile_(), disk)
+
+    program = load_assembler().load_program(found.cubin, found.facts.arguments, assemble_again)
+    return Executable(found.facts, found.captures, _at_once(program))
+
+
+def _made(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -> Program:
+    cubin = _cubin(request, compiled, disk)
+    return load_assembler().load_program(cubin, compiled.arguments, None)
+
+
+def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -> bytes:
+    """The code of a kernel: from disk, if its bytecode was assembled before."""
+    target, level = request.specialization.target, request.specialization.hints.opt_level
+    assemble = partial(load_assembler().assemble, compiled.module, target, level)
+    if disk is None:
+        return assemble()
+    key = disk.cubin_key(compiled.content, target, level)
+    with disk.making(key):
+        cubin = disk.cubin(key)
+        if cubin is None:
+            cubin = assemble()
+            disk.keep_cubin(key, cubin)
+        disk.keep(request, compiled.facts, compiled.captures, key)
+    return cubin

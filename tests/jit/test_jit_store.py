@@ -1,0 +1,128 @@
+"""The folder of the cache: whole files, private, bounded; damage and refusal are misses."""
+
+import multiprocessing
+import os
+
+import pytest
+
+from tilewright.jit.store import FileStore, Unusable
+
+KEY = "ab" + "0" * 62
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = FileStore(tmp_path / "cache", limit=1 << 20)
+    made.prepare()
+    return made
+
+
+def key(number):
+    return f"{number:064x}"
+
+
+def test_what_is_put_is_got(store):
+    assert store.get(KEY) is None
+    assert store.put(KEY, b"cubin")
+    assert store.get(KEY) == b"cubin"
+    assert store.put(KEY, b"another")
+    assert store.get(KEY) == b"another"
+    assert [file.key for file in store.files()] == [KEY]
+    assert store.clear() == 1
+    assert store.get(KEY) is None
+
+
+def test_files_and_folders_are_private(store):
+    store.put(KEY, b"cubin")
+    assert store.root.stat().st_mode & 0o077 == 0
+    assert store.path(KEY).stat().st_mode & 0o077 == 0
+    assert store.path(KEY).parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda d: d[:-1], lambda d: d[:-1] + b"?", lambda d: b"", bytes]
+)
+def test_damage_is_a_miss_and_is_removed(store, damage, caplog):
+    store.put(KEY, b"cubin")
+    path = store.path(KEY)
+    data = path.read_bytes()
+    path.write_bytes(damage(data))
+    if damage is bytes:  # the neighbour: nothing was changed
+        assert store.get(KEY) == b"cubin"
+        return
+    assert store.get(KEY) is None
+    assert not path.exists()
+    assert "is damaged and is removed" in caplog.text
+
+
+def test_a_folder_of_others_is_not_used(tmp_path):
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(Unusable, match="can be written by others: chmod 700 it"):
+        FileStore(folder, 1).prepare()
+    folder.chmod(0o755)
+    FileStore(folder, 1).prepare()
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(Unusable, match="cannot be made"):
+        FileStore(file, 1).prepare()
+
+
+def test_a_full_folder_is_a_miss_with_one_warning(store, monkeypatch, caplog):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "_write", full)
+    assert not store.put(KEY, b"x")
+    assert not store.put(key(1), b"x")
+    assert caplog.text.count("nothing is kept in") == 1
+    assert store.get(KEY) is None
+
+
+def test_an_interrupted_write_leaves_nothing(store, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pathlib.Path.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.put(KEY, b"x")
+    monkeypatch.undo()
+    assert list(store.root.glob("??/*")) == []
+
+
+def test_the_least_recently_used_go_first(tmp_path):
+    store = FileStore(tmp_path / "cache", limit=10_000)
+    store.prepare()
+    for number in range(10):
+        store.put(key(number), bytes(900))
+        os.utime(store.path(key(number)), (number, number))
+    assert store.get(key(0)) is not None  # used now
+    for number in range(10, 14):
+        store.put(key(number), bytes(900))
+    store.evict()
+    left = {file.key for file in store.files()}
+    assert sum(file.nbytes for file in store.files()) <= 10_000
+    assert key(0) in left
+    assert key(13) in left
+    assert key(1) not in left
+
+
+def _hammer(root, seed):
+    store = FileStore(root, limit=200_000)
+    for turn in range(200):
+        name = key((seed + turn) % 50)
+        store.put(name, name.encode() * 100)
+        found = store.get(key(turn % 50))
+        assert found is None or found == key(turn % 50).encode() * 100
+
+
+def test_processes_share_a_folder(store):
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_hammer, args=(store.root, seed)) for seed in (0, 7, 31)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert list(store.root.glob("??/*.part")) == []
