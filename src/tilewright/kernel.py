@@ -156,11 +156,13 @@ class Kernel:
         request = Request(self.source, self.signature, specialization, self.options, placement)
         compile_ = partial(self.specialized, specialization, placement)
         kind = device.backend.runs
+        make = partial(make_executable, kind, request, compile_)
         for edition in count():
-            found = self._executables.get(
-                (kind, placement, specialization, edition),
-                lambda: make_executable(kind, request, compile_),
-            )
+            key = (kind, placement, specialization, edition)
+            found = self._executables.get(key, make)
+            if found.has_failed:  # somebody has been told; the next call tries again
+                self._executables.forget(key, found)
+                found = self._executables.get(key, make)
             if found.captures.are_current():
                 return found
         raise AssertionError("counting has no end")

@@ -81,8 +81,10 @@ def build(function, *, size=1024, target="sm_90", tile=128, **options):
     z, x, rows = (tw.meta((size,), kind, target=target) for kind in (f32, f32, i32))
     args = (z.partition(tile), x, rows)[: len(kernel.signature.params)]
     op = kernel(*args)
-    op.compile()
-    op.close()
+    try:
+        op.compile()
+    finally:
+        op.close()
     (executable,) = kernel._executables._entries.values()
     return executable.result()
 

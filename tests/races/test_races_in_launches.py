@@ -17,6 +17,7 @@ from tilewright.dims import B, M, N
 from tilewright.errors import LaunchError, UndefinedBehaviourError
 from tilewright.runtime.access import Access, Mode
 from tilewright.runtime.watching import is_watching, require_watchable
+from tilewright.runtime.work import WorkOp
 
 RUNS = [step for chapter in TOUR for step in chapter.steps if isinstance(step, Runs)]
 
@@ -86,7 +87,7 @@ def racing() -> tw.DeviceOp[Any]:
     x, z = tw.ones((8, 1, 4, 8), f32), tw.zeros((8, 1, 4, 8), f32)
     function = CpuFunction(permute_heads(lambda b, h, m: (h, h, m)))
     accesses = (Access(z, Mode.WRITE, "z"), Access(x, Mode.READ, "x"))
-    return tw.WorkOp("permute_heads", z.device, accesses, Work(function, z, x), z)
+    return WorkOp("permute_heads", z.device, accesses, Work(function, z, x), z)
 
 
 def test_a_race_is_raised_by_who_waits():

@@ -47,6 +47,13 @@ class SingleFlight(Generic[Made]):
                 del self._entries[key]
             entry.set_exception(error)
 
+    def forget(self, key: Hashable, made: Made) -> None:
+        """Drop an entry that turned out to be no good, unless it has been replaced."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and entry.done() and entry.result() is made:
+                del self._entries[key]
+
     def __len__(self) -> int:
         return len(self._entries)
 

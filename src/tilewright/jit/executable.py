@@ -36,6 +36,11 @@ class Executable:
     captures: Captures
     program: Future[Program]
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether assembling is over and came to nothing."""
+        return self.program.done() and self.program.exception() is not None
+
 
 def make_executable(
     kind: str, request: Request, compile_: Callable[[], CompiledKernel]
