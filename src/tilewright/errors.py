@@ -92,7 +92,24 @@ class OutOfBoundsError(KernelFailure):
 
 
 class KernelAssertionError(KernelFailure):
-    """An `assert` in a kernel was false."""
+    """An `assert` in a kernel was false. The kernel went on.
+
+    `message` is what the author says about it, `line` is where it stands, `block` the block's
+    coordinates in the logical grid.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        message: str = "",
+        line: int | None = None,
+        block: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(text)
+        self.message = message
+        self.line = line
+        self.block = block
 
 
 class UndefinedBehaviourError(KernelFailure):

@@ -146,12 +146,14 @@ def test_loops_that_end():
 
 @neighbour_of(
     "syntax/list_display", "syntax/dictionary", "syntax/lambda_expression", "syntax/try_statement",
-    "syntax/with_statement", "syntax/nested_function", "syntax/f_string", "syntax/walrus",
-    "syntax/starred_argument", "syntax/assert_statement", "syntax/in_operator",
+    "syntax/with_statement", "syntax/nested_function", "syntax/walrus",
+    "syntax/starred_argument", "syntax/text_of_a_value", "syntax/print_of_a_tensor",
+    "syntax/print_in_a_wrong_format", "syntax/print_keyword", "types/assertion_of_numbers",
+    "syntax/message_of_a_value",  "syntax/in_operator",
     "syntax/is_operator", "syntax/match_statement", "syntax/raise_statement",
     "syntax/global_statement", "syntax/import_statement", "syntax/delete_statement",
     "syntax/yield_expression", "syntax/slice_of_a_partition", "syntax/assignment_into_a_tile",
-    "syntax/return_of_a_value", "syntax/declaration_without_value", "syntax/print_call",
+    "syntax/return_of_a_value", "syntax/declaration_without_value",
     "syntax/wrong_argument_count", "syntax/unknown_keyword", "syntax/unknown_keyword_of_a_method",
     "syntax/wrong_argument_count_of_a_function",
     "syntax/static_assertion", "syntax/static_assertion_of_a_value", "syntax/function_as_a_value",

@@ -28,6 +28,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
+from tilewright.frontend.printing import print_call
 from tilewright.frontend.records import instance, replaced
 from tilewright.frontend.tiles import as_scalar, as_tile, check_dtype, convert
 
@@ -59,6 +60,8 @@ def call(lo: Lowering, node: ast.Call) -> Operand:
 
 
 def _python_call(lo: Lowering, node: ast.Call, function: Any) -> Operand:
+    if function is print:
+        return print_call(lo, node)
     if node.keywords:
         lo.reject(BadCall, node, f"{function.__name__}", "it takes no keywords in a kernel")
     if function is range:

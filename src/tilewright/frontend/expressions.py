@@ -38,6 +38,7 @@ from tilewright.frontend.operators import binary, unary
 from tilewright.frontend.partitions import load_at
 from tilewright.frontend.pieces import load_part
 from tilewright.frontend.pointers import reshaped_pointers
+from tilewright.frontend.printing import joined_string
 from tilewright.frontend.tiles import reshaped, static_int
 
 __all__ = ["EXPRESSIONS"]
@@ -198,6 +199,7 @@ EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.Compare: compare,
     ast.Constant: _constant,
     ast.IfExp: if_expression,
+    ast.JoinedStr: joined_string,
     ast.Lambda: _lambda,
     ast.Name: _name,
     ast.Subscript: _subscript,

@@ -8,8 +8,10 @@ __all__ = ["REFUSALS"]
 
 # By AST node: what the construct is called, and what to write instead.
 REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
-    ast.Assert: ("`assert`", "state conditions on extents and scalars with `tw.require(…)`"),
     ast.AsyncFunctionDef: ("a nested function", "define it at module level: calls are inlined"),
+    ast.AsyncFor: ("`async for`", "a kernel waits for nothing: use `for`"),
+    ast.AsyncWith: ("`async with`", "a kernel waits for nothing"),
+    ast.Await: ("`await`", "a kernel waits for nothing; its launch can be awaited on the host"),
     ast.ClassDef: ("a class", "define it at module level"),
     ast.Delete: ("`del`", "a name ends with its function"),
     ast.Dict: ("a dictionary", "use a tuple, or separate names"),
@@ -22,7 +24,6 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.In: ("`in`", "compare with `==` and join with `or`"),
     ast.Is: ("`is`, except `is None`,", "compare with `==`"),
     ast.IsNot: ("`is not`, except `is not None`,", "compare with `!=`"),
-    ast.JoinedStr: ("an f-string", "use a plain string"),
     ast.List: ("a list", "use a tuple"),
     ast.ListComp: (
         "a list comprehension",
@@ -32,7 +33,7 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.NamedExpr: ("`:=`", "assign on a line of its own"),
     ast.Nonlocal: ("`nonlocal`", "a kernel writes through Mut and Mapped parameters only"),
     ast.NotIn: ("`not in`", "compare with `!=` and join with `and`"),
-    ast.Raise: ("`raise`", "state conditions on extents and scalars with `tw.require(…)`"),
+    ast.Raise: ("`raise`", "report with `assert`, or refuse launches with `tw.require(…)`"),
     ast.Set: ("a set", "use a tuple"),
     ast.SetComp: ("a set comprehension", "use a `for` loop"),
     ast.Slice: ("a slice", "cut a tensor into tiles with `.partition(…)` and index the tiles"),

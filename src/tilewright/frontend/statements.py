@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from tilewright.check.errors.syntax import Unsupported
+from tilewright.frontend.assertions import assert_statement
 from tilewright.frontend.assignment import assign, refuse_target
 from tilewright.frontend.blocks import with_statement
 from tilewright.frontend.branches import if_statement
@@ -49,6 +50,7 @@ def _pass(_: Lowering, __: ast.Pass) -> None:
 # How each kind of statement is lowered.
 STATEMENTS: dict[type[ast.stmt], Any] = {
     ast.AnnAssign: _annotated_assign,
+    ast.Assert: assert_statement,
     ast.Assign: _assign,
     ast.AugAssign: _augmented_assign,
     ast.Break: break_statement,

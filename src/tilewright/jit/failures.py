@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.errors import KernelFailure, OutOfBoundsError
-from tilewright.ir.ops.internal import CheckSite
+from tilewright.errors import KernelAssertionError, KernelFailure, OutOfBoundsError
+from tilewright.ir.ops.internal import AssertSite, CheckSite
 from tilewright.runtime.records import FailureRecord
 
 if TYPE_CHECKING:
@@ -36,11 +36,15 @@ class FailureReader:
         place = "" if location is None else f"{location}: "
         block = self._coordinates(words[4])
         where = f"block {block} of kernel `{self.kernel}`"
+        line = None if location is None else location.span.line
+        if isinstance(check, AssertSite):
+            text = f"{place}{check.message}, in {where}"
+            return KernelAssertionError(text, message=check.message, line=line, block=block)
         if not isinstance(check, CheckSite):
             return KernelFailure(f"{place}division by zero in {where}; it divided by 1 instead")
         return OutOfBoundsError(
             f"{place}{_out_of_bounds(check, index, extent)}, in {where}",
-            line=None if location is None else location.span.line,
+            line=line,
             axis=check.axis,
             index=index,
             extent=extent,

@@ -14,12 +14,14 @@ from collections.abc import Mapping
 
 from tilewright.ir.launch_terms import BaseAddress, FailureRecord, PointerArgument
 from tilewright.ir.op import Effect, Op, Value
+from tilewright.ir.ops.control import Print
 from tilewright.ir.ops.internal import LaunchValue
 from tilewright.ir.rewrite import Definition
 from tilewright.ir.types import PtrType, TensorViewType, TileType, Type, ViewType
 
-__all__ = ["ANYWHERE", "POINTED_TO", "MemoryRoots"]
+__all__ = ["ANYWHERE", "OUTPUT_FOR_PEOPLE", "POINTED_TO", "MemoryRoots"]
 
+OUTPUT_FOR_PEOPLE = ">"  # what is printed, in the order of the program
 ANYWHERE = "?"  # no name of a parameter
 POINTED_TO = "*"  # what any pointer argument leads to
 _UNKNOWN = frozenset({ANYWHERE})
@@ -35,6 +37,8 @@ class MemoryRoots:
 
     def of(self, op: Op) -> frozenset[str]:
         """The arguments that a memory op may touch; contains `ANYWHERE` if that is not known."""
+        if isinstance(op, Print):
+            return frozenset({OUTPUT_FOR_PEOPLE})
         if op.effect not in _MEMORY:
             return frozenset()
         return self._behind(op)

@@ -6,12 +6,13 @@
     %b = load z[…]                          %b, %u = load z[…] token = %t
     store %c, z[…]                          store %c, z[…] token = %u
 
-Accesses to a tensor that is only read, or only changed by atomic ops whose results nobody uses,
-get no tokens. For every other tensor a load waits for the last store, a store for the last store
-and the loads since; a load never waits for a load, because that would undo the pipelining of
-loops. The tokens go through every `if`, `for`, `loop` and `walk` that touches the tensor, so a
-store in a branch or in a loop is ordered before what follows. Where the steps of a loop touch
-different tiles (`disjoint_steps`), they wait only for what came before the loop.
+What is printed counts as one more tensor, which every `print` writes. Accesses to a tensor that is
+only read, or only changed by atomic ops whose results nobody uses, get no tokens. For every other
+tensor a load waits for the last store, a store for the last store and the loads since; a load never
+waits for a load, because that would undo the pipelining of loops. The tokens go through every `if`,
+`for`, `loop` and `walk` that touches the tensor, so a store in a branch or in a loop is ordered
+before what follows. Where the steps of a loop touch different tiles (`disjoint_steps`), they wait
+only for what came before the loop.
 
 Needs `place_checks` (it puts stores into branches), `merge_duplicates` (equal views are one value)
 and `drop_dead_code` (an unused load would be kept alive by its token); runs before `lower_walks`.
@@ -91,7 +92,7 @@ class _Conflicts:
         accesses = [op for op, found in self._touched.items() if root in found]
         if any(map(_synchronizes, accesses)):
             return True
-        is_written = any(op.effect is Effect.WRITE for op in accesses)
+        is_written = any(map(_changes, accesses))
         return is_written and not all(map(self._is_blind_atomic, accesses))
 
     def _is_blind_atomic(self, op: Op) -> bool:
@@ -123,7 +124,7 @@ class _Ordering(StateRewriter[Variable, Tokens]):
             super().visit(op)
 
     def _order(self, op: Op, roots: list[str]) -> None:
-        is_write = op.effect is Effect.WRITE
+        is_write = _changes(op)
         last = _Last.ACCESS if is_write else _Last.STORE
         waits = _distinct(token for root in roots for token in self.state[root, last])
         token = self.as_value(waits) if waits else None
@@ -143,7 +144,7 @@ class _Ordering(StateRewriter[Variable, Tokens]):
         keys: list[Variable] = []
         for root, accesses in self._conflicts.inside(op).items():
             keys.append((root, _Last.ACCESS))
-            if any(access.effect is Effect.WRITE for access in accesses):
+            if any(map(_changes, accesses)):
                 keys.append((root, _Last.STORE))
         return tuple(keys)
 
@@ -175,6 +176,11 @@ class _Ordering(StateRewriter[Variable, Tokens]):
 
 def _distinct(tokens: Iterable[Value]) -> Tokens:
     return tuple(dict.fromkeys(tokens))
+
+
+def _changes(op: Op) -> bool:
+    """Whether an op writes: to memory, or what a person reads in the order of the program."""
+    return op.effect in (Effect.WRITE, Effect.OBSERVE)
 
 
 def _order_of(op: Op) -> MemoryOrder:

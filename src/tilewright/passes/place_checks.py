@@ -30,6 +30,8 @@ from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
 from tilewright.ir.ops.control import Return, Yield
 from tilewright.ir.ops.internal import (
+    Assertion,
+    AssertSite,
     BoundsCheck,
     CheckSite,
     DivisorCheck,
@@ -50,7 +52,8 @@ from tilewright.source import Location
 __all__ = ["Placed", "Site", "has_residual_checks", "place_checks"]
 
 # Where a check stands, and what it is about.
-Site = tuple[Location | None, CheckSite | DivisorSite]
+Site = tuple[Location | None, CheckSite | DivisorSite | AssertSite]
+_Check = BoundsCheck | DivisorCheck | Assertion
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 
 
@@ -65,7 +68,7 @@ class Placed:
 
 def has_residual_checks(function: Function) -> bool:
     """Whether a function has checks left, so that its launches need a failure record."""
-    return any(isinstance(op, BoundsCheck | DivisorCheck) for op in function.walk())
+    return any(isinstance(op, _Check) for op in function.walk())
 
 
 def place_checks(function: Function, form: ReportForm) -> Placed:
@@ -74,7 +77,7 @@ def place_checks(function: Function, form: ReportForm) -> Placed:
     A kernel whose checked indices depend on what it has itself written cannot be audited
     beforehand; it reports at its end instead.
     """
-    checks = [op for op in function.walk() if isinstance(op, BoundsCheck | DivisorCheck)]
+    checks = [op for op in function.walk() if isinstance(op, _Check)]
     numbers: dict[Op, int] = {op: number for number, op in enumerate(checks)}
     sites = tuple((op.loc, _site(op)) for op in checks)
     if not checks or form is not ReportForm.AUDIT:
@@ -86,7 +89,9 @@ def place_checks(function: Function, form: ReportForm) -> Placed:
     return Placed(_Placer(_silent, numbers).function(function), audit, sites)
 
 
-def _site(check: BoundsCheck | DivisorCheck) -> CheckSite | DivisorSite:
+def _site(check: _Check) -> CheckSite | DivisorSite | AssertSite:
+    if isinstance(check, Assertion):
+        return AssertSite(check.message)
     return check.site if isinstance(check, BoundsCheck) else DivisorSite()
 
 
@@ -212,6 +217,14 @@ def _divisor_check(placer: _Placer, op: DivisorCheck) -> None:
     placer.replace(op, emit.select(is_zero, 1, divisor))
 
 
+def _assertion(placer: _Placer, op: Assertion) -> None:
+    """An assertion is only reported: nothing depends on it."""
+    truth = _least_element(placer, placer.new(op.condition))
+    failed = Integers(placer.builder).compare(truth, Predicate.EQUAL, 0)
+    zero = placer.builder.index(0)
+    placer.report(placer, _Failure(failed, zero, zero, placer.numbers[op]))
+
+
 def _least_element(placer: _Placer, tile: Value) -> Value:
     """The least element, read as unsigned: zero if and only if some element is zero."""
     assert isinstance(tile.type, TileType)
@@ -248,6 +261,7 @@ def _end(placer: _Placer, op: Return) -> None:
 
 
 _RULES: dict[type[Op], Rule] = {
+    Assertion: _assertion,
     BoundsCheck: _bounds_check,
     DivisorCheck: _divisor_check,
     Require: _drop_requirement,

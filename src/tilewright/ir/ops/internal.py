@@ -24,6 +24,8 @@ from tilewright.ir.op import (
 from tilewright.ir.types import TileType, Type, scalar
 
 __all__ = [
+    "AssertSite",
+    "Assertion",
     "Assumption",
     "BlockIndex",
     "BoundsCheck",
@@ -76,6 +78,13 @@ class CheckSite:
 @dataclass(frozen=True)
 class DivisorSite:
     """A division whose divisor was not proved to be other than zero."""
+
+
+@dataclass(frozen=True)
+class AssertSite:
+    """An `assert` of the author, with what it says when it is false."""
+
+    message: str
 
 
 class LaunchValue(Op, mnemonic="launch_value"):
@@ -206,6 +215,13 @@ class Require(Op, mnemonic="require", effect=Effect.OBSERVE):
 
     condition: Value = operand()
     text: str = attr()
+
+
+class Assertion(Op, mnemonic="assertion", effect=Effect.OBSERVE):
+    """A truth value, or a tile of them, all of which should be true: reported, and no fact."""
+
+    condition: Value = operand()
+    message: str = attr()
 
 
 class Assumption(Op, mnemonic="assumption", effect=Effect.OBSERVE):

@@ -1,4 +1,4 @@
-"""`assert` is not in the language yet."""
+"""What an assertion says is known when the kernel is compiled."""
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32
@@ -7,7 +7,7 @@ from tilewright.dims import B, N
 
 @tw.kernel
 def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
-    assert N > 0
+    assert N > 0, N
     z.store(x.load_like(z))
 
 

@@ -1,4 +1,4 @@
-"""`print` is not in the language yet."""
+"""A number is shown by a format that it has."""
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32
@@ -7,7 +7,7 @@ from tilewright.dims import B, N
 
 @tw.kernel
 def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
-    print(x.load_like(z))
+    print(f"{N:.2f} of {B:x}")
     z.store(x.load_like(z))
 
 
