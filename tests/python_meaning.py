@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Outside", "run_blocks"]
+__all__ = ["Accum", "DType", "Mapped", "Mut", "Outside", "Ref", "Tile", "run_blocks"]
 
 
 class Outside(Exception):
@@ -121,22 +121,37 @@ def _count(extent: int, tile: int) -> int:
 
 
 class Cut:
-    """An array cut into tiles; `first` and `counts` say which of them can be reached."""
+    """An array cut into tiles; `first` and `counts` say which of them can be reached.
+
+    One starts every `step` elements, which is the tile's own extent unless they are windows.
+    """
 
     def __init__(
-        self, array: Any, tile: tuple[int, ...], first: tuple[int, ...], counts: tuple[int, ...]
+        self,
+        array: Any,
+        tile: tuple[int, ...],
+        first: tuple[int, ...],
+        counts: tuple[int, ...],
+        step: tuple[int, ...] = (),
     ) -> None:
         self.array, self.tile, self.first, self.counts = array, tile, first, counts
+        self.step = step or tile
 
     def num_tiles(self, axis: int) -> Tile:
         return _i32(self.counts[axis])
+
+    def clip(self, index: Any, axis: int) -> Tile:
+        count = self.counts[axis]
+        if not count:
+            raise Outside
+        return _i32(min(max(int(index), 0), count - 1))
 
     def _box(self, index: tuple[Any, ...]) -> tuple[slice, ...]:
         assert len(index) == len(self.tile)
         for at, count in zip(index, self.counts, strict=True):
             if not 0 <= int(at) < count:
                 raise Outside
-        starts = [(f + int(at)) * t for f, at, t in zip(self.first, index, self.tile, strict=True)]
+        starts = [(f + int(at)) * s for f, at, s in zip(self.first, index, self.step, strict=True)]
         return tuple(slice(s, s + t) for s, t in zip(starts, self.tile, strict=True))
 
     def __getitem__(self, index: Any) -> Tile:
@@ -161,14 +176,55 @@ class Ref:
         counts = tuple(map(_count, self.array.shape, tile))
         return Cut(self.array, tile, (0,) * len(tile), counts)
 
+    def windows(self, *tile: int, step: int) -> Cut:
+        counts = tuple(_count(extent, step) for extent in self.array.shape)
+        return Cut(self.array, tile, (0,) * len(tile), counts, (step,) * len(tile))
+
+    def gather(self, *index: Any, mask: Tile | None = None, padding: int = 0) -> Tile:
+        places, inside = _places(self.array.shape, index, mask)
+        found = np.full(inside.shape, padding, self.array.dtype)
+        found[inside] = self.array[tuple(place[inside] for place in places)]
+        return Tile(found)
+
     def load_like(self, piece: "Mut") -> Tile:
         return self.partition(*piece.tile)[tuple(map(_i32, piece.place))]
 
 
-class Mut:
-    """One block's piece of an output."""
+def _places(
+    shape: tuple[int, ...], index: tuple[Any, ...], mask: Tile | None
+) -> tuple[list[Any], Any]:
+    """Elements that indices name, and which of them are there."""
+    numbers = [i.array if isinstance(i, Tile) else np.int64(i) for i in index]
+    wide = [n.astype(np.int64) for n in np.broadcast_arrays(*numbers)]
+    inside = np.ones(wide[0].shape, bool) if mask is None else mask.array
+    for place, extent in zip(wide, shape, strict=True):
+        inside = inside & (place >= 0) & (place < extent)
+    return wide, inside
 
-    def __init__(self, array: Any, tile: tuple[int, ...], place: tuple[int, ...]) -> None:
+
+class Accum:
+    """A tensor that every block adds to."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.shape = tuple(map(_i32, array.shape))
+
+    def add(self, tile: Tile, *index: Any) -> None:
+        cut = Ref(self.array).partition(*tile.shape)
+        cut.store(_binary(np.add, cut[index], tile), *index)
+
+    def add_at(self, values: Any, *index: Any, mask: Tile | None = None) -> None:
+        places, inside = _places(self.array.shape, index, mask)
+        number = values.array if isinstance(values, Tile) else np.array(values, self.array.dtype)
+        added = np.broadcast_to(number, inside.shape)[inside]
+        np.add.at(self.array, tuple(place[inside] for place in places), added)
+
+
+class Mut:
+    """One block's piece of an output; a tile of None is a whole axis."""
+
+    def __init__(self, array: Any, tile: tuple[int | None, ...], place: tuple[int, ...]) -> None:
+        tile = tuple(e if t is None else t for e, t in zip(array.shape, tile, strict=True))
         self.array, self.tile, self.place = array, tile, place
         self.shape = tuple(map(_i32, array.shape))
         self.index = tuple(map(_i32, place))
@@ -181,7 +237,7 @@ class Mut:
         self._whole.store(tile, *(0,) * len(self.tile))
 
     def partition(self, *part: int) -> Cut:
-        ratio = [t // p for t, p in zip(self.tile, part, strict=True)]
+        ratio = [_count(t, p) for t, p in zip(self.tile, part, strict=True)]
         first = tuple(at * r for at, r in zip(self.place, ratio, strict=True))
         left = [_count(e, p) - f for e, p, f in zip(self.array.shape, part, first, strict=True)]
         return Cut(self.array, part, first, tuple(map(min, ratio, left)))
@@ -196,7 +252,14 @@ class Mapped:
         self._mine = (block, blocks)
 
     def indices(self) -> Iterator[tuple[Tile, ...]]:
-        places = list(itertools.product(*map(range, self._whole.counts)))
+        return self.indices_within(*((0, count) for count in self._whole.counts))
+
+    def indices_within(self, *ranges: tuple[Any, Any]) -> Iterator[tuple[Tile, ...]]:
+        cut = [
+            builtins.range(max(int(start), 0), min(int(stop), count))
+            for (start, stop), count in zip(ranges, self._whole.counts, strict=True)
+        ]
+        places = list(itertools.product(*cut))
         block, blocks = self._mine
         for place in places[block::blocks]:
             yield tuple(map(_i32, place))

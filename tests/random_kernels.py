@@ -4,11 +4,15 @@ Every name that a statement uses has a value there, loops are short, and shapes 
 index lies inside its axis is left to chance.
 """
 
+import re
 from collections.abc import Callable
+from enum import Enum
 from random import Random
 from string import Formatter
 
-__all__ = ["RandomKernel", "random_kernel"]
+from random_functions import RandomHelper
+
+__all__ = ["Output", "RandomKernel", "random_kernel"]
 
 TILE = 4  # of every tile of the kernel: B
 PART = 2  # of a piece
@@ -31,6 +35,8 @@ _SCALARS = (
     "tw.maximum(i32({one}).astype(u32), i32({other}).astype(u32)).astype(i32)",
     "(w // 2).astype(i32)", "(u + 1).astype(i32)", "(u // 3).astype(i32)",
     "seek({one}, {other}, xs)", "seek({one}, {other}, {cut})", "less(steps({one}, {other}))",
+    "{cut}.clip({one}, 0)", "ws.clip({one}, 0)", "{cut}.clip(w, 0)", "x.gather(i32({one})).item()",
+    "m.gather(i32({one}), i32({other})).item()", "tw.sum(ws[{one}])", "tw.sum({cut}[w])",
 )  # fmt: skip
 _CONDITIONS = (
     "({one} and {other})", "({one} or {other})", "(not {one})", "flag", "(u < 3)", "(w >= 0)",
@@ -42,15 +48,34 @@ _TILES = (
     "{cut}[clip({scalar}, {cut}.num_tiles(0))]", "twice({one})", "({one} // 2)", "({one} % 5)",
     "tw.where({one} > {other}, {other}, {one})", "({one} if {condition} else {other})",
     "({one} + tw.sum({other}))", "tw.full((B,), {scalar}, i32)", "({one} ^ tw.arange(B))",
+    "ws[{scalar}]", "ws[ws.clip({scalar}, 0)]", "xs[w]", "ys[u]", "x.gather({one})",
+    "x.gather(tw.arange(B) * 2 + i32({scalar}), mask={one} > 0)", "m.gather({one}, {other} % 3)",
+    "m.gather(i32({scalar}), tw.arange(B), padding=7)", "{cut}[i32({scalar}).astype(i64) * 3]",
 )  # fmt: skip
+# An index that is not brought back, or a divisor that may be zero.
+_MAY_FAIL = re.compile(r"[sx]\[(\{|w|u|i32)|\}\[(w|i32)|(//|%) \{other\}|seek")
+_RANGES = ("(a, b)", "(0, b)", "(b, N)", "(-2, 9)", "(1, C + 1)", "(b, b + 2)", "(a, a)")
+
+
+class Output(Enum):
+    """How the kernel's output is cut."""
+
+    PIECES = "Mut[i32, B]"
+    WALKED = "Mapped[i32, B]"
+    WHOLE = "Mut[i32, All]"
+
+    @property
+    def is_walked(self) -> bool:
+        """Whether blocks walk it."""
+        return self is Output.WALKED
 
 
 class RandomKernel:
     """The text of one kernel, built line by line."""
 
-    def __init__(self, random: Random, *, walked: bool) -> None:
+    def __init__(self, random: Random, output: Output) -> None:
         self._r = random
-        self._walked = walked
+        self._output = output
         self._fresh = 0
         self._lines: list[str] = []
         self._depth = 1
@@ -58,6 +83,7 @@ class RandomKernel:
         self._tiles: list[str] = []
         self._counters: list[str] = []
         self._loops = 0  # around the current line
+        self._careful = random.random() < 0.5  # clips what it indexes with
         self.source = self._kernel()
 
     # --- text ---
@@ -70,36 +96,20 @@ class RandomKernel:
         return f"{prefix}{self._fresh}"
 
     def _kernel(self) -> str:
-        kind = "Mapped" if self._walked else "Mut"
         self._say("xs = x.partition(B)")
         self._say("ys = y.partition(B)")
         self._say(f"ms = m.partition(B, {PART})")
         self._say("ps = xs if C > 1 else ys")
+        self._say("ws = x.windows(B, step=3)")
         self._say("t0 = tw.full((B,), a, i32)")
         self._say("s0 = 0")
         self._tiles.append("t0")
         self._scalars.append("s0")
-        if self._walked:
-            self._body(2)
-            self._say("for at in z.indices():")
-            self._depth += 1
-            self._loops += 1
-            self._scalars.append("at[0]")
-            self._body(self._r.randint(1, 4))
-            self._say(f"z.store({self._tile()}, at)")
-            self._depth -= 1
-            self._loops -= 1
-            self._scalars.remove("at[0]")
-        else:
-            self._say(f"zs = z.partition({PART})")
-            self._scalars.append("z.index[0]")
-            self._body(self._r.randint(2, 6))
-            self._say(f"z.store({self._tile()} + z.load())")
-            self._body(self._r.randint(0, 3))
+        _BODIES[self._output](self)
         head = (
-            f"def kernel(z: {kind}[i32, B], x: Ref[i32, N], y: Ref[i32, M], "
-            "m: Ref[i32, N, M], ids: Ref[i32, K], a: i32, b: i32, u: u32, w: i64, flag: bool_, "
-            "*, C: Const[int]) -> None:"
+            f"def kernel(z: {self._output.value}, acc: Accum[i32, L], x: Ref[i32, N], "
+            "y: Ref[i32, M], m: Ref[i32, N, M], ids: Ref[i32, K], a: i32, b: i32, u: u32, w: i64, "
+            f"flag: bool_, *, C: Const[int], B: Const[int] = {TILE}) -> None:"
         )
         return "\n".join(
             (
@@ -118,6 +128,43 @@ class RandomKernel:
             )
         )
 
+    def walked_body(self) -> None:
+        """Visit the tiles of the output, or some of them."""
+        self._body(2)
+        within = self._r.random() < 0.4
+        walk = f"indices_within({self._r.choice(_RANGES)})" if within else "indices()"
+        self._say(f"for at in z.{walk}:")
+        self._depth += 1
+        self._loops += 1
+        self._scalars.append("at[0]")
+        self._body(self._r.randint(1, 4))
+        self._say(f"z.store({self._tile()}, at)")
+        self._depth -= 1
+        self._loops -= 1
+        self._scalars.remove("at[0]")
+
+    def pieces_body(self) -> None:
+        """Store the piece, and parts of it."""
+        self._say(f"zs = z.partition({PART})")
+        self._scalars.append("z.index[0]")
+        self._body(self._r.randint(2, 6))
+        self._say(f"z.store({self._tile()} + z.load())")
+        self._body(self._r.randint(0, 3))
+
+    def whole_body(self) -> None:
+        """Store an axis of any extent part by part."""
+        self._say(f"zs = z.partition({PART})")
+        self._body(self._r.randint(2, 5))
+        self._say("for part in range(zs.num_tiles(0)):")
+        self._depth += 1
+        self._loops += 1
+        self._scalars.append("part")
+        self._body(self._r.randint(0, 2))
+        self._say(f"zs.store(zs[part] + tw.full(({PART},), {self._scalar()}, i32), part)")
+        self._depth -= 1
+        self._loops -= 1
+        self._scalars.remove("part")
+
     def _helpers(self) -> list[str]:
         """Functions that return from the middle of branches and loops."""
         inner = RandomHelper(self._r)
@@ -125,6 +172,12 @@ class RandomKernel:
         return [*inner.lines("seek", "{one}"), *inner.lines("steps", "{one}, {other}"), *less]
 
     # --- expressions ---
+
+    def _forms(self, forms: tuple[str, ...]) -> tuple[str, ...]:
+        """The forms to choose from: of a careful kernel those that stay inside."""
+        if not self._careful:
+            return forms
+        return tuple(form for form in forms if not _MAY_FAIL.search(form))
 
     def _filled(self, form: str, one: Callable[[], str], depth: int) -> str:
         """A form with its places filled: one and other, a condition, a number, a partition."""
@@ -143,7 +196,9 @@ class RandomKernel:
         if depth <= 0 or r.random() < 0.3:
             names = [*self._scalars, *self._counters, *self._counters]
             return r.choice([*names, str(r.randint(-3, 9)), "B", "G", "xs.num_tiles(0)"])
-        return self._filled(r.choice(_SCALARS), lambda: self._scalar(depth - 1), depth - 1)
+        return self._filled(
+            r.choice(self._forms(_SCALARS)), lambda: self._scalar(depth - 1), depth - 1
+        )
 
     def _condition(self, depth: int = 1) -> str:
         r = self._r
@@ -157,7 +212,7 @@ class RandomKernel:
         r = self._r
         if depth <= 0 or r.random() < 0.25:
             return r.choice(self._tiles)
-        return self._filled(r.choice(_TILES), lambda: self._tile(depth - 1), depth)
+        return self._filled(r.choice(self._forms(_TILES)), lambda: self._tile(depth - 1), depth)
 
     # --- statements ---
 
@@ -167,11 +222,14 @@ class RandomKernel:
 
     def _statement(self) -> None:
         r = self._r
-        kinds = [self._set_scalar, self._set_tile, self._change, self._leave]
-        weights = [3, 3, 3, 1]
-        if not self._walked:
-            kinds += [self._store_piece, self._store_part, self._load_part]
-            weights += [1, 2, 2]
+        kinds = [self._set_scalar, self._set_tile, self._change, self._leave, self._accumulate]
+        weights = [3, 3, 3, 1, 1]
+        if not self._output.is_walked:
+            kinds += [self._store_part, self._load_part]
+            weights += [2, 2]
+        if self._output is Output.PIECES:
+            kinds += [self._store_piece]
+            weights += [1]
         if self._depth <= 3:
             kinds += [self._branch, self._loop, self._while]
             weights += [2, 2, 1]
@@ -215,7 +273,8 @@ class RandomKernel:
     def _loop(self) -> None:
         r = self._r
         counts = ("xs.num_tiles(0)", "ys.num_tiles(0)", "ms.num_tiles(1)", "zs.num_tiles(0)")
-        bound = r.choice((*counts[: 3 if self._walked else 4], "3", f"min({self._scalar(1)}, 4)"))
+        there = 3 if self._output.is_walked else 4
+        bound = r.choice((*counts[:there], "3", f"min({self._scalar(1)}, 4)"))
         held = f"max(min({self._scalar(1)}, 5), -2)"
         bounds = r.choice(
             (bound, f"0, {bound}", f"1, {bound}", f"{held}, 5", "0, 7, 3", "-1, 3",
@@ -257,6 +316,14 @@ class RandomKernel:
             self._depth -= 1
         self._say(f"    {self._r.choice(ways)}")
 
+    def _accumulate(self) -> None:
+        place = f"clip({{1}}, tw.cdiv(L, {PART}))" if self._careful else "{1}"
+        form = self._r.choice(
+            (f"acc.add(tw.full(({PART},), {{0}}, i32), {place})", "acc.add_at({2}, {3})",
+             "acc.add_at({2}, {3} % 5, mask={2} > i32({0}))", "acc.add_at(i32({0}), i32({1}))")
+        )  # fmt: skip
+        self._say(form.format(self._scalar(1), self._scalar(1), self._tile(1), self._tile(1)))
+
     def _store_piece(self) -> None:
         form = self._r.choice(
             ("z.store({0})", "z.store({0}) if {1} else z.store({2})", "{1} and z.store({0})")
@@ -264,74 +331,28 @@ class RandomKernel:
         self._say(form.format(self._tile(), self._condition(), self._tile()))
 
     def _store_part(self) -> None:
-        index = self._r.choice((self._scalar(1), "0", "zs.num_tiles(0) - 1"))
+        index = self._part()
         self._say(f"zs.store(tw.full(({PART},), {self._scalar(1)}, i32), {index})")
+
+    def _part(self) -> str:
+        """The index of a part of the output."""
+        inside = ("clip({}, zs.num_tiles(0))", "0", "zs.num_tiles(0) - 1")
+        form = self._r.choice(inside if self._careful else (*inside[1:], "{}"))
+        return form.format(self._scalar(1))
 
     def _load_part(self) -> None:
         own = [name for name in self._scalars if name.startswith("s")]
-        index = self._r.choice((self._scalar(1), "0", "zs.num_tiles(0) - 1"))
+        index = self._part()
         self._say(f"{self._r.choice(own)} = tw.sum(zs[{index}])")
 
 
-_HELPER_NUMBERS = ("p", "q", "r", "r", "(p + q)", "(r - p)", "(q * 2)", "max(p, q)", "1", "-2", "5")
-
-_HELPER_LOADS = ("tw.sum(cut[p])", "tw.sum(cut[clip(r, cut.num_tiles(0))])")
-
-
-class RandomHelper:
-    """Functions of two numbers, and perhaps a partition, that may return anywhere."""
-
-    def __init__(self, random: Random) -> None:
-        self._r = random
-
-    def lines(self, name: str, result: str) -> list[str]:
-        """The text of one function; every path returns what `result` makes of two numbers."""
-        self._result, self._fresh, self._has_cut = result, 0, name == "seek"
-        parameters = "p, q, cut" if name == "seek" else "p, q"
-        body = [*self._body(2, 3, loops=0), f"return {self._value()}"]
-        return [f"def {name}({parameters}):", "    r = p", *(f"    {line}" for line in body)]
-
-    def _value(self) -> str:
-        return self._result.format(one=self._number(), other=self._number())
-
-    def _number(self) -> str:
-        return self._r.choice(_HELPER_NUMBERS + (_HELPER_LOADS if self._has_cut else ()))
-
-    def _condition(self) -> str:
-        return f"{self._number()} {self._r.choice(('<', '>', '==', '!='))} {self._number()}"
-
-    def _body(self, depth: int, length: int, loops: int) -> list[str]:
-        found = [self._statement(depth, loops) for _ in range(self._r.randint(1, length))]
-        return [line for lines in found for line in lines]
-
-    def _statement(self, depth: int, loops: int) -> list[str]:
-        r = self._r
-        if depth == 0 or r.random() < 0.35:
-            ways = [f"return {self._value()}", *(("break", "continue") if loops else ())]
-            set_one = f"{r.choice('pqr')} = {self._number()} + i32(0)"
-            return r.choice(
-                ([set_one], [set_one], [f"if {self._condition()}:", f"    {r.choice(ways)}"])
-            )
-        self._fresh += 1
-        i = f"i{self._fresh}"
-        if r.random() < 0.4:
-            inner = self._body(depth - 1, 2, loops)
-            other = self._body(depth - 1, 2, loops) if r.random() < 0.5 else ["pass"]
-            if r.random() < 0.4:
-                inner.append(f"return {self._value()}")
-            return [f"if {self._condition()}:", *_indented(inner), "else:", *_indented(other)]
-        inner = self._body(depth - 1, 3, loops + 1)
-        if r.random() < 0.5:
-            return [f"for {i} in range(max(min({self._number()}, 4), -3)):", *_indented(inner)]
-        head = r.choice((f"{i} < 3", f"{i} < 4 and {self._condition()}", "True"))
-        count = [f"{i} += 1", f"if {i} > 3:", "    break"]
-        return [f"{i} = 0", f"while {head}:", *_indented([*count, *inner])]
+_BODIES: dict[Output, Callable[[RandomKernel], None]] = {
+    Output.PIECES: RandomKernel.pieces_body,
+    Output.WALKED: RandomKernel.walked_body,
+    Output.WHOLE: RandomKernel.whole_body,
+}
 
 
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
-
-
-def random_kernel(random: Random, *, walked: bool = False) -> str:
+def random_kernel(random: Random, output: Output) -> str:
     """The source text of a module with one kernel, `kernel`."""
-    return RandomKernel(random, walked=walked).source
+    return RandomKernel(random, output).source
