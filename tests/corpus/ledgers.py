@@ -1,11 +1,10 @@
 """Short ways to run a kernel of the corpus and to ask what became of its checks."""
 
 import numpy as np
-import pytest
-from checked_twice import REAL_LAUNCH
 
 import tilewright as tw
 from tilewright.check.ledger import Outcome
+from tilewright.check.placement import Placement
 from tilewright.kernel import Kernel
 
 X = np.arange(64, dtype=np.int32)
@@ -17,17 +16,11 @@ def tensor(values):
 
 def outcomes(kernel: Kernel, *args, subject: str | None = None, **kwargs) -> list[Outcome]:
     """Where the checks of a call were settled, in program order; of one tensor, if it is named."""
-    ledgers, specialized = [], Kernel.specialized
-
-    def noted(*call):
-        compiled = specialized(*call)
-        ledgers.append(compiled.ledger)
-        return compiled
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Kernel, "specialized", noted)
-        REAL_LAUNCH(kernel, None, args, kwargs).close()
-    return [e.outcome for e in ledgers[0].entries if subject is None or e.subject == subject]
+    kernel(*args, **kwargs).close()
+    compiled = kernel._compiled._entries.items()
+    *_, last = [made for (placement, *_), made in compiled if placement is Placement.EARLIEST]
+    entries = last.result().ledger.entries
+    return [entry.outcome for entry in entries if subject is None or entry.subject == subject]
 
 
 def line_of(kernel: Kernel, text: str) -> int:
