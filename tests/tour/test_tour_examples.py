@@ -22,6 +22,7 @@ SAID = {
     "dropout.py": "dropped 33.5% of ones, and their mean is 1.00",
     "embedding.py": "embedding of 45 ids: right",
     "gemm.py": "gemm of (300, 200) and (200, 500) into f32: off by ",
+    "hello_world.py": "hello from block 3 of 4",
     "histogram.py": "histogram of 10000 numbers, 971 of them outside: right",
     "kv_cache.py": "rows 3 to 11 and 30 to 39 of the cache: right",
     "mlp.py": "mlp of (100, 70): right",
