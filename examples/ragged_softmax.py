@@ -4,6 +4,7 @@ The output is cut by the offsets at which the rows begin. They lie in device mem
 needs to know them: whatever they hold, no two blocks write one element.
 """
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -18,12 +19,13 @@ def softmax(z: Mut[f32, B], x: Ref[f32, N]) -> None:
     """A block reads its whole row, by element, and writes its piece of it."""
     low, high = z.segment
     lanes = tw.arange(B)
-    top, total = -float("inf"), 0.0
+    top, total = tw.full((1,), -math.inf, f32), tw.zeros((1,), f32)
     for k in range(tw.cdiv(high - low, B)):
         at = low + k * B + lanes
-        row = x.gather(at, mask=at < high, padding=-float("inf"))
-        higher = tw.maximum(top, tw.max(row).item())
-        total = total * tw.exp(top - higher) + tw.sum(tw.exp(row - higher)).item()
+        row = x.gather(at, mask=at < high, padding=-math.inf)
+        higher = tw.maximum(top, tw.max(row, axis=0, keepdims=True))
+        weights = tw.exp(row - higher)
+        total = total * tw.exp(top - higher) + tw.sum(weights, axis=0, keepdims=True)
         top = higher
     z.store(tw.exp(x.load_like(z) - top) / total)
 
