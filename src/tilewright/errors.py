@@ -15,6 +15,8 @@ TilewrightError
 ├── ToolchainError          tileiras, ptxas or libnvvm is missing, mismatched or failed
 ├── DriverError             a CUDA driver call failed
 └── InternalError           our own mistake: please report it
+
+PaddingWarning              padding takes part in a reduction; a `UserWarning`, not an error
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ __all__ = [
     "MovedError",
     "OutOfBoundsError",
     "OutOfMemoryError",
+    "PaddingWarning",
     "TilewrightError",
     "ToolchainError",
     "UndefinedBehaviourError",
@@ -149,3 +152,7 @@ class DriverError(TilewrightError):
 
 class InternalError(TilewrightError):
     """A mistake of tilewright's own. Please report it with the kernel that caused it."""
+
+
+class PaddingWarning(UserWarning):
+    """A reduction has elements in it that lie outside the tensor, and they are not neutral."""

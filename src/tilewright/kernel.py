@@ -29,6 +29,7 @@ from tilewright.jit.executable import Executable, make_executable
 from tilewright.jit.forcing import wanted_placement
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
 from tilewright.jit.loader import load_compiler
+from tilewright.jit.padding import warn_of_padding
 from tilewright.jit.specialize import specialize
 from tilewright.lang.hints import Hints, KernelHints
 from tilewright.passes.report_form import ReportForm
@@ -107,6 +108,7 @@ class Kernel:
             guarded = Placement.GUARDED_IN_KERNEL
             executable = self._executable(binding.device, specialization, guarded)
             check_launch(executable.facts, binding)
+        warn_of_padding(executable.facts, binding)
         return build_launch(executable.facts, executable.program, binding, result)
 
     def _check_call(self, unsafe: bool) -> None:

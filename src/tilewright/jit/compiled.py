@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.bytecode.encode import Encoded
     from tilewright.check.launch import LaunchCheck
     from tilewright.check.ledger import Ledger
+    from tilewright.check.padding import PaddedReduction
     from tilewright.passes.place_checks import Site
 
 __all__ = ["CompiledKernel", "LaunchFacts", "Options", "Request"]
@@ -58,6 +59,7 @@ class LaunchFacts:
     launch_checks: tuple[LaunchCheck, ...]
     sites: tuple[Site, ...]  # what a failure record's site number means
     written_whole: frozenset[str]  # outputs of which every element is written, and none read
+    padded: tuple[PaddedReduction, ...] = ()  # reductions that would notice padding
 
     @property
     def may_fail(self) -> bool:
@@ -77,6 +79,7 @@ class CompiledKernel:
     ledger: Ledger
     sites: tuple[Site, ...]  # what a failure record's site number means
     written_whole: frozenset[str]  # outputs of which every element is written, and none read
+    padded: tuple[PaddedReduction, ...]  # reductions that would notice padding
     captures: Captures  # what it found outside itself
     encoder: Callable[..., Encoded]
 
@@ -87,7 +90,13 @@ class CompiledKernel:
         # read are still those that the kernel will see.
         entries = tuple(function.name for function in reversed(self.module.functions))
         return LaunchFacts(
-            self.name, entries, self.arguments, self.launch_checks, self.sites, self.written_whole
+            self.name,
+            entries,
+            self.arguments,
+            self.launch_checks,
+            self.sites,
+            self.written_whole,
+            self.padded,
         )
 
     @cached_property

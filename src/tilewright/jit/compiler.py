@@ -9,6 +9,7 @@ from tilewright.bytecode.encode import Encoded, encode
 from tilewright.check.bounds import settle_checks
 from tilewright.check.errors.bounds import CheckDenied, violation_problem
 from tilewright.check.ledger import Ledger
+from tilewright.check.padding import padded_reductions
 from tilewright.check.placement import Placement
 from tilewright.check.walks import check_walks
 from tilewright.diagnostics import Problem, compile_error
@@ -66,6 +67,7 @@ def compile_kernel(
         ledger=settled.ledger,
         sites=lowered.sites,
         written_whole=whole_outputs(function, signature, specialization),
+        padded=padded_reductions(function),
         captures=captures,
         encoder=encode_module,
     )

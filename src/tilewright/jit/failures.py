@@ -41,7 +41,10 @@ class FailureReader:
             text = f"{place}{check.message}, in {where}"
             return KernelAssertionError(text, message=check.message, line=line, block=block)
         if not isinstance(check, CheckSite):
-            return KernelFailure(f"{place}division by zero in {where}; it divided by 1 instead")
+            return KernelFailure(
+                f"{place}division by zero in {where}; it divided by 1 instead. If that is meant, "
+                "say so: `tw.where(d == 0, 1, d)`, or `tw.maximum(d, 1)`"
+            )
         return OutOfBoundsError(
             f"{place}{_out_of_bounds(check, index, extent)}, in {where}",
             line=line,

@@ -12,10 +12,11 @@
     %d = divisor_check %b                   %zero = cmpi equal %b, 0
                                             %d = select %zero, 1, %b
 
-A load reads the nearest valid tile, a store or an insertion is skipped, a zero divides as one:
-whatever happens, nothing is undefined. How a failure is reported is a `ReportForm`. Requirements
-were checked by the launch and leave nothing behind. Runs first: the checks are the front end's,
-less what was proved.
+A load reads the nearest valid tile, a store or an insertion is skipped, a zero divides as one (and
+is reported if it lies inside the tensor that it was loaded from: padding is no data). Whatever
+happens, nothing is undefined. How a failure is reported is a `ReportForm`. Requirements were
+checked by the launch and leave nothing behind. Runs first: the checks are the front end's, less
+what was proved.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ from tilewright.ir.ops.internal import (
 )
 from tilewright.ir.ops.reduction import Reduce
 from tilewright.ir.ops.shape import Broadcast, Insert, Reshape
-from tilewright.ir.rewrite import Rule, nested_ops, when
+from tilewright.ir.rewrite import Rule, definitions, nested_ops, when
 from tilewright.ir.types import TileType, scalar
 from tilewright.passes.audit_slice import audit_slice
 from tilewright.passes.carried_state import StateRewriter
+from tilewright.passes.inside_elements import InsideElements
 from tilewright.passes.integer_ops import Integers, element_of, is_unsigned
 from tilewright.passes.report_form import ReportForm
 from tilewright.source import Location
@@ -122,6 +124,7 @@ class _Placer(StateRewriter[_First, Value]):
 
     def function(self, function: Function) -> Function:
         """The whole function; no failure is known at its start."""
+        self.inside = InsideElements(definitions(function), self.builder, self.new)
         with self.builder.inside(Block()) as top:
             self.state = dict.fromkeys(_First, self.builder.index(0))
         self.nothing = self.state[_First.SITE]
@@ -210,7 +213,12 @@ def _as_i32(emit: Integers, number: Value) -> Value:
 def _divisor_check(placer: _Placer, op: DivisorCheck) -> None:
     emit = Integers(placer.builder)
     divisor = placer.new(op.divisor)
-    failed = emit.compare(_least_element(placer, divisor), Predicate.EQUAL, 0)
+    inside = placer.inside.of(op.divisor)
+    counted = divisor
+    if inside is not None:
+        # What lies outside the tensor divides nothing that is kept.
+        counted = emit.select(inside, divisor, emit.constant(1, divisor))
+    failed = emit.compare(_least_element(placer, counted), Predicate.EQUAL, 0)
     zero = placer.builder.index(0)
     placer.report(placer, _Failure(failed, zero, zero, placer.numbers[op]))
     is_zero = emit.compare(divisor, Predicate.EQUAL, 0)

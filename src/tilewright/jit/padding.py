@@ -1,0 +1,24 @@
+"""Tells of padding that takes part in a reduction, once a launch has some."""
+
+from __future__ import annotations
+
+import warnings
+
+from tilewright.errors import PaddingWarning
+from tilewright.jit.binding import Binding
+from tilewright.jit.compiled import LaunchFacts
+from tilewright.jit.environment import LaunchEnvironment
+
+__all__ = ["warn_of_padding"]
+
+
+def warn_of_padding(facts: LaunchFacts, binding: Binding) -> None:
+    """Warn of every reduction that padding takes part in, at its line in the kernel."""
+    if not facts.padded or binding.blocks == 0:
+        return
+    environment = LaunchEnvironment(binding)
+    for note in facts.padded:
+        if note.is_noticed(environment):
+            span = note.location.span
+            text = f"kernel `{facts.name}`: {note.describe(environment)}"
+            warnings.warn_explicit(text, PaddingWarning, span.file.path, span.line)
