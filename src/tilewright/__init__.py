@@ -42,7 +42,15 @@ from tilewright.errors import (
 from tilewright.host import empty, from_numpy, meta
 from tilewright.kernel import Kernel, kernel
 from tilewright.lang.accumulator import Accum
-from tilewright.lang.annotations import Const, Index, Mapped, Mut, Ref
+from tilewright.lang.annotations import (
+    Const,
+    Index,
+    Mapped,
+    Mut,
+    MutPartition,
+    Partition,
+    Ref,
+)
 from tilewright.lang.dimensions import All, Dim
 from tilewright.lang.functions import (
     abs,
@@ -127,7 +135,8 @@ from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.device import Device, device, synchronize
 from tilewright.runtime.operation import DeviceOp, value
 from tilewright.runtime.operation import zip_operations as zip
-from tilewright.runtime.partition import Partition, PersistentPartition
+from tilewright.runtime.partition import Partition as HostPartition
+from tilewright.runtime.partition import PersistentPartition
 from tilewright.runtime.policies import RoundRobin, SchedulingPolicy, SingleStream
 from tilewright.runtime.pool import Pool, pool
 from tilewright.runtime.stream import Stream, stream
@@ -150,6 +159,7 @@ __all__ = [
     "Dim",
     "DriverError",
     "Hints",
+    "HostPartition",
     "Index",
     "InternalError",
     "Kernel",
@@ -159,6 +169,7 @@ __all__ = [
     "Mapped",
     "MovedError",
     "Mut",
+    "MutPartition",
     "OutOfBoundsError",
     "OutOfMemoryError",
     "PaddingWarning",

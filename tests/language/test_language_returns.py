@@ -1,7 +1,14 @@
 """`return` from the middle of a helper, against Python's own."""
 
+from typing import Any
+
+import numpy as np
 import pytest
-from running import agrees
+from running import agrees, run
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
 
 
 def guard(n):
@@ -118,3 +125,65 @@ def effect(n):
 )  # fmt: skip
 def test_return_of_a_helper(function):
     agrees(function)
+
+
+# --- functions inside functions -------------------------------------------------------------------
+
+
+def nested_functions(n):
+    offset = 3
+
+    def shifted(k, *, by):
+        t = k + by
+        if t > offset:
+            return t * 2
+        for i in range(k):
+            if i > 2:
+                return i
+        return offset
+
+    def twice(k):
+        return shifted(shifted(k, by=1), by=offset)
+
+    offset = 5
+    double = lambda k: twice(k) + offset  # noqa: E731
+    return double(n) + shifted(n, by=0)
+
+
+def function_of_a_branch(n):
+    def chosen(k):
+        return k + 1
+
+    total = 0
+    for i in range(n):
+
+        def local(k):
+            total = k * 2
+            return total + i  # noqa: B023
+
+        total = (total + local(i) + chosen(total)) % 1000
+    return total
+
+
+@pytest.mark.parametrize("function", [nested_functions, function_of_a_branch])
+def test_functions_inside_functions(function):
+    agrees(function)
+
+
+def summed(t: tw.Tile[f32], p: tw.Partition[f32], *more: tw.Tile[f32], scale: float = 2) -> Any:
+    """A helper with types, defaults and keywords, for partitions of any rank."""
+    for axis in tw.static_range(len(t.shape)):
+        t = t + p.num_tiles(axis).astype(f32) * scale
+    for one in more:
+        t = t + one
+    return t
+
+
+def test_a_typed_helper():
+    @tw.kernel
+    def typed(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+        t = x.load_like(z)
+        z.store(summed(t, x.partition(B), t, t) + summed(t, scale=0, p=x.partition(B)))
+
+    x = np.arange(8, dtype=np.float32)
+    np.testing.assert_array_equal(run(typed, ((8,), f32), 4, x), x * 4 + 4)

@@ -23,7 +23,7 @@ def pieces_of(offsets, rows: int, height: int):
             yield s, m, begin, min(begin + height, high)
 
 
-def cut(z: tw.Tensor, *tile, segments) -> tw.Partition:
+def cut(z: tw.Tensor, *tile, segments) -> tw.HostPartition:
     return z.partition(*tile, segments=tw.from_numpy(np.asarray(segments)))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, TypeVar
 
 from tilewright.dims import BD, BH, BK, BM, BN, BS, B, D, H, K, M, N, S, T
 from tilewright.dtypes import AnyDType, DType, bool_, f16, f32, f64, i8, i32, i64
@@ -252,3 +253,46 @@ def reading(
     around = x.windows(BM, BN, step=(2, 4), padding=math.inf)
     tile: Tile[f32] = turned.load(turned.clip(first, 0), 0, latency=2, allow_tma=False)
     z.store(picked * scale.item() + tile + around[around.clip(at, 0), first])
+
+
+@dataclass(frozen=True)
+class Running:
+    best: Tile[f32]
+    count: int = 0
+
+
+class Bounds(NamedTuple):
+    low: int
+    high: int
+
+
+LIMITS = Bounds(0, 7)
+
+
+def first_above(p: Partition[f32], limit: float, *, start: int = 0) -> int:
+    for i in range(start, p.num_tiles(0)):
+        if tw.max(p[i]).item() > limit:
+            return i
+    return LIMITS.high
+
+
+@kernel
+def leaving(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
+    xs = x.partition(B)
+    state = Running(tw.zeros((B,), f32))
+    low, high = LIMITS
+    for step in tw.static_range(1, 3):
+        state = replace(state, count=state.count + step * low)
+    i = first_above(xs, 0.5, start=1)
+    while i < high:
+        i += 1
+        if i == n:
+            continue
+        if i >= xs.num_tiles(0):
+            break
+        assert i > 0, "counts up"
+        state = Running(tw.maximum(state.best, xs[i]), state.count + 1)
+    if state.count > n:
+        print(f"{i} of {n}", state.best)  # noqa: T201
+        return
+    z.store(state.best)

@@ -41,7 +41,8 @@ class SourceFunction:
 
     def is_local(self, name: str) -> bool:
         """Whether the function assigns a name, which then never means anything outside."""
-        return name in self.function.__code__.co_varnames
+        code = self.function.__code__
+        return name in code.co_varnames or name in code.co_cellvars
 
     def visible_names(self) -> tuple[str, ...]:
         """Names that could have been meant, for a suggestion."""

@@ -93,7 +93,7 @@ def run_loop(lo: Lowering, node: LoopNode, shape: LoopShape) -> None:
             break
     results = iter(_add_loop(lo, node, shape, body))
     scope = dict(before)
-    names = [*assigned_names([*node.body]), *_target_names(node)]
+    names = [*assigned_names(node.body), *_target_names(node)]
     scope.update((name, _after_loop(node, name, before, body)) for name in names)
     scope.update((item.name, item.held_by(results)) for item in body.carried)
     for name, tile in _set_by_every_break(body) if shape.leave is None else ():
@@ -138,7 +138,7 @@ def _turn(frame: Frame) -> Iterator[list[LoopExit]]:
 
 
 def _carried(lo: Lowering, node: LoopNode, before: Scope, learned: Learned) -> tuple[Carried, ...]:
-    starts = {name: before[name] for name in assigned_names([*node.body]) if name in before}
+    starts = {name: before[name] for name in assigned_names(node.body) if name in before}
     if lo.frame.is_inlined and _returns(node):
         starts[RETURNED] = Static(False)
         if learned.result is not None:
@@ -161,7 +161,7 @@ def _returns(node: LoopNode) -> bool:
 
 def _not_carried(node: LoopNode, before: Scope) -> Scope:
     """A later turn does not see what a name that the body sets was before."""
-    names = [name for name in assigned_names([*node.body]) if name in before]
+    names = [name for name in assigned_names(node.body) if name in before]
     return {name: not_handed_on(before[name]) for name in names}
 
 

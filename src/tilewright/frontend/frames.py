@@ -99,7 +99,13 @@ class Frame:
     unrolled: Unrolled | None = None  # the loop that `break` means, if it is no loop of the IR
     skips: list[str] = field(default_factory=list)  # hidden names that are true where code is over
     opened: list[OpenBranch] = field(default_factory=list)
+    nested: ast.FunctionDef | None = None  # a `def` inside the source function, if it is that
     unsafe_reason: str | None = None  # of the unsafe block around the current statement
+
+    @property
+    def node(self) -> ast.FunctionDef:
+        """The function itself."""
+        return self.nested or self.source.node
 
     @property
     def is_inlined(self) -> bool:

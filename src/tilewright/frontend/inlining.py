@@ -12,8 +12,8 @@ from tilewright.frontend.aggregates import leaves
 from tilewright.frontend.arguments import Arguments, bind, bind_operands
 from tilewright.frontend.capture import SourceFunction, capture
 from tilewright.frontend.captured_values import captured
-from tilewright.frontend.frames import RESULT, RETURNED, Frame
-from tilewright.frontend.lowering import Derived, Lowering
+from tilewright.frontend.frames import RESULT, RETURNED, Frame, Scope
+from tilewright.frontend.lowering import Derived, Lowering, assigned_names
 from tilewright.frontend.merging import is_same_constant
 from tilewright.frontend.operands import (
     FunctionOperand,
@@ -26,6 +26,7 @@ from tilewright.frontend.operands import (
     Unset,
 )
 from tilewright.frontend.sequences import statements
+from tilewright.source import Span
 
 __all__ = ["applied", "called", "signature_of"]
 
@@ -54,12 +55,17 @@ def signature_of(
     if isinstance(callee, FunctionOperand):
         return inspect.signature(callee.function, follow_wrapped=False)
     given = callee.node.args
-    if given.defaults or given.kw_defaults or given.vararg or given.kwarg:
+    if given.defaults or any(given.kw_defaults) or given.vararg or given.kwarg:
         way_out = "name its parameters, and give all of them"
-        lo.reject(Unsupported, node, "a lambda with defaults or with `*`", way_out)
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-    return inspect.Signature([inspect.Parameter(name, kind) for name in names])
+        lo.reject(Unsupported, node, f"{callee} with defaults or with `*`", way_out)
+    kinds = inspect.Parameter
+    return inspect.Signature(
+        [
+            *(kinds(each.arg, kinds.POSITIONAL_ONLY) for each in given.posonlyargs),
+            *(kinds(each.arg, kinds.POSITIONAL_OR_KEYWORD) for each in given.args),
+            *(kinds(each.arg, kinds.KEYWORD_ONLY) for each in given.kwonlyargs),
+        ]
+    )
 
 
 def _inlined(
@@ -71,11 +77,29 @@ def _inlined(
     }
     calls = (lo.span(node), *lo.frame.calls)
     if isinstance(callee, LambdaOperand):
-        # A lambda sees the names of the function it stands in, as they are now.
-        frame = Frame(callee.frame.source, {**callee.frame.scope, **scope}, calls)
-        return _value_of(lo, frame, callee.node.body)
+        return _inlined_here(lo, node, callee, scope, calls)
     source = _source(lo, node, callee)
     return _lower_body(lo, Frame(source, scope, calls))
+
+
+def _inlined_here(
+    lo: Lowering, node: ast.Call, callee: LambdaOperand, scope: Scope, calls: tuple[Span, ...]
+) -> Operand:
+    """A function that sees the names of the one it stands in, as they are now."""
+    inner = callee.node
+    if inner in lo.open_functions:
+        lo.reject(TooDeep, node, callee.name)
+    around: Scope = {**callee.frame.scope}
+    lo.open_functions.append(inner)
+    try:
+        if isinstance(inner, ast.Lambda):
+            return _value_of(lo, Frame(callee.frame.source, around | scope, calls), inner.body)
+        reason = f"`{inner.name}` sets it further down, and so it is a name of that function"
+        own = Unset(reason, "set it before, or use another name")
+        around |= dict.fromkeys(assigned_names(inner.body), own)
+        return _lower_body(lo, Frame(callee.frame.source, around | scope, calls, nested=inner))
+    finally:
+        lo.open_functions.pop()
 
 
 def _source(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> SourceFunction:
@@ -118,7 +142,7 @@ def _lower_body(lo: Lowering, frame: Frame) -> Operand:
     frame.scope[RETURNED] = Static(False)
     frame.skips.append(RETURNED)
     try:
-        statements(lo, frame.source.node.body)
+        statements(lo, frame.node.body)
         result = _result(lo, frame)
     finally:
         lo.frame = outer
@@ -130,7 +154,7 @@ def _lower_body(lo: Lowering, frame: Frame) -> Operand:
 def _result(lo: Lowering, frame: Frame) -> Operand:
     """What a function gives, whose body has been lowered."""
     result = frame.scope.get(RESULT, Static(None))
-    name, node = frame.source.name, frame.source.node
+    name, node = frame.node.name, frame.node
     if isinstance(result, Unset):
         lo.reject(BadCall, node, name, f"it cannot return this: {result.reason}", result.way_out)
     for _, leaf in leaves(result):

@@ -159,7 +159,7 @@ def _one_value(
     if plan is None and name == RESULT:
         way_out = "return values of one kind, dtype and shape on every path"
         reason = f"it returns {left} on one path and {right} on another"
-        lo.reject(BadCall, node, lo.frame.source.name, reason, way_out)
+        lo.reject(BadCall, node, lo.frame.node.name, reason, way_out)
     reason = f"one branch of an `if` makes it {left} and the other {right}"
     return plan or Unset(reason, _one_type(left, right))
 

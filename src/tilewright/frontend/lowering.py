@@ -8,7 +8,7 @@ see, launch values and views, goes to a prologue in front of the body.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -68,6 +68,7 @@ class Lowering:
     problems: list[Problem] = field(default_factory=list)
     grid: Grid = field(default_factory=lambda: Grid((), ()))  # how blocks are numbered
     captures: Captures = field(default_factory=Captures)
+    open_functions: list[ast.AST] = field(default_factory=list)  # nested ones being inlined
     # What each accumulator is used for, and where that was first said.
     accumulated: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
@@ -195,15 +196,18 @@ class Lowering:
         self.builder.loc = outer
 
 
-def assigned_names(nodes: list[ast.stmt]) -> list[str]:
+def assigned_names(nodes: Iterable[ast.stmt]) -> list[str]:
     """Names that statements assign, in order of first appearance; nested blocks included."""
     found: dict[str, None] = {}
-    for node in nodes:
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                found[inner.id] = None
-            elif isinstance(inner, (ast.FunctionDef, ast.ClassDef)):
-                found[inner.name] = None
-            elif isinstance(inner, ast.alias):
-                found[(inner.asname or inner.name).partition(".")[0]] = None
+    pending: list[ast.AST] = [*reversed([*nodes])]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found[node.id] = None
+        elif isinstance(node, ast.alias):
+            found[(node.asname or node.name).partition(".")[0]] = None
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found[node.name] = None  # what it assigns inside is its own
+        else:
+            pending.extend(reversed([*ast.iter_child_nodes(node)]))
     return list(found)

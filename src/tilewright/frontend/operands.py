@@ -318,14 +318,19 @@ class FunctionOperand:
 
 @dataclass(frozen=True, eq=False)
 class LambdaOperand:
-    """A lambda in a kernel or in a function inlined into it, with the frame it stands in."""
+    """A lambda or a `def` inside a kernel or a helper, with the frame it stands in."""
 
-    node: ast.Lambda
-    frame: Any  # a `lowering.Frame`, which knows operands
-    name = "lambda"
+    node: ast.Lambda | ast.FunctionDef
+    frame: Any  # a `frames.Frame`, which knows operands
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "lambda" if isinstance(self.node, ast.Lambda) else self.node.name
 
     def __str__(self) -> str:
-        return "a lambda"
+        is_named = isinstance(self.node, ast.FunctionDef)
+        return f"the function `{self.name}`" if is_named else "a lambda"
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ __all__ = ["REFUSALS"]
 
 # By AST node: what the construct is called, and what to write instead.
 REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
-    ast.AsyncFunctionDef: ("a nested function", "define it at module level: calls are inlined"),
+    ast.AsyncFunctionDef: ("`async def`", "a kernel waits for nothing: use `def`"),
     ast.AsyncFor: ("`async for`", "a kernel waits for nothing: use `for`"),
     ast.AsyncWith: ("`async with`", "a kernel waits for nothing"),
     ast.Await: ("`await`", "a kernel waits for nothing; its launch can be awaited on the host"),
@@ -16,7 +16,6 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Delete: ("`del`", "a name ends with its function"),
     ast.Dict: ("a dictionary", "use a tuple, or separate names"),
     ast.DictComp: ("a dictionary comprehension", "use a `for` loop"),
-    ast.FunctionDef: ("a nested function", "define it at module level: calls are inlined"),
     ast.GeneratorExp: ("a generator", "use a `for` loop that carries a value"),
     ast.Global: ("`global`", "a kernel writes through Mut and Mapped parameters only"),
     ast.Import: ("`import`", "import at the top of the module"),

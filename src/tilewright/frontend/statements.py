@@ -13,6 +13,7 @@ from tilewright.frontend.branches import if_statement
 from tilewright.frontend.leaving import break_statement, continue_statement, return_statement
 from tilewright.frontend.loops import for_statement, while_statement
 from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import LambdaOperand
 from tilewright.frontend.operators import apply_binary
 
 __all__ = ["STATEMENTS"]
@@ -43,6 +44,13 @@ def _expression_statement(lo: Lowering, node: ast.Expr) -> None:
     lo.expression(node.value)
 
 
+def _function(lo: Lowering, node: ast.FunctionDef) -> None:
+    if node.decorator_list:
+        way_out = "define it at module level"
+        lo.reject(Unsupported, node.decorator_list[0], "a decorator inside a kernel", way_out)
+    lo.frame.scope[node.name] = LambdaOperand(node, lo.frame)
+
+
 def _pass(_: Lowering, __: ast.Pass) -> None:
     return
 
@@ -57,6 +65,7 @@ STATEMENTS: dict[type[ast.stmt], Any] = {
     ast.Continue: continue_statement,
     ast.Expr: _expression_statement,
     ast.For: for_statement,
+    ast.FunctionDef: _function,
     ast.If: if_statement,
     ast.Pass: _pass,
     ast.Return: return_statement,
