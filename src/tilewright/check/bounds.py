@@ -15,11 +15,12 @@ facts for all other checks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.analysis.dataflow import Dataflow, Obligation
 from tilewright.analysis.facts import analyse
 from tilewright.analysis.formulas import Formula
+from tilewright.analysis.hoisting import find_hoisted
 from tilewright.analysis.proofs import Scope
 from tilewright.analysis.terms import Linear, Numbers
 from tilewright.check import reasons
@@ -72,6 +73,7 @@ class _Settlement:
     gone: set[Op] = field(default_factory=set)
     launch_checks: dict[LaunchCheck, LaunchCheck] = field(default_factory=dict)
     entries: list[LedgerEntry] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)  # the entries of checks that stay
     violations: list[Violation] = field(default_factory=list)
 
     def of(self, function: Function) -> Settled:
@@ -82,8 +84,11 @@ class _Settlement:
                 self._index(obligation, obligation.op)
             else:
                 self._divisor(obligation, obligation.op)
+        left = without_checks(function, self.gone)
+        if not self.violations:
+            self._note_hoisted(left)
         return Settled(
-            without_checks(function, self.gone),
+            left,
             tuple(self.launch_checks.values()),
             Ledger(tuple(self.entries)),
             tuple(self.violations),
@@ -183,7 +188,16 @@ class _Settlement:
         self.gone.add(op)
         self._enter(op, outcome, reason)
 
+    def _note_hoisted(self, function: Function) -> None:
+        """Checks that leave a loop before they are placed; in program order, like the entries."""
+        hoisted = find_hoisted(function.body)
+        checks = [op for op in function.walk() if isinstance(op, BoundsCheck | DivisorCheck)]
+        for place, op in zip(self.kept, checks, strict=True):
+            if op in hoisted:
+                self.entries[place] = replace(self.entries[place], outcome=Outcome.HOISTED)
+
     def _kept(self, obligation: Obligation, reason: str) -> None:
+        self.kept.append(len(self.entries))
         outcome = Outcome.IN_PLACE if obligation.scope.is_in_loop else Outcome.HOISTED
         self._enter(obligation.op, outcome, reason)
 

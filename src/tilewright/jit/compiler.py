@@ -28,6 +28,7 @@ from tilewright.ir.versions import required_version
 from tilewright.jit.compiled import CompiledKernel, Options
 from tilewright.jit.coverage import whole_outputs
 from tilewright.jit.reporting import cheapest_report
+from tilewright.passes.hoist_checks import hoist_checks
 from tilewright.passes.pipeline import lower_to_tile_ir
 from tilewright.passes.place_checks import has_residual_checks
 
@@ -54,8 +55,9 @@ def compile_kernel(
     arguments = arguments_of(signature, specialization)
     if has_residual_checks(settled.function):
         arguments = (*arguments, record_argument())
-    report = options.report or cheapest_report(settled.function)
-    lowered = lower_to_tile_ir(settled.function, arguments, report)
+    hoisted = hoist_checks(settled.function)
+    report = options.report or cheapest_report(hoisted)
+    lowered = lower_to_tile_ir(hoisted, arguments, report)
     target = specialization.target if specialization.target.startswith("sm_") else "sm_120"
     verify(lowered.module, target)
     return CompiledKernel(
