@@ -7,7 +7,10 @@ from random import Random
 
 __all__ = ["RandomHelper"]
 
-_HELPER_NUMBERS = ("p", "q", "r", "r", "(p + q)", "(r - p)", "(q * 2)", "max(p, q)", "1", "-2", "5")
+_HELPER_NUMBERS = (
+    "p", "q", "r", "r", "(p + q)", "(r - p)", "(q * 2)", "max(p, q)", "1", "-2", "5",
+    "s[0]", "s[1]",
+)  # fmt: skip
 
 _HELPER_LOADS = ("tw.sum(cut[p])", "tw.sum(cut[clip(r, cut.num_tiles(0))])")
 
@@ -23,7 +26,8 @@ class RandomHelper:
         self._result, self._fresh, self._has_cut = result, 0, name == "seek"
         parameters = "p, q, cut" if name == "seek" else "p, q"
         body = [*self._body(2, 3, loops=0), f"return {self._value()}"]
-        return [f"def {name}({parameters}):", "    r = p", *(f"    {line}" for line in body)]
+        first = ["r = p", "s = p + i32(0), q - i32(0)"]
+        return [f"def {name}({parameters}):", *_indented([*first, *body])]
 
     def _value(self) -> str:
         return self._result.format(one=self._number(), other=self._number())
@@ -42,7 +46,8 @@ class RandomHelper:
         r = self._r
         if depth == 0 or r.random() < 0.35:
             ways = [f"return {self._value()}", *(("break", "continue") if loops else ())]
-            set_one = f"{r.choice('pqr')} = {self._number()} + i32(0)"
+            form = r.choice(("{} = {} + i32(0)", "s = s[1], {1} - s[0]"))
+            set_one = form.format(r.choice("pqr"), self._number())
             return r.choice(
                 ([set_one], [set_one], [f"if {self._condition()}:", f"    {r.choice(ways)}"])
             )
@@ -55,6 +60,8 @@ class RandomHelper:
                 inner.append(f"return {self._value()}")
             return [f"if {self._condition()}:", *_indented(inner), "else:", *_indented(other)]
         inner = self._body(depth - 1, 3, loops + 1)
+        if r.random() < 0.2:  # unrolled
+            return [f"for {i} in (1, {self._number()}, r):", *_indented([f"r += {i}", *inner])]
         if r.random() < 0.5:
             return [f"for {i} in range(max(min({self._number()}, 4), -3)):", *_indented(inner)]
         head = r.choice((f"{i} < 3", f"{i} < 4 and {self._condition()}", "True"))
