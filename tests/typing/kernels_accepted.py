@@ -13,7 +13,21 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeVar
 
 from tilewright.dims import BD, BH, BK, BM, BN, BS, B, D, H, K, M, N, S, T
-from tilewright.dtypes import AnyDType, DType, bool_, f16, f32, f64, i8, i32, i64
+from tilewright.dtypes import (
+    AnyDType,
+    DType,
+    bool_,
+    f8e4m3fn,
+    f8e8m0fnu,
+    f16,
+    f32,
+    f64,
+    i4,
+    i8,
+    i32,
+    i64,
+    u8,
+)
 from tilewright.lang import functions as tw
 from tilewright.lang import unsafe as raw
 from tilewright.lang.accumulator import Accum
@@ -296,3 +310,37 @@ def leaving(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
         print(f"{i} of {n}", state.best)  # noqa: T201
         return
     z.store(state.best)
+
+
+def larger(a: f32, i: i32, b: f32, j: i32) -> tuple[f32, i32]:
+    return (a if a > b else b), (i if a > b else j)
+
+
+@kernel
+def functions(z: Mut[f32, B], x: Ref[f32, N], y: Ref[i32, N], n: i32) -> None:
+    t, k = x.load_like(z), y.load_like(z)
+    maths: Tile[f32] = tw.tan(t) + tw.atan2(t, 1.0) + tw.pow(t, k) + t**2 + tw.cosh(t)
+    rounded = tw.sqrt(t, rounding="zero", ftz=True) + tw.divide(t, 3, rounding="approx")
+    rounded += tw.add(t, n.astype(f32)) + tw.fma(t, t, 1, rounding="up") + tw.exp2(t, ftz=True)
+    ends: Tile[f32] = tw.maximum(t, 0, nan=True) + tw.max(t, axis=(0,), nan=True)
+    whole: Tile[i32] = tw.mulhi(k, 3) + tw.argmax(t, axis=-1) + tw.cumsum(k, 0, reverse=True)
+    truth: Tile[bool_] = tw.any(t > 0) & tw.all(k, axis=0, keepdims=True)
+    total: Tile[f32] = tw.reduce(t, lambda a, b: a + b, 0.0)
+    best, place = tw.reduce((t, k), larger, (-math.inf, 0), axis=0)
+    running = tw.scan(t, lambda a, b: a * b, 1.0, axis=0, reverse=True)
+    parts = tw.insert(t, tw.extract(t, n, 16), (n,)) + tw.cat((t, t), axis=0)
+    bits: Tile[u8] = tw.pack(tw.unpack(k.astype(u8), i4)) + tw.bitcast(k.astype(i8), u8)
+    chance = tw.rand((B,), f32, seed=n, offset=z.index[0]) + tw.prod(t) + tw.cumprod(t)
+    short: Tile[f16] = t.astype(f16, rounding="zero")
+    z.store(
+        maths + rounded + ends + whole.astype(f32) + truth.astype(f32) + total + best + parts
+        + running + bits.astype(f32) + chance + short.astype(f32) + place.astype(f32)
+    )  # fmt: skip
+
+
+@kernel
+def scaled(z: Mut[f32, BM, BN], x: Ref[f8e4m3fn, M, K], s: Ref[f8e8m0fnu, M, K]) -> None:
+    a, scale = x.partition(BM, 64)[0, 0], s.partition(BM, 2)[0, 0]
+    acc: Tile[f32] = tw.zeros((BM, BN), f32)
+    acc = tw.mma_scaled(a, a.T, acc, scale, scale.T)
+    z.store(tw.mma(a, a.T, acc, fast_acc=True))

@@ -74,9 +74,10 @@ class Tile(InKernel, Generic[D]):
     def astype(self, dtype: type[To], *, rounding: Direction = "nearest") -> Tile[To]:
         """Every element converted.
 
-        Float to integer is cut and saturates, NaN gives 0; integers keep their low bits. `rounding`
-        is for float to float; what is there depends on the two. f8e8m0fnu needs it: `"zero"` or
-        `"up"`, whose numbers are powers of two.
+        Float to integer is cut and saturates, NaN gives 0; integers keep their low bits; floats of
+        8 and 4 bits end at their largest number, infinities too. `rounding` is for float to float;
+        what is there depends on the two. f8e8m0fnu, whose numbers are powers of two, needs it:
+        `"zero"` or `"up"`.
         """
 
     def reshape(self, *shape: Extents) -> Tile[D]:
