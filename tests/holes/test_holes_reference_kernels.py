@@ -1,6 +1,6 @@
 """The holes of the reference system's kernel language, by number: each test fails if ours has it.
 
-Those about things that do not exist here (pointers, tokens, globals) are tests that they do not.
+Holes 2, 13 and 16 are in `test_holes_reference_memory.py`.
 """
 
 import numpy as np
@@ -59,33 +59,6 @@ def test_01_reading_at_any_index_is_checked():
     for outside in (4, -1, 2**31 - 1, -(2**31)):
         with pytest.raises(tw.OutOfBoundsError, match=f"index {outside} is outside"):
             pick(z.partition(4), tensor(range(16)), tensor([outside])).sync()
-
-
-# --- 2, 13, 16: memory by other ways ---
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["int_to_ptr", "ptr_to_int", "load_ptr", "store_ptr", "atomic_rmw", "atomic_cas", "Ptr",
-     "Global", "make_token", "new_token_unordered", "join_tokens", "make_tensor_view", "assume"],
-)  # fmt: skip
-def test_02_13_16_no_public_name_reaches_memory_or_order(name):
-    """Holes 2, 13, 16: raw memory, shared globals and tokens were within reach of safe code."""
-    assert not hasattr(tw, name)
-
-
-SHARED = np.zeros(4)
-
-
-@tw.kernel
-def writes_a_global(z: Mut[f32, B]) -> None:
-    z.store(SHARED)
-
-
-def test_13_no_kernel_shares_a_global():
-    """Hole 13: every block could store to a global without order."""
-    with pytest.raises(tw.CompileError, match="cannot use `SHARED` from outside"):
-        writes_a_global(zeros(4, f32).partition(4))
 
 
 # --- 3, 4, 8, 17: pieces ---
