@@ -62,7 +62,7 @@ class Copies:
     def _storage(self, storage: Storage) -> Storage:
         found = self.storages.get(id(storage))
         if found is None:
-            flat = Tensor(storage, tw.u8, Layout.strided((storage.nbytes,), (1,)))
+            flat = Tensor(storage, tw.u8, Layout((storage.nbytes,), (1,)))
             with tw.device(storage.device.name):
                 found = tw.from_numpy(flat.numpy()).storage
             self.storages[id(storage)] = found

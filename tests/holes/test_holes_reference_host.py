@@ -120,7 +120,8 @@ def test_h10_views_with_gaps_are_not_taken_for_dense():
     column = t[:, 3]
     assert column.numpy().tolist() == base[:, 3].tolist()
     with pytest.raises(tw.LaunchError, match="has gaps"):
-        column.reshape(2, 4)
+        t[:, 3:5].reshape(16)
+    assert column.reshape(2, 4).numpy().tolist() == base[:, 3].reshape(2, 4).tolist()
     for part, want in ((t[1, 1:7], base[1, 1:7]), (t[2:6, 5], base[2:6, 5])):
         z = tw.zeros(part.shape, f32)
         add(z.partition(4), part, part).sync()
@@ -135,7 +136,7 @@ def test_h11_an_output_has_its_elements_apart(strides):
     def fill(z: Mut[f32, B, B]) -> None:
         z.store(tw.ones((B, B), f32))
 
-    overlapping = Tensor(ones(64).storage, f32, Layout.strided((4, 4), strides))
+    overlapping = Tensor(ones(64).storage, f32, Layout((4, 4), strides))
     with pytest.raises(BorrowError, match="share memory"):
         fill(overlapping.partition(2, 2))
 

@@ -8,8 +8,6 @@ import pickle
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tilewright import dtypes
 from tilewright import runtime as tw
@@ -126,9 +124,44 @@ class TestHandles:
             bool(z)
         with pytest.raises(TypeError, match="rank 0"):
             len(tw.zeros(()))
+        with pytest.raises(TypeError, match=r"no number: `\.item\(\)`"):
+            float(z)
+        with pytest.raises(TypeError, match=r"not searched on the host: `value in x\.numpy\(\)`"):
+            assert 0 in z
         for duplicate in (copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match="a handle is not copied"):
                 duplicate(z)
+
+    @pytest.mark.parametrize(
+        "use",
+        [
+            lambda z: z + 1,
+            lambda z: 2 * z,
+            lambda z: z @ z,
+            lambda z: -z,
+            lambda z: z < 0,
+            lambda z: np.ones(3) + z,
+            lambda z: np.float32(2) / z,
+            lambda z: z ** np.ones(3),
+        ],
+    )
+    def test_there_is_no_arithmetic_on_the_host(self, use):
+        with pytest.raises(TypeError, match=r"no arithmetic on the host.* write it in a kernel"):
+            use(tw.zeros(3))
+
+    def test_there_is_no_assignment_to_parts(self):
+        z = tw.zeros(3)
+        with pytest.raises(TypeError, match=r"`tw\.copy\(z\[…\], x\)` copies .*`tw\.fill"):
+            z[0] = 1
+        with pytest.raises(TypeError, match="write it in a kernel"):
+            z += 1
+
+    def test_item(self):
+        assert tw.full((), 7, i32).item() == 7
+        assert isinstance(tw.full((1, 1), 2.5, bf16).item(), float)
+        assert tw.from_numpy(np.arange(5))[3].item() == 3
+        with pytest.raises(LaunchError, match=r"for one element, and shape \(3,\) has 3"):
+            tw.zeros(3).item()
 
     def test_iteration_gives_rows(self):
         z = tw.from_numpy(np.arange(6).reshape(3, 2))
@@ -148,84 +181,6 @@ class TestHandles:
     def test_devices_pickle(self):
         device = tw.Device("cpu:1")
         assert pickle.loads(pickle.dumps(device)) is device
-
-
-class TestViews:
-    @settings(max_examples=80, deadline=None)
-    @given(data=st.data())
-    def test_slices_are_numpys(self, data):
-        values = np.arange(60, dtype=np.int32).reshape(3, 4, 5)
-        tensor = tw.from_numpy(values, device="cpu")
-        for _ in range(2):
-            if not values.ndim:
-                break
-            bound = st.none() | st.integers(-6, 6)
-            index = tuple(
-                slice(data.draw(bound), data.draw(bound))
-                if not extent or data.draw(st.booleans())
-                else data.draw(st.integers(-extent, extent - 1))
-                for extent in values.shape[: data.draw(st.integers(0, values.ndim))]
-            )
-            values, tensor = values[index], tensor[index]
-            assert tensor.shape == values.shape
-        assert tensor.numpy().tolist() == values.tolist()
-
-    @settings(max_examples=150, deadline=None)
-    @given(data=st.data())
-    def test_overlap_never_misses(self, data):
-        marks = np.arange(4 * 6).reshape(4, 6)
-        root = tw.zeros((4, 6), i32, device="cpu")
-
-        def draw(values, tensor):
-            index = tuple(
-                slice(*sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))))
-                for n in values.shape
-            )
-            values, tensor = values[index], tensor[index]
-            if tensor.is_contiguous and data.draw(st.booleans()):
-                return values.reshape(-1), tensor.reshape(-1)
-            return values, tensor
-
-        one, first = draw(marks, root)
-        other, second = draw(marks, root)
-        met = set(one.flat) & set(other.flat)
-        assert not met or first.region.overlaps(second.region)
-        if first.region.root == second.region.root:
-            assert bool(met) == first.region.overlaps(second.region)
-        if first.region.covers(second.region):
-            assert set(other.flat) <= set(one.flat)
-
-    @pytest.mark.parametrize(
-        ("index", "error", "message"),
-        [
-            (5, IndexError, "index 5 is outside axis 0, which has 3"),
-            ((0, 0, 0), IndexError, "3 indices for a tensor of rank 2"),
-            (slice(None, None, 2), IndexError, "sliced with step 1, not 2"),
-            ("a", TypeError, "slices and integers, not str"),
-            (1.0, TypeError, "slices and integers, not float"),
-        ],
-    )
-    def test_refused_indices(self, index, error, message):
-        with pytest.raises(error, match=message):
-            tw.zeros((3, 4))[index]
-
-    def test_reshape(self):
-        z = tw.from_numpy(np.arange(12))
-        assert z.reshape(3, 4).numpy().tolist() == np.arange(12).reshape(3, 4).tolist()
-        assert z.reshape((2, -1)).shape == (2, 6)
-        assert z[4:8].reshape(2, 2).numpy().tolist() == [[4, 5], [6, 7]]
-        with pytest.raises(LaunchError, match=r"12 elements of shape \(12,\) do not fit \(5, 2\)"):
-            z.reshape(5, 2)
-        for bad in ((-1, -1), (5, -1)):
-            with pytest.raises(LaunchError):
-                z.reshape(bad)
-
-    def test_views_with_gaps_are_not_reshaped(self):
-        z = tw.zeros((4, 4))
-        assert not z[:, :2].is_contiguous
-        assert z[1:3].is_contiguous
-        with pytest.raises(LaunchError, match="has gaps and cannot be reshaped"):
-            z[:, :2].reshape(8)
 
 
 class TestPartition:

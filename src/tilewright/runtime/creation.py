@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType, dtype_of_numpy, f32, numpy_dtype
+from tilewright.dtypes import DType, dtype_of_numpy, f32, numpy_dtype
 from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device, current_device
 from tilewright.runtime.indexing import Layout, check_shape
+from tilewright.runtime.memory_dtypes import memory_dtype
 from tilewright.runtime.storage import Initialiser, Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
@@ -92,28 +93,6 @@ def from_numpy(array: npt.ArrayLike, *, device: Device | str | None = None) -> T
     memory_dtype(dtype)
     packed = np.array(values, order="C", copy=True)
     return _make(shape, dtype, device, Upload(packed.reshape(-1).view(np.uint8)))
-
-
-def memory_dtype(dtype: Any) -> type[DType]:
-    """The dtype that tensors of this kind have, or the reason why there are none."""
-    found: type[DType] | None = None
-    if isinstance(dtype, type) and issubclass(dtype, DType):
-        found = dtype
-    elif _is_numpy(dtype):
-        found = dtype_of_numpy(np.dtype(dtype))
-    if found is None:
-        raise LaunchError(f"{dtype!r} is no dtype: say tw.f32, tw.i32 or the like")
-    if issubclass(found, AnyDType) or found is DType:
-        raise LaunchError(f"{found.__name__} stands for any dtype and has no elements of its own")
-    if found in IN_TILES_ONLY:
-        raise LaunchError(f"{found.label} lives in tiles only: in memory, {IN_TILES_ONLY[found]}")
-    return found
-
-
-def _is_numpy(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) or (
-        isinstance(dtype, type) and issubclass(dtype, np.generic)
-    )
 
 
 def _make(

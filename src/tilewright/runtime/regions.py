@@ -1,8 +1,10 @@
 """Which bytes of a storage a handle reaches, and whether two handles can meet.
 
-Two slices of one root are compared as boxes of its index space, anything else by byte range; what
-is not known to be apart counts as overlapping. Assumes that the elements of a root do not overlap
-each other: a root for which that is false gives regions without a box.
+A region is a set of byte positions: a first one, and axes that each repeat what the axes behind it
+reach at a fixed distance. How a handle came about (slices, reshapes, other dtypes) does not matter.
+Two regions are apart if their byte ranges are, or if, seen modulo some distance, each stays within
+an interval of its own: so compare the columns of a matrix, the boxes of one index space, even and
+odd elements. What is not shown to be apart counts as overlapping.
 """
 
 from __future__ import annotations
@@ -11,37 +13,95 @@ from dataclasses import dataclass
 
 __all__ = ["Region", "strides_are_disjoint"]
 
+Axes = tuple[tuple[int, int], ...]  # distance in bytes and number of steps, the longest first
+
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Bytes `[low, high)` of a storage, and the box of the root's index space they belong to."""
+    """Bytes of a storage, all within `[low, high)`."""
 
     low: int
     high: int
     dense: bool  # every byte of the range belongs to the region
     disjoint: bool  # no two indices reach the same element
-    root: int
-    box: tuple[tuple[int, int], ...]
+    axes: Axes  # without those of one step; the bytes of an element are the last
+
+    @staticmethod
+    def whole(nbytes: int) -> Region:
+        """All bytes of a storage."""
+        return Region(0, nbytes, dense=True, disjoint=True, axes=((1, nbytes),))
+
+    @staticmethod
+    def of(shape: tuple[int, ...], strides: tuple[int, ...], low: int, itemsize: int) -> Region:
+        """What a handle reaches whose first element begins at byte `low`; strides in elements."""
+        if 0 in shape:
+            return Region(low, low, dense=True, disjoint=True, axes=())
+        in_bytes = [
+            (stride * itemsize, extent)
+            for stride, extent in zip(strides, shape, strict=True)
+            if extent > 1
+        ]
+        axes = _merged((*sorted(in_bytes, reverse=True), (1, itemsize)))
+        high = low + sum(distance * (steps - 1) for distance, steps in axes) + 1
+        return Region(low, high, len(axes) == 1, strides_are_disjoint(shape, strides), axes)
 
     def overlaps(self, other: Region) -> bool:
-        """Whether an element may belong to both."""
+        """Whether a byte may belong to both."""
         if self.low >= other.high or other.low >= self.high:
             return False
         if self.low == self.high or other.low == other.high:
             return False
-        if self.root != other.root:
+        if self is other or (self.dense and other.dense):
             return True
-        pairs = zip(self.box, other.box, strict=True)
-        return all(a < d and c < b for (a, b), (c, d) in pairs)
+        periods = {distance for distance, _ in self.axes + other.axes if distance > 1}
+        return not any(_apart_modulo(period, self, other) for period in periods)
 
     def covers(self, other: Region) -> bool:
-        """Whether every element of `other` is known to belong to this region."""
+        """Whether every byte of `other` is known to belong to this region."""
         if self is other or other.low == other.high:
             return True
-        if self.root == other.root and self.box:
-            pairs = zip(self.box, other.box, strict=True)
-            return all(a <= c and d <= b for (a, b), (c, d) in pairs)
-        return self.dense and self.low <= other.low and other.high <= self.high
+        if other.low < self.low or other.high > self.high:
+            return False
+        return self.dense or (self.disjoint and self._has(other))
+
+    def _has(self, other: Region) -> bool:
+        """Whether `other` lies on the grid of this region: its first byte and each of its steps.
+
+        The axes of a disjoint region are nested, so they are digits: a byte has one place on each.
+        """
+        rest = other.low - self.low
+        steps_along = list(other.axes)
+        for distance, steps in self.axes:
+            place, rest = divmod(rest, distance)
+            for axis in [axis for axis in steps_along if axis[0] % distance == 0]:
+                steps_along.remove(axis)
+                place += axis[0] // distance * (axis[1] - 1)
+            if place >= steps:
+                return False
+        return not steps_along and not rest
+
+
+def _merged(axes: Axes) -> Axes:
+    """The same bytes along fewer axes: one that begins where the next one ends continues it."""
+    merged: list[tuple[int, int]] = []
+    for distance, steps in reversed(axes):
+        if merged and distance == merged[-1][0] * merged[-1][1]:
+            merged[-1] = merged[-1][0], merged[-1][1] * steps
+        else:
+            merged.append((distance, steps))
+    return tuple(reversed(merged))
+
+
+def _apart_modulo(period: int, one: Region, other: Region) -> bool:
+    """Whether two regions stay in different intervals of a circle of this length."""
+    length, other_length = _length_modulo(period, one), _length_modulo(period, other)
+    ahead = (other.low - one.low) % period
+    return length <= ahead and ahead + other_length <= period
+
+
+def _length_modulo(period: int, region: Region) -> int:
+    """How far a region reaches from its first byte, steps of whole circles aside."""
+    return 1 + sum(d * (steps - 1) for d, steps in region.axes if d % period)
 
 
 def strides_are_disjoint(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

@@ -109,7 +109,7 @@ class Storage:
         if not self._writes:
             # The allocation itself is ordered on this stream, so even uninitialised bytes have one.
             count = stream.advance()
-            whole = Region(0, self.nbytes, dense=True, disjoint=True, root=-1, box=())
+            whole = Region.whole(self.nbytes)
             fence = Fence(stream, count, stream.watch(count, None, ()))
             self._writes.append((whole, fence))
 

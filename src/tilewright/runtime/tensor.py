@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.dtypes import DType, numpy_dtype
+from tilewright.dtypes import DType, bool_, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError, MovedError
 from tilewright.runtime.awaiting import completed
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.inside_chains import refuse_waiting
+from tilewright.runtime.memory_dtypes import memory_dtype
 from tilewright.runtime.partition import Partition
+from tilewright.runtime.refusals import NotAnArray
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.storage import Storage
@@ -33,7 +35,7 @@ _serials = itertools.count(1)
 _set = object.__setattr__
 
 
-class Tensor:
+class Tensor(NotAnArray):
     """A handle on device memory. Made by `tw.zeros`, `tw.from_numpy` and the like."""
 
     __slots__ = (
@@ -132,6 +134,12 @@ class Tensor:
             self.shape
         )
 
+    def item(self) -> Any:
+        """The single element as a Python number, after whoever writes it."""
+        if self.size != 1:
+            raise LaunchError(f"item() is for one element, and shape {self.shape} has {self.size}")
+        return self.numpy().item()
+
     def wait(self) -> Tensor:
         """Block until every submitted writer has completed; raises what one of them raised."""
         refuse_waiting("tensor.wait()")
@@ -173,10 +181,51 @@ class Tensor:
         """
         return Partition(self, tile, order, prefix, segments)
 
+    def _view(self, layout: Layout) -> Tensor:
+        return Tensor(self.storage, self.dtype, layout)
+
     def reshape(self, *shape: int | tuple[int, ...]) -> Tensor:
-        """Another handle on the same elements; one extent may be -1."""
-        flat = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
-        return Tensor(self.storage, self.dtype, self.layout.reshape(flat))
+        """Another handle on the same elements, never a copy; one extent may be -1.
+
+        Refused where strides cannot say it, as for a transposed matrix that would become a line.
+        """
+        return self._view(self.layout.reshape(_given(shape)))
+
+    def view(self, *shape: int | tuple[int, ...]) -> Tensor:
+        """`reshape`, by the name that PyTorch has for what never copies."""
+        return self.reshape(*shape)
+
+    def permute(self, *axes: int | tuple[int, ...]) -> Tensor:
+        """A view with the axes in another order; negative ones count from the end."""
+        return self._view(self.layout.permute(_given(axes)))
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 (as NumPy and PyTorch call it)
+        """A view with the axes in reverse order."""
+        return self._view(self.layout.permute(tuple(reversed(range(self.ndim)))))
+
+    def squeeze(self, axis: int | None = None) -> Tensor:
+        """A view without an axis of one element; without all of those, if none is named."""
+        return self._view(self.layout.squeeze(axis))
+
+    def unsqueeze(self, axis: int) -> Tensor:
+        """A view with one more axis, of one element, at this place."""
+        return self._view(self.layout.unsqueeze(axis))
+
+    def reinterpret(self, dtype: Any, shape: int | tuple[int, ...] | None = None) -> Tensor:
+        """A view of the same bytes as another dtype; without a shape the last axis changes.
+
+        Elements of another size need bytes that lie one behind the other and begin at a multiple
+        of that size. `.astype` converts numbers instead.
+        """
+        kind = memory_dtype(dtype)
+        if (kind is bool_) != (self.dtype is bool_):
+            raise LaunchError(
+                "a truth value is a byte that is 0 or 1, and the bytes of other dtypes are not:"
+                f" convert, `.astype({kind.__name__})`"
+            )
+        size, wanted = numpy_dtype(kind).itemsize, (shape,) if isinstance(shape, int) else shape
+        return Tensor(self.storage, kind, self.layout.reinterpret(self.itemsize, size, wanted))
 
     def hand_over(self) -> Tensor:
         """A new handle; this one is refused from now on. What `tw.move` calls."""
@@ -195,25 +244,17 @@ class Tensor:
         return moved
 
     def __getitem__(self, index: Any) -> Tensor:
-        """A view of a part: slices of step one, and integers, which drop their axis."""
-        return Tensor(self.storage, self.dtype, self.layout.select(index))
+        """A view of a part, as NumPy slices: slices with positive steps, integers, None and `...`.
+
+        An integer drops its axis, None makes a new one. Slices of one tensor that do not overlap
+        can be written at the same time.
+        """
+        return self._view(self.layout.select(index))
 
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a tensor of rank 0 has no length")
         return self.shape[0]
-
-    def __bool__(self) -> bool:
-        raise TypeError("a tensor has no truth value: look at its contents with `.numpy()`")
-
-    def __array__(self, *_: Any, **__: Any) -> npt.NDArray[Any]:
-        raise TypeError("a tensor does not turn into an array by itself: say `.numpy()`")
-
-    def __copy__(self) -> Tensor:
-        raise TypeError("a handle is not copied: slice it for a view, `.numpy()` for its contents")
-
-    def __deepcopy__(self, _: object) -> Tensor:
-        return self.__copy__()
 
     def __repr__(self) -> str:
         extents = ", ".join(map(str, self.shape))
@@ -236,6 +277,12 @@ class _MovedTensor(Tensor):
 
     def __repr__(self) -> str:
         return f"<tensor moved away at {object.__getattribute__(self, '_moved')}>"
+
+
+def _given(extents: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Extents or axes, whether they were given one by one or as one tuple."""
+    alone = len(extents) == 1 and isinstance(extents[0], (tuple, list))
+    return tuple(extents[0]) if alone else extents
 
 
 def move(tensor: Tensor) -> Tensor:
