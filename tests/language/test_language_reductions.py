@@ -338,3 +338,23 @@ def test_a_lambda_is_a_function_too():
 
     x = np.arange(64, dtype=np.float32)
     assert_same(run(doubled, ((64,), f32), 32, x), x * np.float32(4.5))
+
+
+@pytest.mark.parametrize("form", list(tw.ReportForm), ids=str)
+def test_an_index_found_by_a_combination_is_checked_like_any(form):
+    """What the combination sees outside itself goes with it, into the audit kernel too."""
+
+    @tw.kernel(report=form)
+    def picked(z: Mut[f32, B], x: Ref[f32, N], at: Ref[i32, M]) -> None:
+        tiles, places = x.partition(B), at.partition(4)[0]
+        least = at.partition(1)[0].item()
+        far = tw.reduce(places, lambda a, b: max(max(a, b), least), -(2**31)).item()
+        z.store(tiles[far])
+
+    x = np.arange(32, dtype=np.float32)
+    got = run(picked, ((8,), f32), 8, x, np.array([0, 2, 3, 1], np.int32))
+    assert_same(got, x[24:])
+    if form is tw.ReportForm.NONE:
+        return
+    with pytest.raises(tw.OutOfBoundsError, match=r"index 4 is outside axis 0 of `x`"):
+        run(picked, ((8,), f32), 8, x, np.array([4, 2, 3, 1], np.int32))
