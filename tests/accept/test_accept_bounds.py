@@ -120,3 +120,20 @@ def test_preconditions_on_what_a_launch_knows():
     np.testing.assert_array_equal(launched(required, X, IDS, 1), -np.tile(X[128:], 2))
     with pytest.raises(tw.LaunchError, match=r"the kernel requires `0 <= n < xs\.num_tiles"):
         launched(required, X, IDS, 2)
+
+
+@neighbour_of("bounds/step_read_from_memory")
+def test_steps_that_are_above_zero():
+    @tw.kernel(deny_checks=True)
+    def stepped(z: Mut[f32, B], x: Ref[f32, N], ids: Ref[i32, M], n: i32) -> None:
+        step, tile = ids.partition(1)[0].item(), x.load_like(z)
+        if step > 0:
+            for _ in range(0, 3, step):
+                tile = tile * 2
+        for _ in range(0, 3, n):
+            tile = -tile
+        z.store(tile)
+
+    np.testing.assert_array_equal(launched(stepped, X, IDS, 2), X * 8)
+    with pytest.raises(tw.LaunchError, match=r"the step of `range`, `n`, is 0, not above zero"):
+        launched(stepped, X, IDS, 0)

@@ -117,7 +117,7 @@ def test_names_that_have_a_value_on_every_path():
     "syntax/dataclass_with_its_own_code", "syntax/field_that_is_set",
     "syntax/starred_target", "names/field_that_is_not_there",
     "names/mutable_dataclass_from_outside", "names/set_further_down_for_a_lambda",
-    "syntax/range_outside_a_loop", "syntax/step_not_constant",
+    "syntax/range_outside_a_loop", "syntax/step_of_zero",
     "syntax/recursion", "syntax/mutual_recursion", "syntax/list_comprehension",
     "syntax/generator_expression", "syntax/python_sum",
 )  # fmt: skip

@@ -24,7 +24,7 @@ from tilewright.dtypes import Element
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
 from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, Require
+from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, Require, StepCheck
 from tilewright.ir.types import TileType
 
 __all__ = [
@@ -106,10 +106,10 @@ class Leaving:
 class Obligation:
     """A check, in terms, and the scope it stands in.
 
-    A bounds check needs every goal to be at least zero, a divisor check one of them.
+    A divisor check needs one of its goals to be at least zero, any other check all of them.
     """
 
-    op: BoundsCheck | DivisorCheck
+    op: BoundsCheck | DivisorCheck | StepCheck
     subject: Linear  # what is checked
     goals: tuple[Linear, ...]
     open_goals: tuple[Linear, ...]  # those that could not be proved at once
@@ -226,7 +226,10 @@ class Dataflow:
         self.terms[value] = Linear.of(self.fresh(value, origin, lowers, uppers))
 
     def oblige(
-        self, op: BoundsCheck | DivisorCheck, subject: Linear, goals: tuple[Linear, ...]
+        self,
+        op: BoundsCheck | DivisorCheck | StepCheck,
+        subject: Linear,
+        goals: tuple[Linear, ...],
     ) -> Obligation:
         """Note a check; a later visit of the same op replaces an earlier one."""
         left = tuple(goal for goal in goals if not self.scope.proves(goal))

@@ -23,6 +23,7 @@ from tilewright.analysis.arithmetic import (
 from tilewright.analysis.dataflow import Dataflow, Rule, machine_type, not_followed
 from tilewright.analysis.formulas import FALSE, OPAQUE, TRUE, AllOf, AnyOf, compare
 from tilewright.analysis.intervals import Interval, MachineType
+from tilewright.analysis.obligations import bounds_check, divisor_check, require, step_check
 from tilewright.analysis.terms import Linear, Origin, number
 from tilewright.ir.attributes import Bounded, Rounding, Signedness
 from tilewright.ir.launch_terms import Blocks
@@ -59,6 +60,7 @@ from tilewright.ir.ops.internal import (
     PartIndex,
     ReadAs,
     Require,
+    StepCheck,
 )
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
@@ -330,34 +332,8 @@ def _assumption(flow: Dataflow, op: Assumption) -> None:
 # --- checks --------------------------------------------------------------------------------------
 
 
-def _bounds_check(flow: Dataflow, op: BoundsCheck) -> None:
-    index, count = flow.term(op.index), flow.term(op.count)
-    if flow.oblige(op, index, (index, count - 1 - index)).is_proved:
-        flow.terms[op.result] = index
-    else:
-        # A check that stays in the kernel may clamp, one that does not gives the index itself.
-        bounds = (least((index, count - 1)),), (greatest((index, number(0))),)
-        flow.define_fresh(op.result, Origin.COMPUTED, *bounds)
-
-
 def _part_index(flow: Dataflow, op: PartIndex) -> None:
     flow.define(op.result, flow.term(op.piece).times(op.parts) + flow.term(op.own))
-
-
-def _divisor_check(flow: Dataflow, op: DivisorCheck) -> None:
-    is_scalar = machine_type(op.divisor) is not None
-    divisor = flow.term(op.divisor) if is_scalar else flow.element(op.divisor)
-    goals = (divisor - 1, -divisor - 1)
-    settled = len(flow.oblige(op, divisor, goals).open_goals) < len(goals)
-    terms = flow.terms if is_scalar else flow.splats
-    terms[op.result] = divisor if settled else nonzero(divisor)
-
-
-def _require(flow: Dataflow, op: Require) -> None:
-    formula = flow.formula(op.condition)
-    flow.requires[op] = formula
-    if formula.is_launch_known:
-        flow.root.add(*formula.facts())
 
 
 # What ops on scalars do to terms and conditions.
@@ -368,12 +344,12 @@ SCALAR_RULES: dict[type[Op], Rule] = {
     Assume: _scalars_only(_promise),
     Assumption: _assumption,
     BlockIndex: _block_index,
-    BoundsCheck: _bounds_check,
+    BoundsCheck: bounds_check,
     Broadcast: _spread,
     CmpI: _scalars_only(_compare),
     Constant: _any_constant,
     DivI: _scalars_only(_divide),
-    DivisorCheck: _divisor_check,
+    DivisorCheck: divisor_check,
     ExtI: _scalars_only(_widen),
     FloorDiv: _scalars_only(_floored(quotient)),
     FloorMod: _scalars_only(_floored(remainder)),
@@ -388,7 +364,8 @@ SCALAR_RULES: dict[type[Op], Rule] = {
     PartIndex: _part_index,
     ReadAs: _scalars_only(_cut),
     RemI: _scalars_only(_truncated_remainder),
-    Require: _require,
+    Require: require,
+    StepCheck: step_check,
     Reshape: _spread,
     ShLI: _scalars_only(_shift_up),
     ShRI: _scalars_only(_shift_down),

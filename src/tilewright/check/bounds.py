@@ -31,6 +31,7 @@ from tilewright.check.launch import (
     IndexInRange,
     LaunchCheck,
     Precondition,
+    StepAboveZero,
 )
 from tilewright.check.ledger import Ledger, LedgerEntry, Outcome
 from tilewright.check.placement import Placement
@@ -39,14 +40,18 @@ from tilewright.check.violations import (
     IndexOutOfRange,
     RequireNeverHolds,
     RequireNotLaunchKnown,
+    StepNotAboveZero,
     Violation,
     ZeroDivisor,
 )
 from tilewright.ir.function import Function
 from tilewright.ir.op import Op
-from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, Require
+from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, Require, StepCheck
 
 __all__ = ["Settled", "settle_checks"]
+
+
+Check = BoundsCheck | DivisorCheck | StepCheck
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ class _Settlement:
         for obligation in self.flow.obligations.values():
             if isinstance(obligation.op, BoundsCheck):
                 self._index(obligation, obligation.op)
+            elif isinstance(obligation.op, StepCheck):
+                self._step(obligation, obligation.op)
             else:
                 self._divisor(obligation, obligation.op)
         left = without_checks(function, self.gone)
@@ -174,6 +181,21 @@ class _Settlement:
         else:
             self._kept(obligation, reasons.why_divisor_kept(divisor))
 
+    # --- steps of loops ---
+
+    def _step(self, obligation: Obligation, op: StepCheck) -> None:
+        step = obligation.subject
+        if not self._unproved(obligation):
+            self._settle(op, Outcome.PROVED, f"`{step}` is above zero")
+        elif step.is_launch_known:
+            premises = self._premises(obligation.scope)
+            self._at_launch(StepAboveZero(op.loc, False, premises, step))
+            self._settle(op, Outcome.LAUNCH, f"at launch: `{step}` must be above zero")
+        else:
+            unknown = next(iter(step.variables()), None)
+            why = unknown.origin.value if unknown else ""
+            self.violations.append(StepNotAboveZero(op.loc, str(step), why))
+
     # --- outcomes ---
 
     def _premises(self, scope: Scope) -> tuple[Linear, ...]:
@@ -184,7 +206,7 @@ class _Settlement:
         """Add a launch check once, however often the kernel asks for it."""
         self.launch_checks.setdefault(check, check)
 
-    def _settle(self, op: BoundsCheck | DivisorCheck, outcome: Outcome, reason: str) -> None:
+    def _settle(self, op: Check, outcome: Outcome, reason: str) -> None:
         self.gone.add(op)
         self._enter(op, outcome, reason)
 
@@ -201,9 +223,11 @@ class _Settlement:
         outcome = Outcome.IN_PLACE if obligation.scope.is_in_loop else Outcome.HOISTED
         self._enter(obligation.op, outcome, reason)
 
-    def _enter(self, op: BoundsCheck | DivisorCheck, outcome: Outcome, reason: str) -> None:
+    def _enter(self, op: Check, outcome: Outcome, reason: str) -> None:
         if isinstance(op, BoundsCheck):
             subject, axis = op.site.subject, op.site.axis
+        elif isinstance(op, StepCheck):
+            subject, axis = "range", None
         else:
             subject, axis = op.divisor.hint or "divisor", None
         self.entries.append(LedgerEntry(outcome, op.loc, subject, axis, reason))

@@ -26,6 +26,7 @@ __all__ = [
     "IndexInRange",
     "LaunchCheck",
     "Precondition",
+    "StepAboveZero",
 ]
 
 # The numbers of one launch.
@@ -192,6 +193,22 @@ class DivisorNotZero(LaunchCheck):
         if found.low == found.high:
             return f"the divisor `{self.divisor}` is zero"
         return f"the divisor `{self.divisor}` goes from {found.low} to {found.high} through zero"
+
+
+@dataclass(frozen=True)
+class StepAboveZero(LaunchCheck):
+    """The step of a loop counts up."""
+
+    step: Linear
+
+    def _terms(self) -> Iterable[Linear]:
+        return (self.step,)
+
+    def _is_met(self, numbers: Numbers) -> bool:
+        return numbers.of(self.step).low > 0
+
+    def _problem(self, numbers: Numbers) -> str:
+        return f"the step of `range`, `{self.step}`, is {numbers.of(self.step).low}, not above zero"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ __all__ = [
     "IndexOutOfRange",
     "RequireNeverHolds",
     "RequireNotLaunchKnown",
+    "StepNotAboveZero",
     "Violation",
     "ZeroDivisor",
 ]
@@ -52,5 +53,16 @@ class RequireNeverHolds:
     text: str
 
 
+@dataclass(frozen=True)
+class StepNotAboveZero:
+    """The step of a loop of which nothing says that it is above zero."""
+
+    location: Location | None
+    step: str
+    why: str  # how it comes about: "read from memory"
+
+
 # Everything that a kernel can get certainly wrong here.
-Violation = IndexOutOfRange | ZeroDivisor | RequireNotLaunchKnown | RequireNeverHolds
+Violation = (
+    IndexOutOfRange | ZeroDivisor | RequireNotLaunchKnown | RequireNeverHolds | StepNotAboveZero
+)

@@ -19,6 +19,7 @@ from tilewright.frontend.specialization import MAX_EXTENT
 from tilewright.frontend.tiles import as_index, convert
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import SubI
+from tilewright.ir.ops.internal import StepCheck
 
 __all__ = ["CountedRange", "counted_range"]
 
@@ -44,8 +45,16 @@ class CountedRange:
 def counted_range(lo: Lowering, call: ast.Call) -> CountedRange:
     """The loop that a call of `range` stands for."""
     lower, upper, step = _arguments(lo, call)
-    bounds = [as_index(lo, call, lower), as_index(lo, call, upper)]
-    limit = upper.value if isinstance(upper, Static) else None
+    if not isinstance(step, Static):
+        return _by_a_number(lo, call, (lower, upper), step)
+    return _by_a_constant(lo, call, (lower, upper), int(step.value))
+
+
+def _by_a_constant(
+    lo: Lowering, call: ast.Call, ends: tuple[Operand, Operand], step: int
+) -> CountedRange:
+    bounds = [as_index(lo, call, end) for end in ends]
+    limit = ends[1].value if isinstance(ends[1], Static) else None
     is_down = step < 0
     if is_down:
         bounds = [_complement(lo, bound) for bound in bounds]
@@ -58,15 +67,29 @@ def counted_range(lo: Lowering, call: ast.Call) -> CountedRange:
     return CountedRange(first, last, size, dtype, is_down)
 
 
-def _arguments(lo: Lowering, call: ast.Call) -> tuple[Operand, Operand, int]:
+def _by_a_number(
+    lo: Lowering, call: ast.Call, ends: tuple[Operand, Operand], step: Operand
+) -> CountedRange:
+    """A step that is known later, which has to be above zero."""
+    with lo.at(call.args[2]):
+        number = as_index(lo, call.args[2], step)
+        checked = lo.builder.add(StepCheck(step=number, dtype=i32)).result
+    first, last, size = (
+        convert(lo, TileOperand(value, i32), i64).value
+        for value in (*(as_index(lo, call, end) for end in ends), checked)
+    )
+    return CountedRange(first, last, size, i64, is_down=False)
+
+
+def _arguments(lo: Lowering, call: ast.Call) -> tuple[Operand, Operand, Operand]:
     if call.keywords or not 1 <= len(call.args) <= 3:
         lo.reject(BadCall, call, "range", "it takes a stop, or a start and a stop, and a step")
     operands = [lo.expression(item) for item in call.args]
     step: Operand = operands[2] if len(operands) == 3 else Static(1)
-    if not isinstance(step, Static) or not isinstance(step.value, int) or step.value == 0:
-        lo.reject(BadCall, call, "range", "the step is a constant and not zero")
+    if isinstance(step, Static) and (not isinstance(step.value, int) or step.value == 0):
+        lo.reject(BadCall, call, "range", "the step is an integer and not zero")
     lower = operands[0] if len(operands) > 1 else Static(0)
-    return lower, operands[min(1, len(operands) - 1)], step.value
+    return lower, operands[min(1, len(operands) - 1)], step
 
 
 def _complement(lo: Lowering, number: Value) -> Value:

@@ -8,6 +8,7 @@ from tilewright.check.violations import (
     IndexOutOfRange,
     RequireNeverHolds,
     RequireNotLaunchKnown,
+    StepNotAboveZero,
     Violation,
     ZeroDivisor,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "DivisionByZero",
     "FalseRequire",
     "ImpossibleRequire",
+    "StepOfUnknownSign",
     "UncheckableRequire",
     "violation_problem",
 ]
@@ -107,6 +109,29 @@ class UncheckableRequire(BoundsProblem):
 
 
 @dataclass(frozen=True)
+class StepOfUnknownSign(BoundsProblem):
+    """A loop whose step may be zero or negative."""
+
+    violation: StepNotAboveZero
+
+    @property
+    def title(self) -> str:
+        return "nothing says that the step of this `range` is above zero"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        why = f" is {self.violation.why}, which no launch knows" if self.violation.why else ""
+        return (f"`{self.violation.step}`{why}",) if why else ()
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (
+            "`if` around the loop proves it: `if step > 0:`; `max(step, 1)` makes it so",
+            "a loop that counts down has a negative constant as its step, or is a `while`",
+        )
+
+
+@dataclass(frozen=True)
 class ImpossibleRequire(BoundsProblem):
     """A precondition that no launch satisfies."""
 
@@ -151,6 +176,8 @@ def violation_problem(violation: Violation) -> Problem:
             return CertainViolation(span, violation, calls=calls)
         case RequireNotLaunchKnown():
             return UncheckableRequire(span, violation, calls=calls)
+        case StepNotAboveZero():
+            return StepOfUnknownSign(span, violation, calls=calls)
         case RequireNeverHolds():
             return ImpossibleRequire(span, violation.text, calls=calls)
         case ZeroDivisor():

@@ -39,6 +39,7 @@ __all__ = [
     "ReadAs",
     "Record",
     "Require",
+    "StepCheck",
     "Walk",
 ]
 
@@ -176,6 +177,16 @@ class DivisorCheck(Op, mnemonic="divisor_check"):
 
     def result_types(self) -> tuple[Type, ...]:
         return (self.divisor.type,)
+
+
+class StepCheck(Op, mnemonic="step_check"):
+    """The step of a counted loop, which must be above zero. It never stays in the kernel."""
+
+    step: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.step.type,)
 
 
 class FloorDiv(Op, mnemonic="floor_div"):
