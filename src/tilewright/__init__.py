@@ -133,6 +133,7 @@ from tilewright.lang.unsafe import (
 )
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.device import Device, device, synchronize
+from tilewright.runtime.imports import from_dlpack, partition
 from tilewright.runtime.operation import DeviceOp, value
 from tilewright.runtime.operation import zip_operations as zip
 from tilewright.runtime.partition import Partition as HostPartition
@@ -234,6 +235,7 @@ __all__ = [
     "f64",
     "floor",
     "fma",
+    "from_dlpack",
     "from_numpy",
     "full",
     "i4",
@@ -259,6 +261,7 @@ __all__ = [
     "num_blocks",
     "ones",
     "pack",
+    "partition",
     "pool",
     "pow",
     "prod",

@@ -112,11 +112,15 @@ def test_persistent_partition_for_a_piece(z):
         add(z.partition(16).persistent(), vector(), vector())
 
 
-def test_numpy_array_for_a_tensor(z):
-    with refuse(
-        "`x` of kernel `add` must be a tensor, not an object of type ndarray: copy it to a"
-    ):
-        add(z.partition(16), np.ones(64, np.float32), vector())
+def test_list_for_a_tensor(z):
+    with refuse("`x` of kernel `add` must be a tensor, not an object of type list"):
+        add(z.partition(16), [1.0] * 64, vector())
+
+
+def test_array_for_a_tensor(z):
+    add(z.partition(16), np.ones(64, np.float32), vector()).sync()
+    with refuse("pass tw.partition(z, B), not an object of type ndarray"):
+        add(np.ones(64, np.float32), vector(), vector())
 
 
 def test_tensor_of_another_device(z):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tilewright.dtypes import AnyDType, DType
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import (
@@ -18,6 +16,7 @@ from tilewright.frontend.signature import (
 )
 from tilewright.frontend.specialization import segments_name
 from tilewright.jit.binding import Binding, described, refused
+from tilewright.runtime.imports import as_tensor, is_array
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.tensor import Tensor
 
@@ -77,35 +76,47 @@ def bind_mapped(binding: Binding, param: MappedParam, value: Any) -> None:
 def _unpartitioned(binding: Binding, param: TensorParam, value: Any, ending: str) -> LaunchError:
     tile = ", ".join(map(str, param.dims))  # a whole axis is None to the host
     kind = "Mapped" if ending else "Mut"
+    cut = f"{param.name}.partition({tile})"
+    if not isinstance(value, (Partition, Tensor)) and is_array(value):
+        cut = f"tw.partition({', '.join((param.name, tile))})"
     return refused(
         binding, param.name,
         f"is an output ({kind}) and has to be cut before the launch: pass "
-        f"{param.name}.partition({tile}){ending}, not {described(value)}",
+        f"{cut}{ending}, not {described(value)}",
     )  # fmt: skip
 
 
 def _bind_tensor(binding: Binding, param: TensorParam, value: Any) -> None:
-    if not isinstance(value, Tensor):
-        hint = ": copy it to a device with tw.from_numpy" if isinstance(value, np.ndarray) else ""
-        raise refused(binding, param.name, f"must be a tensor, not {described(value)}{hint}")
-    if value.ndim != param.rank:
+    tensor = value if type(value) is Tensor else _foreign(binding, param.name, value)
+    if tensor is None:
+        raise refused(binding, param.name, f"must be a tensor, not {described(value)}")
+    if tensor.ndim != param.rank:
         raise refused(
             binding, param.name,
-            f"has rank {param.rank}; the tensor has rank {value.ndim}, shape {value.shape}",
+            f"has rank {param.rank}; the tensor has rank {tensor.ndim}, shape {tensor.shape}",
         )  # fmt: skip
-    _bind_dtype(binding, param.name, param.dtype, value.dtype)
-    binding.tensors[param.name] = value
+    _bind_dtype(binding, param.name, param.dtype, tensor.dtype)
+    binding.tensors[param.name] = tensor
+
+
+def _foreign(binding: Binding, name: str, value: Any) -> Tensor | None:
+    """A tensor on the memory of another library's array; None if it is no array."""
+    try:
+        return as_tensor(value)
+    except LaunchError as error:
+        raise refused(binding, name, f"cannot be passed: {error}") from None
 
 
 def bind_pointer(binding: Binding, param: PointerParam, value: Any) -> None:
     """A pointer is that of a tensor's first element: the launch borrows the tensor for writing."""
     if isinstance(value, (Partition, PersistentPartition)):
         raise refused(binding, param.name, "is a pointer (Ptr): pass the tensor, not a partition")
-    if not isinstance(value, Tensor):
+    tensor = value if type(value) is Tensor else _foreign(binding, param.name, value)
+    if tensor is None:
         text = "is a pointer (Ptr) to a tensor's first element: pass the tensor, not {}"
         raise refused(binding, param.name, text.format(described(value)))
-    _bind_dtype(binding, param.name, param.dtype, value.dtype)
-    binding.tensors[param.name] = value
+    _bind_dtype(binding, param.name, param.dtype, tensor.dtype)
+    binding.tensors[param.name] = tensor
 
 
 def _bind_dtype(binding: Binding, name: str, declared: type[DType], got: type[DType]) -> None:

@@ -75,13 +75,16 @@ def check_accesses(accesses: tuple[Access, ...], label: str, device: Device) -> 
 
 def _check_output(written: Access, others: tuple[Access, ...], label: str) -> None:
     tensor = written.tensor
+    reason = tensor.storage.why_not_written()
+    if reason is not None:
+        raise BorrowError(f"{written.describe()} is written by {label}, but {reason}")
     if not tensor.region.disjoint:
         raise BorrowError(
             f"{written.describe()} is written by {label}, but its strides {tensor.strides} make"
             " elements share memory: write to a tensor whose elements are apart"
         )
     for other in others:
-        same = other.tensor.storage is tensor.storage
+        same = other.tensor.storage.shares_memory(tensor.storage)
         if same and other.tensor.region.overlaps(tensor.region):
             verb = "written" if other.mode.writes else "read"
             alias = f" as {other.name}" if other.name and other.name != written.name else ""
@@ -117,8 +120,7 @@ def _refusal(held: Borrow, wanted: Access, by: Holder) -> str:
     wish = "write" if wanted.mode.writes else "read"
     first = held.holder
     return (
-        f"{first.label}, built at {first.site}, holds {name} for {purpose} and has not been run:"
-        " submit, sync or await it, or close it"
+        f"{first.label}, built at {first.site}, holds {name} for {purpose} and {first.state}"
         f" ({by.label} at {by.site} would {wish} the same memory, and nobody has said which"
         " comes first)"
     )

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.records import FailureRecord
+from tilewright.runtime.records import Allocation, FailureRecord
 
 __all__ = [
     "ALIGNMENT",
@@ -167,6 +167,9 @@ class Backend(Protocol):
 
     def take_record(self) -> FailureRecord:
         """A failure record that says "no failure"."""
+
+    def adopt(self, address: int, nbytes: int, *, read_only: bool) -> Allocation:
+        """Memory that somebody else owns and keeps."""
 
 
 class BackendModule(Protocol):

@@ -20,7 +20,7 @@ from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.stream import Stream
 
-__all__ = ["Borrow", "Holder", "Initialiser", "Storage"]
+__all__ = ["Borrow", "Holder", "Initialiser", "Storage", "Use"]
 
 _CROWDED = 16  # fences on one storage from which passed ones are dropped
 
@@ -30,6 +30,7 @@ class Holder(NamedTuple):
 
     label: str
     site: Site
+    state: str = "has not been run: submit, sync or await it, or close it"  # and the way out
 
 
 class Borrow(NamedTuple):
@@ -90,6 +91,14 @@ class Storage:
         """Whether no operation has needed the bytes yet."""
         return self._allocation is None
 
+    def shares_memory(self, other: Storage) -> bool:
+        """Whether regions of both can meet; then they have one list of borrows."""
+        return self.borrows is other.borrows
+
+    def why_not_written(self) -> str | None:
+        """The reason why nothing may write here, if there is one."""
+        return None
+
     def materialise(self, stream: Stream) -> None:
         """Allocate and initialise on the stream of the first user."""
         if self._allocation is not None and self._initialiser is None:
@@ -145,16 +154,16 @@ class Storage:
                 return
         self._reads.append((region, fence))
         if len(self._reads) > _CROWDED:
-            self._reads = [use for use in self._reads if use[1].matters]
+            self._reads[:] = [use for use in self._reads if use[1].matters]
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a submitted writer, which came after all that it covers."""
         if self._reads:
-            self._reads = [use for use in self._reads if not region.covers(use[0])]
-        self._writes = [use for use in self._writes if not region.covers(use[0])]
+            self._reads[:] = [use for use in self._reads if not region.covers(use[0])]
+        self._writes[:] = [use for use in self._writes if not region.covers(use[0])]
         self._writes.append((region, fence))
         if len(self._writes) > _CROWDED:
-            self._writes = [use for use in self._writes if use[1].matters]
+            self._writes[:] = [use for use in self._writes if use[1].matters]
 
     def writers(self, region: Region) -> Iterator[Fence]:
         """The submitted writers that a reader of a region must know about."""

@@ -54,7 +54,10 @@ class _Download:
     def enqueue(self, stream: Stream) -> None:
         if self.target.size:
             stream.keep(self.target)
-            stream.queue.download(self.storage.allocation, self.offset, self.target)
+            allocation = self.storage.allocation
+            # A storage of foreign memory begins at address 0, wherever its bytes do.
+            start = self.storage.address + self.offset - allocation.address
+            stream.queue.download(allocation, start, self.target)
 
 
 def download(tensor: Handle, label: str) -> Bytes:

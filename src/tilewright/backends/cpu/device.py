@@ -102,6 +102,10 @@ class CpuBackend:
         """A failure record in plain memory."""
         return self._records.take()
 
+    def adopt(self, address: int, nbytes: int, *, read_only: bool) -> Memory:
+        """Host memory of another library."""
+        return Memory.at(address, nbytes, read_only=read_only)
+
 
 def missing() -> str | None:
     """Why there is no CPU: there always is one."""

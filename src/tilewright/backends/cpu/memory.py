@@ -59,10 +59,28 @@ class Memory:
         start = -buffer.ctypes.data % alignment
         return Memory(buffer.ctypes.data + start, buffer[start : start + nbytes])
 
+    @staticmethod
+    def at(address: int, nbytes: int, *, read_only: bool) -> Memory:
+        """Memory that somebody else owns and keeps."""
+        return Memory(address, np.asarray(_Window(address, nbytes, read_only)))
+
     @property
     def end(self) -> int:
         """The first address behind it."""
         return self.address + self.array.size
+
+
+class _Window:
+    """Bytes at an address, as NumPy takes them from strangers."""
+
+    def __init__(self, address: int, nbytes: int, read_only: bool) -> None:
+        data = (address, read_only)
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (nbytes,),
+            "data": data,
+        }
 
 
 def is_nibble(element: Element) -> bool:

@@ -61,6 +61,11 @@ class CudaBackend:
         """A failure record in pinned memory."""
         return self._records.take()
 
+    def adopt(self, address: int, nbytes: int, *, read_only: bool) -> CudaAllocation:
+        """Memory of another library."""
+        del nbytes, read_only
+        return CudaAllocation(address)
+
 
 def missing() -> str | None:
     """Why no GPU can be used, or None if one can."""

@@ -71,6 +71,10 @@ class MetaBackend:
         """A record that nobody writes."""
         return self._records.take()
 
+    def adopt(self, address: int, nbytes: int, *, read_only: bool) -> NoReturn:
+        """Refused: no library has memory here."""
+        raise AssertionError(f"{nbytes} bytes at {address:#x} are no memory of this device")
+
 
 def missing() -> str | None:
     """Why there is no such device: there always is one."""

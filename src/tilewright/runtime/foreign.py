@@ -1,0 +1,221 @@
+"""Memory that another library owns: found by its addresses, so that no two views of it can disagree.
+
+There is one table for the process. Ranges that overlap, or are bridged by a third, form a *group*,
+whose storages have one list of borrows and one of fences between them; their regions count in
+absolute addresses. A range is known while a handle or an unfinished operation uses it, and keeps
+its producer alive for that time, so an address cannot come back under it. Everything but the
+finaliser happens under the device's lock. Not for how arrays of other libraries are read: that is
+`imports`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.device import Device
+from tilewright.runtime.failures import Fence
+from tilewright.runtime.regions import Region
+from tilewright.runtime.storage import Borrow, Storage, Use
+from tilewright.runtime.stream import Stream
+
+__all__ = ["ForeignStorage", "Producer", "reset_table"]
+
+
+class Producer:
+    """Whose memory it is; a library with habits of its own derives from this."""
+
+    library = "another library"
+
+    def __init__(self, array: object, *, read_only: bool = False) -> None:
+        self.array = array  # what keeps the memory alive
+        self.read_only = read_only
+
+    def address(self) -> int | None:
+        """Where the array begins now; None if it cannot be moved."""
+        return None
+
+    def why_not_written(self) -> str | None:
+        """The reason why nothing may write to it, if there is one."""
+        if self.read_only:
+            return f"the array of {self.library} is read-only: pass it to a Ref, or write to a copy"
+        return None
+
+    def note_write(self) -> None:
+        """Tell the library that the contents will change."""
+
+    def current_stream(self, device: Device) -> Stream | None:
+        """The stream on which the library works now; None where it has none."""
+        del device
+        return None
+
+
+class ForeignStorage(Storage):
+    """Bytes of another library. Its tensors count their offsets from address 0."""
+
+    __slots__ = ("_first", "_group", "producer")
+
+    def __init__(
+        self, device: Device, producer: Producer, span: range, first: int, label: str
+    ) -> None:
+        super().__init__(device, len(span), None, label)
+        self.producer = producer
+        self._first = first  # the address of the first element
+        adopt = device.backend.adopt
+        self._allocation = adopt(span.start, len(span), read_only=producer.read_only)
+        self._group: _Group | None = None
+        if span:
+            self.join(_table.find(self, span))
+
+    def join(self, group: _Group) -> None:
+        """Have one state with everybody whose memory can overlap."""
+        self._group = group
+        self.borrows, self._writes, self._reads = group.borrows, group.writes, group.reads
+
+    def why_not_written(self) -> str | None:
+        """The producer's reason."""
+        return self.producer.why_not_written()
+
+    def materialise(self, stream: Stream) -> None:
+        """The bytes are there; the array may have been moved since it was passed."""
+        del stream
+        now = self.producer.address()
+        if now is not None and now != self._first:
+            raise BorrowError(
+                f"{self.label} of {self.producer.library}, passed at {self.site}, has been moved or"
+                " resized since: pass the array again after that"
+            )
+
+    def record_write(self, region: Region, fence: Fence) -> None:
+        """Leave the fence of a submitted writer, and tell the library."""
+        super().record_write(region, fence)
+        self.producer.note_write()
+
+    def __del__(self) -> None:
+        # No lock and no driver here: the collector may run this anywhere.
+        if getattr(self, "_group", None) is not None:
+            self.device.notes.put(_Left(self._group, self.producer))
+
+
+class _Group:
+    """Ranges that overlap or are bridged, and the state that their storages share."""
+
+    def __init__(self, device: Device, low: int, high: int) -> None:
+        self.device = device
+        self.low = low
+        self.high = high
+        self.members: list[weakref.ref[ForeignStorage]] = []
+        self.borrows: list[Borrow] = []
+        self.writes: list[Use] = []
+        self.reads: list[Use] = []
+
+    def take_in(self, other: _Group) -> None:
+        """Become one with a group that has been bridged."""
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.borrows += other.borrows
+        self.writes += other.writes
+        self.reads += other.reads
+        for member in other.living():
+            self.members.append(weakref.ref(member))
+            member.join(self)
+
+    def living(self) -> list[ForeignStorage]:
+        """The storages that somebody still uses."""
+        return [member for ref in self.members if (member := ref()) is not None]
+
+    def pending(self) -> Iterable[Stream]:
+        """Streams with operations that are not known to have completed; asks no device."""
+        fences = (fence for _, fence in (*self.writes, *self.reads))
+        return (fence.stream for fence in fences if fence.count > fence.stream.queue.known)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing uses the memory any more."""
+        return not self.living() and not any(True for _ in self.pending())
+
+
+class _Table:
+    """The groups in order of their addresses; they do not overlap."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start with a new lock: nobody is left to release one that was held during a fork."""
+        self._lock = threading.RLock()
+        if not hasattr(self, "_groups"):
+            self._groups: list[_Group] = []
+            self._lows: list[int] = []
+
+    def find(self, storage: ForeignStorage, span: range) -> _Group:
+        """The group of a range, which may bridge several."""
+        with self._lock:
+            first, last = self._overlapping(span)
+            met = [group for group in self._groups[first:last] if not group.is_over]
+            for group in met:
+                if group.device is not storage.device:
+                    raise LaunchError(
+                        f"{storage.label} lies in memory that {group.device.name} uses, too, and"
+                        f" would be used by {storage.device.name}: two devices have no order, so"
+                        " drop the tensors of one of them first"
+                    )
+            found = met[0] if met else _Group(storage.device, span.start, span.stop)
+            for other in met[1:]:
+                found.take_in(other)
+            found.low, found.high = min(found.low, span.start), max(found.high, span.stop)
+            found.members = [ref for ref in found.members if ref() is not None]
+            found.members.append(weakref.ref(storage))
+            self._groups[first:last] = [found]
+            self._lows[first:last] = [found.low]
+            return found
+
+    def end(self, group: _Group) -> None:
+        """Forget a group that nothing uses any more."""
+        with self._lock:
+            at = bisect_left(self._lows, group.low)
+            if at < len(self._groups) and self._groups[at] is group and group.is_over:
+                del self._groups[at], self._lows[at]
+
+    def _overlapping(self, span: range) -> tuple[int, int]:
+        first = bisect_right(self._lows, span.start)
+        if first and self._groups[first - 1].high > span.start:
+            first -= 1
+        return first, max(first, bisect_left(self._lows, span.stop))
+
+
+_table = _Table()
+
+
+def reset_table() -> None:
+    """Go on in a forked child."""
+    _table.reset()
+
+
+class _Left(NamedTuple):
+    """A dropped storage; its producer lives on until nothing runs on the memory."""
+
+    group: _Group
+    producer: Producer
+
+    def settle(self) -> None:
+        """Forget the range, or come back when the first stream that uses it is done."""
+        stream = next(iter(self.group.pending()), None)
+        if stream is None:
+            _table.end(self.group)
+            return
+        stream.keep(_Return(self))
+        stream.advance()
+
+
+class _Return:
+    """Leaves a note again when a stream lets go of it."""
+
+    def __init__(self, note: _Left) -> None:
+        self._note = note
+
+    def __del__(self) -> None:
+        self._note.group.device.notes.put(self._note)

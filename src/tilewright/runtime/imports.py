@@ -1,0 +1,67 @@
+"""`tw.from_dlpack`, `tw.partition`, and what a launch does with an array that is no tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.foreign_arrays import Reader, adopt
+from tilewright.runtime.numpy_arrays import read_masked, read_numpy
+from tilewright.runtime.partition import Partition
+from tilewright.runtime.tensor import Tensor
+
+__all__ = ["as_tensor", "from_dlpack", "is_array", "partition"]
+
+# How arrays of a type are read; types that were seen once are added.
+_READERS: dict[type, Reader] = {np.ndarray: read_numpy, np.ma.MaskedArray: read_masked}
+
+
+def as_tensor(value: Any) -> Tensor | None:
+    """A tensor, or a tensor on the memory of an array; None for anything else."""
+    kind = type(value)
+    if issubclass(kind, Tensor):
+        return value  # type: ignore[no-any-return]
+    reader = _READERS.get(kind) or _find_reader(kind)
+    return None if reader is None else adopt(reader(value))
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is an array of a library that we know how to read."""
+    return type(value) in _READERS or _find_reader(type(value)) is not None
+
+
+def from_dlpack(array: Any) -> Tensor:
+    """A tensor on the memory of an array: NumPy, torch, CuPy, JAX or anything that speaks DLPack.
+
+    Nothing is copied, and the array is kept alive while the tensor is. What its library does with
+    it meanwhile, from the host or on streams that it did not tell of, cannot be seen from here.
+    """
+    tensor = as_tensor(array)
+    if tensor is None:
+        raise LaunchError(
+            f"tw.from_dlpack takes an array that another library exports, with `__dlpack__`, not an"
+            f" object of type {type(array).__name__}; tw.from_numpy copies what NumPy can read"
+        )
+    return tensor
+
+
+def partition(
+    array: Any,
+    *tile: int | None,
+    order: tuple[int, ...] = (),
+    prefix: bool = False,
+    segments: Any = None,
+) -> Partition:
+    """Cut a tensor or an array of another library into tiles, as `Tensor.partition` does."""
+    offsets = None if segments is None else from_dlpack(segments)
+    return from_dlpack(array).partition(*tile, order=order, prefix=prefix, segments=offsets)
+
+
+def _find_reader(kind: type) -> Reader | None:
+    """A reader for a type that has not been seen before."""
+    for base in kind.__mro__:
+        if base in _READERS:
+            return _READERS.setdefault(kind, _READERS[base])
+    return None
