@@ -1,4 +1,4 @@
-"""NumPy arrays as arguments on the CPU device: no copies, and nothing taken that cannot be right."""
+"""NumPy arrays as arguments on the CPU device: no copies, and nothing taken that is not right."""
 
 from __future__ import annotations
 

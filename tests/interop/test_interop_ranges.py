@@ -1,4 +1,4 @@
-"""Foreign memory is known by its addresses: views of it share borrows and order, and end with it."""
+"""Foreign memory is known by its addresses: views share borrows and order, and end with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that another library owns: found by its addresses, so that no two views of it can disagree.
+"""Memory that another library owns: found by its addresses, so that no two views can disagree.
 
 There is one table for the process. Ranges that overlap, or are bridged by a third, form a *group*,
 whose storages have one list of borrows and one of fences between them; their regions count in
@@ -97,8 +97,9 @@ class ForeignStorage(Storage):
 
     def __del__(self) -> None:
         # No lock and no driver here: the collector may run this anywhere.
-        if getattr(self, "_group", None) is not None:
-            self.device.notes.put(_Left(self._group, self.producer))
+        group: _Group | None = getattr(self, "_group", None)
+        if group is not None:
+            self.device.notes.put(_Left(group, self.producer))
 
 
 class _Group:

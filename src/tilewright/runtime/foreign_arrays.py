@@ -34,6 +34,7 @@ class ForeignArray:
     strides: tuple[int, ...]  # in bytes
 
 
+# Says where an array of one kind lies.
 Reader = Callable[[Any], ForeignArray]
 
 

@@ -42,6 +42,7 @@ class Borrow(NamedTuple):
     holder: Holder
 
 
+# A region and the fence of the operation that was submitted last to use it.
 Use = tuple[Region, Fence]
 
 
