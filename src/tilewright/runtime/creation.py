@@ -24,7 +24,7 @@ from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.transfers import Fill, Upload
 
-__all__ = ["empty", "fill_by", "from_numpy", "full", "memory_dtype", "meta", "ones", "zeros"]
+__all__ = ["empty", "fill_by", "from_numpy", "full", "meta", "ones", "zeros"]
 
 Shape = int | tuple[int, ...]
 

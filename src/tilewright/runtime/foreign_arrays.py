@@ -46,7 +46,7 @@ def refuse(library: str, shape: tuple[int, ...], text: str) -> LaunchError:
 def adopt(array: ForeignArray) -> Tensor:
     """A tensor on the memory of an array."""
     shape, itemsize = check_shape(array.shape), numpy_dtype(array.dtype).itemsize
-    layout = Layout.strided(shape, _strides(array, itemsize), _offset(array, itemsize))
+    layout = Layout(shape, _strides(array, itemsize), _offset(array, itemsize))
     region = layout.region(itemsize)
     label = f"{array.dtype.label}[{', '.join(map(str, shape))}]"
     device = array.device

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.dtypes import DType, dtype_of_numpy
-from tilewright.runtime.creation import memory_dtype
 from tilewright.runtime.device import Device
 from tilewright.runtime.foreign import Producer
 from tilewright.runtime.foreign_arrays import ForeignArray, refuse
+from tilewright.runtime.memory_dtypes import memory_dtype
 
 __all__ = ["read_masked", "read_numpy"]
 
