@@ -1,5 +1,6 @@
 """`return` from the middle of a helper, against Python's own."""
 
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from running import agrees, run
 
 import tilewright as tw
-from tilewright import Mut, Ref, f32
+from tilewright import Mut, Ref, f32, i32
 from tilewright.dims import B, N
 
 
@@ -187,3 +188,38 @@ def test_a_typed_helper():
 
     x = np.arange(8, dtype=np.float32)
     np.testing.assert_array_equal(run(typed, ((8,), f32), 4, x), x * 4 + 4)
+
+
+def test_a_long_row_of_returns(tmp_path):
+    rows = "".join(f"    if n == {i}:\n        return {i * i}\n" for i in range(200))
+    path = tmp_path / "row_of_returns.py"
+    path.write_text(f"def row(n):\n{rows}    return n\n", encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    agrees(module.row, (-1, 0, 31, 33, 34, 70, 199, 200))
+
+
+def tile_or_zeros(xs, i):
+    if i < 0:
+        return tw.zeros((4,), f32)
+    if i > 100:
+        if i < 200:
+            return tw.ones((4,), f32)
+        i = i - 200
+    if i >= xs.num_tiles(0) or i < 0:
+        return tw.zeros((4,), f32)
+    return xs[i]
+
+
+def test_a_guard_of_a_helper_proves_what_follows():
+    @tw.kernel(deny_checks=True)
+    def guarded(z: Mut[f32, B], x: Ref[f32, N], i: i32) -> None:
+        z.store(tile_or_zeros(x.partition(B), i))
+
+    x = np.arange(10, dtype=np.float32)
+    tiles = np.pad(x, (0, 2)).reshape(3, 4)
+    for i in (-1, 0, 2, 3, 150, 201, 203, 500):
+        place = i - 200 if i >= 200 else i
+        wanted = tiles[place] if 0 <= place < 3 else np.full(4, 100 < i < 200, np.float32)
+        np.testing.assert_array_equal(run(guarded, ((4,), f32), 4, x, i), wanted)

@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 from tilewright.analysis.arithmetic import greatest, least, product, quotient
 from tilewright.analysis.dataflow import Arm, Dataflow, Exit, Frame, Leaving, Rule, machine_type
-from tilewright.analysis.formulas import FALSE, AllOf, AnyOf, Formula
+from tilewright.analysis.formulas import FALSE, TRUE, AllOf, AnyOf, Formula
 from tilewright.analysis.intervals import MachineType
 from tilewright.analysis.operations import Held
 from tilewright.analysis.terms import Linear, Origin, number
@@ -93,9 +93,16 @@ def _select(flow: Dataflow, op: Select) -> None:
 
 
 def _choose(condition: Formula, then: Formula, other: Formula) -> Formula:
-    """`then if condition else other`, which is how `and` and `or` arrive."""
-    if other == FALSE:
-        return AllOf((condition, then))
+    """`then if condition else other`, which is how `and` and `or` arrive.
+
+    A known side says more, and keeps a row of choices from doubling at every step.
+    """
+    if TRUE in (then, other):
+        first, second = (condition, other) if then == TRUE else (condition.negated(), then)
+        return AnyOf((first, second))
+    if FALSE in (then, other):
+        first, second = (condition, then) if other == FALSE else (condition.negated(), other)
+        return AllOf((first, second))
     return AnyOf((AllOf((condition, then)), AllOf((condition.negated(), other))))
 
 

@@ -25,6 +25,9 @@ __all__ = ["Step", "arm", "branch", "sequence", "statements"]
 # Something to lower, and where it stands.
 Step = tuple[ast.AST, Callable[[], None]]
 
+# Branches inside one another that a row of early returns makes, before a hidden name takes over.
+_DEEPEST = 32
+
 
 def statements(lo: Lowering, nodes: Iterable[ast.stmt]) -> None:
     """Lower statements in order, up to one that leaves on every path."""
@@ -40,8 +43,9 @@ def sequence(lo: Lowering, steps: Iterable[Step]) -> None:
             _skip_where_over(lo, node)
             step()
             _leave_loop_if_returned(lo, node)
-    while len(frame.opened) > start:
-        _close(lo, frame.opened.pop())
+        if len(frame.opened) - start > _DEEPEST:
+            _close_down_to(lo, start)
+    _close_down_to(lo, start)
 
 
 def arm(lo: Lowering, nodes: Iterable[ast.stmt], before: Scope) -> Arm:
@@ -69,6 +73,12 @@ def branch(lo: Lowering, node: ast.AST, condition: TileOperand, then: Arm, orels
         join(lo, node, condition, (then, orelse), before)
 
 
+def _close_down_to(lo: Lowering, start: int) -> None:
+    """Close the branches that were opened since."""
+    while len(lo.frame.opened) > start:
+        _close(lo, lo.frame.opened.pop())
+
+
 def _close(lo: Lowering, one: OpenBranch) -> None:
     """Close a branch behind what was lowered inside one of its arms."""
     frame = lo.frame
@@ -94,7 +104,8 @@ def _skip_where_over(lo: Lowering, node: ast.AST) -> None:
         for operand in over.values():
             condition = logical_or(lo, node, condition, operand)
     assert isinstance(condition, TileOperand)
-    left = Arm(Block(), dict(frame.scope), Left.SKIPPING)
+    known: Scope = {name: Static(True) for name in over} if len(over) == 1 else {}
+    left = Arm(Block(), {**frame.scope, **known}, Left.SKIPPING)
     branch(lo, node, condition, left, Arm(Block(), _not_over(frame.scope, over), None))
 
 
