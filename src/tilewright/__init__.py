@@ -39,7 +39,7 @@ from tilewright.errors import (
     ToolchainError,
     UndefinedBehaviourError,
 )
-from tilewright.host import empty, from_numpy, meta
+from tilewright.host import empty, eye, from_numpy, linspace, meta, randn
 from tilewright.kernel import Kernel, kernel
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import (
@@ -132,6 +132,7 @@ from tilewright.lang.unsafe import (
     unsafe,
 )
 from tilewright.passes.report_form import ReportForm
+from tilewright.runtime.copies import copy, fill
 from tilewright.runtime.device import Device, device, synchronize
 from tilewright.runtime.imports import from_dlpack, partition
 from tilewright.runtime.operation import DeviceOp, value
@@ -216,6 +217,7 @@ __all__ = [
     "cdiv",
     "ceil",
     "clamp",
+    "copy",
     "cos",
     "cosh",
     "cumprod",
@@ -226,6 +228,7 @@ __all__ = [
     "exp",
     "exp2",
     "extract",
+    "eye",
     "f4e2m1fn",
     "f8e4m3fn",
     "f8e5m2",
@@ -233,6 +236,7 @@ __all__ = [
     "f16",
     "f32",
     "f64",
+    "fill",
     "floor",
     "fma",
     "from_dlpack",
@@ -245,6 +249,7 @@ __all__ = [
     "i64",
     "insert",
     "kernel",
+    "linspace",
     "load",
     "log",
     "log2",
@@ -267,6 +272,7 @@ __all__ = [
     "prod",
     "race_check",
     "rand",
+    "randn",
     "reduce",
     "require",
     "rsqrt",

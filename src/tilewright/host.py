@@ -1,43 +1,164 @@
-"""What the creation functions mean on the host: `zeros` and its like make tensors there."""
+"""What the creation functions mean on the host: `zeros` and its like make tensors there.
+
+Shape and dtype are checked at the call and the kernel that will write the contents is compiled from
+there on; bytes and contents come with the first user, on its stream.
+"""
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from math import isfinite
+from operator import index as as_index
+from typing import Any, SupportsFloat, SupportsIndex
 
-import numpy as np
-
-from tilewright.dtypes import DType, f32, i32, numpy_dtype
+from tilewright.dtypes import DType, f32, i32, limits
 from tilewright.errors import LaunchError
 from tilewright.lang import functions
-from tilewright.lang.philox import PRECISIONS, uniform_numbers
+from tilewright.lang.philox import PRECISIONS
 from tilewright.runtime import creation
 from tilewright.runtime.creation import empty, from_numpy, meta
+from tilewright.runtime.device import Device
+from tilewright.runtime.indexing import Layout, check_shape
+from tilewright.runtime.library import load_creation
+from tilewright.runtime.memory_dtypes import check_roundable, memory_dtype
+from tilewright.runtime.operation import DeviceOp, zip_operations
+from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["empty", "from_numpy", "meta"]
+__all__ = ["empty", "eye", "from_numpy", "linspace", "meta", "randn"]
+
+Place = Device | str | None
+Fill = Callable[[Tensor], DeviceOp[Any]]
+FillLine = Callable[[Tensor, int], DeviceOp[Any]]
+
+_LONGEST = 1 << 30  # elements of one launch: rounded up to a tile, they can be counted
+_MASK = (1 << 64) - 1
 
 
-def _arange(n: int, dtype: type[DType] = i32, **placement: Any) -> Tensor:
-    """0, 1, … n - 1 along one axis."""
-    return creation.from_numpy(np.arange(n).astype(numpy_dtype(dtype)), **placement)
+def eye(
+    rows: int, columns: int | None = None, dtype: type[DType] = f32, *, device: Place = None
+) -> Tensor:
+    """A matrix with ones on the diagonal and zeros elsewhere; square, if `columns` is left out."""
+    shape = (rows, rows if columns is None else columns)
+    return _made(shape, dtype, device, load_creation().unit_matrix)
+
+
+def linspace(
+    start: SupportsFloat,
+    stop: SupportsFloat,
+    num: int,
+    dtype: type[DType] = f32,
+    *,
+    device: Place = None,
+) -> Tensor:
+    """`num` numbers in even steps from `start` to `stop`, both included."""
+    kind, ends = memory_dtype(dtype), (float(start), float(stop))
+    if not kind.element.is_float:
+        raise LaunchError(f"tw.linspace makes floats, not {kind.label}: convert, `.astype(…)`")
+    if not all(map(isfinite, ends)):
+        raise LaunchError(f"tw.linspace goes from one finite number to another, not {ends}")
+    number = _count(num)
+    fill = partial(load_creation().even_steps, start=ends[0], stop=ends[1], number=number)
+    return _made_by_lines(number, kind, device, fill)
+
+
+def randn(
+    shape: int | tuple[int, ...],
+    dtype: type[DType] = f32,
+    *,
+    seed: SupportsIndex = 0,
+    offset: SupportsIndex = 0,
+    device: Place = None,
+) -> Tensor:
+    """Normally distributed floats, of mean 0 and variance 1.
+
+    Element `n` in row-major order is a function of `seed` and `offset + n` alone: of the numbers
+    that `tw.rand` gives there and half a sequence later, by the method of Box and Muller.
+    """
+    return _random("tw.randn", load_creation().normal_numbers, shape, dtype, (seed, offset), device)
 
 
 def _rand(
     shape: int | tuple[int, ...],
     dtype: type[DType] = f32,
     *,
-    seed: int = 0,
-    offset: int = 0,
-    **placement: Any,
+    seed: SupportsIndex = 0,
+    offset: SupportsIndex = 0,
+    device: Place = None,
 ) -> Tensor:
     """Floats spread evenly over [0, 1), the same on every device."""
+    return _random("tw.rand", load_creation().uniform_numbers, shape, dtype, (seed, offset), device)
+
+
+def _arange(n: SupportsIndex, dtype: type[DType] = i32, *, device: Place = None) -> Tensor:
+    """0, 1, … n - 1 along one axis."""
+    kind, number = memory_dtype(dtype), _count(n)
+    if kind.element.is_integer and number - 1 > limits(kind)[1]:
+        raise LaunchError(f"tw.arange({number}) counts further than {kind.label} can")
+    return _made_by_lines(number, kind, device, load_creation().count_up)
+
+
+def _count(number: SupportsIndex) -> int:
+    (checked,) = check_shape((number,))
+    return checked
+
+
+def _random(
+    name: str,
+    fill: Callable[[Tensor, int, int], DeviceOp[Any]],
+    shape: int | tuple[int, ...],
+    dtype: type[DType],
+    place: tuple[SupportsIndex, SupportsIndex],
+    device: Place,
+) -> Tensor:
+    """Numbers that depend on a seed and on their own place; both count modulo 2**64."""
     if dtype not in PRECISIONS:
         known = ", ".join(dtype.label for dtype in PRECISIONS)
-        raise LaunchError(f"tw.rand makes {known}, not {dtype.label}")
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    numbers = uniform_numbers(prod(extents), dtype, seed, offset)
-    return creation.from_numpy(numbers.reshape(extents), **placement)
+        raise LaunchError(f"{name} makes {known}, not {memory_dtype(dtype).label}")
+    seed, offset = (as_index(number) & _MASK for number in place)
+
+    def fill_line(line: Tensor, first: int) -> DeviceOp[Any]:
+        return fill(line, first + offset & _MASK, seed)
+
+    return _made_by_lines(shape, dtype, device, fill_line)
+
+
+# --- by a kernel, on the stream of the first user -------------------------------------------------
+
+
+def _made_by_lines(
+    shape: int | tuple[int, ...], dtype: type[DType], device: Place, fill: FillLine
+) -> Tensor:
+    """A tensor that is filled in row-major order, some lines at a time."""
+
+    def fill_all(tensor: Tensor) -> DeviceOp[Any]:
+        parts = [fill(line, first) for first, line in _lines(tensor)]
+        return parts[0] if len(parts) == 1 else zip_operations(*parts)
+
+    return _made(shape, dtype, device, fill_all)
+
+
+def _lines(tensor: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """A contiguous tensor in parts along one axis, each with the number of its first element."""
+    for first in range(0, tensor.size, _LONGEST):
+        length = min(_LONGEST, tensor.size - first)
+        yield first, tensor.handle(Layout.packed((length,), first), tensor.dtype)
+
+
+def _made(shape: int | tuple[int, ...], dtype: type[DType], device: Place, fill: Fill) -> Tensor:
+    """A tensor whose contents a kernel makes."""
+    check_roundable(dtype)
+    if 0 in check_shape(shape):
+        return empty(shape, dtype, device=device)
+
+    def initialise(tensor: Tensor, stream: Stream) -> None:
+        fill(tensor).submit(stream)
+
+    tensor = creation.fill_by(shape, dtype, initialise, device=device)
+    # Built once for nothing: what is wrong is said here, and the assembler starts now.
+    fill(tensor).close()
+    return tensor
 
 
 functions.zeros.on_host = creation.zeros

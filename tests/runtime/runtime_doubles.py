@@ -207,6 +207,12 @@ class RecordingDriver:
         values = np.tile(np.frombuffer(pattern, np.uint8), repeats)
         self._put(stream, "fill", lambda: np.copyto(self.at(address, values.size), values))
 
+    def copy(self, target: int, source: int, nbytes: int, stream: _PaperStream) -> None:
+        self.log.append(("copy", stream, nbytes))
+        self._put(
+            stream, "copy", lambda: np.copyto(self.at(target, nbytes), self.at(source, nbytes))
+        )
+
     def copy_in(self, address: int, source: int, nbytes: int, stream: _PaperStream) -> None:
         self.log.append(("copy_in", stream, nbytes))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.runtime.access import Access, Mode
+from tilewright.runtime.copies import copy, fill
 from tilewright.runtime.creation import empty, fill_by, from_numpy, full, ones, zeros
 from tilewright.runtime.device import Device, current_device, device, synchronize
 from tilewright.runtime.function import KernelFunction
@@ -29,9 +30,11 @@ __all__ = [
     "Tensor",
     "Work",
     "WorkOp",
+    "copy",
     "current_device",
     "device",
     "empty",
+    "fill",
     "fill_by",
     "from_numpy",
     "full",

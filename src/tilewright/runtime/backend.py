@@ -104,8 +104,11 @@ class Queue(Protocol[_A]):
     def free(self, allocation: _A, pool: Any) -> None:
         """Give memory back to its pool after everything put so far."""
 
-    def fill(self, allocation: _A, pattern: bytes, repeats: int) -> None:
-        """Repeat a pattern of 1, 2, 4 or 8 bytes from the start."""
+    def fill(self, allocation: _A, pattern: bytes, repeats: int, offset: int = 0) -> None:
+        """Repeat a pattern of 1, 2, 4 or 8 bytes from an offset that is a multiple of those."""
+
+    def copy(self, target: _A, target_offset: int, source: _A, offset: int, nbytes: int) -> None:
+        """Copy bytes of this device; the two ranges do not overlap."""
 
     def upload(self, allocation: _A, source: Bytes) -> None:
         """Copy host bytes to the start; the caller keeps `source` until this has completed."""

@@ -8,20 +8,19 @@ element or copy bytes; a library kernel that makes contents (`arange`, `rand`) g
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.dtypes import DType, dtype_of_numpy, f32, numpy_dtype
+from tilewright.dtypes import dtype_of_numpy, f32
 from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device, current_device
 from tilewright.runtime.indexing import Layout, check_shape
-from tilewright.runtime.memory_dtypes import memory_dtype
+from tilewright.runtime.memory_dtypes import element_bytes, memory_dtype
 from tilewright.runtime.storage import Initialiser, Storage
 from tilewright.runtime.stream import Stream
-from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.tensor import Tensor, new_tensor
 from tilewright.runtime.transfers import Fill, Upload
 
 __all__ = ["empty", "fill_by", "from_numpy", "full", "meta", "ones", "zeros"]
@@ -48,7 +47,7 @@ def full(
     shape: Shape, value: Any, dtype: Any = f32, *, device: Device | str | None = None
 ) -> Tensor:
     """A tensor that holds one value everywhere."""
-    return _make(shape, dtype, device, Fill(_pattern(value, memory_dtype(dtype))))
+    return _make(shape, dtype, device, Fill(element_bytes(value, memory_dtype(dtype))))
 
 
 def fill_by(
@@ -100,18 +99,4 @@ def _make(
 ) -> Tensor:
     kind, extents = memory_dtype(dtype), check_shape(shape)
     place = Device(device) if isinstance(device, str) else device or current_device()
-    nbytes = prod(extents) * numpy_dtype(kind).itemsize
-    label = f"{kind.label}[{', '.join(map(str, extents))}]"
-    return Tensor(Storage(place, nbytes, initialiser, label), kind, Layout.packed(extents))
-
-
-def _pattern(value: Any, dtype: type[DType]) -> bytes:
-    refused = LaunchError(f"{value!r} is no {dtype.label}")
-    try:
-        element = np.array(value).astype(numpy_dtype(dtype), casting="unsafe")
-        fits = not dtype.element.is_integer or bool(element == value)
-    except (TypeError, ValueError, OverflowError):
-        raise refused from None
-    if not fits or element.shape:
-        raise refused
-    return element.tobytes()
+    return new_tensor(place, extents, kind, initialiser)

@@ -1,4 +1,4 @@
-"""Which dtypes a tensor can have: what lives in memory, by our name or by NumPy's."""
+"""What lives in memory: the dtypes that a tensor can have, and their elements as bytes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType, dtype_of_numpy
+from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType, dtype_of_numpy, f8e8m0fnu, numpy_dtype
 from tilewright.errors import LaunchError
 
-__all__ = ["memory_dtype"]
+__all__ = ["check_roundable", "element_bytes", "memory_dtype"]
 
 
 def memory_dtype(dtype: Any) -> type[DType]:
@@ -32,3 +32,25 @@ def _is_numpy(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) or (
         isinstance(dtype, type) and issubclass(dtype, np.generic)
     )
+
+
+def check_roundable(dtype: type[DType]) -> None:
+    """Refuse a dtype to which a number is not rounded without being told how."""
+    if dtype is f8e8m0fnu:
+        raise LaunchError(
+            "f8e8m0fnu holds powers of two, not zero, and of two next to a number nobody has said"
+            ' which: convert in a kernel, `.astype(tw.f8e8m0fnu, rounding="zero")` or "up"'
+        )
+
+
+def element_bytes(value: Any, dtype: type[DType]) -> bytes:
+    """One element, as it lies in memory."""
+    refused = LaunchError(f"{value!r} is no {dtype.label}")
+    try:
+        element = np.array(value).astype(numpy_dtype(dtype), casting="unsafe")
+        fits = not dtype.element.is_integer or bool(element == value)
+    except (TypeError, ValueError, OverflowError):
+        raise refused from None
+    if not fits or element.shape:
+        raise refused
+    return element.tobytes()

@@ -53,6 +53,7 @@ class Storage:
         "__weakref__",
         "_allocation",
         "_initialiser",
+        "_is_beginning",
         "_reads",
         "_writes",
         "address",
@@ -78,6 +79,7 @@ class Storage:
         self.borrows: list[Borrow] = []
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
+        self._is_beginning = False
         self._writes: list[Use] = []
         self._reads: list[Use] = []
 
@@ -111,11 +113,14 @@ class Storage:
         if self._initialiser is not None:
             # Taken off first: an initialiser may submit operations on this very storage.
             initialise, self._initialiser = self._initialiser, None
+            self._is_beginning = True
             try:
                 initialise(self, stream)
             except BaseException:
                 self._initialiser = initialise
                 raise
+            finally:
+                self._is_beginning = False
         if not self._writes:
             # The allocation itself is ordered on this stream, so even uninitialised bytes have one.
             count = stream.advance()
@@ -124,7 +129,12 @@ class Storage:
             self._writes.append((whole, fence))
 
     def conflict(self, region: Region, *, writes: bool) -> Borrow | None:
-        """The borrow of a built operation that stands against a new one."""
+        """The borrow of a built operation that stands against a new one.
+
+        None stands against the first contents: whatever is built comes after them.
+        """
+        if self._is_beginning:
+            return None
         for borrow in self.borrows:
             if (writes or borrow.writes) and borrow.region.overlaps(region):
                 return borrow

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from tilewright.dtypes import DType, bool_, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError, MovedError
 from tilewright.runtime.awaiting import completed
+from tilewright.runtime.copies import convert, copy
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.indexing import Layout
@@ -26,10 +28,10 @@ from tilewright.runtime.partition import Partition
 from tilewright.runtime.refusals import NotAnArray
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
-from tilewright.runtime.storage import Storage
+from tilewright.runtime.storage import Initialiser, Storage
 from tilewright.runtime.transfers import download
 
-__all__ = ["Tensor", "move"]
+__all__ = ["Tensor", "move", "new_tensor"]
 
 _serials = itertools.count(1)
 _set = object.__setattr__
@@ -181,8 +183,35 @@ class Tensor(NotAnArray):
         """
         return Partition(self, tile, order, prefix, segments)
 
+    def handle(self, layout: Layout, dtype: type[DType]) -> Tensor:
+        """Another handle on the storage. Assumes that the layout stays inside what this one has."""
+        return Tensor(self.storage, dtype, layout)
+
     def _view(self, layout: Layout) -> Tensor:
         return Tensor(self.storage, self.dtype, layout)
+
+    def clone(self) -> Tensor:
+        """New memory with a copy of the elements as they are now; the copy is submitted here."""
+        made = self._unwritten(self.dtype)
+        copy(made, self).submit()
+        return made
+
+    def astype(self, dtype: Any) -> Tensor:
+        """New memory with the elements in another dtype; the conversion is submitted here.
+
+        Floats are rounded to the nearest, floats to integers saturate (NaN gives 0), integers keep
+        their low bits, and what is not zero is true: as `astype` does in a kernel.
+        """
+        kind = memory_dtype(dtype)
+        if kind is self.dtype:
+            return self.clone()
+        made = self._unwritten(kind)
+        convert(made, self).submit()
+        return made
+
+    def _unwritten(self, dtype: type[DType]) -> Tensor:
+        """A tensor of this shape whose contents somebody is about to write."""
+        return new_tensor(self.device, self.shape, dtype, None)
 
     def reshape(self, *shape: int | tuple[int, ...]) -> Tensor:
         """Another handle on the same elements, never a copy; one extent may be -1.
@@ -277,6 +306,15 @@ class _MovedTensor(Tensor):
 
     def __repr__(self) -> str:
         return f"<tensor moved away at {object.__getattribute__(self, '_moved')}>"
+
+
+def new_tensor(
+    device: Device, shape: tuple[int, ...], dtype: type[DType], initialiser: Initialiser | None
+) -> Tensor:
+    """A tensor with a storage of its own, which gets bytes when somebody needs them."""
+    label = f"{dtype.label}[{', '.join(map(str, shape))}]"
+    nbytes = prod(shape) * numpy_dtype(dtype).itemsize
+    return Tensor(Storage(device, nbytes, initialiser, label), dtype, Layout.packed(shape))
 
 
 def _given(extents: tuple[Any, ...]) -> tuple[Any, ...]:

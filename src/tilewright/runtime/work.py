@@ -6,7 +6,7 @@ one step under the device's lock, so fences are always in launch order.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.access import Access, acquire, check_accesses, release
@@ -20,6 +20,7 @@ from tilewright.runtime.stream import Stream
 __all__ = ["Work", "WorkOp"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Work(Protocol):
@@ -65,6 +66,12 @@ class WorkOp(DeviceOp[T]):
     def accesses(self) -> tuple[Access, ...]:
         """The tensors it uses and how; empty once it has been submitted or closed."""
         return self._accesses
+
+    def giving(self, result: U) -> WorkOp[U]:
+        """This operation, which has not run yet, with another result."""
+        results: list[Any] = self._results
+        results[:] = [result]
+        return cast("WorkOp[U]", self)
 
     def compile(self) -> Self:
         """Do everything but the launch."""

@@ -191,11 +191,18 @@ class CpuQueue:
         """Give the memory back when the queue gets there."""
         self.put(partial(pool.give_back, allocation), repeatable=True)
 
-    def fill(self, allocation: Memory, pattern: bytes, repeats: int) -> None:
-        """Repeat a pattern from the start."""
+    def fill(self, allocation: Memory, pattern: bytes, repeats: int, offset: int = 0) -> None:
+        """Repeat a pattern."""
         kind = _PATTERNS[len(pattern)]
-        elements = allocation.array[: len(pattern) * repeats].view(kind)
+        elements = allocation.array[offset : offset + len(pattern) * repeats].view(kind)
         self.put(partial(elements.fill, np.frombuffer(pattern, kind)[0]), repeatable=True)
+
+    def copy(
+        self, target: Memory, target_offset: int, source: Memory, offset: int, nbytes: int
+    ) -> None:
+        """Copy bytes from one allocation to another."""
+        to = target.array[target_offset : target_offset + nbytes]
+        self.put(partial(np.copyto, to, source.array[offset : offset + nbytes]), repeatable=True)
 
     def upload(self, allocation: Memory, source: Bytes) -> None:
         """Copy host bytes in."""

@@ -203,6 +203,12 @@ class CudaDriver:
             (code,) = cu.cuMemsetD2D32Async(address + 4, 8, high, 1, repeats, handle)
         _check("cuMemsetAsync", code)
 
+    def copy(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        """Copy from one device address to another."""
+        self._bind()
+        (code,) = cu.cuMemcpyDtoDAsync(target, source, nbytes, stream.handle)
+        _check("cuMemcpyDtoDAsync", code)
+
     def copy_in(self, address: int, source: int, nbytes: int, stream: Any) -> None:
         """Copy from a host address."""
         self._bind()

@@ -73,6 +73,9 @@ class Driver(Protocol):
     def fill(self, address: int, pattern: bytes, repeats: int, stream: Any) -> None:
         """Repeat a pattern of 1, 2, 4 or 8 bytes."""
 
+    def copy(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        """Copy from one device address to another."""
+
     def copy_in(self, address: int, source: int, nbytes: int, stream: Any) -> None:
         """Copy from a host address."""
 

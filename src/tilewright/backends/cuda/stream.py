@@ -124,11 +124,25 @@ class CudaQueue:
         del pool
         self.driver.free(allocation.address, self.handle)
 
-    def fill(self, allocation: CudaAllocation, pattern: bytes, repeats: int) -> None:
-        """Repeat a pattern from the start."""
+    def fill(
+        self, allocation: CudaAllocation, pattern: bytes, repeats: int, offset: int = 0
+    ) -> None:
+        """Repeat a pattern."""
         if pattern == pattern[:1] * len(pattern):
             pattern, repeats = pattern[:1], repeats * len(pattern)
-        self.driver.fill(allocation.address, pattern, repeats, self.handle)
+        self.driver.fill(allocation.address + offset, pattern, repeats, self.handle)
+
+    def copy(
+        self,
+        target: CudaAllocation,
+        target_offset: int,
+        source: CudaAllocation,
+        offset: int,
+        nbytes: int,
+    ) -> None:
+        """Copy bytes on the device."""
+        to, from_ = target.address + target_offset, source.address + offset
+        self.driver.copy(to, from_, nbytes, self.handle)
 
     def upload(self, allocation: CudaAllocation, source: Bytes) -> None:
         """Copy host bytes in."""

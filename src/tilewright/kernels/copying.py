@@ -1,0 +1,141 @@
+"""Kernels that copy, convert and repeat elements, whatever the strides, up to rank 6.
+
+A kernel has a rank, so there is one for each; what it does is written once. The functions at the
+end choose the kernel and its tile; `tilewright.runtime.library` says what is asked of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilewright as tw
+from tilewright import Mut, Ref
+from tilewright.dims import BC, BD, BH, BK, BM, BN, C, D, H, K, M, N, T
+
+__all__ = ["convert", "repeat"]
+
+BUDGET = 4096  # elements of a tile
+EDGE = 64  # of a tile that is read along one axis and written along another
+
+
+class FROM(tw.AnyDType):
+    """What is converted."""
+
+
+def _convert(dst: Any, src: Any) -> None:
+    dst.store(src.load_like(dst).astype(dst.dtype))
+
+
+def _repeat(dst: Any, value: Any) -> None:
+    dst.store(tw.full(dst.tile, value, dst.dtype))
+
+
+@tw.kernel(deny_checks=True)
+def copy_1d(dst: Mut[T, BN], src: Ref[FROM, N]) -> None:
+    """Every element, in the dtype of `dst`."""
+    _convert(dst, src)
+
+
+@tw.kernel(deny_checks=True)
+def copy_2d(dst: Mut[T, BM, BN], src: Ref[FROM, M, N]) -> None:
+    """Every element, in the dtype of `dst`."""
+    _convert(dst, src)
+
+
+@tw.kernel(deny_checks=True)
+def copy_3d(dst: Mut[T, BK, BM, BN], src: Ref[FROM, K, M, N]) -> None:
+    """Every element, in the dtype of `dst`."""
+    _convert(dst, src)
+
+
+@tw.kernel(deny_checks=True)
+def copy_4d(dst: Mut[T, BH, BK, BM, BN], src: Ref[FROM, H, K, M, N]) -> None:
+    """Every element, in the dtype of `dst`."""
+    _convert(dst, src)
+
+
+@tw.kernel(deny_checks=True)
+def copy_5d(dst: Mut[T, BD, BH, BK, BM, BN], src: Ref[FROM, D, H, K, M, N]) -> None:
+    """Every element, in the dtype of `dst`."""
+    _convert(dst, src)
+
+
+@tw.kernel(deny_checks=True)
+def copy_6d(dst: Mut[T, BC, BD, BH, BK, BM, BN], src: Ref[FROM, C, D, H, K, M, N]) -> None:
+    """Every element, in the dtype of `dst`."""
+    _convert(dst, src)
+
+
+@tw.kernel(deny_checks=True)
+def fill_1d(dst: Mut[T, BN], value: T) -> None:
+    """One value everywhere."""
+    _repeat(dst, value)
+
+
+@tw.kernel(deny_checks=True)
+def fill_2d(dst: Mut[T, BM, BN], value: T) -> None:
+    """One value everywhere."""
+    _repeat(dst, value)
+
+
+@tw.kernel(deny_checks=True)
+def fill_3d(dst: Mut[T, BK, BM, BN], value: T) -> None:
+    """One value everywhere."""
+    _repeat(dst, value)
+
+
+@tw.kernel(deny_checks=True)
+def fill_4d(dst: Mut[T, BH, BK, BM, BN], value: T) -> None:
+    """One value everywhere."""
+    _repeat(dst, value)
+
+
+@tw.kernel(deny_checks=True)
+def fill_5d(dst: Mut[T, BD, BH, BK, BM, BN], value: T) -> None:
+    """One value everywhere."""
+    _repeat(dst, value)
+
+
+@tw.kernel(deny_checks=True)
+def fill_6d(dst: Mut[T, BC, BD, BH, BK, BM, BN], value: T) -> None:
+    """One value everywhere."""
+    _repeat(dst, value)
+
+
+COPIES = (copy_1d, copy_2d, copy_3d, copy_4d, copy_5d, copy_6d)
+FILLS = (fill_1d, fill_2d, fill_3d, fill_4d, fill_5d, fill_6d)
+
+
+# --- the launches ---------------------------------------------------------------------------------
+
+
+def convert(dst: tw.Tensor, src: tw.Tensor) -> tw.DeviceOp[Any]:
+    """Copy every element of `src`, which has the shape of `dst`, in the dtype of `dst`."""
+    return COPIES[dst.ndim - 1](dst.partition(*_tile(dst, src)), src)
+
+
+def repeat(dst: tw.Tensor, value: int) -> tw.DeviceOp[Any]:
+    """One value everywhere."""
+    return FILLS[dst.ndim - 1](dst.partition(*_tile(dst, dst)), value)
+
+
+def _tile(dst: tw.Tensor, src: tw.Tensor) -> tuple[int, ...]:
+    """Long where memory is written one element behind the other, and where it is read so."""
+    axes = range(dst.ndim)
+    written, read = (min(axes, key=lambda axis: of.strides[axis]) for of in (dst, src))
+    inner = [axis for axis in reversed(axes) if axis not in (written, read)]
+    tile = [1] * dst.ndim
+    left = BUDGET
+    for axis in dict.fromkeys((written, read, *inner)):
+        limit = left if written == read or axis in inner else EDGE
+        tile[axis] = _power_of_two(min(limit, left), dst.shape[axis])
+        left //= tile[axis]
+    return tuple(tile)
+
+
+def _power_of_two(limit: int, extent: int) -> int:
+    """Enough for an extent if the limit allows, and such that tiles end where indices can be."""
+    tile = 1
+    while tile < extent and 2 * tile <= limit and extent + 2 * tile < 1 << 31:
+        tile *= 2
+    return tile

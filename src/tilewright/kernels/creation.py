@@ -1,0 +1,94 @@
+"""Kernels that make the contents of new tensors: counting, even steps, random numbers.
+
+Tensors come as lines of at most 2**30 elements, of which `first` is the number in the whole. The
+functions at the end build the launches; `tilewright.runtime.library` says what is asked of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tilewright as tw
+from tilewright import Const, Mut, f32, f64, i64, u64
+from tilewright.dims import BM, BN, B, T
+
+__all__ = ["count_up", "even_steps", "normal_numbers", "uniform_numbers", "unit_matrix"]
+
+TILE = 1024
+MATRIX_TILE = 32
+HALF_SEQUENCE = 1 << 63  # where the second number of each normal one is taken from
+
+
+@tw.kernel(deny_checks=True)
+def count(z: Mut[T, B], first: i64) -> None:
+    """The number of each element."""
+    n = first + (z.index[0] * B + tw.arange(B)).astype(i64)
+    z.store(n.astype(z.dtype))
+
+
+@tw.kernel(deny_checks=True)
+def steps(z: Mut[T, B], first: i64, last: i64, start: f64, step: f64, stop: f64) -> None:
+    """`start + n * step`, and exactly `stop` at the last element."""
+    n = first + (z.index[0] * B + tw.arange(B)).astype(i64)
+    z.store(tw.where(n == last, stop, start + n.astype(f64) * step).astype(z.dtype))
+
+
+@tw.kernel(deny_checks=True)
+def unit(z: Mut[T, BM, BN]) -> None:
+    """Ones where row and column are equal."""
+    i, j = z.index
+    rows = i * BM + tw.arange(BM)[:, None]
+    columns = j * BN + tw.arange(BN)
+    z.store((rows == columns).astype(z.dtype))
+
+
+@tw.kernel(deny_checks=True)
+def uniform(z: Mut[T, B], first: u64, seed: u64) -> None:
+    """Numbers of [0, 1), each from its own place in the sequence of the seed."""
+    start = first + u64(z.index[0] * B)
+    z.store(tw.rand(z.tile, z.dtype, seed=seed, offset=start))
+
+
+@tw.kernel(deny_checks=True)
+def normal(z: Mut[T, B], first: u64, seed: u64, *, IS_DOUBLE: Const[bool] = False) -> None:
+    """Normally distributed numbers, each from two uniform ones (Box and Muller)."""
+    start = first + u64(z.index[0] * B)
+    wide = f64 if IS_DOUBLE else f32
+    u = tw.rand(z.tile, wide, seed=seed, offset=start)
+    v = tw.rand(z.tile, wide, seed=seed, offset=start + HALF_SEQUENCE)
+    radius = tw.sqrt(-2.0 * tw.log(1.0 - u))  # of (0, 1]: its logarithm is finite
+    z.store((radius * tw.cos(math.tau * v)).astype(z.dtype))
+
+
+# --- the launches ---------------------------------------------------------------------------------
+
+
+def count_up(line: tw.Tensor, first: int) -> tw.DeviceOp[Any]:
+    """Each element is its number."""
+    return count(line.partition(TILE), first)
+
+
+def even_steps(
+    line: tw.Tensor, first: int, start: float, stop: float, number: int
+) -> tw.DeviceOp[Any]:
+    """`number` numbers from `start` to `stop`, both included."""
+    step = (stop - start) / max(number - 1, 1)
+    # A single one is the start; there is no step that would have to end at `stop`.
+    last = number - 1 if number > 1 else -1
+    return steps(line.partition(TILE), first, last, start, step, stop)
+
+
+def unit_matrix(matrix: tw.Tensor) -> tw.DeviceOp[Any]:
+    """Ones on the diagonal."""
+    return unit(matrix.partition(MATRIX_TILE, MATRIX_TILE))
+
+
+def uniform_numbers(line: tw.Tensor, first: int, seed: int) -> tw.DeviceOp[Any]:
+    """What `tw.rand` gives in a kernel."""
+    return uniform(line.partition(TILE), first, seed)
+
+
+def normal_numbers(line: tw.Tensor, first: int, seed: int) -> tw.DeviceOp[Any]:
+    """Mean 0, variance 1; narrow dtypes are rounded from f32."""
+    return normal(line.partition(TILE), first, seed, IS_DOUBLE=line.dtype is f64)

@@ -1,0 +1,61 @@
+"""What `runtime` asks of our library of kernels, and the one place where it is loaded.
+
+`runtime` repeats an element and copies contiguous bytes by itself; whatever else a tensor can do is
+a kernel. Kernels stand far above this layer and need the compiler, so the modules that have them
+are loaded by name, on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    from tilewright.runtime.operation import DeviceOp
+    from tilewright.runtime.tensor import Tensor
+
+__all__ = ["Copying", "Creation", "load_copying", "load_creation"]
+
+
+class Creation(Protocol):
+    """What `tilewright.kernels.creation` provides: operations that write all of a tensor.
+
+    A line is a contiguous part of a tensor; `first` is the number of its first element in there.
+    """
+
+    def count_up(self, line: Tensor, first: int) -> DeviceOp[Any]:
+        """Each element is its number."""
+
+    def even_steps(
+        self, line: Tensor, first: int, start: float, stop: float, number: int
+    ) -> DeviceOp[Any]:
+        """`number` numbers from `start` to `stop`, both included."""
+
+    def unit_matrix(self, matrix: Tensor) -> DeviceOp[Any]:
+        """Ones on the diagonal, zeros elsewhere."""
+
+    def uniform_numbers(self, line: Tensor, first: int, seed: int) -> DeviceOp[Any]:
+        """Spread evenly over [0, 1); `first` and `seed` have 64 bits without a sign."""
+
+    def normal_numbers(self, line: Tensor, first: int, seed: int) -> DeviceOp[Any]:
+        """Mean 0, variance 1; `first` and `seed` have 64 bits without a sign."""
+
+
+class Copying(Protocol):
+    """What `tilewright.kernels.copying` provides, for tensors of rank 1 to 6."""
+
+    def convert(self, dst: Tensor, src: Tensor) -> DeviceOp[Any]:
+        """Copy each element, in the dtype of `dst`; the shapes are equal."""
+
+    def repeat(self, dst: Tensor, value: int) -> DeviceOp[Any]:
+        """Store an integer in each element of a tensor of unsigned integers."""
+
+
+def load_creation() -> Creation:
+    """The kernels that make contents."""
+    return cast("Creation", importlib.import_module("tilewright.kernels.creation"))
+
+
+def load_copying() -> Copying:
+    """The kernels that copy with strides and between dtypes."""
+    return cast("Copying", importlib.import_module("tilewright.kernels.copying"))
