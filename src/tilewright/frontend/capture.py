@@ -39,7 +39,6 @@ class SourceFunction:
         """The name in its `def`."""
         return self.node.name
 
-    @property
     def plain(self) -> FunctionType:
         """The function, for checkers that take a function in a field for a method."""
         return self.function
@@ -51,7 +50,7 @@ class SourceFunction:
 
     def visible_names(self) -> tuple[str, ...]:
         """Names that could have been meant, for a suggestion."""
-        return (*_closure(self.plain), *self.function.__globals__)
+        return (*_closure(self.plain()), *self.function.__globals__)
 
 
 def is_free(function: FunctionType, name: str) -> bool:

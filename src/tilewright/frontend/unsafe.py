@@ -114,6 +114,6 @@ def _meant(source: SourceFunction, node: ast.expr) -> Any:
     if isinstance(node, ast.Attribute):
         return getattr(_meant(source, node.value), node.attr, None)
     try:
-        return lookup(source.plain, node.id) if isinstance(node, ast.Name) else None
+        return lookup(source.plain(), node.id) if isinstance(node, ast.Name) else None
     except NameError:
         return None

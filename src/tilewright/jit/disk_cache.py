@@ -76,7 +76,7 @@ class DiskCache:
         places = self._places(source_key)
         if places is None:
             return None
-        kernel = request.source.plain
+        kernel = request.source.plain()
         captures = Captures.look_up(kernel, places)
         if captures is None:
             return None
@@ -90,7 +90,7 @@ class DiskCache:
         self, request: Request, facts: LaunchFacts, captures: Captures, cubin_key: str
     ) -> None:
         """Remember what a kernel became; one that cannot be told from others is left out."""
-        kernel = request.source.plain
+        kernel = request.source.plain()
         places = captures.places(kernel)
         if places is None:
             return
@@ -139,7 +139,7 @@ class DiskCache:
             "source",
             _package(self._store),
             self._tools,
-            fingerprint(request.source.plain.__code__),
+            fingerprint(request.source.function.__code__),
             repr(request.signature),
             repr(request.specialization),
             repr(request.options),
