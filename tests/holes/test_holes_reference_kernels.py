@@ -304,8 +304,8 @@ def outcome(kernel, c):
 
 
 def test_12_a_return_in_a_branch_returns():
-    """Hole 12: it fell through; it is refused or it returns."""
-    assert outcome(nested_return, 1) in (None, [0] * 4)
+    """Hole 12: it fell through."""
+    assert outcome(nested_return, 1) == [0] * 4
 
 
 def test_14_no_element_of_a_tile_is_addressed_unchecked():
@@ -314,8 +314,8 @@ def test_14_no_element_of_a_tile_is_addressed_unchecked():
 
 
 def test_20_a_break_breaks():
-    """Hole 20: it failed in the assembler only; it is refused here or it works."""
-    assert outcome(break_in_for, 2) in (None, [1] * 4)
+    """Hole 20: it failed in the assembler only."""
+    assert outcome(break_in_for, 2) == [1] * 4
 
 
 # --- 18: strides ---
