@@ -122,7 +122,7 @@ def test_preconditions_on_what_a_launch_knows():
         launched(required, X, IDS, 2)
 
 
-@neighbour_of("bounds/step_read_from_memory")
+@neighbour_of("bounds/step_read_from_memory", "bounds/step_below_zero")
 def test_steps_that_are_above_zero():
     @tw.kernel(deny_checks=True)
     def stepped(z: Mut[f32, B], x: Ref[f32, N], ids: Ref[i32, M], n: i32) -> None:

@@ -61,6 +61,7 @@ def test_parts_of_a_tile():
 @neighbour_of(
     "types/bitcast_of_another_width", "types/bitcast_of_bool", "types/unpack_of_words",
     "types/pack_of_bool", "types/unpack_of_too_few_bytes", "signature/dtype_of_tiles",
+    "types/pack_of_half_a_byte",
 )  # fmt: skip
 def test_bits_of_a_tile():
     @tw.kernel

@@ -9,6 +9,7 @@ ACCEPTED = "corpus/test_corpus_accepted.py::test_"
 LAUNCH = "corpus/test_corpus_at_launch.py::test_"
 KEPT = "corpus/test_corpus_kept.py::test_"
 HOLES = "holes/test_holes_reference_kernels.py::test_"
+FORMS = "holes/test_holes_reference_forms.py::test_"
 PIECES = "language/test_language_pieces.py::test_"
 WALKS = "language/test_language_walks.py::test_"
 REQUIRED = "accept/test_accept_bounds.py::test_preconditions_on_what_a_launch_knows"
@@ -71,6 +72,10 @@ REFUSED = {
     "reshape_count_mismatch": "errors:types/reshape_count",
     "broadcast_incompatible": "errors:types/broadcast_to_mismatch",
     "permute_not_permutation": "errors:types/permute_not_a_permutation",
+    "cat_mismatch": "errors:types/cat_of_different_shapes",
+    "extract_not_dividing": "errors:types/part_that_does_not_divide",
+    "fp4_pack_odd": "errors:types/pack_of_half_a_byte",
+    "fp4_unpack_count": "errors:types/unpack_of_too_few_bytes",
     "atomic_max_f32": "errors:types/accum_of_float_maxima",
     "atomic_weak": "errors:unsafe/atomic_weak",
     "store_acquire": "errors:unsafe/store_acquire",
@@ -96,11 +101,14 @@ REFUSED = {
     # language
     "closure_value": "errors:syntax/function_as_a_value",
     "recursion": "errors:syntax/recursion",
+    "while_tile_condition": "errors:types/while_on_a_tile",
     "if_tile_condition": "errors:types/if_on_a_tile",
     "undefined_name": "errors:names/undefined_name",
     "unsupported_import": "errors:syntax/import_statement",
     "non_global_static": "errors:names/object_from_outside",
     "shaped_global": "errors:names/tensor_from_outside",
+    "print_placeholder_mismatch": "errors:syntax/print_in_a_wrong_format",
+    "assert_non_literal_msg": "errors:syntax/message_of_a_value",
     # our own
     "ro_view_of_mutable_reads_neighbour":
         f"{HOLES}03_views_of_an_output_see_the_own_piece_only",
@@ -110,9 +118,9 @@ REFUSED = {
     "floor_div_interval": f"{HOLES}07_floor_division_of_a_negative_number_is_negative",
     "token_through_if": f"{HOLES}05_order_goes_through_branches_and_loops",
     "token_through_plain_for": f"{HOLES}05_order_goes_through_branches_and_loops",
-    "token_through_while": f"{HOLES}05_order_goes_through_branches_and_loops",
+    "token_through_while": f"{FORMS}05_order_goes_through_a_while",
     "fork_noninjective_index": f"{HOLES}06_steps_that_collide_are_ordered",
-    "extract_dynamic_index": f"{HOLES}14_no_element_of_a_tile_is_addressed_unchecked",
+    "extract_dynamic_index": f"{FORMS}14_a_part_of_a_tile_is_one_that_it_has",
     "swapped_heads_race": "errors:ownership/swapped_heads",
     "two_walks_of_one_output": "errors:ownership/two_ranges_of_one_output",
     "subrange_from_a_block_id": "errors:ownership/range_from_a_block_id",
@@ -143,6 +151,9 @@ REFUSED_AT_LAUNCH = {
 
 # What the reference system refuses and this language allows.
 ALLOWED = {
+    "nested_return": f"{FORMS}12_20_return_and_break_do_what_they_say",
+    "break_in_for": f"{FORMS}12_20_return_and_break_do_what_they_say",
+    "subrange_with_owned": f"{ACCEPTED}a_range_beside_an_owned_axis",
     "mutable_rank4": f"{PIECES}outputs_of_higher_ranks",
     "mutable_dynamic_dim": f"{PIECES}a_whole_axis_is_written_in_parts_of_any_power_of_two",
     "mapped_rank4": f"{WALKS}ranges_of_every_kind",
@@ -181,6 +192,8 @@ CHECKED = {
     "twice_the_block_id": f"{KEPT}the_grid_decides_about_twice_a_block_id",
     "index_under_if":
         f"{KEPT}an_access_under_an_if_constrains_no_launch_that_does_not_reach_it",
+    "step_by_walk_from_pid":
+        f"{KEPT}a_walk_from_the_block_id_in_steps_of_the_grid_needs_no_check",
     "device_loaded_index": f"{KEPT}a_check_that_memory_decides_stays",
 }
 # fmt: on

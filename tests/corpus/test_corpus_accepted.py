@@ -236,3 +236,19 @@ def test_owned_axis_composite():
     x, z = np.arange(77, dtype=np.int32).reshape(7, 11), zeros(7, 11)
     owned_axis(z.partition(2, None).persistent(blocks=3), tensor(x)).sync()
     np.testing.assert_array_equal(z.numpy(), x)
+
+
+@tw.kernel(deny_checks=True)
+def owned_axis_within(z: Mapped[i32, BM, All], x: Ref[i32, M, N], first: i32) -> None:
+    for at in z.indices_within((first, first + 2), (0, 1)):
+        parts = z.piece(at).partition(BM, 4)
+        for j in range(parts.num_tiles(1)):
+            parts.store(x.partition(BM, 4)[at[0], j], 0, j)
+
+
+@pytest.mark.parametrize("first", [-1, 0, 1, 3])
+def test_a_range_beside_an_owned_axis(first):
+    x, z = np.arange(77, dtype=np.int32).reshape(7, 11), zeros(7, 11)
+    owned_axis_within(z.partition(2, None).persistent(blocks=3), tensor(x), first).sync()
+    walked = np.isin(np.arange(7) // 2, range(max(first, 0), first + 2))
+    np.testing.assert_array_equal(z.numpy(), np.where(walked[:, None], x, 0))

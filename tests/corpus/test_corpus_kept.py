@@ -209,6 +209,64 @@ def test_an_access_under_an_if_constrains_no_launch_that_does_not_reach_it():
     assert (raised.line, raised.index, raised.extent) == (line_of(under_an_if, "[n]"), 99, 4)
 
 
+@tw.kernel(deny_checks=True)
+def grid_stride(z: Mut[i32, B], x: Ref[i32, N]) -> None:
+    xs = x.partition(B)
+    total = tw.zeros((B,), i32)
+    for i in range(tw.block_id(0), xs.num_tiles(0), tw.num_blocks(0)):
+        total += xs[i]
+    z.store(total)
+
+
+@tw.kernel(deny_checks=True)
+def strided(z: Mut[i32, B], x: Ref[i32, N], first: i32, step: i32) -> None:
+    xs = x.partition(B)
+    total = tw.zeros((B,), i32)
+    for i in range(first, xs.num_tiles(0), step):
+        total += xs[i]
+    z.store(total)
+
+
+@tw.kernel
+def stepping(z: Mut[i32, B], x: Ref[i32, N], ids: Ref[i32, M]) -> None:
+    xs = x.partition(B)
+    for i in range(0, xs.num_tiles(0), max(ids.partition(1)[0].item(), 1)):
+        z.store(z.load() + xs[i])
+
+
+def test_a_walk_from_the_block_id_in_steps_of_the_grid_needs_no_check():
+    for tiles in (1, 3, 16):
+        z = zeros(4 * tiles)
+        grid_stride(z.partition(4), tensor(X)).sync()
+        rows = X.reshape(16, 4)
+        wanted = [rows[b::tiles].sum(0).tolist() for b in range(tiles)]
+        assert z.numpy().reshape(tiles, 4).tolist() == wanted
+    # More blocks than tiles: the loops of those beyond the end do not run.
+    z = zeros(80)
+    grid_stride(z.partition(4), tensor(X)).sync()
+    assert z.numpy().tolist() == [*range(64), *([0] * 16)]
+
+
+@pytest.mark.parametrize(("first", "step"), [(0, 1), (1, 3), (3, 100), (0, TOP), (15, TOP)])
+def test_a_step_that_the_launch_knows_is_checked_there(first, step):
+    z = zeros(4)
+    strided(z.partition(4), tensor(X), first, step).sync()
+    assert z.numpy().tolist() == X.reshape(16, 4)[first::step].sum(0).tolist()
+    for wrong in (0, -1, -TOP - 1):
+        with pytest.raises(tw.LaunchError, match="is .*, not above zero"):
+            strided(z.partition(4), tensor(X), first, wrong)
+    with pytest.raises(tw.LaunchError, match="`x`, axis 0"):
+        strided(z.partition(4), tensor(X), -1, step)
+
+
+@pytest.mark.parametrize("step", [-5, 0, 1, 2, 7, TOP])
+def test_a_step_may_be_brought_above_zero(step):
+    z = zeros(4)
+    stepping(z.partition(4), tensor(X), tensor([step])).sync()
+    assert z.numpy().tolist() == X.reshape(16, 4)[:: max(step, 1)].sum(0).tolist()
+    assert outcomes(stepping, z.partition(4), tensor(X), tensor([step]), subject="x") == [PROVED]
+
+
 def test_no_proof_survives_a_wrap():
     """The product is taken as the machine has it, in the launch check and in the kernel."""
     for n in (46341, 65536, TOP, -TOP - 1):
