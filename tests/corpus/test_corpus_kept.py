@@ -253,7 +253,7 @@ def test_a_step_that_the_launch_knows_is_checked_there(first, step):
     strided(z.partition(4), tensor(X), first, step).sync()
     assert z.numpy().tolist() == X.reshape(16, 4)[first::step].sum(0).tolist()
     for wrong in (0, -1, -TOP - 1):
-        with pytest.raises(tw.LaunchError, match="is .*, not above zero"):
+        with pytest.raises(tw.LaunchError, match="not above zero"):
             strided(z.partition(4), tensor(X), first, wrong)
     with pytest.raises(tw.LaunchError, match="`x`, axis 0"):
         strided(z.partition(4), tensor(X), -1, step)
