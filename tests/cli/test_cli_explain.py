@@ -1,8 +1,11 @@
 """`tilewright explain`: ledgers for people and for machines, and kernels that are refused."""
 
 import json
+from pathlib import Path
 
 import pytest
+
+HERE = Path(__file__).parent
 
 
 def explained(run, address, *options):
@@ -21,6 +24,16 @@ def test_checks_stand_below_their_lines(run, sample):
     assert "x, axis 0:" in lines[at + 1]
     assert "2 checks:" in lines[-1]
     assert lines[-1].endswith("none left in the kernel")
+
+
+def test_a_kernel_with_checks_in_every_place(run, sample, golden):
+    """Proved, left to the launch, made before the loop, made in the loop: each with its reason."""
+    result = run("explain", sample("everywhere"), "--target", "sm_90", columns=110)
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = [line.rstrip() for line in result.stdout.replace(f"{HERE}/", "").splitlines()]
+    golden(HERE / "explain_everywhere.txt", "\n".join((*lines, "")))
+    outcomes = [entry["outcome"] for entry in explained(run, sample("everywhere"))["ledger"]]
+    assert set(outcomes) == {"proved", "launch", "hoisted", "in place"}
 
 
 def test_checks_of_inlined_functions_stand_in_their_own_place(run, sample):

@@ -47,6 +47,8 @@ _NARROW: dict[type, Callable[..., Interval]] = {
 @lru_cache(maxsize=1024)
 def known(term: LaunchTerm, type: MachineType = I32) -> Linear:
     """Something known at launch, with the numbers it can be."""
+    if isinstance(term, TileCount) and term.tile == 1:
+        term = Extent(term.param, term.axis)  # one number, one name
     narrow = _NARROW.get(term.__class__)
     return Linear.of(Known(term, type.interval if narrow is None else narrow(term)))
 
