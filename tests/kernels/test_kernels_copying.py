@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 from tilewright import bool_, f8e8m0fnu, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from tilewright.dims import B, M, N
 from tilewright.dtypes import DTYPES, IN_TILES_ONLY, numpy_dtype
 
 IN_MEMORY = [dtype for dtype in DTYPES if dtype not in IN_TILES_ONLY]
@@ -160,6 +161,46 @@ class TestBorrows:
         chain = tw.copy(y, x).then(lambda copied: tw.copy(z[::2], copied[4:]))
         assert chain.sync().shape == (4,)
         assert z.numpy().tolist() == [4, 0, 5, 0, 6, 0, 7, 0]
+
+
+@tw.kernel
+def looked_up(z: tw.Mut[f32, B], x: tw.Ref[f32, N], ids: tw.Ref[i32, M]) -> None:
+    z.store(x.partition(B)[ids.partition(1)[z.index[0]].item()])
+
+
+def failed() -> tw.Tensor:
+    z = tw.zeros(32, f32)
+    with pytest.raises(tw.OutOfBoundsError):
+        looked_up(z.partition(16), tw.zeros(64), tw.from_numpy(np.array([0, 77], np.int32))).sync()
+    return z
+
+
+class TestFailures:
+    @pytest.mark.parametrize(
+        "use", [lambda z: z.clone(), lambda z: z[::2].clone(), lambda z: z.astype(i8)]
+    )
+    def test_what_has_failed_is_not_copied(self, use):
+        with pytest.raises(tw.OutOfBoundsError, match="index 77"):
+            use(failed())
+
+    @pytest.mark.parametrize(
+        "write",
+        [
+            lambda z: tw.fill(z, 1),
+            lambda z: tw.copy(z, tw.ones(32)),
+            lambda z: tw.copy(z.reshape(4, 8), tw.ones((8, 4)).T),
+        ],
+    )
+    def test_writing_all_of_it_clears_a_failure(self, write):
+        z = failed()
+        write(z).sync()
+        assert (z[:8].numpy() == 1).all()
+
+    def test_writing_a_part_does_not(self):
+        z = failed()
+        tw.fill(z[::2], 1).sync()
+        with pytest.raises(tw.OutOfBoundsError, match="index 77"):
+            z.numpy()
 
 
 class TestConversion:

@@ -142,7 +142,8 @@ class Compound(DeviceOp[T]):
             operation.abandon(LaunchError(f"{self.name} ended before it got there"))
 
     def __del__(self) -> None:
-        if self._state is State.BUILT and any(_leaves(self)):
+        # One that was refused while it was made has no state yet.
+        if getattr(self, "_state", None) is State.BUILT and any(_leaves(self)):
             self.warn_if_never_run()
 
 
