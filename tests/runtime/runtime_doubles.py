@@ -77,6 +77,7 @@ def put(z: tw.Tensor, value: float, label: str = "put") -> tw.DeviceOp:
 class _PaperStream:
     def __init__(self, number: int) -> None:
         self.number = number
+        self.capturing = False
         self.tasks: deque[tuple[str, Callable[[], None] | None, tuple | None]] = deque()
         self.put = 0
         self.done = 0
@@ -149,11 +150,26 @@ class RecordingDriver:
         self.streams.append(stream)
         return stream
 
+    def adopt_stream(self, number: int) -> _PaperStream:
+        """A stream of another library; its number is its place, from 0x100 on."""
+        return self.streams[number - 0x100]
+
+    def stream_number(self, stream: _PaperStream) -> int:
+        return 0x100 + stream.number
+
+    def is_capturing(self, stream: _PaperStream) -> bool:
+        return stream.capturing
+
+    def owner(self, address: int) -> int:
+        return 0
+
     def query_stream(self, stream: _PaperStream) -> bool:
+        assert not stream.capturing, "to ask a stream that is recorded spoils the recording"
         self.log.append(("query", stream))
         return not self.patient and not stream.tasks
 
     def synchronize_stream(self, stream: _PaperStream) -> None:
+        assert not stream.capturing, "to wait for a stream that is recorded spoils the recording"
         self.log.append(("synchronize", stream))
         put = stream.put
         self._drain(lambda: stream.done >= put)

@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.regions import Region
-from tilewright.runtime.sites import Site
 from tilewright.runtime.storage import Borrow, Holder, Storage
 
 __all__ = ["Access", "Handle", "Mode", "acquire", "check_accesses", "release"]
@@ -94,9 +93,8 @@ def _check_output(written: Access, others: tuple[Access, ...], label: str) -> No
             )
 
 
-def acquire(accesses: tuple[Access, ...], label: str, site: Site) -> Holder:
+def acquire(accesses: tuple[Access, ...], holder: Holder) -> Holder:
     """Take the borrows of a built operation, all or none. The device's lock is held."""
-    holder = Holder(label, site)
     for tensor, mode, name in accesses:
         if tensor.storage.borrows:
             held = tensor.storage.conflict(tensor.region, writes=mode.writes)

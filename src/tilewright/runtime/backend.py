@@ -55,12 +55,19 @@ class Queue(Protocol[_A]):
     """
 
     @property
+    def number(self) -> int:
+        """What the driver calls it; 0 where there is no driver."""
+
+    @property
     def may_raise(self) -> bool:
         """Whether work can raise while it runs (then `take_error` says what)."""
 
     @property
     def known(self) -> int:
         """The last operation known to have completed, without asking the device."""
+
+    def is_capturing(self) -> bool:
+        """Whether work put on it is recorded into somebody's graph instead of being run."""
 
     def mark(self, count: int) -> None:
         """End operation `count` here."""
@@ -164,6 +171,9 @@ class Backend(Protocol):
 
     def new_queue(self, label: str) -> Queue[Any]:
         """A queue that is ordered with no other."""
+
+    def adopt_queue(self, number: int) -> Queue[Any]:
+        """A stream of another library, by the driver's number."""
 
     def new_pool(self, release_threshold: int | None, limit: int | None) -> BackendPool:
         """A memory pool of its own; None leaves a number to the backend."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tilewright.runtime.storage import Storage
 
 __all__ = [
+    "LEGACY_STREAM",
+    "PER_THREAD_STREAM",
     "Device",
     "Note",
     "current_device",
@@ -36,6 +38,9 @@ __all__ = [
     "start_child",
     "synchronize",
 ]
+
+# Streams that the driver has numbers for.
+LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 
 _log = logging.getLogger("tilewright")
 
@@ -56,6 +61,7 @@ class Device:
         "_policy",
         "_pool",
         "_pools",
+        "adopted",
         "backend",
         "forked",
         "kind",
@@ -69,6 +75,7 @@ class Device:
         "unseen",
     )
 
+    adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
     backend: Backend
     forked: bool
     kind: str
@@ -106,6 +113,7 @@ class Device:
         self.lock = threading.RLock()
         self.notes = queue.SimpleQueue()
         self.streams = []
+        self.adopted = {}
         self.unseen = set()
         self.forked = False
         self._default = None
@@ -141,6 +149,24 @@ class Device:
     def new_stream(self) -> Stream:
         """A stream that is ordered with the others only where operations conflict."""
         return Stream(self)
+
+    def adopt_stream(self, number: int) -> Stream:
+        """A stream of another library, by the driver's number. The lock is held."""
+        number = number or LEGACY_STREAM
+        if number == PER_THREAD_STREAM:
+            raise LaunchError(
+                "the per-thread default stream of CUDA is another stream in every thread, so work"
+                " on it cannot be ordered: use a stream of its own there"
+            )
+        found = self.adopted.get(number)
+        if found is None:
+            ours = (one for one in self.streams if one.queue.number == number)
+            found = next(ours, None)
+            if found is None:
+                queue = self.backend.adopt_queue(number)
+                found = Stream(self, f"another library's stream {number:#x}", queue)
+            self.adopted[number] = found
+        return found
 
     @contextmanager
     def using(self, chosen: Stream) -> Iterator[None]:

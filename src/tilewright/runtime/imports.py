@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import LaunchError
+from tilewright.runtime.dlpack_arrays import read_exported
 from tilewright.runtime.foreign_arrays import Reader, adopt
 from tilewright.runtime.numpy_arrays import read_masked, read_numpy
 from tilewright.runtime.partition import Partition
 from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.torch_tensors import find_torch_reader
 
 __all__ = ["as_tensor", "from_dlpack", "is_array", "partition"]
 
@@ -60,8 +62,10 @@ def partition(
 
 
 def _find_reader(kind: type) -> Reader | None:
-    """A reader for a type that has not been seen before."""
-    for base in kind.__mro__:
-        if base in _READERS:
-            return _READERS.setdefault(kind, _READERS[base])
-    return None
+    """A reader for a type that has not been seen before; what a library knows best comes first."""
+    reader = find_torch_reader(kind)
+    if reader is None:
+        reader = next((_READERS[base] for base in kind.__mro__ if base in _READERS), None)
+    if reader is None and hasattr(kind, "__dlpack__"):
+        reader = read_exported
+    return None if reader is None else _READERS.setdefault(kind, reader)

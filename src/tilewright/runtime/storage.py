@@ -180,6 +180,12 @@ class Storage:
         """The submitted writers that a reader of a region must know about."""
         return (fence for used, fence in self._writes if used.overlaps(region))
 
+    def fences(self, region: Region, *, writes: bool) -> Iterator[Fence]:
+        """The submitted operations that must come before a new one."""
+        yield from self.writers(region)
+        if writes:
+            yield from (fence for used, fence in self._reads if used.overlaps(region))
+
     def doubts(self, region: Region) -> list[Outcome]:
         """Outcomes that a reader depends on; raises if one is known to be a failure."""
         found: list[Outcome] = []

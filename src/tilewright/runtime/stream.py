@@ -41,7 +41,9 @@ class Stream:
         "waited",
     )
 
-    def __init__(self, device: Device, label: str | None = None) -> None:
+    def __init__(
+        self, device: Device, label: str | None = None, queue: Queue[Any] | None = None
+    ) -> None:
         self.device = device
         self.issued = 0
         self.waited: dict[Stream, int] = {}
@@ -51,7 +53,8 @@ class Stream:
         with device.lock:
             device.check_usable()
             self.label = label or f"stream {len(device.streams)}"
-            self.queue: Queue[Any] = device.backend.new_queue(f"{device.name} {self.label}")
+            name = f"{device.name} {self.label}"
+            self.queue: Queue[Any] = queue or device.backend.new_queue(name)
             device.streams.append(self)
 
     # Under the device's lock.
@@ -73,6 +76,10 @@ class Stream:
             for third, reached in other.waited.items():
                 if third is not self and self.waited.get(third, 0) < reached:
                     self.waited[third] = reached
+
+    def follow(self, other: Stream) -> None:
+        """Order everything submitted from now on after all that anybody has put on another."""
+        self.waited[other] = self.queue.order_after(other.queue, other.issued)
 
     def keep(self, thing: object) -> None:
         """Keep something alive until the operation that is being submitted has completed."""

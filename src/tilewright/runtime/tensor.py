@@ -20,6 +20,7 @@ from tilewright.errors import BorrowError, LaunchError, MovedError
 from tilewright.runtime.awaiting import completed
 from tilewright.runtime.copies import convert, copy
 from tilewright.runtime.device import Device
+from tilewright.runtime.export import Exporting
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.inside_chains import refuse_waiting
@@ -37,7 +38,7 @@ _serials = itertools.count(1)
 _set = object.__setattr__
 
 
-class Tensor(NotAnArray):
+class Tensor(NotAnArray, Exporting):
     """A handle on device memory. Made by `tw.zeros`, `tw.from_numpy` and the like."""
 
     __slots__ = (
@@ -263,8 +264,8 @@ class Tensor(NotAnArray):
             held = self.storage.held_by(self.region)
             if held is not None:
                 raise BorrowError(
-                    f"{held.label}, built at {held.site}, holds this tensor and has not been run:"
-                    " submit, sync or await it, or close it, before the tensor is moved"
+                    f"{held.label}, built at {held.site}, holds this tensor and {held.state},"
+                    " before the tensor is moved"
                 )
             moved = Tensor(self.storage, self.dtype, self.layout)
             _set(self, "_moved", user_site())

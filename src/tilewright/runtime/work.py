@@ -59,7 +59,7 @@ class WorkOp(DeviceOp[T]):
             device.check_usable()
             device.settle_notes()
             _find_doubts(accesses)
-            self._holder = acquire(accesses, label, self.site)
+            self._holder = acquire(accesses, Holder(label, self.site))
             self._state = State.BUILT
 
     @property

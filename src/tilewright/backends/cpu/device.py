@@ -7,13 +7,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
 from tilewright.backends.cpu.memory import Memory
 from tilewright.backends.cpu.pool import CpuPool
 from tilewright.backends.cpu.stream import CpuQueue
+from tilewright.errors import LaunchError
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.function import Memory as Reachable
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
@@ -92,6 +93,10 @@ class CpuBackend:
     def new_queue(self, label: str) -> CpuQueue:
         """A queue with a worker of its own."""
         return CpuQueue(label)
+
+    def adopt_queue(self, number: int) -> NoReturn:
+        """Refused: no other library has streams here."""
+        raise LaunchError(f"the CPU has no streams of other libraries, and {number:#x} is none")
 
     def new_pool(self, release_threshold: int | None, limit: int | None) -> CpuPool:
         """Host memory with a limit; none of it is kept when it is not in use."""

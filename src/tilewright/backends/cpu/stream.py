@@ -51,6 +51,7 @@ class CpuHold:
 class CpuQueue:
     """Tasks in order, and how many operations of them have completed."""
 
+    number = 0
     may_raise = True
 
     def __init__(self, label: str) -> None:
@@ -105,6 +106,10 @@ class CpuQueue:
             # It stays at the head while it runs, so that a forked child knows what was under way.
             self._current = self._tasks[0]
             return self._current
+
+    def is_capturing(self) -> bool:
+        """Never: nobody else puts work on it."""
+        return False
 
     def mark(self, count: int) -> None:
         """End operation `count` here."""

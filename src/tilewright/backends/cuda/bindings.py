@@ -17,6 +17,7 @@ from typing import Any
 from cuda.bindings import driver as cu
 from cuda.core import Device as CoreDevice
 from cuda.core import DeviceMemoryResource, DeviceMemoryResourceOptions, ObjectCode
+from cuda.core import Stream as CoreStream
 
 from tilewright.errors import DriverError, OutOfMemoryError
 
@@ -88,6 +89,31 @@ class CudaDriver:
         self._bind()
         with _core_call("creating a stream"):
             return _CudaStream(self._device.create_stream())
+
+    def adopt_stream(self, number: int) -> Any:
+        """A stream that somebody else made; it stays theirs."""
+        self._bind()
+        with _core_call("adopting a stream"):
+            return _CudaStream(CoreStream.from_handle(number))
+
+    def stream_number(self, stream: Any) -> int:
+        """The number of a stream, the same for all libraries."""
+        return int(stream.handle)
+
+    def is_capturing(self, stream: Any) -> bool:
+        """Whether work put on a stream is recorded into a graph."""
+        self._bind()
+        code, status = cu.cuStreamIsCapturing(stream.handle)
+        _check("cuStreamIsCapturing", code)
+        return bool(status != cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
+
+    def owner(self, address: int) -> int:
+        """The number of the GPU that an address belongs to."""
+        self._bind()
+        wanted = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        code, number = cu.cuPointerGetAttribute(wanted, address)
+        _check("cuPointerGetAttribute", code)
+        return int(number)
 
     def query_stream(self, stream: Any) -> bool:
         """Whether everything put on a stream has completed."""

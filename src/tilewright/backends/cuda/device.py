@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.backends.cuda.driver import Driver, missing_driver, open_driver
 from tilewright.backends.cuda.poller import Poller
 from tilewright.backends.cuda.pool import CudaPool
-from tilewright.backends.cuda.stream import CudaAllocation, CudaQueue
+from tilewright.backends.cuda.stream import AdoptedQueue, CudaAllocation, CudaQueue
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
 __all__ = ["CudaBackend", "missing", "open_device"]
@@ -51,7 +51,11 @@ class CudaBackend:
 
     def new_queue(self, label: str) -> CudaQueue:
         """A CUDA stream."""
-        return CudaQueue(self.driver, self._poller)
+        return CudaQueue(self.driver, self._poller, self.driver.create_stream())
+
+    def adopt_queue(self, number: int) -> CudaQueue:
+        """A CUDA stream of another library."""
+        return AdoptedQueue(self.driver, self._poller, self.driver.adopt_stream(number))
 
     def new_pool(self, release_threshold: int | None, limit: int | None) -> CudaPool:
         """A pool of the driver that is ours alone."""

@@ -31,6 +31,18 @@ class Driver(Protocol):
     def create_stream(self) -> Any:
         """A stream that does not wait for the legacy default stream."""
 
+    def adopt_stream(self, number: int) -> Any:
+        """A stream that somebody else made, by its number."""
+
+    def stream_number(self, stream: Any) -> int:
+        """The number of a stream, the same for all libraries."""
+
+    def is_capturing(self, stream: Any) -> bool:
+        """Whether work put on a stream is recorded into a graph."""
+
+    def owner(self, address: int) -> int:
+        """The number of the GPU that an address belongs to."""
+
     def query_stream(self, stream: Any) -> bool:
         """Whether everything put on a stream has completed."""
 

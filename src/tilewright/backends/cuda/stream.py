@@ -15,9 +15,10 @@ from typing import Any
 from tilewright.backends.cuda.driver import Driver
 from tilewright.backends.cuda.poller import Poller
 from tilewright.backends.cuda.pool import CudaPool
+from tilewright.errors import LaunchError
 from tilewright.runtime.backend import Bytes
 
-__all__ = ["CudaAllocation", "CudaHold", "CudaQueue"]
+__all__ = ["AdoptedQueue", "CudaAllocation", "CudaHold", "CudaQueue"]
 
 _SPIN_NANOSECONDS = 30_000  # a launch and a small kernel
 
@@ -47,14 +48,19 @@ class CudaQueue:
 
     may_raise = False
 
-    def __init__(self, driver: Driver, poller: Poller) -> None:
+    def __init__(self, driver: Driver, poller: Poller, handle: Any) -> None:
         self.driver = driver
-        self.handle = driver.create_stream()
+        self.handle = handle
+        self.number = driver.stream_number(handle)
         self._poller = poller
         self.known = 0
         self._marked = 0
         self._event: Any = None
         self._holds: list[CudaHold] = []
+
+    def is_capturing(self) -> bool:
+        """Never: what is recorded here is recorded node by node."""
+        return False
 
     def mark(self, count: int) -> None:
         """End operation `count` here."""
@@ -152,3 +158,24 @@ class CudaQueue:
         """Copy bytes out."""
         address = allocation.address + offset
         self.driver.copy_out(target.ctypes.data, address, target.size, self.handle)
+
+
+class AdoptedQueue(CudaQueue):
+    """A stream of another library, which may be recording a graph on it."""
+
+    def is_capturing(self) -> bool:
+        """Asks the driver."""
+        return self.driver.is_capturing(self.handle)
+
+    def completed(self) -> int:
+        """The last operation that has completed; to ask would spoil a recording."""
+        return self.known if self.is_capturing() else super().completed()
+
+    def wait(self, count: int) -> None:
+        """Block until operation `count` has completed, unless that would spoil a recording."""
+        if self.is_capturing():
+            raise LaunchError(
+                "another library is recording a CUDA graph on its stream, and nothing can be"
+                " waited for until that has ended"
+            )
+        super().wait(count)

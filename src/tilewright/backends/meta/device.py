@@ -62,6 +62,10 @@ class MetaBackend:
             " of a real device are for everything else"
         )
 
+    def adopt_queue(self, number: int) -> NoReturn:
+        """Refused: nothing runs here."""
+        self.new_queue(f"stream {number:#x}")
+
     def new_pool(self, release_threshold: int | None, limit: int | None) -> MetaPool:
         """A pool of nothing."""
         del release_threshold, limit

@@ -1,0 +1,91 @@
+"""Arrays of any library that exports them by DLPack: JAX, CuPy, and whoever comes next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.dtypes import numpy_dtype
+from tilewright.errors import LaunchError
+from tilewright.runtime.device import Device
+from tilewright.runtime.dlpack import (
+    CPU,
+    CUDA,
+    CUDA_HOST,
+    CUDA_MANAGED,
+    VERSION,
+    CapsuleTensor,
+    look_into,
+)
+from tilewright.runtime.foreign import Producer
+from tilewright.runtime.foreign_arrays import ForeignArray, refuse
+
+__all__ = ["read_exported"]
+
+# Kinds of memory, as devices of ours; pinned host memory is the host's.
+_KINDS = {CPU: "cpu", CUDA_HOST: "cpu", CUDA: "cuda", CUDA_MANAGED: "cuda"}
+
+
+class _Exporter(Producer):
+    """Keeps the capsule, which keeps the memory, and the array, which may do more."""
+
+    def __init__(self, array: Any, capsule: Any, *, read_only: bool) -> None:
+        super().__init__(array, read_only=read_only)
+        self.library = library_of(array)
+        self._capsule = capsule
+
+
+def read_exported(array: Any) -> ForeignArray:
+    """Where an array lies, by what it exports."""
+    kind, number = array.__dlpack_device__()
+    device = _device(array, int(kind), int(number))
+    capsule = _export(array, device)
+    said = look_into(capsule)
+    if said is None:
+        raise LaunchError(
+            f"an array of {library_of(array)} was exported by a version of DLPack that cannot be"
+            f" read here, which reads {VERSION[0]}: copy it with tw.from_numpy"
+        )
+    if (said.kind, said.number) != (kind, number):
+        device = _device(array, said.kind, said.number)
+    return _described(array, capsule, said, device)
+
+
+def library_of(array: Any) -> str:
+    """The library that an array belongs to, by the name of its package."""
+    return type(array).__module__.partition(".")[0].removesuffix("lib")
+
+
+def _described(array: Any, capsule: Any, said: CapsuleTensor, device: Device) -> ForeignArray:
+    producer = _Exporter(array, capsule, read_only=said.read_only)
+    if said.dtype is None:
+        code, bits, lanes = said.dtype_code
+        raise refuse(
+            producer.library, said.shape,
+            f"holds elements for which there is no dtype (DLPack's code {code}, {bits} bits,"
+            f" {lanes} lanes)",
+        )  # fmt: skip
+    itemsize = numpy_dtype(said.dtype).itemsize
+    strides = tuple(stride * itemsize for stride in said.strides)
+    return ForeignArray(producer, device, said.dtype, said.address, said.shape, strides)
+
+
+def _export(array: Any, device: Device) -> Any:
+    """A capsule, ready for work on our current stream."""
+    asked = {} if device.kind == "cpu" else {"stream": device.stream.queue.number}
+    try:
+        try:
+            return array.__dlpack__(max_version=VERSION, **asked)
+        except TypeError:  # an exporter from before versions
+            return array.__dlpack__(**asked)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise LaunchError(f"{library_of(array)} did not export its array: {error}") from error
+
+
+def _device(array: Any, kind: int, number: int) -> Device:
+    found = _KINDS.get(kind)
+    if found is None:
+        raise LaunchError(
+            f"an array of {library_of(array)} lives on a device of DLPack's kind {kind}, where"
+            " kernels do not run: move it to the host or to a CUDA GPU"
+        )
+    return Device(found if found == "cpu" else f"{found}:{number}")

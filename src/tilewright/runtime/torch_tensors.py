@@ -1,0 +1,146 @@
+"""torch tensors as tensors of ours: by their own attributes, which is faster than DLPack.
+
+Loaded always and importing nothing: whoever passes a torch tensor has imported torch. A write
+raises the tensor's version, so that autograd notices; a tensor that requires grad is written only
+where torch itself would let it be written, under `no_grad`.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, NoReturn
+
+from tilewright.dtypes import (
+    DType,
+    bf16,
+    bool_,
+    f8e4m3fn,
+    f8e5m2,
+    f8e8m0fnu,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    numpy_dtype,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from tilewright.runtime.device import Device
+from tilewright.runtime.foreign import Producer
+from tilewright.runtime.foreign_arrays import ForeignArray, Reader, refuse
+
+__all__ = ["TORCH_DTYPES", "find_torch_reader"]
+
+# What torch calls our dtypes.
+TORCH_DTYPES: dict[str, type[DType]] = {
+    "bool": bool_,
+    "int8": i8,
+    "int16": i16,
+    "int32": i32,
+    "int64": i64,
+    "uint8": u8,
+    "uint16": u16,
+    "uint32": u32,
+    "uint64": u64,
+    "float16": f16,
+    "bfloat16": bf16,
+    "float32": f32,
+    "float64": f64,
+    "float8_e4m3fn": f8e4m3fn,
+    "float8_e5m2": f8e5m2,
+    "float8_e8m0fnu": f8e8m0fnu,
+    "float4_e2m1fn_x2": u8,  # pairs of f4e2m1fn
+}
+
+
+class _TorchProducer(Producer):
+    library = "torch"
+    array: Any
+
+    def address(self) -> int:
+        """Where it begins now: `resize_`, `set_` and `.data = …` can move it."""
+        address: int = self.array.data_ptr()
+        return address
+
+    def why_not_written(self) -> str | None:
+        """Autograd would not see the write."""
+        if self.array.requires_grad and _torch().is_grad_enabled():
+            return (
+                "the torch tensor requires grad, and autograd would not see the write: launch"
+                " under torch.no_grad(), or write to t.detach()"
+            )
+        return None
+
+    def note_write(self) -> None:
+        """Raise its version; inference tensors have none."""
+        if not self.array.is_inference():
+            _torch().autograd.graph.increment_version(self.array)
+
+
+def find_torch_reader(kind: type) -> Reader | None:
+    """How tensors of a type are read; None if it is none of torch's."""
+    torch = _torch()
+    if torch is None or not issubclass(kind, torch.Tensor):
+        return None
+    dispatch = getattr(kind, "__torch_dispatch__", None)
+    if dispatch is not None and dispatch is not getattr(torch.Tensor, "__torch_dispatch__", None):
+        return _read_wrapper
+    return _read_tensor
+
+
+def _read_tensor(tensor: Any) -> ForeignArray:
+    """Where a tensor lies."""
+    dtype, device = _dtypes().get(tensor.dtype), _device(tensor)
+    if dtype is None:
+        raise _refused(tensor, f"holds {tensor.dtype}, for which there is no dtype")
+    if tensor.is_neg():
+        raise _refused(tensor, "is a negation that torch has not computed: pass t.resolve_neg()")
+    try:
+        address = tensor.data_ptr()
+    except RuntimeError as error:
+        raise _refused(tensor, f"has no memory of its own: {error}") from None
+    itemsize = numpy_dtype(dtype).itemsize
+    strides = tuple(stride * itemsize for stride in tensor.stride())
+    return ForeignArray(
+        _TorchProducer(tensor), device, dtype, address, tuple(tensor.shape), strides
+    )
+
+
+def _read_wrapper(tensor: Any) -> NoReturn:
+    raise _refused(
+        tensor,
+        f"is a {type(tensor).__name__}, which stands for other tensors: pass those, and under"
+        " torch.compile make the kernel an operator with tw.torch_op",
+    )
+
+
+def _device(tensor: Any) -> Device:
+    if tensor.layout is not _torch().strided:
+        raise _refused(tensor, f"is laid out as {tensor.layout}: pass t.to_dense()")
+    place = tensor.device
+    if place.type == "cpu":
+        return Device("cpu")
+    if place.type == "cuda":
+        return Device(f"cuda:{place.index or 0}")
+    raise _refused(tensor, f"lives on {place}, where kernels do not run: move it to cpu or cuda")
+
+
+def _refused(tensor: Any, text: str) -> Exception:
+    return refuse("torch", tuple(tensor.shape), text)
+
+
+@functools.cache
+def _dtypes() -> dict[Any, type[DType]]:
+    torch = _torch()
+    pairs = ((getattr(torch, name, None), dtype) for name, dtype in TORCH_DTYPES.items())
+    return {theirs: ours for theirs, ours in pairs if theirs is not None}
+
+
+def _torch() -> Any:
+    return sys.modules.get("torch")
