@@ -73,7 +73,7 @@ def test_constants_and_functions_from_outside():
     np.testing.assert_allclose(launched(used, X), 12 * X + 6 + 4, rtol=1e-6, atol=1e-4)
 
 
-@neighbour_of("names/tensor_from_outside")
+@neighbour_of("names/tensor_from_outside", "names/function_of_the_host")
 def test_a_tensor_is_an_argument():
     @tw.kernel
     def weighted(z: Mut[f32, B], x: Ref[f32, N], weights: Ref[f32, N]) -> None:

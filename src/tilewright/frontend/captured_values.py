@@ -64,6 +64,8 @@ def _as_operand(lo: Lowering, value: Any) -> Operand | None:
         return None if items is None else RecordOperand(items, type(value))
     if any(value is function for function in _PYTHON_FUNCTIONS):
         return PythonFunction(value)
+    if _belongs_to_the_host(value):
+        return None
     make = next((make for kinds, make in _CAPTURES if isinstance(value, kinds)), None)
     made: Operand | None = None if make is None else make(value)
     return made
@@ -74,6 +76,11 @@ def _as_operands(lo: Lowering, values: Iterable[Any]) -> tuple[Operand, ...] | N
     found = [_as_operand(lo, value) for value in values]
     known = tuple(operand for operand in found if operand is not None)
     return known if len(known) == len(found) else None
+
+
+def _belongs_to_the_host(value: Any) -> bool:
+    """Whether it is a function of ours that works on tensors: there is nothing to inline."""
+    return isinstance(value, FunctionType) and value.__module__.startswith(_HOST)
 
 
 def _is_frozen(kind: Any) -> bool:
@@ -94,6 +101,8 @@ def _refusal(name: str, value: Any, *, is_kernel: bool) -> tuple[str, str, str]:
         return _KERNEL_NAME if is_kernel else _HELPER_NAME
     if isinstance(getattr(value, "source", None), SourceFunction):
         return _KERNEL
+    if _belongs_to_the_host(value):
+        return _HOST_FUNCTION
     if isinstance(value, (list, dict, set, bytearray)):
         return f"a {type(value).__name__}", "it could change after the kernel is compiled", _TUPLE
     if is_dataclass(value) and not isinstance(value, type) and not _is_frozen(type(value)):
@@ -106,6 +115,7 @@ def _refusal(name: str, value: Any, *, is_kernel: bool) -> tuple[str, str, str]:
     return f"of type {type(value).__name__}", _CAPTURABLE, "pass it as a parameter"
 
 
+_HOST = ("tilewright.host", "tilewright.runtime")  # modules, by name: they stand above this one
 _TUPLE = "use a tuple"
 _FREEZE = "freeze it: `@dataclass(frozen=True)`"
 _CAPTURABLE = "a kernel can use numbers, strings, tuples of them, dtypes, modules and functions"
@@ -124,6 +134,11 @@ _KERNEL = (
     "a kernel",
     "a kernel is launched from the host and cannot be called by another",
     "put what they share into a plain function, which both call",
+)
+_HOST_FUNCTION = (
+    "a function of the host",
+    "it works on tensors and streams, and in a kernel there are only tiles",
+    "call it outside and pass the tensor; tiles are made by `tw.zeros`, `tw.arange`, `tw.rand`",
 )
 _LOOP = "loop over `range(…)`"
 _INSTEAD = {
