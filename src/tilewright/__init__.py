@@ -134,6 +134,7 @@ from tilewright.lang.unsafe import (
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.copies import copy, fill
 from tilewright.runtime.device import Device, device, synchronize
+from tilewright.runtime.graph import Graph, graph
 from tilewright.runtime.imports import from_dlpack, partition
 from tilewright.runtime.operation import DeviceOp, value
 from tilewright.runtime.operation import zip_operations as zip
@@ -160,6 +161,7 @@ __all__ = [
     "DeviceOp",
     "Dim",
     "DriverError",
+    "Graph",
     "Hints",
     "HostPartition",
     "Index",
@@ -242,6 +244,7 @@ __all__ = [
     "from_dlpack",
     "from_numpy",
     "full",
+    "graph",
     "i4",
     "i8",
     "i16",

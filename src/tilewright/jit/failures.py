@@ -27,6 +27,10 @@ class FailureReader:
         self.sites = sites
         self.record = record
 
+    def with_record(self, record: FailureRecord) -> FailureReader:
+        """A reader for another launch of the same kernel on the same grid."""
+        return FailureReader(self.kernel, self.grid, self.sites, record)
+
     def __call__(self) -> BaseException | None:
         """The failure, or None: one plain load on the good path."""
         words = self.record.read()

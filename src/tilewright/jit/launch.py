@@ -27,9 +27,9 @@ from tilewright.jit.compiled import LaunchFacts
 from tilewright.jit.environment import LaunchEnvironment
 from tilewright.jit.failures import FailureReader
 from tilewright.jit.loader import Program
+from tilewright.jit.repeated_launch import RepeatedLaunch
 from tilewright.runtime.access import Access, Mode
 from tilewright.runtime.function import KernelFunction, Memory
-from tilewright.runtime.records import FailureRecord as Record
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.work import WorkOp
 
@@ -73,12 +73,12 @@ def build_launch(
         Access(tensor, _mode(facts, binding, name) if name in outputs else Mode.READ, name)
         for name, tensor in binding.tensors.items()
     )
-    record = binding.device.new_record() if facts.may_fail else None
-    failure = None
-    if record is not None:
-        failure = FailureReader(facts.name, binding.grid, facts.sites, record)
-    work = KernelWork(facts, program, binding, record)
-    return WorkOp(facts.name, binding.device, accesses, work, result, failure=failure)
+    reader = None
+    if facts.may_fail:
+        record = binding.device.new_record()
+        reader = FailureReader(facts.name, binding.grid, facts.sites, record)
+    work = KernelWork(facts, program, binding, reader)
+    return WorkOp(facts.name, binding.device, accesses, work, result, failure=reader)
 
 
 def _mode(facts: LaunchFacts, binding: Binding, output: str) -> Mode:
@@ -90,19 +90,19 @@ def _mode(facts: LaunchFacts, binding: Binding, output: str) -> Mode:
 class KernelWork:
     """One launch, waiting to be put on a stream."""
 
-    __slots__ = ("_binding", "_facts", "_functions", "_program", "_record")
+    __slots__ = ("_binding", "_facts", "_functions", "_program", "_reader")
 
     def __init__(
         self,
         facts: LaunchFacts,
         program: Future[Program],
         binding: Binding,
-        record: Record | None,
+        reader: FailureReader | None,
     ) -> None:
         self._facts = facts
         self._program = program
         self._binding = binding
-        self._record = record
+        self._reader = reader
         self._functions: tuple[KernelFunction, ...] = ()
 
     def compile(self) -> None:
@@ -116,10 +116,22 @@ class KernelWork:
         binding = self._binding
         arguments = tuple(self._value(argument) for argument in self._facts.arguments)
         memories: tuple[Memory, ...] = tuple(tensor.storage for tensor in binding.tensors.values())
-        if self._record is not None:
-            memories = (*memories, self._record)
+        if self._reader is not None:
+            memories = (*memories, self._reader.record)
         for function in self._functions:
             function.launch(stream, binding.blocks, arguments, memories)
+
+    def repeated(self) -> RepeatedLaunch:
+        """This launch as a node of a graph. The bytes of all tensors are allocated."""
+        binding = self._binding
+        arguments = tuple(
+            None if isinstance(argument.term, FailureRecord) else self._value(argument)
+            for argument in self._facts.arguments
+        )
+        storages = tuple(tensor.storage for tensor in binding.tensors.values())
+        return RepeatedLaunch(
+            self._functions, binding.device, binding.blocks, arguments, storages, self._reader
+        )
 
     def _value(self, argument: Argument) -> int | float:
         return _VALUES[type(argument.term)](self, argument.term)
@@ -146,8 +158,8 @@ class KernelWork:
 
     def record_address(self) -> int:
         """Where a failed check reports."""
-        assert self._record is not None, "a kernel with residual checks has a record"
-        return self._record.address
+        assert self._reader is not None, "a kernel with residual checks has a record"
+        return self._reader.record.address
 
 
 _VALUES: dict[type[LaunchTerm], Callable[[KernelWork, Any], int | float]] = {

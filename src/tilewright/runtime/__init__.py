@@ -7,6 +7,7 @@ from tilewright.runtime.copies import copy, fill
 from tilewright.runtime.creation import empty, fill_by, from_numpy, full, ones, zeros
 from tilewright.runtime.device import Device, current_device, device, synchronize
 from tilewright.runtime.function import KernelFunction
+from tilewright.runtime.graph import Graph, graph
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.lifetime import guard_process
 from tilewright.runtime.operation import DeviceOp, value, zip_operations
@@ -20,6 +21,7 @@ __all__ = [
     "Access",
     "Device",
     "DeviceOp",
+    "Graph",
     "KernelFunction",
     "Mode",
     "Partition",
@@ -38,6 +40,7 @@ __all__ = [
     "fill_by",
     "from_numpy",
     "full",
+    "graph",
     "move",
     "ones",
     "stream",

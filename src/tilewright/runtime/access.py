@@ -14,7 +14,7 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.regions import Region
 from tilewright.runtime.storage import Borrow, Holder, Storage
 
-__all__ = ["Access", "Handle", "Mode", "acquire", "check_accesses", "release"]
+__all__ = ["Access", "Handle", "Mode", "acquire", "check_accesses", "refusal", "release"]
 
 
 class Mode(Enum):
@@ -96,7 +96,7 @@ def _check_output(written: Access, others: tuple[Access, ...], label: str) -> No
 def acquire(accesses: tuple[Access, ...], holder: Holder) -> Holder:
     """Take the borrows of a built operation, all or none. The device's lock is held."""
     for tensor, mode, name in accesses:
-        if tensor.storage.borrows:
+        if tensor.storage.borrows or tensor.storage.shares:
             held = tensor.storage.conflict(tensor.region, writes=mode.writes)
             if held is not None:
                 raise BorrowError(_refusal(held, Access(tensor, mode, name), holder))
@@ -114,9 +114,13 @@ def release(accesses: tuple[Access, ...], holder: Holder) -> None:
 
 def _refusal(held: Borrow, wanted: Access, by: Holder) -> str:
     name = held.name or wanted.describe()
-    purpose = "writing" if held.writes else "reading"
-    wish = "write" if wanted.mode.writes else "read"
-    first = held.holder
+    return refusal(held.holder, name, held.writes, by, wanted.mode.writes)
+
+
+def refusal(first: Holder, name: str, held_writes: bool, by: Holder, writes: bool) -> str:
+    """Why a built operation stands against another, which `by` would be."""
+    purpose = "writing" if held_writes else "reading"
+    wish = "write" if writes else "read"
     return (
         f"{first.label}, built at {first.site}, holds {name} for {purpose} and {first.state}"
         f" ({by.label} at {by.site} would {wish} the same memory, and nobody has said which"

@@ -8,7 +8,7 @@ the device's lock except `wait`, `known` and `completed`, which any thread may c
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -21,12 +21,14 @@ __all__ = [
     "ALIGNMENT",
     "KINDS",
     "Backend",
+    "BackendGraph",
     "BackendModule",
     "BackendPool",
     "Bytes",
     "Hold",
     "PoolStatistics",
     "Queue",
+    "Recipe",
     "load_backend",
 ]
 
@@ -124,6 +126,29 @@ class Queue(Protocol[_A]):
         """Copy bytes to the host; the caller keeps `target` until this has completed."""
 
 
+# Puts the work of one node of a graph on a queue.
+Recipe = Callable[[Any], None]
+
+
+class BackendGraph(Protocol):
+    """The backend's side of a graph: nodes with their work fixed, to be launched often.
+
+    Recipes get something that work can be put on as on a queue; what allocates there is refused.
+    """
+
+    def change(self, node: int, recipe: Recipe) -> bool:
+        """Give a node other work of the same kind, for launches from now on; False if that fails.
+
+        After False the graph is in between and must not be launched again.
+        """
+
+    def launch(self, queue: Any) -> Mapping[int, BaseException]:
+        """Put all nodes on a queue; gives what each raised, known when they have completed."""
+
+    def destroy(self) -> None:
+        """Give everything back; no launch is under way."""
+
+
 class PoolStatistics(NamedTuple):
     """Bytes of a pool: what tensors hold, and what was taken from the system for them."""
 
@@ -177,6 +202,9 @@ class Backend(Protocol):
 
     def new_pool(self, release_threshold: int | None, limit: int | None) -> BackendPool:
         """A memory pool of its own; None leaves a number to the backend."""
+
+    def build_graph(self, nodes: Sequence[tuple[Recipe, tuple[int, ...]]]) -> BackendGraph:
+        """A graph of nodes, each with those before it that must have completed."""
 
     def take_record(self) -> FailureRecord:
         """A failure record that says "no failure"."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NoReturn
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import LaunchError, TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.runtime.stream import Stream
@@ -43,7 +43,8 @@ class Outcome:
         """The end of an operation whose submission itself raised, which its caller has seen."""
         outcome = cls(stream, count, None, ())
         outcome.settled = True
-        outcome.error = error
+        interrupted = LaunchError("the launch was interrupted")
+        outcome.error = error if isinstance(error, Exception) else interrupted
         return outcome
 
     def settle(self) -> None:

@@ -32,6 +32,7 @@ class State(Enum):
 
     BUILT = "built"
     TAKEN = "part of another operation"
+    RECORDED = "recorded in a graph"
     SUBMITTED = "submitted"
     COMPLETED = "completed"
     CLOSED = "closed"
@@ -212,6 +213,11 @@ class Runnable(ABC, Generic[T]):
             if self._state is State.TAKEN:
                 self._state = State.BUILT
 
+    def mark_recorded(self) -> None:
+        """End as part of a graph, which alone runs it from now on."""
+        with self.device.lock:
+            self._state = State.RECORDED
+
     # --- the rules ---
 
     @property
@@ -230,11 +236,13 @@ class Runnable(ABC, Generic[T]):
             raise LaunchError(f"{self.name} was closed and cannot be run")
         if self._state is State.TAKEN:
             raise LaunchError(f"{self.name} is part of another operation: run that one")
+        if self._state is State.RECORDED:
+            raise LaunchError(f"{self.name} was recorded in a graph: launch the graph to run it")
         if self._state is not State.BUILT:
             raise LaunchError(f"{self.name} runs once and was submitted already: build another")
 
     def _check_run(self) -> None:
-        if self._state in (State.CLOSED, State.TAKEN):
+        if self._state in (State.CLOSED, State.TAKEN, State.RECORDED):
             self.check_built()
 
     def _conclude(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from operator import itemgetter
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.awaiting import completed
@@ -20,7 +20,11 @@ from tilewright.runtime.device import Device, current_device
 from tilewright.runtime.inside_chains import inside_chain
 from tilewright.runtime.lifecycle import Ends, Runnable, State, Steps, run_steps
 from tilewright.runtime.policies import SchedulingPolicy
+from tilewright.runtime.recording import Tape, graph_maker
 from tilewright.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from tilewright.runtime.graph import Graph
 
 __all__ = ["Chain", "DeviceOp", "Shared", "Value", "Zip", "value", "zip_operations"]
 
@@ -70,6 +74,10 @@ class DeviceOp(Runnable[T], Awaitable[T]):
     def shared(self) -> Shared[T]:
         """An operation that may be used any number of times and runs once."""
         return Shared(self)
+
+    def graph(self) -> Graph:
+        """A graph of this operation alone: `g.launch()` runs it, any number of times."""
+        return graph_maker.make(self)
 
     def schedule(self, policy: SchedulingPolicy) -> Self:
         """Run on the next stream of a policy."""
@@ -348,6 +356,15 @@ class Shared(Compound[T]):
     def parts(self) -> Iterable[DeviceOp[Any]]:
         """The operation itself."""
         return () if self._source is None else (self._source,)
+
+    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """As any other; what has not run is refused in a graph, and stays as it is."""
+        if isinstance(stream, Tape) and self._source is not None:
+            raise LaunchError(
+                f"{self.name} is shared and runs once, for all its users, and a graph runs many"
+                " times: record an operation that is not shared"
+            )
+        return (yield from super().steps(stream, ends))
 
     def run(self, stream: Stream, ends: Ends) -> Steps[T]:
         """Run the operation for the first user, and give every user what it gave."""

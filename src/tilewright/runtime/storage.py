@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
+from tilewright.runtime.leases import Share, catch_up
 from tilewright.runtime.pool import Pool, allocate
 from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
@@ -62,6 +63,7 @@ class Storage:
         "label",
         "nbytes",
         "pool",
+        "shares",
         "site",
     )
 
@@ -77,6 +79,7 @@ class Storage:
         self.site = user_site()
         self.address = 0  # in the device's address space, from the first submission on
         self.borrows: list[Borrow] = []
+        self.shares: list[Share] = []  # in the leases of graphs
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
         self._is_beginning = False
@@ -128,6 +131,11 @@ class Storage:
             fence = Fence(stream, count, stream.watch(count, None, ()))
             self._writes.append((whole, fence))
 
+    def catch_up(self) -> None:
+        """Take over the fences of replays since the last look."""
+        if self.shares:
+            catch_up(self, self.shares)
+
     def conflict(self, region: Region, *, writes: bool) -> Borrow | None:
         """The borrow of a built operation that stands against a new one.
 
@@ -135,6 +143,12 @@ class Storage:
         """
         if self._is_beginning:
             return None
+        for share in self.shares:
+            share.touch()  # whoever asks is about to use it
+            held = share.held_against(region, writes=writes)
+            if held is not None:
+                claim, holder = held
+                return Borrow(claim.region, claim.writes, "", holder)
         for borrow in self.borrows:
             if (writes or borrow.writes) and borrow.region.overlaps(region):
                 return borrow
@@ -142,6 +156,10 @@ class Storage:
 
     def held_by(self, region: Region) -> Holder | None:
         """A built operation that holds a region, for whatever purpose."""
+        for share in self.shares:
+            held = share.held_against(region, writes=True)
+            if held is not None:
+                return held[1]
         for borrow in self.borrows:
             if borrow.region is region or borrow.region.overlaps(region):
                 return borrow.holder
@@ -149,6 +167,9 @@ class Storage:
 
     def order(self, stream: Stream, region: Region, *, writes: bool) -> None:
         """Make a stream wait for the operations that must come before a new one."""
+        self.catch_up()
+        for share in self.shares:
+            share.touch()
         for used, fence in self._writes:
             if fence.stream is not stream and used.overlaps(region):
                 stream.wait_for(fence.stream, fence.count)
@@ -178,6 +199,7 @@ class Storage:
 
     def writers(self, region: Region) -> Iterator[Fence]:
         """The submitted writers that a reader of a region must know about."""
+        self.catch_up()
         return (fence for used, fence in self._writes if used.overlaps(region))
 
     def fences(self, region: Region, *, writes: bool) -> Iterator[Fence]:
@@ -188,13 +210,14 @@ class Storage:
 
     def doubts(self, region: Region) -> list[Outcome]:
         """Outcomes that a reader depends on; raises if one is known to be a failure."""
+        self.catch_up()
         found: list[Outcome] = []
         for used, fence in self._writes:
             outcome = fence.outcome
             if outcome is None or not used.overlaps(region):
                 continue
             if not outcome.settled and fence.stream.has_passed(fence.count):
-                fence.stream.settle()
+                outcome.settle()
             if outcome.error is not None:
                 outcome.surface()
             if not outcome.settled:
@@ -222,8 +245,8 @@ class _Freed(NamedTuple):
     def settle(self) -> None:
         """Free on the stream of the last use, ordered after the uses elsewhere."""
         fences = [fence for _, fence in self.uses]
-        default = self.pool.device.stream
-        last = max(fences, key=lambda fence: fence.count).stream if fences else default
+        some = self.pool.device.streams[0]  # it was allocated on one of them
+        last = max(fences, key=lambda fence: fence.count).stream if fences else some
         for fence in fences:
             last.wait_for(fence.stream, fence.count)
         last.queue.free(self.allocation, self.pool.backend)

@@ -42,7 +42,12 @@ class Stream:
     )
 
     def __init__(
-        self, device: Device, label: str | None = None, queue: Queue[Any] | None = None
+        self,
+        device: Device,
+        label: str | None = None,
+        queue: Queue[Any] | None = None,
+        *,
+        is_listed: bool = True,
     ) -> None:
         self.device = device
         self.issued = 0
@@ -55,7 +60,8 @@ class Stream:
             self.label = label or f"stream {len(device.streams)}"
             name = f"{device.name} {self.label}"
             self.queue: Queue[Any] = queue or device.backend.new_queue(name)
-            device.streams.append(self)
+            if is_listed:  # among those that are waited for when everything is
+                device.streams.append(self)
 
     # Under the device's lock.
 

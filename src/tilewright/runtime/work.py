@@ -1,23 +1,25 @@
 """Operations with work of their own: launches, copies, fills.
 
 Built, one holds borrows; a submission (checks, inserted waits, the backend's call, new fences) is
-one step under the device's lock, so fences are always in launch order.
+one step under the device's lock, so fences are always in launch order. On a tape, which records a
+graph, the work is kept instead.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
-from tilewright.errors import LaunchError
 from tilewright.runtime.access import Access, acquire, check_accesses, release
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence, Outcome
 from tilewright.runtime.lifecycle import Ends, State, Steps
 from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.recording import Tape, block_is_open, refuse_recorded
 from tilewright.runtime.storage import Holder
 from tilewright.runtime.stream import Stream
 
-__all__ = ["Work", "WorkOp"]
+__all__ = ["SingleOp", "Work", "WorkOp"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -34,7 +36,44 @@ class Work(Protocol):
         """Put the work on a stream. The device's lock is held and all bytes are allocated."""
 
 
-class WorkOp(DeviceOp[T]):
+class SingleOp(DeviceOp[T]):
+    """An operation that is put on a stream in one step, under the device's lock."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def put(self, stream: Stream) -> None:
+        """Check, order, launch, and leave fences. The device's lock is held."""
+
+    def start(self, stream: Stream) -> None:
+        """Put the work on a stream, unless another thread was faster."""
+        with self.device.lock:
+            self.check_built()
+            self._put(stream)
+
+    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Put the work on a stream as part of another operation."""
+        yield from ()  # it has no parts
+        try:
+            self.compile()
+            with self.device.lock:
+                self._put(stream)
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        ends.include(self._ends)
+        return self._results.pop()
+
+    def _put(self, stream: Stream) -> None:
+        self.device.check_usable()
+        self.device.settle_notes()
+        stream.settle(ask=False)
+        self.put(stream)
+        recorded = isinstance(stream, Tape)
+        self._state = State.RECORDED if recorded else State.SUBMITTED
+
+
+class WorkOp(SingleOp[T]):
     """One piece of work with the borrows it needs."""
 
     __slots__ = ("_accesses", "_check", "_holder", "_work")
@@ -80,39 +119,24 @@ class WorkOp(DeviceOp[T]):
             prepare()
         return self
 
-    def start(self, stream: Stream) -> None:
-        """Put the work on a stream, unless another thread was faster."""
-        with self.device.lock:
-            self.check_built()
-            self._launch(stream)
-
-    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Put the work on a stream as part of another operation."""
-        yield from ()  # it has no parts
-        try:
-            self.compile()
-            with self.device.lock:
-                self._launch(stream)
-        except BaseException as error:
-            self.abandon(error)
-            raise
-        ends.include(self._ends)
-        return self._results.pop()
-
     def give_back(self) -> None:
         """Give the borrows back. The device's lock is held."""
         release(self._accesses, self._holder)
         self._accesses, self._work, self._check = (), None, None
 
-    def _launch(self, stream: Stream) -> None:
-        self.device.check_usable()
-        self.device.settle_notes()
-        stream.settle(ask=False)
+    def put(self, stream: Stream) -> None:
+        """Give the borrows back and put the work on a stream, where fences take their place."""
         accesses, work, check = self._accesses, self._work, self._check
-        self.give_back()
         assert work is not None, "a built operation has its work"
-        self._ends.add(_run(accesses, work, check, stream))
-        self._state = State.SUBMITTED
+        if isinstance(stream, Tape):
+            stream.add(self.label, self.site, accesses, work, check)
+            self.give_back()
+        else:
+            if block_is_open():
+                used = ((one.tensor.storage, one.tensor.region) for one in accesses)
+                refuse_recorded(used, self.name)
+            self.give_back()
+            self._ends.add(_run(accesses, work, check, stream))
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
@@ -151,8 +175,7 @@ def _run(accesses: tuple[Access, ...], work: Work, check: Check | None, stream: 
     except BaseException as error:
         # Part of the work may be on the stream already: order it, and trust nothing it wrote.
         count = stream.advance()
-        cause = error if isinstance(error, Exception) else LaunchError("the launch was interrupted")
-        _leave_fences(accesses, Fence(stream, count, Outcome.refused(stream, count, cause)))
+        _leave_fences(accesses, Fence(stream, count, Outcome.refused(stream, count, error)))
         raise
     count = stream.advance()
     fence = Fence(stream, count, stream.watch(count, check, causes))

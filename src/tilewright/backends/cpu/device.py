@@ -11,11 +11,12 @@ from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
+from tilewright.backends.cpu.graph import CpuGraph
 from tilewright.backends.cpu.memory import Memory
 from tilewright.backends.cpu.pool import CpuPool
-from tilewright.backends.cpu.stream import CpuQueue
+from tilewright.backends.cpu.stream import CpuQueue, Tasks
 from tilewright.errors import LaunchError
-from tilewright.runtime.backend import ALIGNMENT
+from tilewright.runtime.backend import ALIGNMENT, Recipe
 from tilewright.runtime.function import Memory as Reachable
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 from tilewright.runtime.stream import Stream
@@ -63,7 +64,7 @@ class CpuFunction:
         run = partial(self._kernel.run, (blocks, 1, 1), arguments, held, threads=self._threads)
         if is_watching():
             run = partial(run, race_check=True)
-        cast("CpuQueue", stream.queue).put(run)
+        cast("Tasks", stream.queue).put(run)
 
 
 class _Records(RecordPool):
@@ -102,6 +103,10 @@ class CpuBackend:
         """Host memory with a limit; none of it is kept when it is not in use."""
         del release_threshold
         return CpuPool(limit)
+
+    def build_graph(self, nodes: Sequence[tuple[Recipe, tuple[int, ...]]]) -> CpuGraph:
+        """A graph whose nodes run one by one."""
+        return CpuGraph(nodes)
 
     def take_record(self) -> FailureRecord:
         """A failure record in plain memory."""

@@ -8,6 +8,7 @@ next mark ends. Nothing here takes a device's lock.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +21,7 @@ from tilewright.backends.cpu.pool import CpuPool
 from tilewright.errors import DriverError
 from tilewright.runtime.backend import Bytes
 
-__all__ = ["CpuHold", "CpuQueue"]
+__all__ = ["CpuHold", "CpuQueue", "Tasks"]
 
 _IDLE_SECONDS = 2.0
 _PATTERNS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -48,7 +49,37 @@ class CpuHold:
         self._gate.wait()
 
 
-class CpuQueue:
+class Tasks(ABC):
+    """Fills and copies as tasks, wherever those are put."""
+
+    @abstractmethod
+    def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
+        """Add a task."""
+
+    def fill(self, allocation: Memory, pattern: bytes, repeats: int, offset: int = 0) -> None:
+        """Repeat a pattern."""
+        kind = _PATTERNS[len(pattern)]
+        elements = allocation.array[offset : offset + len(pattern) * repeats].view(kind)
+        self.put(partial(elements.fill, np.frombuffer(pattern, kind)[0]), repeatable=True)
+
+    def copy(
+        self, target: Memory, target_offset: int, source: Memory, offset: int, nbytes: int
+    ) -> None:
+        """Copy bytes from one allocation to another."""
+        to = target.array[target_offset : target_offset + nbytes]
+        self.put(partial(np.copyto, to, source.array[offset : offset + nbytes]), repeatable=True)
+
+    def upload(self, allocation: Memory, source: Bytes) -> None:
+        """Copy host bytes in."""
+        self.put(partial(np.copyto, allocation.array[: source.size], source), repeatable=True)
+
+    def download(self, allocation: Memory, offset: int, target: Bytes) -> None:
+        """Copy bytes out."""
+        source = allocation.array[offset : offset + target.size]
+        self.put(partial(np.copyto, target, source), repeatable=True)
+
+
+class CpuQueue(Tasks):
     """Tasks in order, and how many operations of them have completed."""
 
     number = 0
@@ -195,28 +226,6 @@ class CpuQueue:
     def free(self, allocation: Memory, pool: CpuPool) -> None:
         """Give the memory back when the queue gets there."""
         self.put(partial(pool.give_back, allocation), repeatable=True)
-
-    def fill(self, allocation: Memory, pattern: bytes, repeats: int, offset: int = 0) -> None:
-        """Repeat a pattern."""
-        kind = _PATTERNS[len(pattern)]
-        elements = allocation.array[offset : offset + len(pattern) * repeats].view(kind)
-        self.put(partial(elements.fill, np.frombuffer(pattern, kind)[0]), repeatable=True)
-
-    def copy(
-        self, target: Memory, target_offset: int, source: Memory, offset: int, nbytes: int
-    ) -> None:
-        """Copy bytes from one allocation to another."""
-        to = target.array[target_offset : target_offset + nbytes]
-        self.put(partial(np.copyto, to, source.array[offset : offset + nbytes]), repeatable=True)
-
-    def upload(self, allocation: Memory, source: Bytes) -> None:
-        """Copy host bytes in."""
-        self.put(partial(np.copyto, allocation.array[: source.size], source), repeatable=True)
-
-    def download(self, allocation: Memory, offset: int, target: Bytes) -> None:
-        """Copy bytes out."""
-        source = allocation.array[offset : offset + target.size]
-        self.put(partial(np.copyto, target, source), repeatable=True)
 
 
 def _nothing(*_: object) -> None:

@@ -6,7 +6,7 @@ for it goes into the cache on disk like anything else, so one machine can prepar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -70,6 +70,13 @@ class MetaBackend:
         """A pool of nothing."""
         del release_threshold, limit
         return MetaPool()
+
+    def build_graph(self, nodes: Sequence[object]) -> NoReturn:
+        """Refused: nothing runs here."""
+        raise LaunchError(
+            "a graph has the addresses of its tensors, and tensors of `tw.meta` have none: record"
+            " it with tensors of a real device"
+        )
 
     def take_record(self) -> FailureRecord:
         """A record that nobody writes."""

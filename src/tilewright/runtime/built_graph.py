@@ -1,0 +1,221 @@
+"""A graph that has been built: its nodes, the lease on its storages, and what a replay does.
+
+Each node that can fail owns a failure record. A replay uses the records of the one before it only
+if that one is known to have ended well; otherwise every checked node gets a new one, so a failure
+always belongs to one replay, however many are under way. Everything but the finaliser happens under
+the device's lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.access import refusal
+from tilewright.runtime.device import Device
+from tilewright.runtime.failures import Check, Fence, Outcome
+from tilewright.runtime.graph_nodes import Instance, Node, make_node
+from tilewright.runtime.graph_plan import Plan, make_plan
+from tilewright.runtime.leases import Lease, Stamp
+from tilewright.runtime.recording import Job, block_is_open, refuse_recorded
+from tilewright.runtime.storage import Holder
+from tilewright.runtime.stream import Stream
+
+__all__ = ["BuiltGraph"]
+
+
+class BuiltGraph:
+    """What a graph is once its block has ended; replays keep it alive."""
+
+    __slots__ = (
+        "__weakref__", "_broken", "_instance", "_last", "_lease", "_may_raise", "_plan", "_replays",
+        "device", "nodes",
+    )  # fmt: skip
+
+    def __init__(self, device: Device, jobs: Sequence[Job]) -> None:
+        self.device = device
+        self._may_raise: bool = device.stream.queue.may_raise
+        self._broken: BaseException | None = None  # why the backend's graph is in between
+        self._last: list[Outcome] = []  # of the checked nodes, in the last replay
+        self._replays: deque[Outcome] = deque()  # that may have failed with nobody told
+        _allocate(device, jobs)
+        self.nodes = tuple(make_node(job) for job in jobs)
+        self._plan = self._make_plan(self.nodes)
+        self._instance = Instance(device, self.nodes, self._plan)
+        self._lease = Lease(self._plan.members)
+
+    def _make_plan(self, nodes: Sequence[Node]) -> Plan:
+        fallible = [self._may_raise or node.check is not None for node in nodes]
+        return make_plan([node.uses for node in nodes], fallible)
+
+    # --- a replay that is built ---
+
+    def acquire(self, holder: Holder) -> None:
+        """Let a built replay hold the lease, if nothing stands against it."""
+        self._check_usable()
+        self._report()
+        lease = self._lease
+        rival = lease.holders[0] if lease.holders and lease.writes else lease.rival_holder()
+        if rival is not None:
+            raise BorrowError(refusal(rival, "its tensors", True, holder, True))
+        for share in lease.due():
+            storage = share.member.storage
+            for region, writes in share.member.claims:
+                held = storage.conflict(region, writes=writes)
+                if held is not None:
+                    name = held.name or storage.label
+                    raise BorrowError(refusal(held.holder, name, held.writes, holder, writes))
+            for region, _ in share.member.inputs:
+                storage.doubts(region)
+        lease.holders.append(holder)
+
+    def refuse_recorded(self, label: str) -> None:
+        """Refuse a replay inside a block on what is being recorded there."""
+        if block_is_open():
+            members = [share.member for share in self._lease.shares]
+            refuse_recorded(((m.storage, c.region) for m in members for c in m.claims), label)
+
+    def release(self, holder: Holder) -> None:
+        """Give the lease back."""
+        self._lease.holders[:] = [one for one in self._lease.holders if one is not holder]
+
+    def _report(self) -> None:
+        """Raise the failure of an earlier replay, if it is known and nobody has been told."""
+        while self._replays:
+            outcome = self._replays[0]
+            if not outcome.settled:
+                if not outcome.stream.has_passed(outcome.count):
+                    return
+                outcome.settle()
+            self._replays.popleft()
+            if outcome.error is not None and outcome.root in self.device.unseen:
+                outcome.surface()
+
+    def _check_usable(self) -> None:
+        if self._broken is not None:
+            raise LaunchError(
+                f"this graph could not be changed ({self._broken}) and is in between: record it"
+                " again"
+            ) from self._broken
+
+    # --- a replay that is submitted ---
+
+    def replay(self, stream: Stream) -> Fence:
+        """Put all nodes on a stream, behind whatever they conflict with."""
+        self._check_usable()
+        doubts = self._lease.order(stream)
+        self._renew_checks()
+        stream.keep(self._instance)
+        try:
+            errors = self._instance.launch(stream.queue)
+        except BaseException as error:
+            # Part of it may be on the stream already: order it, and trust nothing it wrote.
+            count = stream.advance()
+            refused = Outcome.refused(stream, count, error)
+            self._lease.leave(Stamp(stream, count, {}, refused))
+            raise
+        return self._stamp(stream, errors, doubts)
+
+    def _stamp(
+        self, stream: Stream, errors: Mapping[int, BaseException], doubts: dict[int, list[Outcome]]
+    ) -> Fence:
+        count = stream.advance()
+        whole = stream.watch(count, None, ())  # what the queue itself raises concerns every node
+        causes = () if whole is None else (whole,)
+        self._last = []
+        for number, node in enumerate(self.nodes):
+            if self._may_raise or node.check is not None:
+                ended = stream.watch(count, partial(_failure, errors, number, node.check), causes)
+                assert ended is not None, "what has a check is watched"
+                doubts[1 << number] = [ended]
+                if node.check is not None:
+                    self._last.append(ended)
+        self._lease.leave(Stamp(stream, count, doubts))
+        all_doubts = [outcome for outcomes in doubts.values() for outcome in outcomes]
+        total = stream.watch(count, None, (*causes, *all_doubts))
+        if total is not None:
+            self._replays.append(total)
+        return Fence(stream, count, total)
+
+    def _renew_checks(self) -> None:
+        """Give checked nodes new records, unless the last replay has left theirs untouched."""
+        if not self._last:
+            return
+        self._last[0].stream.settle()
+        if all(outcome.settled and outcome.error is None for outcome in self._last):
+            return
+        try:
+            for number, node in enumerate(self.nodes):
+                if node.check is not None:
+                    node.renew_check()
+                    changed = self._instance.change(number, node)
+                    assert changed, "another record is the same kind of work"
+        except BaseException as error:
+            self._broken = error
+            raise
+
+    # --- another node ---
+
+    def update(self, number: int, job: Job, by: Holder) -> None:
+        """Give a node the work of another operation of the same kind."""
+        self._check_usable()
+        if self._lease.holders:
+            raise BorrowError(refusal(self._lease.holders[0], "the graph", True, by, True))
+        _allocate(self.device, (job,))
+        node = make_node(job)
+        if node.kind != self.nodes[number].kind:
+            raise LaunchError(
+                f"node {number} of the graph, recorded at {self.nodes[number].site}, runs"
+                f" {self.nodes[number].label} compiled for other arguments than {job.label}, built"
+                f" at {job.site}: give tensors of the same dtypes, strides and alignment, or record"
+                " the graph again"
+            )
+        nodes = (*self.nodes[:number], node, *self.nodes[number + 1 :])
+        plan = self._make_plan(nodes)
+        self._exchange(number, nodes, plan)
+        self._lease.dissolve()
+        self.nodes, self._plan, self._lease = nodes, plan, Lease(plan.members)
+
+    def _exchange(self, number: int, nodes: tuple[Node, ...], plan: Plan) -> None:
+        """Change the backend's graph in place if its edges stay, else build another."""
+        in_place = plan.after == self._plan.after
+        try:
+            if not in_place or not self._instance.change(number, nodes[number]):
+                in_place = False
+                self._instance = Instance(self.device, nodes, plan)
+        except BaseException as error:
+            self._broken = error
+            raise
+
+    def __del__(self) -> None:
+        # No lock here: the collector may run this anywhere.
+        if getattr(self, "_lease", None) is not None:
+            self.device.notes.put(_Dropped(self._lease))
+
+
+class _Dropped(NamedTuple):
+    """The lease of a graph that is gone; until it is settled the storages stay."""
+
+    lease: Lease
+
+    def settle(self) -> None:
+        """Hand the fences of replays over to the storages, which may go then."""
+        self.lease.dissolve()
+
+
+def _allocate(device: Device, jobs: Sequence[Job]) -> None:
+    """Give lazy tensors their bytes and first contents."""
+    stream = device.stream
+    for job in jobs:
+        for use in job.uses:
+            use.storage.materialise(stream)
+
+
+def _failure(
+    errors: Mapping[int, BaseException], number: int, check: Check | None
+) -> BaseException | None:
+    """How one node of one replay failed."""
+    return errors.get(number) or (None if check is None else check())

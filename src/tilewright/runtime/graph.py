@@ -1,0 +1,210 @@
+"""Graphs: operations recorded once and replayed any number of times.
+
+Recording keeps a list. When the block ends, lazy tensors get their bytes and the backend's graph is
+built node by node, with an edge for each real conflict; until then nothing has happened that an
+exception would have to undo. From then on the graph keeps its memory alive.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from enum import Enum
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.built_graph import BuiltGraph
+from tilewright.runtime.device import Device, current_device
+from tilewright.runtime.lifecycle import Ends, run_steps
+from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.recording import Job, Tape, graph_maker, is_recording, recording_on
+from tilewright.runtime.replay import Replay
+from tilewright.runtime.storage import Holder
+
+__all__ = ["Graph", "graph"]
+
+T = TypeVar("T")
+
+
+class _Phase(Enum):
+    """How far a graph is; the values say why it cannot be used yet or any more."""
+
+    NEW = "has not been recorded: `with tw.graph() as g: g.record(…)`"
+    RECORDING = "is still being recorded: end its block first"
+    BUILT = "has been recorded already, and records no more: make another"
+    ABANDONED = "was given up by an exception while it was recorded: record it again"
+
+
+class Graph:
+    """Operations that run together, again and again, for the price of one launch."""
+
+    def __init__(self) -> None:
+        self._phase = _Phase.NEW
+        self._device: Device | None = None  # that of the first operation
+        self._jobs: list[Job] = []
+        self._results: list[Any] = []
+        self._only: dict[int, int] = {}  # the result that one node alone has made
+        self._built: BuiltGraph | None = None
+        self._block: AbstractContextManager[None] | None = None
+
+    # --- recording ---
+
+    def __enter__(self) -> Self:
+        if self._phase is not _Phase.NEW:
+            raise LaunchError(f"this graph {self._phase.value}")
+        block = recording_on(self._jobs)
+        block.__enter__()
+        self._block, self._phase = block, _Phase.RECORDING
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._block is not None, "a block that ends has begun"
+        self._block.__exit__(None, None, None)
+        jobs, self._jobs, self._block = self._jobs, [], None
+        self._phase = _Phase.ABANDONED
+        if error is None:
+            device = self._device or current_device()
+            with device.lock:
+                device.check_usable()
+                device.settle_notes()
+                self._built = BuiltGraph(device, jobs)
+            self._phase = _Phase.BUILT
+
+    def record(self, operation: DeviceOp[T]) -> T:
+        """Take a built operation in without running it; gives the handles that it would give.
+
+        It gives its borrows back, so the next one may use what it writes: replays run conflicting
+        operations in the order of recording. Chains and zips are recorded by their parts.
+        """
+        if self._phase is not _Phase.RECORDING:
+            raise LaunchError(f"this graph {self._phase.value}")
+        if not is_recording(self._jobs):
+            raise LaunchError(
+                "a graph records what the thread and task of its block give it, and this is another"
+            )
+        _check_operation(operation, self._device)
+        jobs, result = _tape(operation)
+        self._device = operation.device
+        if len(jobs) == 1:
+            self._only[len(self._jobs)] = len(self._results)
+        self._jobs += jobs
+        self._results.append(result)
+        return result
+
+    # --- using ---
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """What `record` gave for each operation; the contents are there after a replay."""
+        return tuple(self._results)
+
+    def launch(self) -> DeviceOp[tuple[Any, ...]]:
+        """An operation that runs the graph once more; it runs once, and gives `results`."""
+        return Replay(self._ready(), self.results)
+
+    def update(self, operation: DeviceOp[Any], node: int | None = None) -> None:
+        """Give one node other tensors or numbers, for the replays from now on.
+
+        The operation is of the same kernel, compiled alike. `node` says which, in the order of
+        recording, where several nodes run it.
+        """
+        built = self._ready()
+        _check_operation(operation, built.device)
+        label, site = operation.label, operation.site
+        number = _find_node(built, label, node)
+        jobs, result = _tape(operation)
+        if len(jobs) != 1:
+            raise LaunchError(
+                f"{label}, built at {site}, consists of {len(jobs)} operations with work of their"
+                " own, and an update changes one node: update with each by itself"
+            )
+        with built.device.lock:
+            built.device.check_usable()
+            built.device.settle_notes()
+            built.update(number, jobs[0], Holder(label, site))
+        if number in self._only:
+            self._results[self._only[number]] = result
+
+    def _ready(self) -> BuiltGraph:
+        if self._built is None:
+            raise LaunchError(f"this graph {self._phase.value}")
+        return self._built
+
+    def __len__(self) -> int:
+        """How many operations with work of their own it has."""
+        return len(self._jobs) if self._built is None else len(self._built.nodes)
+
+    def __bool__(self) -> bool:
+        """Always: a graph with no operations is one."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"<graph of {len(self)} operations: {self._phase.name.lower()}>"
+
+
+def graph() -> Graph:
+    """Record a graph: `with tw.graph() as g: g.record(op)`, and then `g.launch().sync()`."""
+    return Graph()
+
+
+def _check_operation(operation: Any, device: Device | None) -> None:
+    if not isinstance(operation, DeviceOp):
+        raise LaunchError(
+            f"a graph consists of operations, and this is {type(operation).__name__}: give what a"
+            " call of a kernel gives"
+        )
+    if device is not None and operation.device is not device:
+        raise LaunchError(
+            f"{operation.name} runs on {operation.device.name}, and this graph on {device.name}:"
+            " record a graph for each"
+        )
+
+
+def _tape(operation: DeviceOp[T]) -> tuple[list[Job], T]:
+    """The work that an operation would put on a stream, and its result."""
+    operation.take()
+    tape = Tape(operation.device)
+    try:
+        operation.compile()
+        result = run_steps(operation, tape, Ends())
+    except BaseException as error:
+        operation.abandon(error)
+        raise
+    operation.mark_recorded()
+    return tape.jobs, result
+
+
+def _find_node(built: BuiltGraph, label: str, node: int | None) -> int:
+    alike = [number for number, one in enumerate(built.nodes) if one.label == label]
+    if node is not None:
+        if node in alike:
+            return node
+        runs = f"runs {built.nodes[node].label}" if 0 <= node < len(built.nodes) else "is none"
+        raise LaunchError(
+            f"node {node} of the graph {runs}, and an update with {label} needs one that runs it:"
+            f" {_listed(alike)}"
+        )
+    if len(alike) != 1:
+        raise LaunchError(
+            f"an update with {label} needs one node that runs it: {_listed(alike)}"
+            + ("; say which, `g.update(op, node=…)`" if alike else "; record the graph again")
+        )
+    return alike[0]
+
+
+def _listed(numbers: list[int]) -> str:
+    return f"there are {', '.join(map(str, numbers))}" if numbers else "there is none"
+
+
+def _graph_of(operation: DeviceOp[Any]) -> Graph:
+    with Graph() as made:
+        made.record(operation)
+    return made
+
+
+graph_maker.make = _graph_of

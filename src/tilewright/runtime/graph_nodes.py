@@ -1,0 +1,100 @@
+"""The nodes of a graph and the backend's graph made of them.
+
+A node is a recorded operation with its addresses looked up. What the backend has built lives until
+the last replay under way has completed: its finaliser only leaves a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.backend import BackendGraph, Queue, Recipe
+from tilewright.runtime.device import Device
+from tilewright.runtime.failures import Check
+from tilewright.runtime.graph_plan import Plan
+from tilewright.runtime.recording import Job, Recordable, RepeatedWork, Tape, Use
+from tilewright.runtime.sites import Site
+
+__all__ = ["Instance", "Node", "make_node"]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One operation of a graph; its check changes when it gets another failure record."""
+
+    label: str
+    site: Site
+    kind: object
+    uses: tuple[Use, ...]
+    work: Recordable
+    check: Check | None
+    kept: tuple[object, ...] = ()  # by the work, as long as the node may run
+
+    def recipe(self, device: Device) -> Recipe:
+        """How the backend gets the work."""
+
+        def put(queue: Queue[object]) -> None:
+            tape = Tape(device, queue)
+            self.work.enqueue(tape)
+            self.kept = tuple(tape.kept)
+
+        return put
+
+    def renew_check(self) -> None:
+        """Report to another failure record from now on."""
+        self.check = cast("RepeatedWork", self.work).renew()
+
+
+def make_node(job: Job) -> Node:
+    """A node for a recorded operation, whose bytes are all allocated."""
+    repeat = getattr(job.work, "repeated", None)
+    if repeat is not None:
+        work: RepeatedWork = repeat()
+        return Node(job.label, job.site, work.kind, job.uses, work, job.check)
+    if job.check is not None:
+        raise LaunchError(
+            f"{job.label}, built at {job.site}, reports failures in a place of its own and cannot"
+            " be part of a graph, whose replays each need one"
+        )
+    return Node(job.label, job.site, type(job.work), job.uses, job.work, None)
+
+
+class Instance:
+    """What the backend has built of some nodes; every replay under way refers to it."""
+
+    __slots__ = ("_graph", "_nodes", "device")
+
+    def __init__(self, device: Device, nodes: Sequence[Node], plan: Plan) -> None:
+        self.device = device
+        recipes = [node.recipe(device) for node in nodes]
+        built = device.backend.build_graph(list(zip(recipes, plan.after, strict=True)))
+        self._graph: BackendGraph = built
+        self._nodes = tuple(nodes)  # for what they keep
+
+    def change(self, number: int, node: Node) -> bool:
+        """Give a node other work; False leaves this instance unusable."""
+        done = self._graph.change(number, node.recipe(self.device))
+        self._nodes = (*self._nodes[:number], node, *self._nodes[number + 1 :])
+        return done
+
+    def launch(self, queue: Queue[object]) -> Mapping[int, BaseException]:
+        """Put all nodes on a queue; gives what each raises."""
+        return self._graph.launch(queue)
+
+    def __del__(self) -> None:
+        # No driver here: the collector may run this anywhere.
+        if getattr(self, "_graph", None) is not None:
+            self.device.notes.put(_Dropped(self._graph))
+
+
+class _Dropped(NamedTuple):
+    """A backend's graph that nobody replays any more."""
+
+    graph: BackendGraph
+
+    def settle(self) -> None:
+        """Destroy it."""
+        self.graph.destroy()

@@ -1,0 +1,199 @@
+"""Leases: the storages of one graph as one thing, so that a replay costs the same for any number.
+
+A built replay holds the lease and no borrows of its own; a submitted one leaves a single stamp. A
+storage takes the stamps of its leases over as fences when somebody next asks it for something, in
+the order of the replays, so it knows all that it would know if each node had been an operation. In
+the other direction, whoever uses a storage makes it *touched* in its leases, and a replay looks at
+touched storages only. Everything here happens under the device's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+from typing import TYPE_CHECKING, Protocol
+
+from tilewright.runtime.failures import Fence, Outcome
+from tilewright.runtime.regions import Region
+
+if TYPE_CHECKING:
+    from tilewright.runtime.graph_plan import Claim, Member, Sources
+    from tilewright.runtime.storage import Holder
+    from tilewright.runtime.stream import Stream
+
+__all__ = ["Lease", "Leased", "Share", "Stamp", "catch_up"]
+
+_serials = count(1)
+
+
+class Leased(Protocol):
+    """What a lease needs of a storage to hand fences over."""
+
+    def record_read(self, region: Region, fence: Fence) -> None:
+        """Leave the fence of a submitted reader."""
+
+    def record_write(self, region: Region, fence: Fence) -> None:
+        """Leave the fence of a submitted writer."""
+
+
+class Stamp:
+    """A submitted replay: where it ends, and what may make its results doubtful."""
+
+    __slots__ = ("_fences", "_refused", "_sources", "count", "serial", "stream")
+
+    def __init__(
+        self,
+        stream: Stream,
+        number: int,
+        sources: dict[int, list[Outcome]],
+        refused: Outcome | None = None,
+    ) -> None:
+        self.serial = next(_serials)
+        self.stream = stream
+        self.count = number
+        self._sources = sources  # by bit
+        self._refused = refused  # the launch itself came to nothing
+        self._fences: dict[Sources, Fence] = {}
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether anything that it leaves behind may have failed."""
+        return self._refused is not None or bool(self._sources)
+
+    def fence(self, sources: Sources) -> Fence:
+        """The fence for contents that come from some sources."""
+        found = self._fences.get(sources)
+        if found is None:
+            found = Fence(self.stream, self.count, self._outcome(sources))
+            self._fences[sources] = found
+        return found
+
+    def _outcome(self, sources: Sources) -> Outcome | None:
+        if self._refused is not None:
+            return self._refused
+        reaching = [
+            outcome
+            for bit, outcomes in self._sources.items()
+            if sources & bit
+            for outcome in outcomes
+            if not outcome.settled or outcome.error is not None
+        ]
+        return Outcome(self.stream, self.count, None, reaching) if reaching else None
+
+
+class Share:
+    """One storage's part in a lease."""
+
+    __slots__ = ("index", "lease", "member", "seen")
+
+    def __init__(self, lease: Lease, index: int, member: Member) -> None:
+        self.lease = lease
+        self.index = index
+        self.member = member
+        self.seen = 0  # the serial of the last stamp that the storage has taken over
+
+    def touch(self) -> None:
+        """Make the next replay look at this storage."""
+        self.lease.touched.add(self.index)
+
+    def held_against(self, region: Region, *, writes: bool) -> tuple[Claim, Holder] | None:
+        """The claim of a built replay that stands against another use."""
+        if not self.lease.holders:
+            return None
+        claim = self.member.conflicts(region, writes=writes)
+        return None if claim is None else (claim, self.lease.holders[0])
+
+
+def catch_up(storage: Leased, shares: Iterable[Share]) -> None:
+    """Turn the stamps that a storage has not seen into fences of its own."""
+    fresh = []
+    for share in shares:
+        stamp = share.lease.stamp
+        if stamp is not None and stamp.serial > share.seen:
+            fresh.append((stamp.serial, stamp, share))
+    for serial, stamp, share in sorted(fresh, key=lambda entry: entry[0]):
+        share.seen = serial
+        reader = Fence(stamp.stream, stamp.count, None)
+        for region in share.member.reads:
+            storage.record_read(region, reader)
+        for region, sources in share.member.writes:
+            storage.record_write(region, stamp.fence(sources))
+
+
+class Lease:
+    """The storages of one graph."""
+
+    __slots__ = ("_carried", "holders", "overtaken", "rivals", "shares", "stamp", "touched")
+
+    def __init__(self, members: tuple[Member, ...]) -> None:
+        self.holders: list[Holder] = []  # built replays
+        self.stamp: Stamp | None = None
+        self.touched: set[int] = set(range(len(members)))
+        self.shares = tuple(Share(self, index, one) for index, one in enumerate(members))
+        self._carried = {share.index for share in self.shares if share.member.is_carried}
+        self.rivals: dict[Lease, set[int]] = {}  # our storages on which we conflict with them
+        self.overtaken: set[Lease] = set()  # rivals replayed since our last replay
+        for share in self.shares:
+            self._join(share)
+
+    def _join(self, share: Share) -> None:
+        storage = share.member.storage
+        for other in storage.shares:
+            if any(other.member.conflicts(r, writes=w) for r, w in share.member.claims):
+                self.rivals.setdefault(other.lease, set()).add(share.index)
+                other.lease.rivals.setdefault(self, set()).add(other.index)
+        storage.shares.append(share)
+
+    def dissolve(self) -> None:
+        """Leave every storage, with all fences handed over."""
+        for share in self.shares:
+            storage = share.member.storage
+            storage.catch_up()
+            storage.shares.remove(share)
+        for rival in self.rivals:
+            rival.forget(self)
+        self.rivals.clear()
+
+    def forget(self, rival: Lease) -> None:
+        """Know no more of a rival that is gone: its fences are those of the storages now."""
+        self.touched |= self.rivals.pop(rival)
+        self.overtaken.discard(rival)
+
+    @property
+    def writes(self) -> bool:
+        """Whether a replay writes anything, so that it conflicts with another."""
+        return any(share.member.writes for share in self.shares)
+
+    def rival_holder(self) -> Holder | None:
+        """A built replay of another graph that conflicts with a replay of this one."""
+        return next((rival.holders[0] for rival in self.rivals if rival.holders), None)
+
+    def due(self) -> tuple[Share, ...]:
+        """The storages that somebody has used since the last replay."""
+        for rival in self.overtaken:
+            self.touched |= self.rivals[rival]
+        self.overtaken.clear()
+        return tuple(self.shares[index] for index in sorted(self.touched))
+
+    def order(self, stream: Stream) -> dict[int, list[Outcome]]:
+        """Put a replay behind all it conflicts with; gives what may make its inputs doubtful."""
+        if self.stamp is not None:
+            stream.wait_for(self.stamp.stream, self.stamp.count)
+        doubts: dict[int, list[Outcome]] = {}
+        for share in self.due():
+            storage = share.member.storage
+            for region, writes in share.member.claims:
+                storage.order(stream, region, writes=writes)
+            for region, bit in share.member.inputs:
+                found = storage.doubts(region)
+                if found:
+                    doubts.setdefault(bit, []).extend(found)
+        return doubts
+
+    def leave(self, stamp: Stamp) -> None:
+        """Stamp a submitted replay, in place of a fence on each storage."""
+        self.stamp = stamp
+        # Where a replay reads what this one wrote, a failure of this one concerns it.
+        self.touched = set(self._carried) if stamp.is_doubtful else set()
+        for rival in self.rivals:
+            rival.overtaken.add(self)

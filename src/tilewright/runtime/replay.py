@@ -1,0 +1,72 @@
+"""A replay of a graph: an operation like any other, which holds the graph's lease while built."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.built_graph import BuiltGraph
+from tilewright.runtime.lifecycle import State
+from tilewright.runtime.recording import Tape
+from tilewright.runtime.storage import Holder
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.work import SingleOp
+
+__all__ = ["Replay"]
+
+
+class Replay(SingleOp[tuple[Any, ...]]):
+    """All operations of a graph once more; gives what recording them gave."""
+
+    __slots__ = ("_graph", "_holder")
+
+    def __init__(self, graph: BuiltGraph, results: tuple[Any, ...]) -> None:
+        super().__init__("graph replay", graph.device)
+        self._graph: BuiltGraph | None = graph
+        self._holder = Holder(self.label, self.site)
+        self._results.append(results)
+        with self.device.lock:
+            self.device.check_usable()
+            self.device.settle_notes()
+            graph.acquire(self._holder)
+            self._state = State.BUILT
+
+    def compile(self) -> Self:
+        """Nothing: that was done when the graph was recorded."""
+        return self
+
+    def give_back(self) -> None:
+        """Give the lease back. The device's lock is held."""
+        if self._graph is not None:
+            self._graph.release(self._holder)
+        self._graph = None
+
+    def put(self, stream: Stream) -> None:
+        """Launch the graph on a stream."""
+        if isinstance(stream, Tape):
+            raise LaunchError(
+                f"{self.name} cannot be recorded: a graph has operations as its nodes, and no"
+                " graphs. Record the operations themselves"
+            )
+        graph = self._graph
+        assert graph is not None, "a built replay has its graph"
+        graph.refuse_recorded(self.name)
+        self.give_back()
+        self._ends.add(graph.replay(stream))
+
+    def __del__(self) -> None:
+        # No lock here: the collector may run this anywhere.
+        if self._state in (State.BUILT, State.TAKEN) and self._graph is not None:
+            self.device.notes.put(_Dropped(self._graph, self._holder))
+            self.warn_if_never_run()
+
+
+class _Dropped(NamedTuple):
+    """A built replay that was dropped."""
+
+    graph: BuiltGraph
+    holder: Holder
+
+    def settle(self) -> None:
+        """Give its lease back."""
+        self.graph.release(self.holder)
