@@ -108,13 +108,13 @@ class BuiltGraph:
         self._check_usable()
         doubts = self._lease.order(stream)
         self._renew_checks()
-        stream.keep(self._instance)
         try:
             errors = self._instance.launch(stream.queue)
         except BaseException as error:
             # Part of it may be on the stream already: order it, and trust nothing it wrote.
             count = stream.advance()
             refused = Outcome.refused(stream, count, error)
+            self._instance.mark_launched(Fence(stream, count, refused))
             self._lease.leave(Stamp(stream, count, {}, refused))
             raise
         return self._stamp(stream, errors, doubts)
@@ -138,7 +138,9 @@ class BuiltGraph:
         total = stream.watch(count, None, (*causes, *all_doubts))
         if total is not None:
             self._replays.append(total)
-        return Fence(stream, count, total)
+        fence = Fence(stream, count, total)
+        self._instance.mark_launched(fence)
+        return fence
 
     def _renew_checks(self) -> None:
         """Give checked nodes new records, unless the last replay has left theirs untouched."""

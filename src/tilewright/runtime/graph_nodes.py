@@ -1,7 +1,7 @@
 """The nodes of a graph and the backend's graph made of them.
 
 A node is a recorded operation with its addresses looked up. What the backend has built lives until
-the last replay under way has completed: its finaliser only leaves a note.
+the last replay under way has completed; its finaliser only leaves a note.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from tilewright.errors import LaunchError
 from tilewright.runtime.backend import BackendGraph, Queue, Recipe
 from tilewright.runtime.device import Device
-from tilewright.runtime.failures import Check
+from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.graph_plan import Plan
 from tilewright.runtime.recording import Job, Recordable, RepeatedWork, Tape, Use
 from tilewright.runtime.sites import Site
@@ -63,38 +63,62 @@ def make_node(job: Job) -> Node:
 
 
 class Instance:
-    """What the backend has built of some nodes; every replay under way refers to it."""
+    """What the backend has built of some nodes. Replays follow each other: the last one counts."""
 
-    __slots__ = ("_graph", "_nodes", "device")
+    __slots__ = ("_graph", "_last", "_nodes", "device")
 
     def __init__(self, device: Device, nodes: Sequence[Node], plan: Plan) -> None:
         self.device = device
+        self._last: Fence | None = None
+        self._nodes = tuple(nodes)  # for what they keep
         recipes = [node.recipe(device) for node in nodes]
         built = device.backend.build_graph(list(zip(recipes, plan.after, strict=True)))
         self._graph: BackendGraph = built
-        self._nodes = tuple(nodes)  # for what they keep
 
     def change(self, number: int, node: Node) -> bool:
         """Give a node other work; False leaves this instance unusable."""
-        done = self._graph.change(number, node.recipe(self.device))
+        if self._last is not None:
+            self._last.stream.keep(self._nodes[number])  # a replay under way may need it
         self._nodes = (*self._nodes[:number], node, *self._nodes[number + 1 :])
-        return done
+        return self._graph.change(number, node.recipe(self.device))
 
     def launch(self, queue: Queue[object]) -> Mapping[int, BaseException]:
         """Put all nodes on a queue; gives what each raises."""
         return self._graph.launch(queue)
 
+    def mark_launched(self, fence: Fence) -> None:
+        """Remember the last replay: nothing goes before it has completed."""
+        self._last = fence
+
     def __del__(self) -> None:
         # No driver here: the collector may run this anywhere.
         if getattr(self, "_graph", None) is not None:
-            self.device.notes.put(_Dropped(self._graph))
+            self.device.notes.put(_Dropped(self.device, self._graph, self._nodes, self._last))
 
 
 class _Dropped(NamedTuple):
-    """A backend's graph that nobody replays any more."""
+    """A backend's graph that nobody will replay any more, and what its nodes keep."""
 
+    device: Device
     graph: BackendGraph
+    nodes: tuple[Node, ...]
+    last: Fence | None
 
     def settle(self) -> None:
-        """Destroy it."""
-        self.graph.destroy()
+        """Destroy it, if its last replay has completed; else come back."""
+        if self.last is None or self.last.has_passed:
+            self.graph.destroy()
+        else:
+            self.last.stream.keep(_Later(self))
+
+
+class _Later:
+    """Leaves a note again when a stream lets go of it."""
+
+    __slots__ = ("_note",)
+
+    def __init__(self, note: _Dropped) -> None:
+        self._note = note
+
+    def __del__(self) -> None:
+        self._note.device.notes.put(self._note)

@@ -123,13 +123,16 @@ def catch_up(storage: Leased, shares: Iterable[Share]) -> None:
 class Lease:
     """The storages of one graph."""
 
-    __slots__ = ("_carried", "holders", "overtaken", "rivals", "shares", "stamp", "touched")
+    __slots__ = (
+        "_carried", "_doubtful", "holders", "overtaken", "rivals", "shares", "stamp", "touched",
+    )  # fmt: skip
 
     def __init__(self, members: tuple[Member, ...]) -> None:
         self.holders: list[Holder] = []  # built replays
         self.stamp: Stamp | None = None
         self.touched: set[int] = set(range(len(members)))
         self.shares = tuple(Share(self, index, one) for index, one in enumerate(members))
+        self._doubtful: set[int] = set()  # storages whose contents the last replay had to trust
         self._carried = {share.index for share in self.shares if share.member.is_carried}
         self.rivals: dict[Lease, set[int]] = {}  # our storages on which we conflict with them
         self.overtaken: set[Lease] = set()  # rivals replayed since our last replay
@@ -153,6 +156,7 @@ class Lease:
         for rival in self.rivals:
             rival.forget(self)
         self.rivals.clear()
+        self.shares = ()  # which refer to this lease, and keep their storages
 
     def forget(self, rival: Lease) -> None:
         """Know no more of a rival that is gone: its fences are those of the storages now."""
@@ -180,6 +184,7 @@ class Lease:
         if self.stamp is not None:
             stream.wait_for(self.stamp.stream, self.stamp.count)
         doubts: dict[int, list[Outcome]] = {}
+        self._doubtful = set()
         for share in self.due():
             storage = share.member.storage
             for region, writes in share.member.claims:
@@ -188,12 +193,14 @@ class Lease:
                 found = storage.doubts(region)
                 if found:
                     doubts.setdefault(bit, []).extend(found)
+                    self._doubtful.add(share.index)
         return doubts
 
     def leave(self, stamp: Stamp) -> None:
         """Stamp a submitted replay, in place of a fence on each storage."""
         self.stamp = stamp
-        # Where a replay reads what this one wrote, a failure of this one concerns it.
-        self.touched = set(self._carried) if stamp.is_doubtful else set()
+        # Nobody may touch these before the next replay, and still a failure concerns it: inputs
+        # that are not known to be good yet, and what it reads that this one wrote.
+        self.touched = self._doubtful | self._carried if stamp.is_doubtful else set()
         for rival in self.rivals:
             rival.overtaken.add(self)

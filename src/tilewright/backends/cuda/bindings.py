@@ -19,6 +19,7 @@ from cuda.core import Device as CoreDevice
 from cuda.core import DeviceMemoryResource, DeviceMemoryResourceOptions, ObjectCode
 from cuda.core import Stream as CoreStream
 
+from tilewright.backends.cuda.graph_bindings import GraphCalls
 from tilewright.errors import DriverError, OutOfMemoryError
 
 __all__ = ["CudaDriver", "device_count"]
@@ -61,7 +62,7 @@ def device_count() -> int:
     return int(count)
 
 
-class CudaDriver:
+class CudaDriver(GraphCalls):
     """One GPU through its primary context, which it shares with torch and CuPy."""
 
     def __init__(self, ordinal: int) -> None:
@@ -79,14 +80,24 @@ class CudaDriver:
         self.multiprocessors = int(self._device.properties.multiprocessor_count)
         self._libraries: list[ObjectCode] = []  # never unloaded: a kernel may be running
 
-    def _bind(self) -> None:
+    @property
+    def context(self) -> Any:
+        """The primary context."""
+        return self._context
+
+    def check(self, call: str, code: Any) -> None:
+        """Raise what a call failed with."""
+        _check(call, code)
+
+    def bind(self) -> None:
+        """Make the context current."""
         # A thread starts without a context, and other libraries change it.
         (code,) = cu.cuCtxSetCurrent(self._context)
         _check("cuCtxSetCurrent", code)
 
     def create_stream(self) -> Any:
         """A stream that does not wait for the legacy default stream."""
-        self._bind()
+        self.bind()
         with _core_call("creating a stream"):
             return _CudaStream(self._device.create_stream())
 
@@ -125,37 +136,37 @@ class CudaDriver:
 
     def synchronize_stream(self, stream: Any) -> None:
         """Block until everything put on a stream has completed."""
-        self._bind()
+        self.bind()
         (code,) = cu.cuStreamSynchronize(stream.handle)
         _check("cuStreamSynchronize", code)
 
     def create_event(self) -> Any:
         """An event without timing, which is cheaper."""
-        self._bind()
+        self.bind()
         with _core_call("creating an event"):
             return self._device.create_event()
 
     def record_event(self, event: Any, stream: Any) -> None:
         """Record what has been put on a stream so far."""
-        self._bind()
+        self.bind()
         with _core_call("recording an event"):
             stream.core.record(event)
 
     def query_event(self, event: Any) -> bool:
         """Whether what an event has recorded has completed."""
-        self._bind()
+        self.bind()
         with _core_call("asking an event"):
             return bool(event.is_done)
 
     def wait_event(self, stream: Any, event: Any) -> None:
         """Make a stream wait for what an event has recorded."""
-        self._bind()
+        self.bind()
         with _core_call("waiting for an event"):
             stream.core.wait(event)
 
     def create_pool(self, limit: int) -> Any:
         """A memory pool of this GPU."""
-        self._bind()
+        self.bind()
         options = DeviceMemoryResourceOptions(max_size=limit)
         with _core_call("creating a memory pool"):
             return _CudaPool(DeviceMemoryResource(self._device, options))
@@ -166,7 +177,7 @@ class CudaDriver:
 
     def pool_statistics(self, pool: Any) -> tuple[int, int, int, int]:
         """Bytes used, the most ever used, bytes reserved, the most ever reserved."""
-        self._bind()
+        self.bind()
         return (
             self._attribute(pool, _USED),
             self._attribute(pool, _HIGHEST_USED),
@@ -181,7 +192,7 @@ class CudaDriver:
 
     def trim_pool(self, pool: Any, keep: int) -> None:
         """Give unused memory back to the system, all but so many bytes."""
-        self._bind()
+        self.bind()
         (code,) = cu.cuMemPoolTrimTo(pool.handle, keep)
         _check("cuMemPoolTrimTo", code)
 
@@ -191,13 +202,13 @@ class CudaDriver:
         return int(number)
 
     def _set_attribute(self, pool: Any, name: Any, number: int) -> None:
-        self._bind()
+        self.bind()
         (code,) = cu.cuMemPoolSetAttribute(pool.handle, name, cu.cuuint64_t(number))
         _check("cuMemPoolSetAttribute", code)
 
     def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
         """Memory from a stream-ordered pool; an empty tensor gets a byte."""
-        self._bind()
+        self.bind()
         code, address = cu.cuMemAllocFromPoolAsync(max(nbytes, 1), pool.handle, stream.handle)
         if code == _OUT_OF_MEMORY:
             raise OutOfMemoryError(f"the GPU has no room for {nbytes} bytes")
@@ -206,13 +217,13 @@ class CudaDriver:
 
     def free(self, address: int, stream: Any) -> None:
         """Give memory back after everything put on the stream so far."""
-        self._bind()
+        self.bind()
         (code,) = cu.cuMemFreeAsync(address, stream.handle)
         _check("cuMemFreeAsync", code)
 
     def fill(self, address: int, pattern: bytes, repeats: int, stream: Any) -> None:
         """Repeat a pattern of 1, 2, 4 or 8 bytes."""
-        self._bind()
+        self.bind()
         handle = stream.handle
         words = len(pattern) // 4
         if len(pattern) == 1:
@@ -237,19 +248,19 @@ class CudaDriver:
 
     def copy_in(self, address: int, source: int, nbytes: int, stream: Any) -> None:
         """Copy from a host address."""
-        self._bind()
+        self.bind()
         (code,) = cu.cuMemcpyHtoDAsync(address, source, nbytes, stream.handle)
         _check("cuMemcpyHtoDAsync", code)
 
     def copy_out(self, target: int, address: int, nbytes: int, stream: Any) -> None:
         """Copy to a host address."""
-        self._bind()
+        self.bind()
         (code,) = cu.cuMemcpyDtoHAsync(target, address, nbytes, stream.handle)
         _check("cuMemcpyDtoHAsync", code)
 
     def allocate_pinned(self, nbytes: int) -> tuple[int, int]:
         """Host memory that kernels can write: its host address and its device address."""
-        self._bind()
+        self.bind()
         flags = cu.CU_MEMHOSTALLOC_PORTABLE | cu.CU_MEMHOSTALLOC_DEVICEMAP
         code, host = cu.cuMemHostAlloc(nbytes, flags)
         _check("cuMemHostAlloc", code)
@@ -259,14 +270,14 @@ class CudaDriver:
 
     def wait_value(self, stream: Any, address: int, value: int) -> None:
         """Make a stream wait until a 32-bit word in pinned memory is at least a value."""
-        self._bind()
+        self.bind()
         at_least = cu.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
         (code,) = cu.cuStreamWaitValue32(stream.handle, address, value, at_least)
         _check("cuStreamWaitValue32", code)
 
     def load_kernel(self, cubin: bytes, name: str) -> Any:
         """A kernel of a cubin; it belongs to no context and runs in that of its stream."""
-        self._bind()
+        self.bind()
         with _core_call(f"loading the kernel {name}"):
             library = ObjectCode.from_cubin(cubin, name=name)
             kernel = _CudaKernel(library.get_kernel(name))
@@ -279,7 +290,7 @@ class CudaDriver:
 
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
         """Launch blocks in a row."""
-        self._bind()
+        self.bind()
         (code,) = cu.cuLaunchKernel(
             kernel.handle, blocks, 1, 1, 1, 1, 1, 0, stream.handle, parameters, 0
         )
@@ -308,7 +319,8 @@ class _CudaKernel:
 
     def __init__(self, core: Any) -> None:
         self.core = core
-        self.handle = cu.CUfunction(int(core.handle))
+        self.handle = cu.CUfunction(int(core.handle))  # a launch takes either kind of handle
+        self.kernel_handle = cu.CUkernel(int(core.handle))
 
 
 @contextmanager

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from tilewright.backends.cuda.driver import Driver, missing_driver, open_driver
+from tilewright.backends.cuda.graph import CudaGraph
 from tilewright.backends.cuda.poller import Poller
 from tilewright.backends.cuda.pool import CudaPool
 from tilewright.backends.cuda.stream import AdoptedQueue, CudaAllocation, CudaQueue
+from tilewright.runtime.backend import Recipe
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
 __all__ = ["CudaBackend", "missing", "open_device"]
@@ -60,6 +62,10 @@ class CudaBackend:
     def new_pool(self, release_threshold: int | None, limit: int | None) -> CudaPool:
         """A pool of the driver that is ours alone."""
         return CudaPool(self.driver, release_threshold, limit)
+
+    def build_graph(self, nodes: Sequence[tuple[Recipe, tuple[int, ...]]]) -> CudaGraph:
+        """A CUDA graph of explicit nodes."""
+        return CudaGraph(self.driver, nodes)
 
     def take_record(self) -> FailureRecord:
         """A failure record in pinned memory."""

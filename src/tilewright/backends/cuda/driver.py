@@ -10,14 +10,77 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from tilewright.errors import DriverError
 
-__all__ = ["Driver", "missing_driver", "open_driver"]
+__all__ = ["Copy", "Driver", "Fill", "GraphDriver", "missing_driver", "open_driver"]
 
 
-class Driver(Protocol):
+class Fill(NamedTuple):
+    """A fill of a matrix with one element of 1, 2 or 4 bytes; a single row has no pitch."""
+
+    address: int
+    pattern: bytes
+    pitch: int
+    width: int
+    height: int
+
+
+class Copy(NamedTuple):
+    """A copy of bytes to the device, from there or from the host."""
+
+    target: int
+    source: int
+    nbytes: int
+    from_host: bool
+
+
+class GraphDriver(Protocol):
+    """Graphs of one GPU. A node is named by its handle in the graph it was added to."""
+
+    def create_graph(self) -> Any:
+        """A graph without nodes."""
+
+    def add_empty_node(self, graph: Any, after: list[Any]) -> Any:
+        """A node that does nothing behind others."""
+
+    def add_launch_node(
+        self, graph: Any, after: list[Any], kernel: Any, blocks: int, parameters: int
+    ) -> Any:
+        """A node that launches blocks in a row; the parameters are copied now."""
+
+    def set_launch_node(
+        self, executable: Any, node: Any, kernel: Any, blocks: int, parameters: int
+    ) -> None:
+        """Another launch in place of a node's, from the next launch of the graph on."""
+
+    def add_fill_node(self, graph: Any, after: list[Any], fill: Fill) -> Any:
+        """A node that fills memory."""
+
+    def set_fill_node(self, executable: Any, node: Any, fill: Fill) -> None:
+        """Another fill in place of a node's."""
+
+    def add_copy_node(self, graph: Any, after: list[Any], copy: Copy) -> Any:
+        """A node that copies bytes."""
+
+    def set_copy_node(self, executable: Any, node: Any, copy: Copy) -> None:
+        """Another copy in place of a node's."""
+
+    def instantiate_graph(self, graph: Any) -> Any:
+        """A graph that can be launched."""
+
+    def launch_graph(self, executable: Any, stream: Any) -> None:
+        """Put all nodes on a stream."""
+
+    def destroy_executable_graph(self, executable: Any) -> None:
+        """Give a graph that can be launched back; no launch of it is under way."""
+
+    def destroy_graph(self, graph: Any) -> None:
+        """Give a graph back; what was instantiated of it stays."""
+
+
+class Driver(GraphDriver, Protocol):
     """One GPU. Any thread may call; each call binds the context it needs."""
 
     @property

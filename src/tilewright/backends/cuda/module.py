@@ -90,7 +90,6 @@ class CudaFunction:
     """A kernel of a cubin, ready to launch."""
 
     def __init__(self, driver: Driver, cubin: bytes, name: str, kinds: tuple[Kind, ...]) -> None:
-        self._driver = driver
         self._kernel = driver.load_kernel(cubin, name)
         self._packer = Packer(kinds)
         expected = driver.parameter_sizes(self._kernel)
@@ -110,7 +109,7 @@ class CudaFunction:
         """Put a launch of `blocks` blocks on a stream; no blocks are no launch."""
         if blocks:
             queue = cast("CudaQueue", stream.queue)
-            self._driver.launch(self._kernel, blocks, self._packer.pack(arguments), queue.handle)
+            queue.launch(self._kernel, blocks, self._packer.pack(arguments))
 
 
 def _code(kind: Kind) -> str:

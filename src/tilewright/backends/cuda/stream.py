@@ -130,6 +130,10 @@ class CudaQueue:
         del pool
         self.driver.free(allocation.address, self.handle)
 
+    def launch(self, kernel: Any, blocks: int, parameters: int) -> None:
+        """Launch blocks in a row; the driver copies the parameters before this returns."""
+        self.driver.launch(kernel, blocks, parameters, self.handle)
+
     def fill(
         self, allocation: CudaAllocation, pattern: bytes, repeats: int, offset: int = 0
     ) -> None:

@@ -1,0 +1,206 @@
+"""CUDA graphs, built node by node.
+
+The work of one recorded operation may be several nodes of the driver's (a launch with its audit, a
+fill of eight-byte elements): they stand in a row, the first behind whatever the operation must wait
+for. Parameters are copied by the driver when a node is added or changed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
+
+from tilewright.backends.cuda.driver import Copy, Driver, Fill
+from tilewright.backends.cuda.stream import CudaAllocation, CudaQueue
+from tilewright.runtime.backend import Bytes, Recipe
+from tilewright.runtime.refused_in_graphs import allocation_in_graph, copy_to_host_in_graph
+
+__all__ = ["CudaGraph"]
+
+_NOTHING_RAISES: Mapping[int, BaseException] = MappingProxyType({})
+
+
+class _Kind(Enum):
+    """What a node of the driver's is; it never becomes another."""
+
+    LAUNCH = auto()
+    FILL = auto()
+    COPY = auto()
+    EMPTY = auto()
+
+
+class _Piece(NamedTuple):
+    """One node of the driver's."""
+
+    kind: _Kind
+    handle: Any
+
+
+class _Mismatch(Exception):
+    """A node was given work that does not fit the nodes of the driver's that it has."""
+
+
+class _Target(ABC):
+    """Takes work as a queue does."""
+
+    @abstractmethod
+    def launch(self, kernel: Any, blocks: int, parameters: int) -> None:
+        """A launch of blocks in a row."""
+
+    @abstractmethod
+    def put_fill(self, fill: Fill) -> None:
+        """A fill."""
+
+    @abstractmethod
+    def put_copy(self, copy: Copy) -> None:
+        """A copy."""
+
+    def fill(
+        self, allocation: CudaAllocation, pattern: bytes, repeats: int, offset: int = 0
+    ) -> None:
+        """Repeat a pattern."""
+        for fill in _fills(allocation.address + offset, pattern, repeats):
+            self.put_fill(fill)
+
+    def copy(
+        self,
+        target: CudaAllocation,
+        target_offset: int,
+        source: CudaAllocation,
+        offset: int,
+        nbytes: int,
+    ) -> None:
+        """Copy bytes on the device."""
+        self.put_copy(Copy(target.address + target_offset, source.address + offset, nbytes, False))
+
+    def upload(self, allocation: CudaAllocation, source: Bytes) -> None:
+        """Copy host bytes in, at every replay; whoever puts this keeps them."""
+        self.put_copy(Copy(allocation.address, source.ctypes.data, source.size, True))
+
+    def allocate(self, nbytes: int, pool: object) -> NoReturn:
+        """Refused."""
+        raise allocation_in_graph()
+
+    free = allocate
+
+    def download(self, allocation: CudaAllocation, offset: int, target: Bytes) -> NoReturn:
+        """Refused."""
+        raise copy_to_host_in_graph()
+
+
+class _Adding(_Target):
+    """Adds what is put to a graph, one behind the other."""
+
+    def __init__(self, driver: Driver, graph: Any, after: list[Any]) -> None:
+        self._driver = driver
+        self._graph = graph
+        self._after = after
+        self.pieces: list[_Piece] = []
+
+    def _add(self, kind: _Kind, handle: Any) -> None:
+        self.pieces.append(_Piece(kind, handle))
+        self._after = [handle]
+
+    def launch(self, kernel: Any, blocks: int, parameters: int) -> None:
+        """A kernel node."""
+        add = self._driver.add_launch_node
+        self._add(_Kind.LAUNCH, add(self._graph, self._after, kernel, blocks, parameters))
+
+    def put_fill(self, fill: Fill) -> None:
+        """A memset node."""
+        self._add(_Kind.FILL, self._driver.add_fill_node(self._graph, self._after, fill))
+
+    def put_copy(self, copy: Copy) -> None:
+        """A memcpy node."""
+        self._add(_Kind.COPY, self._driver.add_copy_node(self._graph, self._after, copy))
+
+    def finish(self) -> list[_Piece]:
+        """The nodes; whoever waits for this needs one, even where there is nothing to do."""
+        if not self.pieces:
+            self._add(_Kind.EMPTY, self._driver.add_empty_node(self._graph, self._after))
+        return self.pieces
+
+
+class _Changing(_Target):
+    """Gives the nodes of one recorded operation other work, in the same order."""
+
+    def __init__(self, driver: Driver, graph: Any, pieces: list[_Piece]) -> None:
+        self._driver = driver
+        self._graph = graph
+        self._left = [piece for piece in pieces if piece.kind is not _Kind.EMPTY]
+
+    def _next(self, kind: _Kind) -> Any:
+        if not self._left or self._left[0].kind is not kind:
+            raise _Mismatch
+        return self._left.pop(0).handle
+
+    def launch(self, kernel: Any, blocks: int, parameters: int) -> None:
+        """Another launch."""
+        node = self._next(_Kind.LAUNCH)
+        self._driver.set_launch_node(self._graph, node, kernel, blocks, parameters)
+
+    def put_fill(self, fill: Fill) -> None:
+        """Another fill."""
+        self._driver.set_fill_node(self._graph, self._next(_Kind.FILL), fill)
+
+    def put_copy(self, copy: Copy) -> None:
+        """Another copy."""
+        self._driver.set_copy_node(self._graph, self._next(_Kind.COPY), copy)
+
+    def finish(self) -> None:
+        """All nodes must have been given something."""
+        if self._left:
+            raise _Mismatch
+
+
+class CudaGraph:
+    """An instantiated graph and the graph it was made of, which names its nodes."""
+
+    def __init__(self, driver: Driver, nodes: Sequence[tuple[Recipe, tuple[int, ...]]]) -> None:
+        self._driver = driver
+        self._pieces: list[list[_Piece]] = []
+        self._graph = driver.create_graph()
+        try:
+            for recipe, after in nodes:
+                ends = [self._pieces[node][-1].handle for node in after]
+                target = _Adding(driver, self._graph, ends)
+                recipe(target)
+                self._pieces.append(target.finish())
+            self._executable = driver.instantiate_graph(self._graph)
+        except BaseException:
+            driver.destroy_graph(self._graph)
+            raise
+
+    def change(self, node: int, recipe: Recipe) -> bool:
+        """Set the parameters of a node; launches under way keep theirs."""
+        target = _Changing(self._driver, self._executable, self._pieces[node])
+        try:
+            recipe(target)
+            target.finish()
+        except _Mismatch:
+            return False
+        return True
+
+    def launch(self, queue: CudaQueue) -> Mapping[int, BaseException]:
+        """One driver call; a kernel reports through its record."""
+        self._driver.launch_graph(self._executable, queue.handle)
+        return _NOTHING_RAISES
+
+    def destroy(self) -> None:
+        """Give both graphs back."""
+        self._driver.destroy_executable_graph(self._executable)
+        self._driver.destroy_graph(self._graph)
+
+
+def _fills(address: int, pattern: bytes, repeats: int) -> Iterator[Fill]:
+    """Fills with elements of 1, 2 or 4 bytes, which is what the driver has."""
+    if pattern == pattern[:1] * len(pattern):
+        yield Fill(address, pattern[:1], 0, repeats * len(pattern), 1)
+    elif len(pattern) <= 4:
+        yield Fill(address, pattern, 0, repeats, 1)
+    else:
+        for start in range(0, len(pattern), 4):  # columns of a matrix with a row for each element
+            yield Fill(address + start, pattern[start : start + 4], len(pattern), 1, repeats)

@@ -1,0 +1,147 @@
+"""The driver's calls for graphs, as a part of the real driver.
+
+They are those of cuda-bindings, which take packed parameters as a launch does; cuda-core's graph
+definitions take them one by one as Python objects.
+"""
+
+# The package is compiled and has no stubs.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from cuda.bindings import driver as cu
+
+from tilewright.backends.cuda.driver import Copy, Fill
+
+__all__ = ["GraphCalls"]
+
+_HOST = cu.CUmemorytype.CU_MEMORYTYPE_HOST
+_DEVICE = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
+
+
+class GraphCalls(ABC):
+    """Graphs of one GPU; whoever has them binds its context and checks codes."""
+
+    @property
+    @abstractmethod
+    def context(self) -> Any:
+        """The context that the nodes run in."""
+
+    @abstractmethod
+    def bind(self) -> None:
+        """Make the context current."""
+
+    @abstractmethod
+    def check(self, call: str, code: Any) -> None:
+        """Raise what a call failed with."""
+
+    def create_graph(self) -> Any:
+        """A graph without nodes."""
+        self.bind()
+        code, graph = cu.cuGraphCreate(0)
+        self.check("cuGraphCreate", code)
+        return graph
+
+    def add_empty_node(self, graph: Any, after: list[Any]) -> Any:
+        """A node that does nothing behind others."""
+        code, node = cu.cuGraphAddEmptyNode(graph, after, len(after))
+        self.check("cuGraphAddEmptyNode", code)
+        return node
+
+    def add_launch_node(
+        self, graph: Any, after: list[Any], kernel: Any, blocks: int, parameters: int
+    ) -> Any:
+        """A node that launches blocks in a row; the parameters are copied now."""
+        self.bind()
+        launch = self._launch(kernel, blocks, parameters)
+        code, node = cu.cuGraphAddKernelNode(graph, after, len(after), launch)
+        self.check("cuGraphAddKernelNode", code)
+        return node
+
+    def set_launch_node(
+        self, executable: Any, node: Any, kernel: Any, blocks: int, parameters: int
+    ) -> None:
+        """Another launch in place of a node's."""
+        self.bind()
+        launch = self._launch(kernel, blocks, parameters)
+        (code,) = cu.cuGraphExecKernelNodeSetParams(executable, node, launch)
+        self.check("cuGraphExecKernelNodeSetParams", code)
+
+    def _launch(self, kernel: Any, blocks: int, parameters: int) -> Any:
+        launch = cu.CUDA_KERNEL_NODE_PARAMS()
+        launch.kern, launch.ctx = kernel.kernel_handle, self.context
+        launch.gridDimX, launch.gridDimY, launch.gridDimZ = blocks, 1, 1
+        launch.blockDimX, launch.blockDimY, launch.blockDimZ = 1, 1, 1
+        launch.kernelParams = parameters
+        return launch
+
+    def add_fill_node(self, graph: Any, after: list[Any], fill: Fill) -> Any:
+        """A node that fills memory."""
+        code, node = cu.cuGraphAddMemsetNode(graph, after, len(after), _fill(fill), self.context)
+        self.check("cuGraphAddMemsetNode", code)
+        return node
+
+    def set_fill_node(self, executable: Any, node: Any, fill: Fill) -> None:
+        """Another fill in place of a node's."""
+        (code,) = cu.cuGraphExecMemsetNodeSetParams(executable, node, _fill(fill), self.context)
+        self.check("cuGraphExecMemsetNodeSetParams", code)
+
+    def add_copy_node(self, graph: Any, after: list[Any], copy: Copy) -> Any:
+        """A node that copies bytes."""
+        code, node = cu.cuGraphAddMemcpyNode(graph, after, len(after), _copy(copy), self.context)
+        self.check("cuGraphAddMemcpyNode", code)
+        return node
+
+    def set_copy_node(self, executable: Any, node: Any, copy: Copy) -> None:
+        """Another copy in place of a node's."""
+        (code,) = cu.cuGraphExecMemcpyNodeSetParams(executable, node, _copy(copy), self.context)
+        self.check("cuGraphExecMemcpyNodeSetParams", code)
+
+    def instantiate_graph(self, graph: Any) -> Any:
+        """A graph that can be launched."""
+        self.bind()
+        code, executable = cu.cuGraphInstantiate(graph, 0)
+        self.check("cuGraphInstantiate", code)
+        return executable
+
+    def launch_graph(self, executable: Any, stream: Any) -> None:
+        """Put all nodes on a stream."""
+        self.bind()
+        (code,) = cu.cuGraphLaunch(executable, stream.handle)
+        self.check("cuGraphLaunch", code)
+
+    def destroy_executable_graph(self, executable: Any) -> None:
+        """Give a graph that can be launched back."""
+        self.bind()
+        (code,) = cu.cuGraphExecDestroy(executable)
+        self.check("cuGraphExecDestroy", code)
+
+    def destroy_graph(self, graph: Any) -> None:
+        """Give a graph back."""
+        self.bind()
+        (code,) = cu.cuGraphDestroy(graph)
+        self.check("cuGraphDestroy", code)
+
+
+def _fill(fill: Fill) -> Any:
+    memset = cu.CUDA_MEMSET_NODE_PARAMS()
+    memset.dst = cu.CUdeviceptr(fill.address)
+    memset.value = int.from_bytes(fill.pattern, "little")
+    memset.elementSize = len(fill.pattern)
+    memset.pitch, memset.width, memset.height = fill.pitch, fill.width, fill.height
+    return memset
+
+
+def _copy(copy: Copy) -> Any:
+    memcpy = cu.CUDA_MEMCPY3D()
+    if copy.from_host:
+        memcpy.srcMemoryType, memcpy.srcHost = _HOST, copy.source
+    else:
+        memcpy.srcMemoryType, memcpy.srcDevice = _DEVICE, cu.CUdeviceptr(copy.source)
+    memcpy.dstMemoryType, memcpy.dstDevice = _DEVICE, cu.CUdeviceptr(copy.target)
+    memcpy.srcPitch = memcpy.dstPitch = memcpy.WidthInBytes = copy.nbytes
+    memcpy.Height = memcpy.Depth = 1
+    return memcpy
