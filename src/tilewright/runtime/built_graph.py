@@ -17,6 +17,7 @@ from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.access import refusal
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence, Outcome
+from tilewright.runtime.foreign import ForeignStorage
 from tilewright.runtime.graph_nodes import Instance, Node, make_node
 from tilewright.runtime.graph_plan import Plan, make_plan
 from tilewright.runtime.leases import Lease, Stamp
@@ -31,8 +32,8 @@ class BuiltGraph:
     """What a graph is once its block has ended; replays keep it alive."""
 
     __slots__ = (
-        "__weakref__", "_broken", "_instance", "_last", "_lease", "_may_raise", "_plan", "_replays",
-        "device", "nodes",
+        "__weakref__", "_broken", "_foreign", "_instance", "_last", "_lease", "_may_raise", "_plan",
+        "_replays", "device", "nodes",
     )  # fmt: skip
 
     def __init__(self, device: Device, jobs: Sequence[Job]) -> None:
@@ -42,10 +43,19 @@ class BuiltGraph:
         self._last: list[Outcome] = []  # of the checked nodes, in the last replay
         self._replays: deque[Outcome] = deque()  # that may have failed with nobody told
         _allocate(device, jobs)
-        self.nodes = tuple(make_node(job) for job in jobs)
-        self._plan = self._make_plan(self.nodes)
-        self._instance = Instance(device, self.nodes, self._plan)
-        self._lease = Lease(self._plan.members)
+        nodes = tuple(make_node(job) for job in jobs)
+        plan = self._make_plan(nodes)
+        self._instance = Instance(device, nodes, plan)
+        self._adopt(nodes, plan)
+
+    def _adopt(self, nodes: tuple[Node, ...], plan: Plan) -> None:
+        self.nodes, self._plan = nodes, plan
+        self._lease = Lease(plan.members)
+        self._foreign: dict[ForeignStorage, bool] = {}  # and whether it is written
+        for use in (use for node in nodes for use in node.uses):
+            if isinstance(use.storage, ForeignStorage):
+                known = self._foreign.get(use.storage, False)
+                self._foreign[use.storage] = known or use.mode.writes
 
     def _make_plan(self, nodes: Sequence[Node]) -> Plan:
         fallible = [self._may_raise or node.check is not None for node in nodes]
@@ -106,6 +116,8 @@ class BuiltGraph:
     def replay(self, stream: Stream) -> Fence:
         """Put all nodes on a stream, behind whatever they conflict with."""
         self._check_usable()
+        for storage in self._foreign:
+            storage.materialise(stream)  # is it still where it was?
         doubts = self._lease.order(stream)
         self._renew_checks()
         try:
@@ -117,6 +129,9 @@ class BuiltGraph:
             self._instance.mark_launched(Fence(stream, count, refused))
             self._lease.leave(Stamp(stream, count, {}, refused))
             raise
+        for storage, is_written in self._foreign.items():
+            if is_written:
+                storage.producer.note_write()
         return self._stamp(stream, errors, doubts)
 
     def _stamp(
@@ -179,7 +194,7 @@ class BuiltGraph:
         plan = self._make_plan(nodes)
         self._exchange(number, nodes, plan)
         self._lease.dissolve()
-        self.nodes, self._plan, self._lease = nodes, plan, Lease(plan.members)
+        self._adopt(nodes, plan)
 
     def _exchange(self, number: int, nodes: tuple[Node, ...], plan: Plan) -> None:
         """Change the backend's graph in place if its edges stay, else build another."""

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence
+from tilewright.runtime.leases import Share
 from tilewright.runtime.regions import Region
 from tilewright.runtime.storage import Borrow, Storage, Use
 from tilewright.runtime.stream import Stream
@@ -75,6 +76,7 @@ class ForeignStorage(Storage):
         """Have one state with everybody whose memory can overlap."""
         self._group = group
         self.borrows, self._writes, self._reads = group.borrows, group.writes, group.reads
+        self.shares = group.shares
 
     def why_not_written(self) -> str | None:
         """The producer's reason."""
@@ -111,6 +113,7 @@ class _Group:
         self.high = high
         self.members: list[weakref.ref[ForeignStorage]] = []
         self.borrows: list[Borrow] = []
+        self.shares: list[Share] = []
         self.writes: list[Use] = []
         self.reads: list[Use] = []
 
@@ -118,6 +121,7 @@ class _Group:
         """Become one with a group that has been bridged."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.borrows += other.borrows
+        self.shares += other.shares
         self.writes += other.writes
         self.reads += other.reads
         for member in other.living():

@@ -32,7 +32,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """What one replay does to one storage."""
+    """What one replay does to one storage, and to those that share memory with it."""
 
     storage: Storage
     claims: tuple[Claim, ...]
@@ -123,19 +123,18 @@ class _Track:
 def make_plan(nodes: Sequence[tuple[Use, ...]], can_fail: Sequence[bool]) -> Plan:
     """Order the nodes of a graph, given what each uses and whether it can fail by itself."""
     bits = count(len(nodes))
-    tracks: dict[Storage, _Track] = {}
+    tracks: dict[int, _Track] = {}  # storages that share memory have one list of borrows
     after: list[tuple[int, ...]] = []
     ancestors: list[int] = []  # of each node, as bits
     for number, uses in enumerate(nodes):
-        for use in uses:
-            tracks.setdefault(use.storage, _Track(use.storage, bits))
+        used = [(use, _track(use.storage, tracks, bits)) for use in uses]
         before: set[int] = set()
         sources = 1 << number if can_fail[number] else 0
-        for use in uses:
-            before |= tracks[use.storage].before(use)
-            sources |= tracks[use.storage].sources(use)
-        for use in uses:
-            tracks[use.storage].add(use, number, sources)
+        for use, track in used:
+            before |= track.before(use)
+            sources |= track.sources(use)
+        for use, track in used:
+            track.add(use, number, sources)
         implied = 0
         for node in before:
             implied |= ancestors[node]
@@ -144,6 +143,13 @@ def make_plan(nodes: Sequence[tuple[Use, ...]], can_fail: Sequence[bool]) -> Pla
             implied |= 1 << node
         ancestors.append(implied)
     return Plan(tuple(after), tuple(track.member() for track in tracks.values()))
+
+
+def _track(storage: Storage, tracks: dict[int, _Track], bits: count[int]) -> _Track:
+    found = tracks.get(id(storage.borrows))
+    if found is None:
+        found = tracks[id(storage.borrows)] = _Track(storage, bits)
+    return found
 
 
 def _widest(claims: list[Claim]) -> tuple[Claim, ...]:

@@ -32,8 +32,8 @@ class Leased(Protocol):
     def record_read(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a submitted reader."""
 
-    def record_write(self, region: Region, fence: Fence) -> None:
-        """Leave the fence of a submitted writer."""
+    def take_write(self, region: Region, fence: Fence) -> None:
+        """Take the fence of a submitted writer."""
 
 
 class Stamp:
@@ -117,7 +117,7 @@ def catch_up(storage: Leased, shares: Iterable[Share]) -> None:
         for region in share.member.reads:
             storage.record_read(region, reader)
         for region, sources in share.member.writes:
-            storage.record_write(region, stamp.fence(sources))
+            storage.take_write(region, stamp.fence(sources))
 
 
 class Lease:

@@ -76,7 +76,7 @@ class Use(NamedTuple):
 
     def meets(self, storage: Storage, region: Region) -> bool:
         """Whether another use may touch the same bytes."""
-        return storage is self.storage and region.overlaps(self.region)
+        return storage.shares_memory(self.storage) and region.overlaps(self.region)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

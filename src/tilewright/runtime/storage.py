@@ -189,7 +189,11 @@ class Storage:
             self._reads[:] = [use for use in self._reads if use[1].matters]
 
     def record_write(self, region: Region, fence: Fence) -> None:
-        """Leave the fence of a submitted writer, which came after all that it covers."""
+        """Leave the fence of a writer that is being submitted."""
+        self.take_write(region, fence)
+
+    def take_write(self, region: Region, fence: Fence) -> None:
+        """Take the fence of a submitted writer, which came after all that it covers."""
         if self._reads:
             self._reads[:] = [use for use in self._reads if not region.covers(use[0])]
         self._writes[:] = [use for use in self._writes if not region.covers(use[0])]

@@ -242,7 +242,7 @@ class CudaDriver(GraphCalls):
 
     def copy(self, target: int, source: int, nbytes: int, stream: Any) -> None:
         """Copy from one device address to another."""
-        self._bind()
+        self.bind()
         (code,) = cu.cuMemcpyDtoDAsync(target, source, nbytes, stream.handle)
         _check("cuMemcpyDtoDAsync", code)
 
