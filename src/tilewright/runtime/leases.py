@@ -29,8 +29,8 @@ _serials = count(1)
 class Leased(Protocol):
     """What a lease needs of a storage to hand fences over."""
 
-    def record_read(self, region: Region, fence: Fence) -> None:
-        """Leave the fence of a submitted reader."""
+    def take_read(self, region: Region, fence: Fence) -> None:
+        """Take the fence of a submitted reader."""
 
     def take_write(self, region: Region, fence: Fence) -> None:
         """Take the fence of a submitted writer."""
@@ -115,7 +115,7 @@ def catch_up(storage: Leased, shares: Iterable[Share]) -> None:
         share.seen = serial
         reader = Fence(stamp.stream, stamp.count, None)
         for region in share.member.reads:
-            storage.record_read(region, reader)
+            storage.take_read(region, reader)
         for region, sources in share.member.writes:
             storage.take_write(region, stamp.fence(sources))
 

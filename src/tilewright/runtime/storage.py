@@ -131,6 +131,13 @@ class Storage:
             fence = Fence(stream, count, stream.watch(count, None, ()))
             self._writes.append((whole, fence))
 
+    def _tell_leases(self) -> None:
+        """Let the next replays look here, and take over what the last ones left."""
+        if self.shares:
+            self.catch_up()
+            for share in self.shares:
+                share.touch()
+
     def catch_up(self) -> None:
         """Take over the fences of replays since the last look."""
         if self.shares:
@@ -168,8 +175,6 @@ class Storage:
     def order(self, stream: Stream, region: Region, *, writes: bool) -> None:
         """Make a stream wait for the operations that must come before a new one."""
         self.catch_up()
-        for share in self.shares:
-            share.touch()
         for used, fence in self._writes:
             if fence.stream is not stream and used.overlaps(region):
                 stream.wait_for(fence.stream, fence.count)
@@ -179,7 +184,12 @@ class Storage:
                     stream.wait_for(fence.stream, fence.count)
 
     def record_read(self, region: Region, fence: Fence) -> None:
-        """Leave the fence of a submitted reader."""
+        """Leave the fence of a reader that is being submitted."""
+        self._tell_leases()
+        self.take_read(region, fence)
+
+    def take_read(self, region: Region, fence: Fence) -> None:
+        """Take the fence of a submitted reader."""
         for position, (used, old) in enumerate(self._reads):
             if old.stream is fence.stream and region.covers(used):
                 self._reads[position] = (region, fence)
@@ -190,6 +200,7 @@ class Storage:
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a writer that is being submitted."""
+        self._tell_leases()
         self.take_write(region, fence)
 
     def take_write(self, region: Region, fence: Fence) -> None:

@@ -103,7 +103,7 @@ class CudaDriver(GraphCalls):
 
     def adopt_stream(self, number: int) -> Any:
         """A stream that somebody else made; it stays theirs."""
-        self._bind()
+        self.bind()
         with _core_call("adopting a stream"):
             return _CudaStream(CoreStream.from_handle(number))
 
@@ -113,14 +113,14 @@ class CudaDriver(GraphCalls):
 
     def is_capturing(self, stream: Any) -> bool:
         """Whether work put on a stream is recorded into a graph."""
-        self._bind()
+        self.bind()
         code, status = cu.cuStreamIsCapturing(stream.handle)
         _check("cuStreamIsCapturing", code)
         return bool(status != cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 
     def owner(self, address: int) -> int:
         """The number of the GPU that an address belongs to."""
-        self._bind()
+        self.bind()
         wanted = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         code, number = cu.cuPointerGetAttribute(wanted, address)
         _check("cuPointerGetAttribute", code)
