@@ -13,6 +13,7 @@ from tilewright.ir.launch_terms import Extent, LaunchTerm, ScalarArgument, TileC
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.elementwise import (
+    AbsI,
     AddI,
     AndI,
     CmpI,
@@ -22,7 +23,10 @@ from tilewright.ir.ops.elementwise import (
     NegI,
     OrI,
     Select,
+    ShLI,
+    ShRI,
     SubI,
+    XOrI,
 )
 from tilewright.ir.ops.internal import (
     BlockIndex,
@@ -33,6 +37,7 @@ from tilewright.ir.ops.internal import (
     FloorMod,
     LaunchValue,
     Require,
+    StepCheck,
     Walk,
 )
 from tilewright.ir.ops.memory import LoadPtr
@@ -51,6 +56,11 @@ BINARY = {
     "%": FloorMod,
     "and": AndI,
     "or": OrI,
+    "&": AndI,
+    "|": OrI,
+    "^": XOrI,
+    "<<": ShLI,
+    ">>": ShRI,
 }
 COMPARE = {
     "==": Predicate.EQUAL,
@@ -117,6 +127,13 @@ class Sketch:
 
     def negative(self, value: Value) -> Value:
         return self.add(NegI(source=value)).result
+
+    def magnitude(self, value: Value) -> Value:
+        return self.add(AbsI(source=value)).result
+
+    def step(self, value: Value) -> Value:
+        """A number above zero for a loop to count by."""
+        return self.add(StepCheck(step=value)).result
 
     def compare(self, left: Value | int, symbol: str, right: Value | int) -> Value:
         left, right = self.value(left), self.value(right)

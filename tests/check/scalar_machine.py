@@ -17,6 +17,7 @@ from tilewright.ir.launch_terms import Extent, LaunchTerm, TileCount
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.elementwise import (
+    AbsI,
     AddI,
     AndI,
     CmpI,
@@ -26,7 +27,10 @@ from tilewright.ir.ops.elementwise import (
     NegI,
     OrI,
     Select,
+    ShLI,
+    ShRI,
     SubI,
+    XOrI,
 )
 from tilewright.ir.ops.internal import (
     BlockIndex,
@@ -36,6 +40,7 @@ from tilewright.ir.ops.internal import (
     FloorMod,
     LaunchValue,
     Require,
+    StepCheck,
     Walk,
 )
 from tilewright.ir.ops.memory import LoadPtr
@@ -79,6 +84,9 @@ ARITHMETIC: dict[type[Op], Callable[[int, int], int]] = {
     FloorMod: lambda a, b: a % b,
     AndI: lambda a, b: a & b,
     OrI: lambda a, b: a | b,
+    XOrI: lambda a, b: a ^ b,
+    ShLI: lambda a, b: a << b,
+    ShRI: lambda a, b: a >> b,
 }
 
 
@@ -247,6 +255,7 @@ def _set(read: Callable[[Machine, Op], int]) -> Callable[[Machine, Op], None]:
 
 
 RULES: dict[type[Op], Callable[..., Op | None]] = {
+    AbsI: _set(lambda machine, op: wrapped(abs(machine.values[op.source]))),
     BlockIndex: lambda machine, op: machine.set_all(op.indices, machine._block_index),
     BoundsCheck: _bounds_check,
     CmpI: _compare,
@@ -259,6 +268,7 @@ RULES: dict[type[Op], Callable[..., Op | None]] = {
     Loop: _loop,
     NegI: _set(lambda machine, op: wrapped(-machine.values[op.source])),
     Require: lambda machine, op: None,
+    StepCheck: _set(lambda machine, op: machine.values[op.step]),
     Select: _select,
     Walk: _walk,
 }

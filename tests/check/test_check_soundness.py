@@ -34,6 +34,10 @@ EXTENTS = st.one_of(st.integers(0, 200), st.sampled_from([TOP, TOP - 63, 1 << 30
 COMPARISONS = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
 
 
+UNARY = {"neg": Sketch.negative, "abs": Sketch.magnitude}
+KINDS = ("+", "-", "*", "min", "max", "//", "%", "load", "&", "|", "^", "<<", ">>", *UNARY)
+
+
 class Draw:
     """Draws one kernel, statement by statement."""
 
@@ -74,9 +78,11 @@ class Draw:
         return self.draw(st.sampled_from(self.ints))
 
     def compute(self, depth: int = 0) -> None:
-        kind = self.draw(st.sampled_from(["+", "-", "*", "min", "max", "//", "%", "neg", "load"]))
-        if kind == "neg":
-            value = self.sketch.negative(self.operand())
+        kind = self.draw(st.sampled_from(KINDS))
+        if kind in UNARY:
+            value = UNARY[kind](self.sketch, self.operand())
+        elif kind in ("<<", ">>"):
+            value = self.sketch.math(kind, self.operand(), self.draw(st.integers(0, 31)))
         elif kind == "load":
             value = self.sketch.loaded()
         elif kind in ("//", "%"):
@@ -103,7 +109,10 @@ class Draw:
             self.ints.append(checked)
 
     def loop(self, depth: int) -> None:
-        step = self.draw(st.sampled_from([1, 1, 2, 3]))
+        step = self.draw(st.sampled_from([1, 1, 2, 3, None]))
+        if step is None:  # few enough that no counter wraps before its loop ends
+            few = self.sketch.math("min", self.draw(st.sampled_from(self.ints)), 3)
+            step = self.sketch.step(self.sketch.math("max", few, 1))
         low = self.draw(st.sampled_from([0, 0, None]))
         low = self.operand() if low is None else low
         with self.scoped(), self.sketch.loop(low, self.operand(), step) as counter:

@@ -37,19 +37,6 @@ def picked(z: Mut[f32, B], x: Ref[f32, N], rows: Ref[i32, K], step: i32) -> None
 
 
 @tw.kernel
-def everywhere(z: Mut[f32, B], x: Ref[f32, M, N], rows: Ref[i32, K], first: i32) -> None:
-    tw.require(N % 16 == 0)
-    xs, places = x.partition(1, 16), rows.partition(1)
-    row = places[z.index[0]].item()
-    total = tw.zeros((1, 16), f32)
-    for j in range(xs.num_tiles(1)):
-        total += xs[row, j] + xs[first, j]
-        row_of_turn = places[j].item()
-        total += xs[row_of_turn, j]
-    z.store(tw.sum(total) + tw.zeros((B,), f32))
-
-
-@tw.kernel
 def constant(z: Mut[f32, B]) -> None:
     z.store(tw.ones((B,), f32))
 

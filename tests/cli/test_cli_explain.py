@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+EVERYWHERE = HERE / "ledger_samples.py"
 
 
 def explained(run, address, *options):
@@ -26,13 +27,13 @@ def test_checks_stand_below_their_lines(run, sample):
     assert lines[-1].endswith("none left in the kernel")
 
 
-def test_a_kernel_with_checks_in_every_place(run, sample, golden):
+def test_a_kernel_with_checks_in_every_place(run, golden):
     """Proved, left to the launch, made before the loop, made in the loop: each with its reason."""
-    result = run("explain", sample("everywhere"), "--target", "sm_90", columns=110)
+    result = run("explain", EVERYWHERE, "--target", "sm_90", columns=110)
     assert (result.exit_code, result.stderr) == (0, "")
     lines = [line.rstrip() for line in result.stdout.replace(f"{HERE}/", "").splitlines()]
     golden(HERE / "explain_everywhere.txt", "\n".join((*lines, "")))
-    outcomes = [entry["outcome"] for entry in explained(run, sample("everywhere"))["ledger"]]
+    outcomes = [entry["outcome"] for entry in explained(run, EVERYWHERE)["ledger"]]
     assert set(outcomes) == {"proved", "launch", "hoisted", "in place"}
 
 
