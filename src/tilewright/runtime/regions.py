@@ -62,6 +62,8 @@ class Region:
             return True
         if other.low < self.low or other.high > self.high:
             return False
+        if self.low == other.low and self.axes == other.axes:
+            return True
         return self.dense or (self.disjoint and self._has(other))
 
     def _has(self, other: Region) -> bool:

@@ -185,8 +185,11 @@ class Tensor(NotAnArray, Exporting):
         return Partition(self, tile, order, prefix, segments)
 
     def handle(self, layout: Layout, dtype: type[DType]) -> Tensor:
-        """Another handle on the storage. Assumes that the layout stays inside what this one has."""
-        return Tensor(self.storage, dtype, layout)
+        """Another handle on what this one has; for us, who know how it lies."""
+        made = Tensor(self.storage, dtype, layout)
+        inside = self.region.low <= made.region.low and made.region.high <= self.region.high
+        assert inside, "a handle reaches no further than the one it was made of"
+        return made
 
     def _view(self, layout: Layout) -> Tensor:
         return Tensor(self.storage, self.dtype, layout)
