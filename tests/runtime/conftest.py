@@ -6,6 +6,7 @@ import pytest
 from runtime_doubles import RecordingDriver
 
 from tilewright import runtime as tw
+from tilewright.runtime import foreign
 
 # By name: `tilewright.runtime.device` is also the function that opens a context.
 device_module = importlib.import_module("tilewright.runtime.device")
@@ -28,6 +29,7 @@ def driver(monkeypatch):
     """A GPU on paper; `tw.Device("cuda")` is on it."""
     double = RecordingDriver()
     monkeypatch.setattr(device_module, "_devices", {})
+    monkeypatch.setattr(foreign, "_table", foreign._Table())  # addresses on paper come back
     monkeypatch.setattr(cuda_device, "open_driver", lambda ordinal: double)
     return double
 

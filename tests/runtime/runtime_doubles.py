@@ -254,8 +254,8 @@ class RecordingDriver(PaperGraphs):
         return stream
 
     def adopt_stream(self, number: int) -> _PaperStream:
-        """A stream of another library; its number is its place, from 0x100 on."""
-        return self.streams[number - 0x100]
+        """A stream of another library; its number is its place, from 0x100 on, or 1."""
+        return self.create_stream() if number == 1 else self.streams[number - 0x100]
 
     def stream_number(self, stream: _PaperStream) -> int:
         return 0x100 + stream.number

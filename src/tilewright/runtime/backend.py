@@ -212,6 +212,9 @@ class Backend(Protocol):
     def adopt(self, address: int, nbytes: int, *, read_only: bool) -> Allocation:
         """Memory that somebody else owns and keeps."""
 
+    def owner_of(self, address: int) -> int:
+        """The number of the device of this kind that an address belongs to."""
+
 
 class BackendModule(Protocol):
     """What `tilewright.backends.<kind>.device` provides."""

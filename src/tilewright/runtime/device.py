@@ -69,6 +69,7 @@ class Device:
         "name",
         "notes",
         "ordinal",
+        "recorded",
         "storages",
         "streams",
         "target",
@@ -84,6 +85,7 @@ class Device:
     notes: queue.SimpleQueue[Note]
     ordinal: int
     storages: WeakSet[Storage]  # those that have bytes
+    recorded: list[Storage]  # what graphs of other libraries use, kept for good
     streams: list[Stream]
     target: str
     unseen: set[Outcome]
@@ -114,6 +116,7 @@ class Device:
         self.notes = queue.SimpleQueue()
         self.streams = []
         self.adopted = {}
+        self.recorded = []
         self.unseen = set()
         self.forked = False
         self._default = None

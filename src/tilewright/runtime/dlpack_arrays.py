@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tilewright.dtypes import numpy_dtype
@@ -18,8 +19,9 @@ from tilewright.runtime.dlpack import (
 )
 from tilewright.runtime.foreign import Producer
 from tilewright.runtime.foreign_arrays import ForeignArray, refuse
+from tilewright.runtime.stream import Stream
 
-__all__ = ["read_exported"]
+__all__ = ["library_of", "read_exported"]
 
 # Kinds of memory, as devices of ours; pinned host memory is the host's.
 _KINDS = {CPU: "cpu", CUDA_HOST: "cpu", CUDA: "cuda", CUDA_MANAGED: "cuda"}
@@ -38,16 +40,20 @@ def read_exported(array: Any) -> ForeignArray:
     """Where an array lies, by what it exports."""
     kind, number = array.__dlpack_device__()
     device = _device(array, int(kind), int(number))
-    capsule = _export(array, device)
+    ready = None if device.kind == "cpu" else device.stream
+    capsule = _export(array, ready)
     said = look_into(capsule)
     if said is None:
         raise LaunchError(
             f"an array of {library_of(array)} was exported by a version of DLPack that cannot be"
             f" read here, which reads {VERSION[0]}: copy it with tw.from_numpy"
         )
-    if (said.kind, said.number) != (kind, number):
-        device = _device(array, said.kind, said.number)
-    return _described(array, capsule, said, device)
+    if _device(array, said.kind, said.number) is not device:
+        raise LaunchError(
+            f"an array of {library_of(array)} said that it lives on {device.name}, and its capsule"
+            " says otherwise"
+        )
+    return replace(_described(array, capsule, said, device), ready=ready)
 
 
 def library_of(array: Any) -> str:
@@ -69,9 +75,9 @@ def _described(array: Any, capsule: Any, said: CapsuleTensor, device: Device) ->
     return ForeignArray(producer, device, said.dtype, said.address, said.shape, strides)
 
 
-def _export(array: Any, device: Device) -> Any:
-    """A capsule, ready for work on our current stream."""
-    asked = {} if device.kind == "cpu" else {"stream": device.stream.queue.number}
+def _export(array: Any, ready: Stream | None) -> Any:
+    """A capsule, ready for work on one of our streams."""
+    asked = {} if ready is None else {"stream": ready.queue.number}
     try:
         try:
             return array.__dlpack__(max_version=VERSION, **asked)

@@ -156,6 +156,8 @@ class Export:
         device, storage = self.device, self.tensor.storage
         with device.lock:
             theirs = device.adopt_stream(LEGACY_STREAM if number is None else number)
+            if theirs.queue.is_capturing():
+                raise BufferError("nothing is exported to a stream on which a graph is recorded")
             for fence in storage.fences(self.tensor.region, writes=not self.read_only):
                 theirs.wait_for(fence.stream, fence.count)
             self._streams.add(theirs)

@@ -60,6 +60,8 @@ class ForeignStorage(Storage):
 
     __slots__ = ("_first", "_group", "producer")
 
+    owns_bytes = False
+
     def __init__(
         self, device: Device, producer: Producer, span: range, first: int, label: str
     ) -> None:
@@ -78,6 +80,11 @@ class ForeignStorage(Storage):
         self.borrows, self._writes, self._reads = group.borrows, group.writes, group.reads
         self.shares = group.shares
 
+    def come_after(self, region: Region, stream: Stream) -> None:
+        """Order every use after a stream that has been made to wait for the library."""
+        # It takes the place of no other writer: nothing says that it came after them.
+        self._writes.append((region, Fence(stream, stream.advance(), None)))
+
     def why_not_written(self) -> str | None:
         """The producer's reason."""
         return self.producer.why_not_written()
@@ -95,6 +102,10 @@ class ForeignStorage(Storage):
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a submitted writer, and tell the library."""
         super().record_write(region, fence)
+        self.note_write()
+
+    def note_write(self) -> None:
+        """Tell the library."""
         self.producer.note_write()
 
     def __del__(self) -> None:

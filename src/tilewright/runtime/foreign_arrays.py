@@ -17,6 +17,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.foreign import ForeignStorage, Producer
 from tilewright.runtime.indexing import Layout, check_shape
+from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 
 __all__ = ["ForeignArray", "Reader", "adopt", "refuse"]
@@ -32,6 +33,7 @@ class ForeignArray:
     address: int  # of the first element
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # in bytes
+    ready: Stream | None = None  # the stream that has been made to wait for the library
 
 
 # Says where an array of one kind lies.
@@ -55,6 +57,8 @@ def adopt(array: ForeignArray) -> Tensor:
         device.settle_notes()
         span = range(region.low, region.high)
         storage = ForeignStorage(device, array.producer, span, array.address, label)
+        if array.ready is not None:
+            storage.come_after(region, array.ready)
     return Tensor(storage, array.dtype, layout)
 
 

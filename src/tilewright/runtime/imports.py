@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import LaunchError
+from tilewright.runtime.cuda_arrays import read_cuda_array
 from tilewright.runtime.dlpack_arrays import read_exported
 from tilewright.runtime.foreign_arrays import Reader, adopt
 from tilewright.runtime.numpy_arrays import read_masked, read_numpy
@@ -18,6 +19,12 @@ __all__ = ["as_tensor", "from_dlpack", "is_array", "partition"]
 
 # How arrays of a type are read; types that were seen once are added.
 _READERS: dict[type, Reader] = {np.ndarray: read_numpy, np.ma.MaskedArray: read_masked}
+
+# What the types of other libraries offer, the most telling first.
+_PROTOCOLS: dict[str, Reader] = {
+    "__cuda_array_interface__": read_cuda_array,
+    "__dlpack__": read_exported,
+}
 
 
 def as_tensor(value: Any) -> Tensor | None:
@@ -66,6 +73,6 @@ def _find_reader(kind: type) -> Reader | None:
     reader = find_torch_reader(kind)
     if reader is None:
         reader = next((_READERS[base] for base in kind.__mro__ if base in _READERS), None)
-    if reader is None and hasattr(kind, "__dlpack__"):
-        reader = read_exported
+    if reader is None:
+        reader = next((read for name, read in _PROTOCOLS.items() if hasattr(kind, name)), None)
     return None if reader is None else _READERS.setdefault(kind, reader)

@@ -68,6 +68,7 @@ class Storage:
     )
 
     alignment = ALIGNMENT
+    owns_bytes = True  # they come from a pool of ours and go back to it
 
     def __init__(
         self, device: Device, nbytes: int, initialiser: Initialiser | None, label: str
@@ -75,7 +76,8 @@ class Storage:
         self.device = device
         self.nbytes = nbytes
         self.label = label
-        self.pool = device.pool
+        if self.owns_bytes:
+            self.pool = device.pool
         self.site = user_site()
         self.address = 0  # in the device's address space, from the first submission on
         self.borrows: list[Borrow] = []
@@ -104,6 +106,9 @@ class Storage:
     def why_not_written(self) -> str | None:
         """The reason why nothing may write here, if there is one."""
         return None
+
+    def note_write(self) -> None:
+        """Tell whoever else knows the bytes that they change."""
 
     def materialise(self, stream: Stream) -> None:
         """Allocate and initialise on the stream of the first user."""

@@ -34,6 +34,7 @@ from tilewright.dtypes import (
 from tilewright.runtime.device import Device
 from tilewright.runtime.foreign import Producer
 from tilewright.runtime.foreign_arrays import ForeignArray, Reader, refuse
+from tilewright.runtime.stream import Stream
 
 __all__ = ["TORCH_DTYPES", "find_torch_reader"]
 
@@ -76,6 +77,12 @@ class _TorchProducer(Producer):
                 " under torch.no_grad(), or write to t.detach()"
             )
         return None
+
+    def current_stream(self, device: Device) -> Stream | None:
+        """The stream that is current in this thread."""
+        if device.kind != "cuda":
+            return None
+        return device.adopt_stream(_torch().cuda.current_stream(device.ordinal).cuda_stream)
 
     def note_write(self) -> None:
         """Raise its version; inference tensors have none."""

@@ -8,11 +8,18 @@ graph, the work is kept instead.
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import nullcontext
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 from tilewright.runtime.access import Access, acquire, check_accesses, release
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence, Outcome
+from tilewright.runtime.handshake import (
+    check_recordable,
+    in_their_order,
+    keep_recorded,
+    library_streams,
+)
 from tilewright.runtime.lifecycle import Ends, State, Steps
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.recording import Tape, block_is_open, refuse_recorded
@@ -131,12 +138,25 @@ class WorkOp(SingleOp[T]):
         if isinstance(stream, Tape):
             stream.add(self.label, self.site, accesses, work, check)
             self.give_back()
+        elif stream.queue.is_capturing():
+            check_recordable(self.label, accesses, check, stream)
+            self.give_back()
+            _record(accesses, work, stream)
         else:
             if block_is_open():
                 used = ((one.tensor.storage, one.tensor.region) for one in accesses)
                 refuse_recorded(used, self.name)
+            theirs = library_streams(accesses)
             self.give_back()
-            self._ends.add(_run(accesses, work, check, stream))
+            with in_their_order(stream, theirs) if theirs else nullcontext():
+                self._ends.add(_run(accesses, work, check, stream))
+
+    def choose_stream(self, stream: Stream | None) -> Stream:
+        """The stream to use: that of the library whose arrays these are, if nobody says another."""
+        if stream is None and self._chosen is None:
+            with self.device.lock:
+                stream = next(iter(library_streams(self._accesses)), None)
+        return super().choose_stream(stream)
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
@@ -181,6 +201,17 @@ def _run(accesses: tuple[Access, ...], work: Work, check: Check | None, stream: 
     fence = Fence(stream, count, stream.watch(count, check, causes))
     _leave_fences(accesses, fence)
     return fence
+
+
+def _record(accesses: tuple[Access, ...], work: Work, stream: Stream) -> None:
+    """Put the work into a graph that another library records; it leaves no fence."""
+    for access in accesses:
+        access.tensor.storage.materialise(stream)
+    work.enqueue(stream)
+    keep_recorded(accesses, stream)
+    for access in accesses:
+        if access.mode.writes:
+            access.tensor.storage.note_write()
 
 
 def _leave_fences(accesses: tuple[Access, ...], fence: Fence) -> None:

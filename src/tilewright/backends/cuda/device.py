@@ -76,6 +76,10 @@ class CudaBackend:
         del nbytes, read_only
         return CudaAllocation(address)
 
+    def owner_of(self, address: int) -> int:
+        """The number of the GPU that an address belongs to."""
+        return self.driver.owner(address)
+
 
 def missing() -> str | None:
     """Why no GPU can be used, or None if one can."""

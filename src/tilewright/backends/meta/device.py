@@ -82,6 +82,10 @@ class MetaBackend:
         """A record that nobody writes."""
         return self._records.take()
 
+    def owner_of(self, address: int) -> NoReturn:
+        """Refused: no address belongs to it."""
+        raise AssertionError(f"{address:#x} is no memory of this device")
+
     def adopt(self, address: int, nbytes: int, *, read_only: bool) -> NoReturn:
         """Refused: no library has memory here."""
         raise AssertionError(f"{nbytes} bytes at {address:#x} are no memory of this device")

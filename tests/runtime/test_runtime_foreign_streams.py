@@ -1,0 +1,367 @@
+"""Arrays of other libraries on a GPU that exists on paper: on whose stream, in which order."""
+
+from __future__ import annotations
+
+import gc
+import re
+
+import numpy as np
+import pytest
+from runtime_doubles import reads, writes
+
+from tilewright import runtime as tw
+from tilewright.backends.cuda.module import POINTER, CudaFunction
+from tilewright.dtypes import f32
+from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.dlpack import describe_capsule, look_into
+from tilewright.runtime.imports import from_dlpack
+
+N = 8
+
+
+class Library:
+    """What CuPy is to us: a current stream, and arrays that know it."""
+
+    def __init__(self, driver, base=0x5000_0000_0000):
+        self.driver = driver
+        self.stream = driver.create_stream()
+        self.base = base
+
+    def array(self, value=0.0, *, at=0, read_only=False, version=3):
+        address = self.base + 0x1000 * at
+        memory = self.driver.memory.setdefault(address, np.zeros(N * 4, np.uint8))
+        memory.view(np.float32)[:] = value
+        return CudaArray(self, address, read_only, version)
+
+
+class CudaArray:
+    """An array that speaks the CUDA array interface."""
+
+    def __init__(self, library, address, read_only, version):
+        self.library = library
+        self.address = address
+        self.read_only = read_only
+        self.version = version
+
+    @property
+    def __cuda_array_interface__(self):
+        interface = {
+            "shape": (N,), "typestr": "<f4", "data": (self.address, self.read_only),
+            "strides": None, "version": self.version,
+        }  # fmt: skip
+        if self.version == 3:
+            interface["stream"] = self.library.driver.stream_number(self.library.stream)
+        return interface
+
+    @property
+    def values(self):
+        return self.library.driver.memory[self.address].view(np.float32)
+
+
+class DlpackArray:
+    """An array that speaks DLPack with streams."""
+
+    def __init__(self, array):
+        self.array = array
+        self.streams = []
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, *, stream, max_version):
+        self.streams.append(stream)
+        window = type("Window", (), {})()
+        window.__array_interface__ = {
+            "version": 3, "typestr": "<u4", "shape": (N,), "data": (self.array.address, False)
+        }  # fmt: skip
+        capsule = np.asarray(window).__dlpack__(max_version=max_version)
+        return describe_capsule(capsule, f32, 2, 0)
+
+
+class Launch:
+    def __init__(self, function, *tensors):
+        self.function = function
+        self.tensors = tensors
+
+    def enqueue(self, stream):
+        addresses = tuple(tensor.address for tensor in self.tensors)
+        self.function.launch(stream, 1, addresses, ())
+
+
+def floats(driver, parameter):
+    return driver.at(int.from_bytes(parameter, "little"), N * 4).view(np.float32)
+
+
+def add_one(driver, _blocks, z, x):
+    floats(driver, z)[:] = floats(driver, x) + 1
+
+
+@pytest.fixture
+def build(driver, cuda):
+    driver.kernels["add_one"] = ((8, 8), add_one)
+    function = CudaFunction(driver, b"cubin", "add_one", (POINTER, POINTER))
+
+    def make(z, x, failure=None):
+        z, x = from_dlpack(z), from_dlpack(x)
+        work = Launch(function, z, x)
+        return tw.WorkOp("add_one", cuda, (writes(z), reads(x)), work, z, failure=failure)
+
+    return make
+
+
+@pytest.fixture
+def library(driver):
+    return Library(driver)
+
+
+def order(driver):
+    """What was put where, since the log was cleared."""
+    return [entry[:3] for entry in driver.calls("record", "wait", "launch")]
+
+
+def refuse(text, error=LaunchError):
+    return pytest.raises(error, match=re.escape(text))
+
+
+# --- whose stream ---------------------------------------------------------------------------------
+
+
+def test_an_operation_runs_on_the_librarys_stream(driver, library, build):
+    z = library.array(at=1)
+    build(z, library.array(2.0)).submit()
+    assert order(driver) == [("launch", library.stream, "add_one")]
+    driver.synchronize_stream(library.stream)
+    assert (z.values == 3).all()
+
+
+def test_the_current_stream_is_that_of_the_submission(driver, library, build):
+    operation = build(library.array(at=1), library.array())
+    library.stream = driver.create_stream()
+    operation.submit()
+    assert order(driver) == [("launch", library.stream, "add_one")]
+
+
+def test_on_another_stream_theirs_waits_before_and_after(driver, cuda, library, build):
+    ours, theirs = cuda.new_stream(), library.stream
+    here = ours.queue.handle
+    build(library.array(at=1), library.array()).submit(ours)
+    assert order(driver) == [
+        ("record", theirs), ("wait", here, theirs),
+        ("launch", here, "add_one"),
+        ("record", here), ("wait", theirs, here),
+    ]  # fmt: skip
+
+
+def test_two_libraries(driver, library, build):
+    other = Library(driver, 0x6000_0000_0000)
+    build(library.array(at=1), other.array()).submit()
+    here, there = library.stream, other.stream
+    assert order(driver) == [
+        ("record", there), ("wait", here, there),
+        ("launch", here, "add_one"),
+        ("record", here), ("wait", there, here),
+    ]  # fmt: skip
+
+
+def test_our_stream_and_their_number_are_one_stream(driver, cuda, library, build):
+    library.stream = cuda.stream.queue.handle
+    build(library.array(at=1), tw.zeros(N)).submit()
+    assert driver.calls("wait") == []
+
+
+def test_our_tensors_are_ordered_with_theirs(driver, cuda, library, build):
+    x, ours = tw.zeros(N), cuda.stream.queue.handle
+    build(x, tw.ones(N)).submit()
+    driver.log.clear()
+    build(library.array(at=1), x).submit()
+    assert order(driver) == [
+        ("record", ours), ("wait", library.stream, ours),
+        ("launch", library.stream, "add_one"),
+    ]  # fmt: skip
+
+
+def test_a_download_comes_after_the_library(driver, cuda, library):
+    tensor = from_dlpack(library.array(4.0))
+    assert (tensor.numpy() == 4).all()
+    assert ("wait", cuda.stream.queue.handle, library.stream) in driver.calls("wait")
+
+
+def test_an_interface_without_a_stream_asks_for_no_order(driver, cuda, library, build):
+    build(library.array(at=1, version=2), library.array(version=2)).submit()
+    assert order(driver) == [("launch", cuda.stream.queue.handle, "add_one")]
+
+
+def test_the_per_thread_stream_is_refused(driver, library, build, monkeypatch):
+    operation = build(library.array(at=1), library.array())
+    monkeypatch.setattr(driver, "stream_number", lambda _: 2)
+    with refuse("is another stream in every thread"):
+        operation.submit()
+    operation.close()
+
+
+def test_the_legacy_stream_has_two_numbers(cuda):
+    with cuda.lock:
+        assert cuda.adopt_stream(0) is cuda.adopt_stream(1)
+
+
+def test_overlapping_arrays_and_read_only_ones(library, build):
+    with refuse("also read by it", BorrowError):
+        build(library.array(), library.array())
+    with refuse("is read-only", BorrowError):
+        build(library.array(at=1, read_only=True), library.array())
+
+
+def test_masks_and_strange_dtypes(library):
+    class Strange(CudaArray):
+        changes = {}
+
+        @property
+        def __cuda_array_interface__(self):
+            return {**super().__cuda_array_interface__, **self.changes}
+
+    for changes, text in (
+        ({"mask": object()}, "has a mask, which a kernel would not see"),
+        ({"typestr": "|V2"}, "the CUDA array interface has no names for bf16 and f8"),
+        ({"typestr": ">f4"}, "holds >f4, for which there is no dtype"),
+        ({"strides": (-4,)}, "runs backwards"),
+        ({"strides": (6,)}, "no whole elements of 4 bytes"),
+        ({"data": (0x5000_0000_0001, False)}, "begin at multiples of 4"),
+        ({"data": (0, False)}, "has elements and no memory"),
+    ):
+        array = library.array()
+        array.__class__, Strange.changes = Strange, changes
+        with refuse(text):
+            from_dlpack(array)
+
+
+# --- DLPack with streams --------------------------------------------------------------------------
+
+
+def test_a_capsule_is_asked_for_our_stream(driver, cuda, library, build):
+    exporter = DlpackArray(library.array(2.0))
+    x = from_dlpack(exporter)
+    ours = cuda.stream.queue.handle
+    assert exporter.streams == [driver.stream_number(ours)]
+    other, driver.patient = cuda.new_stream(), True  # the library's work is not done yet
+    build(tw.zeros(N), x).submit(other)
+    assert ("wait", other.queue.handle, ours) in driver.calls("wait")
+
+
+def test_an_export_makes_their_stream_wait(driver, cuda, library, build):
+    z, ours = tw.zeros(N), cuda.stream.queue.handle
+    build(z, tw.ones(N)).submit()
+    driver.log.clear()
+    capsule = z.__dlpack__(stream=driver.stream_number(library.stream), max_version=(1, 1))
+    assert order(driver) == [("record", ours), ("wait", library.stream, ours)]
+    said = look_into(capsule)
+    assert (said.kind, said.number, said.address) == (2, 0, z.address)
+    with refuse("is in use", BorrowError):
+        z.numpy()
+    driver.log.clear()
+    del capsule
+    build(z, tw.ones(N)).submit()
+    assert order(driver)[:2] == [("record", library.stream), ("wait", ours, library.stream)]
+
+
+def test_a_consumer_may_see_to_the_order_itself(driver, library, build):
+    z = tw.zeros(N)
+    build(z, tw.ones(N)).submit()
+    driver.log.clear()
+    capsule = z.__dlpack__(stream=-1)
+    assert order(driver) == []
+    assert look_into(capsule) is not None
+
+
+def test_no_stream_is_the_legacy_one(driver, cuda, build):
+    z = tw.zeros(N)
+    build(z, tw.ones(N)).submit()
+    capsule = z.__dlpack__()
+    assert driver.calls("wait")[-1][2] is cuda.stream.queue.handle
+    assert look_into(capsule) is not None
+    del capsule
+    with refuse("without a copy", BufferError):
+        z.__dlpack__(copy=True)
+
+
+def test_the_cuda_array_interface_is_on_the_export(driver, cuda, library, build):
+    z = tw.zeros(N)
+    assert not hasattr(z, "__cuda_array_interface__")
+    side = cuda.new_stream()
+    build(z, tw.ones(N)).submit(side)
+    driver.log.clear()
+    exported = z.export()
+    interface = exported.__cuda_array_interface__
+    assert interface["data"] == (z.address, False)
+    assert interface["stream"] == cuda.stream.queue.number
+    assert ("wait", cuda.stream.queue.handle, side.queue.handle) in driver.calls("wait")
+    with refuse("is in use", BorrowError):
+        z.numpy()
+    del exported
+    assert (z.numpy() == 2).all()
+
+
+# --- a graph that the library records -------------------------------------------------------------
+
+
+@pytest.fixture
+def recording(driver, library):
+    library.stream.capturing = True
+    yield library
+    library.stream.capturing = False
+
+
+def test_operations_are_recorded(driver, recording, build):
+    driver.log.clear()
+    operation = build(recording.array(at=1), recording.array()).submit()
+    assert [entry[0] for entry in driver.log] == ["launch"]
+    assert driver.log[0][1] is recording.stream
+    operation.sync()
+    assert operation.done
+    for _ in range(200):  # notes and fences neither pile up nor ask
+        build(recording.array(at=1), recording.array()).submit()
+    assert {entry[0] for entry in driver.log} == {"launch"}
+
+
+def test_only_there(cuda, recording, build):
+    with refuse("is being recorded into a CUDA graph"):
+        build(recording.array(at=1), recording.array()).submit(cuda.new_stream())
+    with refuse("is being recorded into a CUDA graph"):
+        from_dlpack(recording.array()).numpy()
+
+
+def test_nothing_is_allocated(recording, build):
+    with refuse("x has no memory yet, and none can be allocated"):
+        build(recording.array(at=1), tw.zeros(N)).submit()
+
+
+def test_nothing_is_waited_for(driver, library, build):
+    x = tw.zeros(N)
+    build(x, tw.ones(N)).submit()
+    library.stream.capturing = True
+    with refuse("x is still in use on default stream"):
+        build(library.array(at=1), x).submit()
+    library.stream.capturing = False
+
+
+def test_our_memory_is_kept_for_good(driver, cuda, library, build):
+    x = tw.zeros(N)
+    x.numpy()
+    library.stream.capturing = True
+    build(library.array(at=1), x).submit()
+    library.stream.capturing = False
+    driver.log.clear()
+    del x
+    gc.collect()
+    cuda.synchronize()
+    assert driver.calls("free") == []
+
+
+def test_checks_are_not_recorded(recording, build):
+    with refuse("nobody would look at its failure"):
+        build(recording.array(at=1), recording.array(), failure=lambda: None).submit()
+
+
+def test_nothing_is_exported_to_a_recording(driver, cuda, recording):
+    z = tw.zeros(N)
+    with refuse("on which a graph is recorded", BufferError):
+        z.__dlpack__(stream=driver.stream_number(recording.stream))
