@@ -209,10 +209,10 @@ def test_a_reduction_of_two_operands_finds_the_first_greatest(dim):
     assert top.tolist() == x.max(dim).tolist()
 
 
-def affine_body(program):
+def affine_body(program, op_type):
     """Composition of `a * x + b`: associative, and not commutative."""
     (a, acc_a), (b, acc_b) = ([Value(scalar(Element.F64)) for _ in range(2)] for _ in range(2))
-    body = Block((a, acc_a, b, acc_b))
+    body = Block((acc_a, a, acc_b, b) if op_type is Scan else (a, acc_a, b, acc_b))
     with program.b.inside(body):
         slope = program.add(MulF(lhs=a, rhs=acc_a))
         shift = program.add(AddF(lhs=program.add(MulF(lhs=a, rhs=acc_b)), rhs=b))
@@ -221,7 +221,7 @@ def affine_body(program):
 
 
 def affine(program, tile, op_type, **more):
-    body = affine_body(program)
+    body = affine_body(program, op_type)
     identities = (FloatIdentity(Element.F64, 1.0), FloatIdentity(Element.F64, 0.0))
     halved = program.add(MulF(lhs=tile, rhs=program.b.constant(0.5, Element.F64, tile.type.shape)))
     op = op_type(sources=(tile, halved), dim=0, identities=identities, body=body, **more)

@@ -17,6 +17,8 @@ from tilewright.ir.ops.internal import ReadAs
 
 __all__ = ["convert", "signedness"]
 
+_NARROW = 8  # bits
+
 
 def signedness(dtype: type[DType]) -> Signedness:
     """How integer ops on this dtype read their bits."""
@@ -69,7 +71,12 @@ def _converted(lo: Lowering, tile: TileOperand, dtype: type[DType], rounding: Ro
 
 
 def _cut(lo: Lowering, tile: TileOperand, dtype: type[DType]) -> Value:
-    """A float to an integer, which saturates; i4 by way of i8."""
+    """A float to an integer, which saturates; i4 by way of i8, and narrow floats by way of f32.
+
+    tileiras takes no conversion of a float of 8 bits to an integer.
+    """
+    if tile.dtype.element.bits <= _NARROW:
+        tile = convert(lo, tile, f32)
     held = i8 if dtype is i4 else dtype
     to = tile.type.with_element(held.element)
     add = lo.builder.add

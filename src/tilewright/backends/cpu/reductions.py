@@ -1,7 +1,8 @@
 """Reductions and scans over arrays, with a body written as a function over arrays.
 
-A body takes elements and accumulators in pairs and gives the new accumulators. It is associative;
-operands keep the order of the axis, so it need not be commutative.
+A body takes elements and accumulators in pairs and gives the new accumulators: the element comes
+first in a reduction, the accumulator in a scan. It is associative; operands keep the order of the
+axis, so it need not be commutative.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def running(body: Body, axis: int, reverse: bool, *sources: Array) -> list[Array
     while step < extent:
         pairs: list[Array] = []
         for array in current:
-            pairs += (array[step:], array[:-step])
+            pairs += (array[:-step], array[step:])
         shape = pairs[0].shape
         combined = [np.broadcast_to(total, shape) for total in body(*pairs)]
         current = [

@@ -35,7 +35,7 @@ class Fold:
             sources=tuple(tile.value for tile in tiles),
             dim=axis,
             identities=self._identities(tiles),
-            body=self._body(tiles),
+            body=self._body(tiles, Reduce.TOTALS_FIRST),
         )
         return _results(self._lo.builder.add(op).totals, tiles)
 
@@ -46,7 +46,7 @@ class Fold:
             dim=axis,
             reverse=reverse,
             identities=self._identities(tiles),
-            body=self._body(tiles),
+            body=self._body(tiles, Scan.TOTALS_FIRST),
         )
         return _results(self._lo.builder.add(op).totals, tiles)
 
@@ -54,14 +54,15 @@ class Fold:
         pairs = zip(tiles, self._numbers, strict=True)
         return tuple(_identity(tile.dtype, number) for tile, number in pairs)
 
-    def _body(self, tiles: Scalars) -> Block:
+    def _body(self, tiles: Scalars, totals_first: bool) -> Block:
         """The combination: Tile IR hands over each next element with what it joins."""
         pairs = [(_scalar(tile.dtype), _scalar(tile.dtype)) for tile in tiles]
         with self._lo.builder.inside(
             Block(tuple(operand.value for pair in pairs for operand in pair))
         ) as body:
-            before = tuple(total for _, total in pairs)
-            combined = self._combine(before, tuple(element for element, _ in pairs))
+            firsts, seconds = zip(*pairs, strict=True)
+            before, elements = (firsts, seconds) if totals_first else (seconds, firsts)
+            combined = self._combine(before, elements)
             self._lo.builder.add(Yield(values=tuple(operand.value for operand in combined)))
         return body
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tilewright.ir.attributes import (
     ArrayCodec,
     BoolCodec,
@@ -45,6 +47,8 @@ class Reduce(
     accumulators. Order of combination is free.
     """
 
+    TOTALS_FIRST: ClassVar[bool] = False  # which of a pair the accumulator is
+
     sources: tuple[Value, ...] = operands(default=())
     dim: int = attr(IntCodec())
     identities: tuple[Identity, ...] = attr(ArrayCodec())
@@ -64,7 +68,13 @@ class Scan(
         "{sources:types} -> {totals:types} {body:body}"
     ),
 ):
-    """Running combination along `dim`, each element included."""
+    """Running combination along `dim`, each element included.
+
+    The body takes scalars in pairs, what was combined before and the element, and yields what is
+    combined now; operands keep the order of the axis.
+    """
+
+    TOTALS_FIRST: ClassVar[bool] = True  # a GPU does it so, other than in a reduction
 
     sources: tuple[Value, ...] = operands(default=())
     dim: int = attr(IntCodec())
