@@ -40,6 +40,7 @@ from tilewright.errors import (
     UndefinedBehaviourError,
 )
 from tilewright.host import empty, eye, from_numpy, linspace, meta, randn
+from tilewright.jit.torch_operator import torch_op
 from tilewright.kernel import Kernel, kernel
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import (
@@ -293,6 +294,7 @@ __all__ = [
     "tan",
     "tanh",
     "tf32",
+    "torch_op",
     "u8",
     "u16",
     "u32",

@@ -14,6 +14,7 @@ from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.dlpack import describe_capsule, look_into
+from tilewright.runtime.graph import graph as tw_graph
 from tilewright.runtime.imports import from_dlpack
 
 N = 8
@@ -234,6 +235,40 @@ def test_masks_and_strange_dtypes(library):
             from_dlpack(array)
 
 
+class NamedStream:
+    """A stream object of another library."""
+
+    def __init__(self, driver, stream):
+        self.number = driver.stream_number(stream)
+
+    def __cuda_stream__(self):
+        return 0, self.number
+
+
+def test_stream_objects_of_others_are_taken(driver, cuda, library, build):
+    named = NamedStream(driver, library.stream)
+    build(tw.zeros(N), tw.ones(N)).submit(named)
+    assert order(driver) == [("launch", library.stream, "add_one")]
+    assert cuda.adopt(named) is cuda.adopt(named)
+    with tw.stream(cuda.adopt(named)):
+        build(tw.zeros(N), tw.ones(N)).submit()
+    assert len(order(driver)) == 2
+    with refuse("a stream has `__cuda_stream__`, and str has not"):
+        cuda.adopt("mine")
+
+
+def test_our_streams_are_given_to_others(driver, cuda):
+    version, number = cuda.stream.__cuda_stream__()
+    assert (version, number) == (0, driver.stream_number(cuda.stream.queue.handle))
+
+
+def test_cpu_streams_are_no_cuda_streams(cpu):
+    with pytest.raises(TypeError, match="is no CUDA stream"):
+        cpu.stream.__cuda_stream__()
+    with refuse("the CPU has no streams of other libraries"):
+        cpu.adopt(type("Stream", (), {"__cuda_stream__": lambda _: (0, 7)})())
+
+
 # --- DLPack with streams --------------------------------------------------------------------------
 
 
@@ -365,3 +400,23 @@ def test_nothing_is_exported_to_a_recording(driver, cuda, recording):
     z = tw.zeros(N)
     with refuse("on which a graph is recorded", BufferError):
         z.__dlpack__(stream=driver.stream_number(recording.stream))
+
+
+# --- graphs of ours -------------------------------------------------------------------------------
+
+
+def test_a_replay_runs_in_the_librarys_order(driver, cuda, library, build):
+    with tw_graph() as graph:
+        graph.record(build(library.array(at=1), library.array(2.0)))
+    driver.log.clear()
+    graph.launch().submit()
+    assert driver.calls("wait") == []
+    ours = cuda.new_stream()
+    graph.launch().submit(ours)
+    waits = driver.calls("wait")
+    assert waits[0] == ("wait", ours.queue.handle, library.stream)
+    assert waits[-1] == ("wait", library.stream, ours.queue.handle)
+    library.stream.capturing = True
+    with refuse("cannot be recorded into a CUDA graph of another library"):
+        graph.launch().submit()
+    library.stream.capturing = False

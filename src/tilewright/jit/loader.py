@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from tilewright.errors import LaunchError
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.runtime.device import Device
@@ -28,6 +29,7 @@ __all__ = [
     "load_compiler",
     "load_disk_cache",
     "load_program_maker",
+    "load_torch",
 ]
 
 
@@ -86,6 +88,16 @@ class DiskCaches(Protocol):
 def load_disk_cache() -> DiskCaches:
     """The cache on disk, which only kernels for a GPU use."""
     return cast("DiskCaches", importlib.import_module("tilewright.jit.disk_cache"))
+
+
+def load_torch() -> Any:
+    """torch, for whoever makes an operator of it."""
+    try:
+        return importlib.import_module("torch")
+    except ImportError as error:
+        raise LaunchError(
+            f"torch cannot be imported ({error}), and an operator of torch needs it"
+        ) from error
 
 
 class Compiler(Protocol):

@@ -9,7 +9,7 @@ the device's lock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -56,6 +56,10 @@ class BuiltGraph:
             if isinstance(use.storage, ForeignStorage):
                 known = self._foreign.get(use.storage, False)
                 self._foreign[use.storage] = known or use.mode.writes
+
+    def foreign_storages(self) -> Iterable[ForeignStorage]:
+        """The memory of other libraries among its storages."""
+        return self._foreign
 
     def _make_plan(self, nodes: Sequence[Node]) -> Plan:
         fallible = [self._may_raise or node.check is not None for node in nodes]

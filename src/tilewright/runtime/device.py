@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from weakref import WeakSet
 
 from tilewright.errors import DriverError, LaunchError
@@ -71,6 +71,7 @@ class Device:
         "ordinal",
         "recorded",
         "storages",
+        "stream_owners",
         "streams",
         "target",
         "unseen",
@@ -86,6 +87,7 @@ class Device:
     ordinal: int
     storages: WeakSet[Storage]  # those that have bytes
     recorded: list[Storage]  # what graphs of other libraries use, kept for good
+    stream_owners: dict[Stream, Any]
     streams: list[Stream]
     target: str
     unseen: set[Outcome]
@@ -117,6 +119,7 @@ class Device:
         self.streams = []
         self.adopted = {}
         self.recorded = []
+        self.stream_owners = {}
         self.unseen = set()
         self.forked = False
         self._default = None
@@ -152,6 +155,24 @@ class Device:
     def new_stream(self) -> Stream:
         """A stream that is ordered with the others only where operations conflict."""
         return Stream(self)
+
+    def adopt(self, stream: Any) -> Stream:
+        """A stream of another library, to be used like one of ours: `op.submit(…)` takes it, too.
+
+        It is any object with `__cuda_stream__`, or a stream of torch. It is kept for good.
+        """
+        if isinstance(stream, Stream):
+            return stream
+        protocol = getattr(stream, "__cuda_stream__", None)
+        number = getattr(stream, "cuda_stream", None) if protocol is None else protocol()[1]
+        if not isinstance(number, int):
+            raise LaunchError(
+                f"a stream has `__cuda_stream__`, and {type(stream).__name__} has not"
+            )
+        with self.lock:
+            found = self.adopt_stream(number)
+            self.stream_owners[found] = stream  # a stream that is destroyed cannot be waited for
+        return found
 
     def adopt_stream(self, number: int) -> Stream:
         """A stream of another library, by the driver's number. The lock is held."""

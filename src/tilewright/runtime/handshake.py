@@ -8,23 +8,23 @@ whenever and as often as the library says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.access import Access
 from tilewright.runtime.failures import Check
 from tilewright.runtime.foreign import ForeignStorage
+from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 
 __all__ = ["check_recordable", "in_their_order", "keep_recorded", "library_streams"]
 
 
-def library_streams(accesses: tuple[Access, ...]) -> tuple[Stream, ...]:
+def library_streams(storages: Iterable[Storage]) -> tuple[Stream, ...]:
     """The current streams of the libraries whose arrays are used. The device's lock is held."""
     found: dict[Stream, None] = {}
-    for access in accesses:
-        storage = access.tensor.storage
+    for storage in storages:
         if isinstance(storage, ForeignStorage):
             stream = storage.producer.current_stream(storage.device)
             if stream is not None:
@@ -32,10 +32,16 @@ def library_streams(accesses: tuple[Access, ...]) -> tuple[Stream, ...]:
     return tuple(found)
 
 
-@contextmanager
-def in_their_order(stream: Stream, theirs: tuple[Stream, ...]) -> Iterator[None]:
+def in_their_order(
+    stream: Stream, theirs: tuple[Stream, ...]
+) -> AbstractContextManager[None, bool | None]:
     """Put work on a stream between what the libraries did before and what they do after."""
     others = [one for one in theirs if one is not stream]
+    return _between(stream, others) if others else nullcontext()
+
+
+@contextmanager
+def _between(stream: Stream, others: list[Stream]) -> Iterator[None]:
     for other in others:
         if other.queue.is_capturing():
             raise LaunchError(

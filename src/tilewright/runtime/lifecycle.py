@@ -150,6 +150,8 @@ class Runnable(ABC, Generic[T]):
     def choose_stream(self, stream: Stream | None) -> Stream:
         """The stream to use; it must be one of this operation's device."""
         chosen = stream or self._chosen or self.device.stream
+        if not isinstance(chosen, Stream):
+            chosen = self.device.adopt(chosen)
         if chosen.device is not self.device:
             raise LaunchError(
                 f"{self.name} runs on {self.device.name}, where its tensors are, and cannot be"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.built_graph import BuiltGraph
+from tilewright.runtime.handshake import in_their_order, library_streams
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.recording import Tape
-from tilewright.runtime.storage import Holder
+from tilewright.runtime.storage import Holder, Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.work import SingleOp
 
@@ -51,8 +53,19 @@ class Replay(SingleOp[tuple[Any, ...]]):
         graph = self._graph
         assert graph is not None, "a built replay has its graph"
         graph.refuse_recorded(self.name)
+        if stream.queue.is_capturing():
+            raise LaunchError(
+                f"{self.name} cannot be recorded into a CUDA graph of another library, which has"
+                " operations as its nodes: submit the operations themselves there"
+            )
+        theirs = library_streams(self.storages())
         self.give_back()
-        self._ends.add(graph.replay(stream))
+        with in_their_order(stream, theirs):
+            self._ends.add(graph.replay(stream))
+
+    def storages(self) -> Iterable[Storage]:
+        """The memory of other libraries that the graph uses."""
+        return () if self._graph is None else self._graph.foreign_storages()
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.

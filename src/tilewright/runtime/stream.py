@@ -142,6 +142,12 @@ class Stream:
         with self.device.lock:
             return self.queue.hold()
 
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The stream for other libraries: the version of this protocol, and the driver's number."""
+        if not self.queue.number:
+            raise TypeError(f"a stream of {self.device.name} is no CUDA stream")
+        return 0, self.queue.number
+
     def __repr__(self) -> str:
         return f"<{self.label} of {self.device.name}, {self.issued} operations submitted>"
 

@@ -8,7 +8,7 @@ graph, the work is kept instead.
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import nullcontext
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 from tilewright.runtime.access import Access, acquire, check_accesses, release
@@ -23,7 +23,7 @@ from tilewright.runtime.handshake import (
 from tilewright.runtime.lifecycle import Ends, State, Steps
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.recording import Tape, block_is_open, refuse_recorded
-from tilewright.runtime.storage import Holder
+from tilewright.runtime.storage import Holder, Storage
 from tilewright.runtime.stream import Stream
 
 __all__ = ["SingleOp", "Work", "WorkOp"]
@@ -51,6 +51,17 @@ class SingleOp(DeviceOp[T]):
     @abstractmethod
     def put(self, stream: Stream) -> None:
         """Check, order, launch, and leave fences. The device's lock is held."""
+
+    @abstractmethod
+    def storages(self) -> Iterable[Storage]:
+        """The memory that it uses."""
+
+    def choose_stream(self, stream: Stream | None) -> Stream:
+        """The stream to use: that of the library whose arrays these are, if nobody says another."""
+        if stream is None and self._chosen is None:
+            with self.device.lock:
+                stream = next(iter(library_streams(self.storages())), None)
+        return super().choose_stream(stream)
 
     def start(self, stream: Stream) -> None:
         """Put the work on a stream, unless another thread was faster."""
@@ -113,6 +124,10 @@ class WorkOp(SingleOp[T]):
         """The tensors it uses and how; empty once it has been submitted or closed."""
         return self._accesses
 
+    def storages(self) -> Iterable[Storage]:
+        """The memory of its tensors."""
+        return (access.tensor.storage for access in self._accesses)
+
     def giving(self, result: U) -> WorkOp[U]:
         """This operation, which has not run yet, with another result."""
         results: list[Any] = self._results
@@ -146,17 +161,10 @@ class WorkOp(SingleOp[T]):
             if block_is_open():
                 used = ((one.tensor.storage, one.tensor.region) for one in accesses)
                 refuse_recorded(used, self.name)
-            theirs = library_streams(accesses)
+            theirs = library_streams(self.storages())
             self.give_back()
-            with in_their_order(stream, theirs) if theirs else nullcontext():
+            with in_their_order(stream, theirs):
                 self._ends.add(_run(accesses, work, check, stream))
-
-    def choose_stream(self, stream: Stream | None) -> Stream:
-        """The stream to use: that of the library whose arrays these are, if nobody says another."""
-        if stream is None and self._chosen is None:
-            with self.device.lock:
-                stream = next(iter(library_streams(self._accesses)), None)
-        return super().choose_stream(stream)
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.

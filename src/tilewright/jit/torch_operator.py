@@ -1,0 +1,186 @@
+"""`tw.torch_op`: a kernel as an operator of torch, so that `torch.compile` sees a single call.
+
+torch gets a schema made from the kernel's signature, an implementation that launches on torch's own
+stream, and one for tensors without memory, by which the compiler learns the shapes. Autograd knows
+nothing of the operator until it is told with the operator's `register_autograd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import Parameter
+from inspect import signature as call_signature
+from typing import Any, Protocol
+
+from tilewright.dtypes import DType, bool_
+from tilewright.errors import LaunchError
+from tilewright.frontend.signature import (
+    AccumParam,
+    ConstParam,
+    MappedParam,
+    MutParam,
+    RefParam,
+    ScalarParam,
+    Signature,
+)
+from tilewright.jit.loader import load_torch
+from tilewright.runtime.imports import partition
+from tilewright.runtime.operation import DeviceOp
+
+__all__ = ["Cut", "Launchable", "torch_op"]
+
+# How an output is cut: its tile, or a function of the tensor that gives the whole partition.
+Cut = int | tuple[int | None, ...] | Callable[[Any], Any]
+
+
+class Launchable(Protocol):
+    """A kernel, as far as an operator needs it."""
+
+    __name__: str
+    signature: Signature
+
+    def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
+        """Build the launch."""
+
+
+def torch_op(
+    kernel: Launchable,
+    name: str,
+    *,
+    tiles: Mapping[str, Cut],
+    outputs: Callable[..., Any] | None = None,
+) -> Any:
+    """An operator of torch that runs a kernel: `add_op = tw.torch_op(add, "mine::add", …)`.
+
+    `tiles` says how each output is cut: `{"z": 128}`, `{"c": (64, 64)}`, or a function of the
+    tensor, `{"c": lambda c: tw.partition(c, 64, 64).persistent()}`.
+
+    The operator takes the kernel's parameters in order and writes the outputs it is given. With
+    `outputs`, a function of all other parameters by position and name that makes the outputs as
+    torch tensors (`lambda x, y: torch.empty_like(x)`), the operator makes and returns them instead.
+    """
+    operator = _Operator(kernel, name, dict(tiles), outputs)
+    operator.check()
+    library = load_torch().library
+    if outputs is None:
+        made = library.custom_op(
+            name, operator.write, mutates_args=operator.written, schema=operator.schema()
+        )
+        made.register_fake(_nothing)
+    else:
+        made = library.custom_op(name, operator.make, mutates_args=(), schema=operator.schema())
+        made.register_fake(outputs)
+    return made
+
+
+@dataclass(frozen=True)
+class _Operator:
+    kernel: Launchable
+    name: str
+    tiles: dict[str, Cut]
+    outputs: Callable[..., Any] | None
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The names of the outputs, in order."""
+        return tuple(param.name for param in self.kernel.signature.outputs)
+
+    def check(self) -> None:
+        """Every output is cut, and everything else can be passed through torch."""
+        signature = self.kernel.signature
+        cut = {param.name for param in signature.cut_outputs}
+        if cut != self.tiles.keys():
+            raise LaunchError(
+                f"torch_op({self.kernel.__name__}): tiles= says how each output is cut, so it has"
+                f" {_listed(cut)}, not {_listed(self.tiles.keys())}"
+            )
+        for param in signature.params:
+            if type(param) not in _TYPES:
+                raise LaunchError(
+                    f"torch_op({self.kernel.__name__}): `{param.name}` is a"
+                    f" {_KINDS.get(type(param).__name__, 'parameter')}, which torch has no type"
+                    " for: give it a default by wrapping the kernel, or pass its parts"
+                )
+
+    def schema(self) -> str:
+        """The operator's signature as torch writes it."""
+        made = self.written if self.outputs is not None else ()
+        given = _defaults(self.kernel)
+        parts: list[str] = []
+        for param in self.kernel.signature.params:
+            if param.name in made:
+                continue
+            mark = f"({chr(97 + len(parts))}!)" if param.name in self.written else ""
+            default = f"={given[param.name]}" if param.name in given else ""
+            parts.append(f"{_TYPES[type(param)](param)}{mark} {param.name}{default}")
+        results = "Tensor" if len(made) == 1 else f"({', '.join('Tensor' for _ in made)})"
+        return f"({', '.join(parts)}) -> {results}"
+
+    def write(self, *args: Any, **kwargs: Any) -> None:
+        """Run the kernel on the tensors that are given."""
+        names = (param.name for param in self.kernel.signature.params)
+        self._launch({**dict(zip(names, args, strict=False)), **kwargs})
+
+    def make(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the outputs, run the kernel, and give them."""
+        assert self.outputs is not None, "an operator that makes its outputs knows how"
+        made = self.outputs(*args, **kwargs)
+        outputs = made if isinstance(made, (tuple, list)) else (made,)
+        others = (p.name for p in self.kernel.signature.params if p.name not in self.written)
+        given = {**dict(zip(others, args, strict=False)), **kwargs}
+        self._launch({**given, **dict(zip(self.written, outputs, strict=True))})
+        return made
+
+    def _launch(self, arguments: dict[str, Any]) -> None:
+        torch = load_torch()
+        with torch.no_grad():  # what torch knows of gradients lies above this
+            for name, cut in self.tiles.items():
+                arguments[name] = _cut(arguments[name], cut)
+            operation = self.kernel(**arguments)
+            operation.submit()
+            if operation.device.kind == "cpu":
+                operation.sync()  # the rest of torch runs on the host at once
+
+
+def _cut(tensor: Any, cut: Cut) -> Any:
+    if callable(cut):
+        return cut(tensor)
+    return partition(tensor, *(cut if isinstance(cut, tuple) else (cut,)))
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """What an operator without results gives for tensors without memory."""
+
+
+def _defaults(kernel: Launchable) -> dict[str, Any]:
+    parameters = call_signature(kernel).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not Parameter.empty}
+
+
+def _scalar_type(param: ScalarParam) -> str:
+    if param.dtype is bool_:
+        return "bool"
+    is_integer = hasattr(param.dtype, "element") and param.dtype.element.is_integer
+    return "SymInt" if is_integer else "float"
+
+
+def _const_type(param: ConstParam) -> str:
+    if param.type is DType:
+        raise LaunchError(f"`{param.name}` is a dtype, which torch has no type of ours for")
+    return {int: "SymInt", bool: "bool", float: "float"}[param.type]
+
+
+_TYPES: dict[type, Callable[[Any], str]] = {
+    RefParam: lambda _: "Tensor",
+    MutParam: lambda _: "Tensor",
+    MappedParam: lambda _: "Tensor",
+    AccumParam: lambda _: "Tensor",
+    ScalarParam: _scalar_type,
+    ConstParam: _const_type,
+}
+_KINDS = {"GroupParam": "tuple of numbers", "PointerParam": "raw pointer"}
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names)) or "nothing"

@@ -1,0 +1,197 @@
+"""A kernel as an operator of torch: eager, compiled, differentiated, refused."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from interop_kernels import add, copy
+
+import tilewright as tw
+from tilewright import Accum, Const, Mapped, Mut, Ref, f32, i32
+from tilewright.dims import BM, BN, B, K, M, N, T
+
+torch = pytest.importorskip("torch", reason="needs torch")
+names = itertools.count()
+
+
+def fresh() -> str:
+    """A name that torch has not seen: operators live as long as the process."""
+    return f"tilewright_tests::op{next(names)}"
+
+
+@tw.kernel
+def scale(z: Mut[f32, B], x: Ref[f32, N], by: f32, *, twice: Const[bool] = False) -> None:
+    tile = x.load_like(z) * by
+    z.store(tile * 2.0 if twice else tile)
+
+
+@tw.kernel
+def gemm(c: Mapped[T, BM, BN], a: Ref[T, M, K], b: Ref[T, K, N], *, BK: Const[int] = 16) -> None:
+    xs, ys = a.partition(BM, BK), b.partition(BK, BN)
+    for at in c.indices():
+        i, j = at
+        acc = tw.zeros((BM, BN), f32)
+        for k in range(xs.num_tiles(1)):
+            acc = tw.mma(xs[i, k], ys[k, j], acc)
+        c.store(acc.astype(c.dtype), at)
+
+
+@tw.kernel
+def split(lo: Mut[f32, B], hi: Mut[f32, B], x: Ref[f32, N]) -> None:
+    tile = x.load_like(lo)
+    lo.store(tw.minimum(tile, 0.0))
+    hi.store(tw.maximum(tile, 0.0))
+
+
+@tw.kernel
+def count(z: Mut[i32, B], total: Accum[i32, N], x: Ref[i32, M]) -> None:
+    tile = x.load_like(z)
+    z.store(tile)
+    total.add_at(tw.ones((B,), i32), tile)
+
+
+def refuse(text: str):
+    return pytest.raises(tw.LaunchError, match=re.escape(text))
+
+
+def compiled(function):
+    return torch.compile(function, backend="aot_eager", fullgraph=True)
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """What torch has compiled for one test is no matter of the next."""
+    yield
+    torch._dynamo.reset()
+
+
+def test_outputs_that_are_given():
+    op = tw.torch_op(add, fresh(), tiles={"z": 16})
+    x, y, z = torch.rand(100), torch.rand(100), torch.zeros(100)
+    assert op(z, x, y) is None
+    assert torch.equal(z, x + y)
+    assert z._version >= 1
+
+    def step(x, y):
+        z = torch.zeros_like(x)
+        op(z, x, y)
+        return z * 2
+
+    assert torch.equal(compiled(step)(x, y), (x + y) * 2)
+
+
+def test_outputs_that_are_made():
+    op = tw.torch_op(add, fresh(), tiles={"z": (16,)}, outputs=lambda x, y: torch.empty_like(x))
+    x, y = torch.rand(100), torch.rand(100)
+    assert torch.equal(op(x, y), x + y)
+    assert torch.equal(compiled(lambda x, y: op(op(x, y).relu(), y))(x, y), x + y + y)
+
+
+def test_shapes_may_change():
+    op = tw.torch_op(copy, fresh(), tiles={"z": 16}, outputs=lambda x: torch.empty_like(x))
+    function = torch.compile(lambda x: op(x) + 1, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n in (7, 33, 128):
+        x = torch.rand(n)
+        assert torch.equal(function(x), x + 1)
+
+
+def test_numbers_and_constants():
+    op = tw.torch_op(
+        scale, fresh(), tiles={"z": 16}, outputs=lambda x, by, twice=False: torch.empty_like(x)
+    )
+    x = torch.rand(40)
+    assert torch.equal(op(x, 3.0), x * 3)
+    assert torch.equal(op(x, 3.0, twice=True), x * 3 * 2)
+    assert torch.equal(compiled(lambda x: op(x, 0.5, True))(x), x * 0.5 * 2)
+
+
+def test_walked_outputs_and_other_dtypes():
+    op = tw.torch_op(
+        gemm,
+        fresh(),
+        tiles={"c": lambda c: tw.partition(c, 16, 16).persistent(blocks=2)},
+        outputs=lambda a, b, BK=16: a.new_empty(a.shape[0], b.shape[1]),
+    )
+    a, b = torch.rand(40, 24).bfloat16(), torch.rand(24, 33).bfloat16()
+    wanted = (a.float() @ b.float()).bfloat16()
+    torch.testing.assert_close(op(a, b), wanted, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(compiled(lambda a, b: op(a, b))(a, b), wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_several_outputs():
+    op = tw.torch_op(
+        split,
+        fresh(),
+        tiles={"lo": 16, "hi": 16},
+        outputs=lambda x: (torch.empty_like(x), torch.empty_like(x)),
+    )
+    x = torch.randn(50)
+    for function in (op, compiled(lambda x: op(x))):
+        lo, hi = function(x)
+        assert torch.equal(lo, x.clamp(max=0))
+        assert torch.equal(hi, x.clamp(min=0))
+
+
+def test_accumulators_are_written_too():
+    op = tw.torch_op(count, fresh(), tiles={"z": 16})
+    x = torch.randint(0, 4, (64,), dtype=torch.int32)
+    z, total = torch.zeros(64, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    op(z, total, x)
+    assert torch.equal(total, torch.bincount(x, minlength=4).int())
+
+
+def test_autograd_can_be_told():
+    op = tw.torch_op(
+        scale, fresh(), tiles={"z": 16}, outputs=lambda x, by, twice=False: torch.empty_like(x)
+    )
+
+    def keep(ctx, inputs, output):
+        ctx.by = inputs[1]
+
+    def backward(ctx, gradient):
+        return op(gradient.contiguous(), ctx.by), None, None
+
+    op.register_autograd(backward, setup_context=keep)
+    x = torch.rand(20, requires_grad=True)
+    op(x, 3.0).sum().backward()
+    assert torch.equal(x.grad, torch.full((20,), 3.0))
+
+
+def test_torchs_own_check_of_operators():
+    op = tw.torch_op(add, fresh(), tiles={"z": 16}, outputs=lambda x, y: torch.empty_like(x))
+    tests = ("test_schema", "test_faketensor")
+    torch.library.opcheck(op, (torch.rand(20), torch.rand(20)), test_utils=tests)
+    op = tw.torch_op(add, fresh(), tiles={"z": 16})
+    torch.library.opcheck(op, (torch.zeros(20), torch.rand(20), torch.rand(20)), test_utils=tests)
+
+
+def test_launch_errors_reach_the_caller():
+    op = tw.torch_op(add, fresh(), tiles={"z": 16})
+    with refuse("since x is read like z"):
+        op(torch.zeros(10), torch.zeros(20), torch.zeros(20))
+    same = torch.zeros(10)
+    with pytest.raises(tw.BorrowError, match="also read by it"):
+        op(same, same, torch.zeros(10))
+
+
+def test_what_cannot_be_an_operator():
+    with refuse("torch_op(add): tiles= says how each output is cut, so it has `z`, not nothing"):
+        tw.torch_op(add, fresh(), tiles={})
+    with refuse("so it has `z`, not `x`, `z`"):
+        tw.torch_op(add, fresh(), tiles={"z": 16, "x": 16})
+
+    @tw.kernel
+    def pairs(z: Mut[f32, B], at: tuple[i32, i32]) -> None:
+        z.store(tw.full((B,), 1.0, f32))
+
+    with refuse("`at` is a tuple of numbers, which torch has no type for"):
+        tw.torch_op(pairs, fresh(), tiles={"z": 16})
+
+    @tw.kernel
+    def typed(z: Mut[f32, B], *, D: Const[tw.DType]) -> None:
+        z.store(tw.zeros((B,), f32))
+
+    with refuse("`D` is a dtype, which torch has no type of ours for"):
+        tw.torch_op(typed, fresh(), tiles={"z": 16})
