@@ -11,6 +11,7 @@ from runtime_doubles import reads, writes
 
 from tilewright import runtime as tw
 from tilewright.backends.cuda.module import POINTER, CudaFunction
+from tilewright.dtypes import bf16
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.dlpack import look_into
 from tilewright.runtime.graph import graph as tw_graph
@@ -238,6 +239,8 @@ def test_the_cuda_array_interface_is_on_the_export(driver, cuda, library, build)
     interface = exported.__cuda_array_interface__
     assert interface["data"] == (z.address, False)
     assert interface["stream"] == cuda.stream.queue.number
+    assert interface["typestr"] == "<f4"
+    assert tw.zeros(N, bf16).export().__cuda_array_interface__["typestr"] == "<u2"
     assert ("wait", cuda.stream.queue.handle, side.queue.handle) in driver.calls("wait")
     with refuse("is in use", BorrowError):
         z.numpy()

@@ -175,7 +175,7 @@ class Device:
         return found
 
     def adopt_stream(self, number: int) -> Stream:
-        """A stream of another library, by the driver's number. The lock is held."""
+        """A stream of another library, by the driver's number."""
         number = number or LEGACY_STREAM
         if number == PER_THREAD_STREAM:
             raise LaunchError(
@@ -183,9 +183,12 @@ class Device:
                 " on it cannot be ordered: use a stream of its own there"
             )
         found = self.adopted.get(number)
-        if found is None:
-            ours = (one for one in self.streams if one.queue.number == number)
-            found = next(ours, None)
+        return self._adopted(number) if found is None else found
+
+    def _adopted(self, number: int) -> Stream:
+        with self.lock:
+            known = (one for one in self.streams if one.queue.number == number)
+            found = next(known, None)
             if found is None:
                 queue = self.backend.adopt_queue(number)
                 found = Stream(self, f"another library's stream {number:#x}", queue)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.access import Access, Handle, Mode, acquire, release
 from tilewright.runtime.device import LEGACY_STREAM, Device
@@ -172,7 +172,11 @@ class Export:
             ours = device.stream
             for fence in tensor.storage.fences(tensor.region, writes=not self.read_only):
                 ours.wait_for(fence.stream, fence.count)
-        return {**_interface(tensor, self.read_only), "stream": ours.queue.number}
+        interface = {**_interface(tensor, self.read_only), "stream": ours.queue.number}
+        kind = numpy_dtype(tensor.dtype)
+        if kind.isbuiltin == 1:  # NumPy's own; bf16 and f8, which it has no letters for, are bits
+            interface["typestr"] = kind.str
+        return interface
 
     def __del__(self) -> None:
         # No lock and no driver here: a deleter may run this on any thread.

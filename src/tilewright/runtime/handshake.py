@@ -22,13 +22,16 @@ __all__ = ["check_recordable", "in_their_order", "keep_recorded", "library_strea
 
 
 def library_streams(storages: Iterable[Storage]) -> tuple[Stream, ...]:
-    """The current streams of the libraries whose arrays are used. The device's lock is held."""
+    """The current streams of the libraries whose arrays are used."""
+    foreign = [storage for storage in storages if not storage.owns_bytes]
+    if not foreign:
+        return ()
     found: dict[Stream, None] = {}
-    for storage in storages:
-        if isinstance(storage, ForeignStorage):
-            stream = storage.producer.current_stream(storage.device)
-            if stream is not None:
-                found[stream] = None
+    for storage in foreign:
+        assert isinstance(storage, ForeignStorage), "whose bytes are not ours has a producer"
+        stream = storage.producer.current_stream(storage.device)
+        if stream is not None:
+            found[stream] = None
     return tuple(found)
 
 

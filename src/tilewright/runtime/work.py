@@ -59,8 +59,7 @@ class SingleOp(DeviceOp[T]):
     def choose_stream(self, stream: Stream | None) -> Stream:
         """The stream to use: that of the library whose arrays these are, if nobody says another."""
         if stream is None and self._chosen is None:
-            with self.device.lock:
-                stream = next(iter(library_streams(self.storages())), None)
+            stream = next(iter(library_streams(self.storages())), None)
         return super().choose_stream(stream)
 
     def start(self, stream: Stream) -> None:

@@ -1,0 +1,102 @@
+"""torch tensors on the GPU: without copies, on torch's streams, compiled and recorded."""
+
+import numpy as np
+import pytest
+from gpu_kernels import GPU, add
+
+import tilewright as tw
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a torch with CUDA"),
+]
+
+LENGTH = 1 << 16
+
+
+@pytest.fixture
+def tensors():
+    torch.manual_seed(7)
+    x, y = (torch.randint(0, 100, (LENGTH,), device=GPU).float() for _ in range(2))
+    return x, y, torch.zeros_like(x)
+
+
+def test_on_the_current_stream(tensors):
+    x, y, z = tensors
+    for _ in range(100):
+        add(tw.partition(z, 128), x, y).submit()
+        x.copy_(z)
+    assert torch.equal(z, x)
+
+
+def test_on_a_side_stream(tensors):
+    x, y, z = tensors
+    wanted = x * 2 + y
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.mul_(2)
+        add(tw.partition(z, 128), x, y).submit()
+        found = z.clone()
+    side.synchronize()
+    assert torch.equal(found, wanted)
+
+
+def test_on_a_stream_of_ours(tensors):
+    x, y, z = tensors
+    ours = tw.Device(GPU).new_stream()
+    for _ in range(50):
+        x.add_(1)
+        add(tw.partition(z, 128), x, y).submit(ours)
+        y.copy_(z)  # torch waits for our stream
+    torch.cuda.synchronize()
+    assert torch.equal(z, y)
+
+
+def test_half_precision_and_views(tensors):
+    x, y, _ = (tensor.bfloat16() for tensor in tensors)
+    z = torch.zeros(2 * LENGTH, device=GPU, dtype=torch.bfloat16)
+    add(tw.partition(z[LENGTH:], 128), x, y).sync()
+    assert torch.equal(z[LENGTH:], x + y)
+    assert not z[:LENGTH].any()
+
+
+def test_recorded_into_a_graph_of_torch(tensors):
+    x, y, z = tensors
+    add(tw.partition(z, 128), x, y).sync()  # compiled and loaded before
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        add(tw.partition(z, 128), x, y).submit()
+        x.copy_(z)
+    wanted = x.clone()
+    for _ in range(3):
+        graph.replay()
+        wanted = wanted + y
+    torch.cuda.synchronize()
+    assert torch.equal(x, wanted)
+
+
+def test_compiled(tensors):
+    x, y, _ = tensors
+    op = tw.torch_op(
+        add, "tilewright_gpu::add", tiles={"z": 128}, outputs=lambda x, y: torch.empty_like(x)
+    )
+    function = torch.compile(lambda x, y: op(x, y) * 2, backend="aot_eager", fullgraph=True)
+    assert torch.equal(function(x, y), (x + y) * 2)
+
+
+def test_round_trips(tensors):
+    x = tw.from_numpy(np.arange(LENGTH, dtype=np.float32), device=GPU)
+    t = torch.from_dlpack(x)
+    assert t.data_ptr() == x.address
+    t.add_(1)
+    with pytest.raises(tw.BorrowError, match="is in use"):
+        x.numpy()
+    del t
+    assert (x.numpy() == np.arange(LENGTH, dtype=np.float32) + 1).all()
+    back = tw.from_dlpack(tensors[0])
+    assert back.address == tensors[0].data_ptr()
+    assert np.array_equal(back.numpy(), tensors[0].cpu().numpy())
+    exported = x.export()
+    assert torch.as_tensor(exported, device=GPU).data_ptr() == x.address
