@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Function, Module
+from tilewright.passes.avoid_tma import avoid_tma
 from tilewright.passes.bind_arguments import bind_arguments
 from tilewright.passes.drop_dead_code import drop_dead_code
 from tilewright.passes.fuse_fma import fuse_fma
@@ -61,5 +62,7 @@ def _lower(function: Function, arguments: tuple[Argument, ...]) -> Function:
     # What the passes left behind: tokens nobody waits for, fused products, repeated constants.
     function = merge_duplicates(function)
     function = drop_dead_code(function)
+    # Behind both: a token that nobody waits for orders nothing.
+    function = avoid_tma(function)
     # Last, since nothing uses what they become.
     return lower_assumptions(function)

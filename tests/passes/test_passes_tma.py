@@ -1,0 +1,89 @@
+"""Which accesses are kept off the tensor memory accelerator: those ordered through control flow."""
+
+import pytest
+
+import tilewright as tw
+from tilewright import Mapped, Mut, Ref, i32
+from tilewright.dims import B, M, N
+from tilewright.ir.attributes import EVERY_TARGET, Hints
+from tilewright.ir.ops.memory import LoadView, StoreView
+from tilewright.jit.defaults import sample_specialization
+from tilewright.passes.avoid_tma import _off
+
+
+@tw.kernel
+def in_place(z: Mut[i32, B], x: Ref[i32, N]) -> None:
+    z.store(z.load() + x.load_like(z))
+    z.store(z.load() * 2)
+
+
+@tw.kernel
+def walked(z: Mapped[i32, B], x: Ref[i32, N]) -> None:
+    xs = x.partition(B)
+    for at in z.indices():
+        if at[0] < xs.num_tiles(0):
+            z.store(z.load(at) + xs[at[0]], at)
+
+
+@tw.kernel
+def repeated(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:
+    for _ in range(n):
+        z.store(z.load() + x.load_like(z))
+
+
+@tw.kernel
+def left_early(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:
+    i = 0
+    while True:
+        i += 1
+        if i > n:
+            break
+        z.store(x.load_like(z))
+    z.store(z.load() + 1)
+
+
+@tw.kernel
+def branched(z: Mut[i32, B], w: Mut[i32, B], x: Ref[i32, N], ids: Ref[i32, M]) -> None:
+    if ids.partition(1)[0].item() > 0:
+        z.store(x.load_like(z))
+    z.store(z.load() + 1)
+    w.store(x.load_like(z))
+
+
+def accesses(kernel):
+    """The accesses of a kernel in program order, and whether each may be accelerated."""
+    chosen = sample_specialization(kernel.signature, "sm_90", {}, kernel.hints.of("sm_90"))
+    functions = kernel.specialized(chosen).module.functions
+    ops = [op for function in functions for op in function.walk()]
+    views = [op for op in ops if isinstance(op, LoadView | StoreView)]
+    return [
+        (type(op), op.hints is None or False not in op.hints.named("allow_tma")) for op in views
+    ]
+
+
+@pytest.mark.parametrize("kernel", [in_place, walked])
+def test_order_in_a_straight_line_is_left_alone(kernel):
+    assert all(fast for _, fast in accesses(kernel))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "slow"),
+    [
+        (repeated, [LoadView, StoreView]),
+        (left_early, [StoreView, LoadView, StoreView]),
+        (branched, [StoreView, LoadView, StoreView]),
+    ],
+)
+def test_order_through_control_flow_needs_no_accelerator(kernel, slow):
+    found = accesses(kernel)
+    assert [kind for kind, fast in found if not fast] == slow
+    assert any(fast for _, fast in found), "inputs and other outputs are as fast as ever"
+
+
+def test_other_advice_is_kept():
+    hints = Hints.of("sm_90", latency=3, allow_tma=True)
+    off = _off(hints)
+    assert off.named("latency") == (3,)
+    assert off.named("allow_tma") == (False, False)
+    assert dict(off.targets).keys() == {"sm_90", EVERY_TARGET}
+    assert _off(None) == Hints.of(allow_tma=False)
