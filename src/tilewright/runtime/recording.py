@@ -106,7 +106,8 @@ class Tape(Stream):
     __slots__ = ("jobs", "kept")
 
     def __init__(self, device: Device, queue: Any = None) -> None:
-        super().__init__(device, "tape", queue or NoQueue(), is_listed=False)
+        nothing: Any = NoQueue()  # it has every method of a queue, and each one refuses
+        super().__init__(device, "tape", queue or nothing, is_listed=False)
         self.jobs: list[Job] = []
         self.kept: list[object] = []
 
