@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 
+import numpy as np
 import pytest
 from runtime_doubles import add_one, copy, put
 
@@ -44,6 +45,31 @@ class TestBorrows:
         g.launch().sync()
         reader.sync()
         assert y.numpy()[0] == 1
+
+    def test_also_after_replays(self):
+        x, y, z = tw.full(4, 1), tw.zeros(4), tw.zeros(4)
+        g = copy(z, x).graph()
+        for build in (lambda: put(x, 2), lambda: put(z, 1), lambda: copy(y, z)):
+            g.launch().sync()
+            op = build()
+            for _ in range(2):
+                with pytest.raises(BorrowError, match=r", built at .*graph replay at"):
+                    g.launch()
+            op.sync()
+        g.launch().sync()
+        assert z.numpy()[0] == 2
+
+    def test_an_export_stands_against_a_replay(self):
+        x, z = tw.full(4, 1), tw.zeros(4)
+        g = copy(z, x).graph()
+        g.launch().sync()
+        theirs = np.from_dlpack(z)
+        with pytest.raises(BorrowError, match=r"holds.*graph replay at"):
+            g.launch()
+        assert theirs.tolist() == [1.0] * 4
+        del theirs
+        gc.collect()
+        g.launch().sync()
 
     def test_an_operation_built_before_the_graph_was(self):
         x, z = tw.full(4, 1), tw.zeros(4)

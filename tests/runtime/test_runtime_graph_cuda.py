@@ -196,6 +196,33 @@ class TestCalls:
         ]  # fmt: skip
         assert z.numpy()[0] == 0
 
+    def test_graphs_that_share_a_tensor_wait_for_each_other(self, driver, cuda, kernels):
+        first, second = cuda.new_stream(), cuda.new_stream()
+        x, y, z = tw.full(8, 2), tw.zeros(8), tw.zeros(8)
+        make, take = kernels.mix(y, x).graph(), kernels.copy(z, y).graph()
+        for _ in range(3):
+            make.launch().submit(first)
+            take.launch().submit(second)
+        assert driver.calls("launch_graph", "wait")[-4:] == [
+            ("wait", first.queue.handle, second.queue.handle),
+            ("launch_graph", first.queue.handle, 1),
+            ("wait", second.queue.handle, first.queue.handle),
+            ("launch_graph", second.queue.handle, 1),
+        ]
+        assert z.numpy()[0] == ((0 * 3 + 3) * 3 + 3) * 3 + 3
+
+    def test_what_graphs_only_read_costs_none_of_them_anything(self, kernels):
+        weights = [tw.full(8, number) for number in range(20)]
+        graphs = []
+        for _ in range(2):
+            with tw.graph() as g:
+                for weight in weights:
+                    g.record(kernels.copy(tw.zeros(8), weight))
+            graphs.append(g)
+        for turn in range(6):
+            graphs[turn % 2].launch().submit()
+            assert turn == 0 or all(g._built._lease.due() == () for g in graphs)
+
 
 class TestUpdates:
     def test_the_same_edges_change_in_place(self, driver, kernels):

@@ -334,3 +334,27 @@ def test_an_update_compiled_otherwise_is_refused(graph):
     with pytest.raises(LaunchError, match=r"node 0 .* compiled for other arguments than pick"):
         graph.g.update(pick(graph.picked.partition(8), graph.x, graph.ids.tensor))
     graph.g.launch().sync()
+
+
+@pytest.mark.parametrize("last_is_bad", [False, True])
+def test_the_last_of_several_graphs_counts(cpu, last_is_bad):
+    """A storage takes stamps over in the order of the replays, whichever graph was made first."""
+    first, second = cpu.new_stream(), cpu.new_stream()
+    x = tw.zeros(4)
+
+    def explode(array):
+        array.fill(1)
+        raise ValueError("inside")
+
+    good, bad = put(x, 2).graph(), operation("bad", explode, writes(x)).graph()
+    hold = first.hold()
+    for graph, stream in zip(
+        (good, bad) if last_is_bad else (bad, good), (first, second), strict=True
+    ):
+        graph.launch().submit(stream)
+    hold.release()
+    if last_is_bad:
+        with pytest.raises(ValueError, match="inside"):
+            x.numpy()
+    else:
+        assert x.numpy().tolist() == [2.0] * 4

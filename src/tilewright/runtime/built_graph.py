@@ -78,7 +78,7 @@ class BuiltGraph:
         for share in lease.due():
             storage = share.member.storage
             for region, writes in share.member.claims:
-                held = storage.conflict(region, writes=writes)
+                held = storage.borrowed_against(region, writes=writes)
                 if held is not None:
                     name = held.name or storage.label
                     raise BorrowError(refusal(held.holder, name, held.writes, holder, writes))

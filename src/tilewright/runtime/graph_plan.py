@@ -92,7 +92,7 @@ class _Track:
 
     def _input(self, region: Region) -> Sources:
         for known, bit in self._inputs:
-            if known.covers(region):
+            if known == region:
                 return bit
         bit = 1 << next(self._bits)
         self._inputs.append((region, bit))

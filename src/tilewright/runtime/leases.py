@@ -1,16 +1,16 @@
 """Leases: the storages of one graph as one thing, so that a replay costs the same for any number.
 
 A built replay holds the lease and no borrows of its own; a submitted one leaves a single stamp. A
-storage takes the stamps of its leases over as fences when somebody next asks it for something, in
-the order of the replays, so it knows all that it would know if each node had been an operation. In
-the other direction, whoever uses a storage makes it *touched* in its leases, and a replay looks at
-touched storages only. Everything here happens under the device's lock.
+storage takes the stamps of its leases over as fences when somebody next asks it for something, so
+it knows all that it would know if each node had been an operation. In the other direction, whoever
+borrows from a storage makes it *touched* in its leases, and a replay looks at touched storages
+only: no replay is submitted as long as a borrow conflicts with it, so none is overlooked.
+Everything here happens under the device's lock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from tilewright.runtime.failures import Fence, Outcome
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tilewright.runtime.stream import Stream
 
 __all__ = ["Lease", "Leased", "Share", "Stamp", "catch_up"]
-
-_serials = count(1)
 
 
 class Leased(Protocol):
@@ -39,18 +37,17 @@ class Leased(Protocol):
 class Stamp:
     """A submitted replay: where it ends, and what may make its results doubtful."""
 
-    __slots__ = ("_fences", "_refused", "_sources", "count", "serial", "stream")
+    __slots__ = ("_fences", "_refused", "_sources", "count", "stream")
 
     def __init__(
         self,
         stream: Stream,
-        number: int,
+        count: int,
         sources: dict[int, list[Outcome]],
         refused: Outcome | None = None,
     ) -> None:
-        self.serial = next(_serials)
         self.stream = stream
-        self.count = number
+        self.count = count
         self._sources = sources  # by bit
         self._refused = refused  # the launch itself came to nothing
         self._fences: dict[Sources, Fence] = {}
@@ -90,7 +87,7 @@ class Share:
         self.lease = lease
         self.index = index
         self.member = member
-        self.seen = 0  # the serial of the last stamp that the storage has taken over
+        self.seen: Stamp | None = None  # the last stamp that the storage has taken over
 
     def touch(self) -> None:
         """Make the next replay look at this storage."""
@@ -105,14 +102,16 @@ class Share:
 
 
 def catch_up(storage: Leased, shares: Iterable[Share]) -> None:
-    """Turn the stamps that a storage has not seen into fences of its own."""
-    fresh = []
+    """Turn the stamps that a storage has not seen into fences of its own.
+
+    There is an order only between graphs that conflict, and those leave no two stamps unseen: a
+    replay makes the storage catch up with its rivals' before it leaves its own.
+    """
     for share in shares:
         stamp = share.lease.stamp
-        if stamp is not None and stamp.serial > share.seen:
-            fresh.append((stamp.serial, stamp, share))
-    for serial, stamp, share in sorted(fresh, key=lambda entry: entry[0]):
-        share.seen = serial
+        if stamp is None or stamp is share.seen:
+            continue
+        share.seen = stamp
         reader = Fence(stamp.stream, stamp.count, None)
         for region in share.member.reads:
             storage.take_read(region, reader)

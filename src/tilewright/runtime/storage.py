@@ -136,13 +136,6 @@ class Storage:
             fence = Fence(stream, count, stream.watch(count, None, ()))
             self._writes.append((whole, fence))
 
-    def _tell_leases(self) -> None:
-        """Let the next replays look here, and take over what the last ones left."""
-        if self.shares:
-            self.catch_up()
-            for share in self.shares:
-                share.touch()
-
     def catch_up(self) -> None:
         """Take over the fences of replays since the last look."""
         if self.shares:
@@ -156,7 +149,12 @@ class Storage:
         if self._is_beginning:
             return None
         for share in self.shares:
-            share.touch()  # whoever asks is about to use it
+            share.touch()  # a replay must know of the borrow that is about to be taken
+        return self.borrowed_against(region, writes=writes)
+
+    def borrowed_against(self, region: Region, *, writes: bool) -> Borrow | None:
+        """A borrow that conflicts with a use, of an operation or of a built replay."""
+        for share in self.shares:
             held = share.held_against(region, writes=writes)
             if held is not None:
                 claim, holder = held
@@ -190,7 +188,7 @@ class Storage:
 
     def record_read(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a reader that is being submitted."""
-        self._tell_leases()
+        self.catch_up()
         self.take_read(region, fence)
 
     def take_read(self, region: Region, fence: Fence) -> None:
@@ -205,7 +203,7 @@ class Storage:
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a writer that is being submitted."""
-        self._tell_leases()
+        self.catch_up()
         self.take_write(region, fence)
 
     def take_write(self, region: Region, fence: Fence) -> None:
