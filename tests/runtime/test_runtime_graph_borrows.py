@@ -215,10 +215,10 @@ class TestLease:
 
     def test_many_graphs_on_a_tensor_leave_nothing(self, cpu):
         x = tw.zeros(4)
-        for _ in range(50):
+        for _ in range(4):
             g = add_one(x).graph()
             g.launch().submit()
             del g
             gc.collect()
-        assert x.numpy()[0] == 50
+        assert x.numpy()[0] == 4
         assert not x.storage.shares
