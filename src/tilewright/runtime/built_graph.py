@@ -191,8 +191,8 @@ class BuiltGraph:
             raise LaunchError(
                 f"node {number} of the graph, recorded at {self.nodes[number].site}, runs"
                 f" {self.nodes[number].label} compiled for other arguments than {job.label}, built"
-                f" at {job.site}: give tensors of the same dtypes, strides and alignment, or record"
-                " the graph again"
+                f" at {job.site}: give tensors of the same dtypes and strides, whose extents and"
+                " addresses divide alike, or record the graph again"
             )
         nodes = (*self.nodes[:number], node, *self.nodes[number + 1 :])
         plan = self._make_plan(nodes)

@@ -58,7 +58,8 @@ class SingleOp(DeviceOp[T]):
 
     def choose_stream(self, stream: Stream | None) -> Stream:
         """The stream to use: that of the library whose arrays these are, if nobody says another."""
-        if stream is None and self._chosen is None:
+        is_recorded = isinstance(self.device.stream, Tape)  # a step of a chain that is recorded
+        if stream is None and self._chosen is None and not is_recorded:
             stream = next(iter(library_streams(self.storages())), None)
         return super().choose_stream(stream)
 
