@@ -181,3 +181,18 @@ def test_threads_replay_one_graph():
         thread.join()
     assert len(done) == 4
     assert x.numpy()[0] == 80
+
+
+@tw.kernel(unsafe=True)
+def collide(z: tw.Ptr[f32]) -> None:
+    with tw.unsafe("every block writes the same element, which is what is to be found"):
+        tw.store(z, 1.0)
+
+
+def test_a_graph_recorded_under_race_check_is_watched():
+    z = tw.zeros(4)
+    with tw.race_check():
+        g = collide.grid(2).unsafe(z).graph()
+    for _ in range(2):
+        with pytest.raises(tw.UndefinedBehaviourError, match="race"):
+            g.launch().sync()

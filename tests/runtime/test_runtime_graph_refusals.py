@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import numpy as np
@@ -114,6 +115,26 @@ class TestRefusals:
             thread.start()
             thread.join()
         assert got == [9]
+
+    def test_a_task_that_outlives_the_block_is_outside(self):
+        z = tw.zeros(4)
+
+        async def main():
+            async def later():
+                await ended.wait()
+                put(z, 3).sync()
+                return put(z, 4).graph()
+
+            ended = asyncio.Event()
+            with tw.graph() as g:
+                g.record(put(z, 1))
+                task = asyncio.ensure_future(later())
+                await asyncio.sleep(0)
+            ended.set()
+            return await task
+
+        asyncio.run(main()).launch().sync()
+        assert z.numpy()[0] == 4
 
     def test_recording_outside_the_block(self):
         x = tw.zeros(4)

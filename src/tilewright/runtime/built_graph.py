@@ -21,7 +21,7 @@ from tilewright.runtime.foreign import ForeignStorage
 from tilewright.runtime.graph_nodes import Instance, Node, make_node
 from tilewright.runtime.graph_plan import Plan, make_plan
 from tilewright.runtime.leases import Lease, Stamp
-from tilewright.runtime.recording import Job, block_is_open, refuse_recorded
+from tilewright.runtime.recording import Job, refuse_recorded
 from tilewright.runtime.storage import Holder
 from tilewright.runtime.stream import Stream
 
@@ -32,8 +32,8 @@ class BuiltGraph:
     """What a graph is once its block has ended; replays keep it alive."""
 
     __slots__ = (
-        "__weakref__", "_broken", "_foreign", "_instance", "_last", "_lease", "_may_raise", "_plan",
-        "_replays", "device", "nodes",
+        "__weakref__", "_broken", "_fallible", "_foreign", "_instance", "_last", "_lease",
+        "_may_raise", "_plan", "_replays", "device", "nodes",
     )  # fmt: skip
 
     def __init__(self, device: Device, jobs: Sequence[Job]) -> None:
@@ -51,6 +51,7 @@ class BuiltGraph:
     def _adopt(self, nodes: tuple[Node, ...], plan: Plan) -> None:
         self.nodes, self._plan = nodes, plan
         self._lease = Lease(plan.members)
+        self._fallible = [number for number, node in enumerate(nodes) if self._can_fail(node)]
         self._foreign: dict[ForeignStorage, bool] = {}  # and whether it is written
         for use in (use for node in nodes for use in node.uses):
             if isinstance(use.storage, ForeignStorage):
@@ -62,8 +63,10 @@ class BuiltGraph:
         return self._foreign
 
     def _make_plan(self, nodes: Sequence[Node]) -> Plan:
-        fallible = [self._may_raise or node.check is not None for node in nodes]
-        return make_plan([node.uses for node in nodes], fallible)
+        return make_plan([node.uses for node in nodes], [self._can_fail(node) for node in nodes])
+
+    def _can_fail(self, node: Node) -> bool:
+        return self._may_raise or node.check is not None
 
     # --- a replay that is built ---
 
@@ -88,9 +91,8 @@ class BuiltGraph:
 
     def refuse_recorded(self, label: str) -> None:
         """Refuse a replay inside a block on what is being recorded there."""
-        if block_is_open():
-            members = [share.member for share in self._lease.shares]
-            refuse_recorded(((m.storage, c.region) for m in members for c in m.claims), label)
+        members = [share.member for share in self._lease.shares]
+        refuse_recorded(((m.storage, c.region) for m in members for c in m.claims), label)
 
     def release(self, holder: Holder) -> None:
         """Give the lease back."""
@@ -145,13 +147,13 @@ class BuiltGraph:
         whole = stream.watch(count, None, ())  # what the queue itself raises concerns every node
         causes = () if whole is None else (whole,)
         self._last = []
-        for number, node in enumerate(self.nodes):
-            if self._may_raise or node.check is not None:
-                ended = stream.watch(count, partial(_failure, errors, number, node.check), causes)
-                assert ended is not None, "what has a check is watched"
-                doubts[1 << number] = [ended]
-                if node.check is not None:
-                    self._last.append(ended)
+        for number in self._fallible:
+            check = self.nodes[number].check
+            ended = stream.watch(count, partial(_failure, errors, number, check), causes)
+            assert ended is not None, "what has a check is watched"
+            doubts[1 << number] = [ended]
+            if check is not None:
+                self._last.append(ended)
         self._lease.leave(Stamp(stream, count, doubts))
         all_doubts = [outcome for outcomes in doubts.values() for outcome in outcomes]
         total = stream.watch(count, None, (*causes, *all_doubts))
@@ -169,7 +171,8 @@ class BuiltGraph:
         if all(outcome.settled and outcome.error is None for outcome in self._last):
             return
         try:
-            for number, node in enumerate(self.nodes):
+            for number in self._fallible:
+                node = self.nodes[number]
                 if node.check is not None:
                     node.renew_check()
                     changed = self._instance.change(number, node)

@@ -42,7 +42,7 @@ class Graph:
         self._phase = _Phase.NEW
         self._device: Device | None = None  # that of the first operation
         self._jobs: list[Job] = []
-        self._results: list[Any] = []
+        self._results: tuple[Any, ...] = ()
         self._only: dict[int, int] = {}  # the result that one node alone has made
         self._built: BuiltGraph | None = None
         self._block: AbstractContextManager[None] | None = None
@@ -93,7 +93,7 @@ class Graph:
         if len(jobs) == 1:
             self._only[len(self._jobs)] = len(self._results)
         self._jobs += jobs
-        self._results.append(result)
+        self._results += (result,)
         return result
 
     # --- using ---
@@ -101,7 +101,7 @@ class Graph:
     @property
     def results(self) -> tuple[Any, ...]:
         """What `record` gave for each operation; the contents are there after a replay."""
-        return tuple(self._results)
+        return self._results
 
     def launch(self) -> DeviceOp[tuple[Any, ...]]:
         """An operation that runs the graph once more; it runs once, and gives `results`."""
@@ -128,7 +128,8 @@ class Graph:
             built.device.settle_notes()
             built.update(number, jobs[0], Holder(label, site))
         if number in self._only:
-            self._results[self._only[number]] = result
+            place = self._only[number]
+            self._results = (*self._results[:place], result, *self._results[place + 1 :])
 
     def _ready(self) -> BuiltGraph:
         if self._built is None:

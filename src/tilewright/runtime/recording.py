@@ -130,44 +130,55 @@ class Tape(Stream):
 # --- the block that records -----------------------------------------------------------------------
 
 
-class _Block(NamedTuple):
-    """A `with tw.graph()` that is open."""
+class _Block:
+    """A `with tw.graph()`. Tasks and threads that began inside may outlive it and still see it."""
 
-    jobs: list[Job]
-    thread: int
+    __slots__ = ("is_open", "jobs", "thread")
+
+    def __init__(self, jobs: list[Job]) -> None:
+        self.jobs = jobs
+        self.thread = threading.get_ident()
+        self.is_open = True
 
 
-_open: ContextVar[_Block | None] = ContextVar("recording", default=None)
+_block: ContextVar[_Block | None] = ContextVar("recording", default=None)
+
+
+def _open_block() -> _Block | None:
+    block = _block.get()
+    return block if block is not None and block.is_open else None
 
 
 @contextmanager
 def recording_on(jobs: list[Job]) -> Iterator[None]:
     """Record into a list inside; only one block may be open."""
-    if _open.get() is not None:
+    if _open_block() is not None:
         raise LaunchError(
             "a graph is being recorded already, and one is recorded at a time: end that block first"
         )
-    token = _open.set(_Block(jobs, threading.get_ident()))
+    block = _Block(jobs)
+    token = _block.set(block)
     try:
         yield
     finally:
-        _open.reset(token)
+        block.is_open = False
+        _block.reset(token)
 
 
 def is_recording(jobs: list[Job]) -> bool:
     """Whether the innermost open block of this thread records into this list."""
-    block = _open.get()
+    block = _open_block()
     return block is not None and block.jobs is jobs and block.thread == threading.get_ident()
 
 
 def block_is_open() -> bool:
     """Whether a graph is being recorded around here."""
-    return _open.get() is not None
+    return _open_block() is not None
 
 
 def refuse_recorded(used: Iterable[tuple[Storage, Region]], label: str) -> None:
     """Refuse to run something inside a block on what operations recorded there write."""
-    block = _open.get()
+    block = _open_block()
     assert block is not None, "asked inside a block"
     places = tuple(used)
     for job in block.jobs:

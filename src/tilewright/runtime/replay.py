@@ -9,7 +9,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.built_graph import BuiltGraph
 from tilewright.runtime.handshake import in_their_order, library_streams
 from tilewright.runtime.lifecycle import State
-from tilewright.runtime.recording import Tape
+from tilewright.runtime.recording import Tape, block_is_open
 from tilewright.runtime.storage import Holder, Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.work import SingleOp
@@ -52,7 +52,8 @@ class Replay(SingleOp[tuple[Any, ...]]):
             )
         graph = self._graph
         assert graph is not None, "a built replay has its graph"
-        graph.refuse_recorded(self.name)
+        if block_is_open():
+            graph.refuse_recorded(self.name)
         if stream.queue.is_capturing():
             raise LaunchError(
                 f"{self.name} cannot be recorded into a CUDA graph of another library, which has"

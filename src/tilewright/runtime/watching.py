@@ -24,7 +24,8 @@ def race_check(watch: bool = True) -> Iterator[None]:
     Two accesses of one element race if nothing orders them, one of them writes and one is not
     atomic: of two blocks, which have no order, or of one block, where only tokens order them. A
     race is raised as `UndefinedBehaviourError` by whoever waits for the operation: it names both
-    blocks, the element and both lines of the kernel. Outputs are written all the same.
+    blocks, the element and both lines of the kernel. Outputs are written all the same. A graph is
+    watched at every replay if its block ends inside.
     """
     token = _watching.set(watch)
     try:
