@@ -258,6 +258,18 @@ def test_what_a_replay_leaves_for_the_next_stays_failed(cpu):
     assert state.numpy()[0] == 1
 
 
+def test_what_a_graph_overwrites_first_is_no_input():
+    x = tw.zeros(4)
+    with tw.graph() as g:
+        g.record(put(x[2:], 1))
+        g.record(operation("up", lambda a: np.add(a, 1, out=a), updates(x)))
+    bad = operation("bad", lambda a: a, writes(x[2:]), failure=lambda: LaunchError("broken"))
+    with pytest.raises(LaunchError, match="broken"):
+        bad.sync()
+    g.launch().sync()
+    assert x.numpy().tolist() == [1, 1, 2, 2]
+
+
 def test_a_graph_behind_a_failing_graph(cpu):
     x, y, z = tw.full(8, 1), tw.zeros(8), tw.zeros(8)
     ids = Numbers()

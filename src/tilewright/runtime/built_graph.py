@@ -85,8 +85,8 @@ class BuiltGraph:
                 if held is not None:
                     name = held.name or storage.label
                     raise BorrowError(refusal(held.holder, name, held.writes, holder, writes))
-            for region, _ in share.member.inputs:
-                storage.doubts(region)
+            for region, _, hidden in share.member.inputs:
+                storage.doubts(region, hidden)
         lease.holders.append(holder)
 
     def refuse_recorded(self, label: str) -> None:

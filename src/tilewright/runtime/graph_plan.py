@@ -17,7 +17,7 @@ from tilewright.runtime.recording import Use
 from tilewright.runtime.regions import Region
 from tilewright.runtime.storage import Storage
 
-__all__ = ["Claim", "Member", "Plan", "Sources", "make_plan"]
+__all__ = ["Claim", "Input", "Member", "Plan", "Sources", "make_plan"]
 
 # A set of things that can make contents doubtful, as bits: nodes, and behind them the inputs.
 Sources = int
@@ -30,20 +30,28 @@ class Claim(NamedTuple):
     writes: bool
 
 
+class Input(NamedTuple):
+    """A region that a replay reads before it has written it whole."""
+
+    region: Region
+    source: Sources
+    hidden: tuple[Region, ...]  # what it has written by then
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
     """What one replay does to one storage, and to those that share memory with it."""
 
     storage: Storage
     claims: tuple[Claim, ...]
-    inputs: tuple[tuple[Region, Sources], ...]  # read before the graph has written them whole
+    inputs: tuple[Input, ...]
     reads: tuple[Region, ...]  # not overwritten later in the graph
     writes: tuple[tuple[Region, Sources], ...]
 
     @property
     def is_carried(self) -> bool:
         """Whether a replay reads what the one before it wrote."""
-        return any(region.overlaps(used) for region, _ in self.inputs for used, _ in self.writes)
+        return any(one.region.overlaps(used) for one in self.inputs for used, _ in self.writes)
 
     def conflicts(self, region: Region, *, writes: bool) -> Claim | None:
         """The claim that stands against another use of a region."""
@@ -68,7 +76,7 @@ class _Track:
         self._storage = storage
         self._bits = bits
         self._claims: list[Claim] = []
-        self._inputs: list[tuple[Region, Sources]] = []
+        self._inputs: list[Input] = []
         self._writers: list[tuple[Region, int, Sources]] = []
         self._readers: list[tuple[Region, int]] = []
 
@@ -91,12 +99,13 @@ class _Track:
         return found if whole else found | self._input(use.region)
 
     def _input(self, region: Region) -> Sources:
-        for known, bit in self._inputs:
-            if known == region:
-                return bit
-        bit = 1 << next(self._bits)
-        self._inputs.append((region, bit))
-        return bit
+        hidden = tuple(written for written, _, _ in self._writers)
+        for known in self._inputs:
+            if known.region == region and known.hidden == hidden:
+                return known.source
+        made = Input(region, 1 << next(self._bits), hidden)
+        self._inputs.append(made)
+        return made.source
 
     def add(self, use: Use, node: int, sources: Sources) -> None:
         """Take a use in; what it writes whole hides what came before."""

@@ -188,10 +188,10 @@ class Lease:
             storage = share.member.storage
             for region, writes in share.member.claims:
                 storage.order(stream, region, writes=writes)
-            for region, bit in share.member.inputs:
-                found = storage.doubts(region)
+            for region, source, hidden in share.member.inputs:
+                found = storage.doubts(region, hidden)
                 if found:
-                    doubts.setdefault(bit, []).extend(found)
+                    doubts.setdefault(source, []).extend(found)
                     self._doubtful.add(share.index)
         return doubts
 

@@ -226,13 +226,18 @@ class Storage:
         if writes:
             yield from (fence for used, fence in self._reads if used.overlaps(region))
 
-    def doubts(self, region: Region) -> list[Outcome]:
-        """Outcomes that a reader depends on; raises if one is known to be a failure."""
+    def doubts(self, region: Region, hidden: tuple[Region, ...] = ()) -> list[Outcome]:
+        """Outcomes that a reader depends on; raises if one is known to be a failure.
+
+        What lies in a hidden region is overwritten before the reader comes to it.
+        """
         self.catch_up()
         found: list[Outcome] = []
         for used, fence in self._writes:
             outcome = fence.outcome
             if outcome is None or not used.overlaps(region):
+                continue
+            if any(cover.covers(used) for cover in hidden):
                 continue
             if not outcome.settled and fence.stream.has_passed(fence.count):
                 outcome.settle()
