@@ -1,4 +1,4 @@
-"""Graphs as users write them: kernels, copies and fills, arrays of NumPy, asyncio, threads."""
+"""Graphs as users write them: kernels, copies and fills, asyncio, threads."""
 
 from __future__ import annotations
 
@@ -104,34 +104,6 @@ def test_launch_checks_come_before_recording():
     x, z = tw.ones(100), tw.zeros(100)
     with tw.graph() as g, pytest.raises(LaunchError, match="`x`"):
         g.record(add(z.partition(32), x[:50], x))
-
-
-class TestNumpy:
-    def test_views_of_one_array_are_one_memory(self):
-        base = np.zeros(12, np.float32)
-        low, high, middle = base[:8], base[8:], base[4:12]
-        one = np.ones(12, np.float32)
-        with tw.graph() as g:
-            g.record(add(tw.partition(low, 4), one[:8], one[:8]))
-            g.record(add(tw.partition(high, 4), one[:4], one[:4]))
-            g.record(add(tw.partition(middle, 4), one[:8], base[:8].copy()))
-        assert edges(g) == ((), (), (0, 1))
-        g.launch().sync()
-        assert base.tolist() == [2.0] * 4 + [1.0] * 8
-
-    def test_a_built_replay_holds_other_views(self):
-        base = np.zeros(8, np.float32)
-        one = np.ones(8, np.float32)
-        g = add(tw.partition(base, 4), one, one).graph()
-        g.launch().sync()
-        replay = g.launch()
-        with pytest.raises(BorrowError, match="graph replay, built at"):
-            add(tw.partition(base[:4], 4), one[:4], one[:4])
-        replay.sync()
-        add(tw.partition(base[:4], 4), base[4:], one[:4]).submit()
-        g.launch().submit()
-        tw.synchronize()
-        assert base.tolist() == [2.0] * 8
 
 
 def test_asyncio():
