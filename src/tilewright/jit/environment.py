@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tilewright.ir.launch_terms import (
+    BaseAddress,
     Blocks,
     Extent,
     GridExtent,
     LaunchTerm,
+    PointerArgument,
     ScalarArgument,
     Stride,
     TileCount,
 )
 from tilewright.jit.binding import Binding
 
-__all__ = ["LaunchEnvironment"]
+__all__ = ["LaunchEnvironment", "launch_number"]
 
 
 class LaunchEnvironment(Mapping[LaunchTerm, int]):
@@ -26,10 +28,9 @@ class LaunchEnvironment(Mapping[LaunchTerm, int]):
         self._binding = binding
 
     def __getitem__(self, term: LaunchTerm) -> int:
-        rule = _VALUES.get(type(term))
-        if rule is None:
+        if type(term) not in _VALUES:
             raise KeyError(term)
-        return rule(self._binding, term)
+        return int(launch_number(self._binding, term))
 
     def __iter__(self) -> Iterator[LaunchTerm]:
         for name, tensor in self._binding.tensors.items():
@@ -44,11 +45,18 @@ class LaunchEnvironment(Mapping[LaunchTerm, int]):
         return sum(1 for _ in self)
 
 
-_VALUES: dict[type, Callable[[Binding, Any], int]] = {
+def launch_number(binding: Binding, term: LaunchTerm) -> int | float:
+    """What a term is in one launch; addresses are known when all bytes are allocated."""
+    return _VALUES[type(term)](binding, term)
+
+
+_VALUES: dict[type, Callable[[Binding, Any], int | float]] = {
+    BaseAddress: lambda binding, term: binding.tensors[term.param].address,
+    PointerArgument: lambda binding, term: binding.tensors[term.param].address,
     Extent: lambda binding, term: binding.tensors[term.param].shape[term.axis],
     Stride: lambda binding, term: binding.tensors[term.param].strides[term.axis],
     TileCount: lambda binding, term: -(-binding.tensors[term.param].shape[term.axis] // term.tile),
-    ScalarArgument: lambda binding, term: int(binding.scalars[term.param]),
+    ScalarArgument: lambda binding, term: binding.scalars[term.param],
     Blocks: lambda binding, _: binding.blocks,
     GridExtent: lambda binding, term: binding.grid[term.axis],
 }

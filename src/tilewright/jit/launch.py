@@ -6,30 +6,19 @@ the background then and is waited for when the operation is submitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.ir.arguments import Argument
-from tilewright.ir.launch_terms import (
-    BaseAddress,
-    Extent,
-    FailureRecord,
-    GridExtent,
-    LaunchTerm,
-    PointerArgument,
-    ScalarArgument,
-    Stride,
-)
+from tilewright.ir.launch_terms import FailureRecord
 from tilewright.jit.binding import Binding
 from tilewright.jit.compiled import LaunchFacts
-from tilewright.jit.environment import LaunchEnvironment
+from tilewright.jit.environment import LaunchEnvironment, launch_number
 from tilewright.jit.failures import FailureReader
 from tilewright.jit.loader import Program
 from tilewright.jit.repeated_launch import RepeatedLaunch
 from tilewright.runtime.access import Access, Mode
-from tilewright.runtime.function import KernelFunction, Memory
+from tilewright.runtime.function import KernelFunction
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.work import WorkOp
 
@@ -113,61 +102,17 @@ class KernelWork:
 
     def enqueue(self, stream: Stream) -> None:
         """Put the launch on a stream. The device's lock is held and all bytes are allocated."""
-        binding = self._binding
-        arguments = tuple(self._value(argument) for argument in self._facts.arguments)
-        memories: tuple[Memory, ...] = tuple(tensor.storage for tensor in binding.tensors.values())
-        if self._reader is not None:
-            memories = (*memories, self._reader.record)
-        for function in self._functions:
-            function.launch(stream, binding.blocks, arguments, memories)
+        self.repeated().enqueue(stream)
 
     def repeated(self) -> RepeatedLaunch:
         """This launch as a node of a graph. The bytes of all tensors are allocated."""
         binding = self._binding
+        terms = (argument.term for argument in self._facts.arguments)
         arguments = tuple(
-            None if isinstance(argument.term, FailureRecord) else self._value(argument)
-            for argument in self._facts.arguments
+            None if isinstance(term, FailureRecord) else launch_number(binding, term)
+            for term in terms
         )
         storages = tuple(tensor.storage for tensor in binding.tensors.values())
         return RepeatedLaunch(
             self._functions, binding.device, binding.blocks, arguments, storages, self._reader
         )
-
-    def _value(self, argument: Argument) -> int | float:
-        return _VALUES[type(argument.term)](self, argument.term)
-
-    def address(self, name: str) -> int:
-        """Where a tensor argument lies."""
-        return self._binding.tensors[name].address
-
-    def extent(self, name: str, axis: int) -> int:
-        """Elements along an axis of a tensor argument."""
-        return self._binding.tensors[name].shape[axis]
-
-    def stride(self, name: str, axis: int) -> int:
-        """Elements between neighbours along an axis of a tensor argument."""
-        return self._binding.tensors[name].strides[axis]
-
-    def scalar(self, name: str) -> int | float:
-        """A scalar argument."""
-        return self._binding.scalars[name]
-
-    def grid_extent(self, axis: int) -> int:
-        """Blocks along an axis of the logical grid."""
-        return self._binding.grid[axis]
-
-    def record_address(self) -> int:
-        """Where a failed check reports."""
-        assert self._reader is not None, "a kernel with residual checks has a record"
-        return self._reader.record.address
-
-
-_VALUES: dict[type[LaunchTerm], Callable[[KernelWork, Any], int | float]] = {
-    BaseAddress: lambda work, term: work.address(term.param),
-    Extent: lambda work, term: work.extent(term.param, term.axis),
-    Stride: lambda work, term: work.stride(term.param, term.axis),
-    ScalarArgument: lambda work, term: work.scalar(term.param),
-    GridExtent: lambda work, term: work.grid_extent(term.axis),
-    PointerArgument: lambda work, term: work.address(term.param),
-    FailureRecord: lambda work, _: work.record_address(),
-}

@@ -1,4 +1,4 @@
-"""A launch with everything looked up, as a node of a graph needs it.
+"""A launch with everything looked up: what goes on a stream, once or as a node of a graph.
 
 Handles are gone: they may be moved away while the graph lives on. The storages are kept, and the
 failure record is the one thing that changes between replays.

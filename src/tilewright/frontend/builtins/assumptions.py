@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-
-from tilewright.check.errors.bounds import FalseRequire
 from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, bool_
 from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.builtins.launch import open_condition
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, PointerOperand, Static, TileOperand
 from tilewright.frontend.tiles import as_tile, is_power_of_two, static_int
@@ -28,18 +26,9 @@ def lower_assume(lo: Lowering, call: Arguments) -> Operand:
     """`tw.assume(condition)`."""
     instead = "`tw.require(…)` is checked by every launch, `if` by the kernel"
     require_unsafe(lo, call.node, "`tw.assume`", _WHY, instead)
-    where = call.where("condition")
-    assert isinstance(where, ast.expr)
-    operand = call.operand("condition")
-    if isinstance(operand, Static):
-        if not operand.value:
-            lo.reject(FalseRequire, where, ast.unparse(where))
-        return Static(None)
-    condition = as_tile(lo, where, operand)
-    if condition.dtype is not bool_ or condition.shape:
-        reason = f"it takes one truth value; this is {condition}"
-        lo.reject(WrongOperand, where, "`tw.assume`", reason)
-    lo.builder.add(Assumption(condition=condition.value))
+    condition = open_condition(lo, call, "`tw.assume`")
+    if condition is not None:
+        lo.builder.add(Assumption(condition=condition.value))
     return Static(None)
 
 

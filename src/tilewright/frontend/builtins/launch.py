@@ -20,6 +20,7 @@ __all__ = [
     "lower_require",
     "lower_static_assert",
     "lower_static_range",
+    "open_condition",
 ]
 
 
@@ -46,20 +47,24 @@ def lower_num_blocks(lo: Lowering, call: Arguments) -> Operand:
 
 def lower_require(lo: Lowering, call: Arguments) -> Operand:
     """`tw.require(condition)`."""
-    where = call.where("condition")
-    operand = call.operand("condition")
+    condition = open_condition(lo, call, "tw.require")
+    if condition is not None:
+        text = ast.unparse(call.where("condition"))
+        lo.builder.add(Require(condition=condition.value, text=text))
+    return Static(None)
+
+
+def open_condition(lo: Lowering, call: Arguments, name: str) -> TileOperand | None:
+    """The truth value that is claimed, or None if constants say that it holds."""
+    where, operand = call.where("condition"), call.operand("condition")
     if isinstance(operand, Static):
         if not operand.value:
             lo.reject(FalseRequire, where, ast.unparse(where))
-        return Static(None)
+        return None
     condition = as_tile(lo, where, operand)
     if condition.dtype is not bool_ or condition.shape:
-        lo.reject(
-            WrongOperand, where, "tw.require", f"it takes one truth value; this is {condition}"
-        )
-    assert isinstance(where, ast.expr)
-    lo.builder.add(Require(condition=condition.value, text=ast.unparse(where)))
-    return Static(None)
+        lo.reject(WrongOperand, where, name, f"it takes one truth value; this is {condition}")
+    return condition
 
 
 def lower_static_assert(lo: Lowering, call: Arguments) -> Operand:
