@@ -18,6 +18,7 @@ from tilewright.passes.lower_arithmetic import lower_arithmetic
 from tilewright.passes.lower_assumptions import lower_assumptions
 from tilewright.passes.lower_exits import lower_exits
 from tilewright.passes.lower_records import lower_records
+from tilewright.passes.lower_returns import lower_returns
 from tilewright.passes.lower_walks import lower_walks
 from tilewright.passes.merge_duplicates import merge_duplicates
 from tilewright.passes.order_tokens import order_tokens
@@ -54,6 +55,7 @@ def _lower(function: Function, arguments: tuple[Argument, ...]) -> Function:
     function = order_tokens(function)
     function = lower_walks(function)
     function = lower_exits(function)
+    function = lower_returns(function)
     # Behind the ordering: a report waits for nothing and nothing waits for it.
     function = lower_records(function)
     # The last pass to name launch values has run.
