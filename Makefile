@@ -15,10 +15,12 @@ PYTEST_ARGS ?=
 KERNELS := build/kernels
 FUZZ_COUNT ?= 200000
 FUZZ_SEED ?= $(shell date +%s)
+MODEL_COUNT ?= 200000
+MODEL_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types pytest assembly fuzz clean
+.PHONY: help demo test lint format check-types pytest assembly fuzz model clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +47,9 @@ assembly: pytest ## Every kernel that the tests compiled, through tileiras for e
 
 fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_SEED=7
 	FUZZ_COUNT=$(FUZZ_COUNT) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest tests/fuzz -s
+
+model: $(VENV)/.dev ## Random work against vector clocks; MODEL_COUNT=200000 MODEL_SEED=7
+	MODEL_COUNT=$(MODEL_COUNT) MODEL_SEED=$(MODEL_SEED) $(BIN)/pytest tests/runtime/test_runtime_order_model.py -s
 
 format: $(VENV)/.dev ## Put the code into house style
 	$(BIN)/ruff check --fix

@@ -1,0 +1,256 @@
+"""Random work on four streams of a GPU on paper, checked with vector clocks.
+
+Every conflicting pair is in order, no wait is inserted where there is an order already, and on one
+stream none at all. `make model` runs more of it, with another seed each time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from runtime_doubles import edges, reads, updates, writes
+from test_runtime_graph_cuda import Launch
+from vector_clocks import ClockedDriver, touch
+
+from tilewright import runtime as tw
+from tilewright.backends.cuda.device import CudaBackend
+from tilewright.backends.cuda.module import POINTER, CudaFunction
+from tilewright.backends.cuda.stream import CudaQueue
+from tilewright.dtypes import f32
+
+COUNT = int(os.environ.get("MODEL_COUNT", "4000"))
+SEED = int(os.environ.get("MODEL_SEED", "0"))
+PARTS = 4  # so that several processes share the work
+EACH = 250  # changes of one program
+ROOTS, STREAMS, SHAPE = 5, 4, (4, 6)
+
+# Views of a root, which overlap or do not: rows, columns, boxes, every other element.
+VIEWS = (
+    lambda t: t,
+    lambda t: t[:2],
+    lambda t: t[2:],
+    lambda t: t[1:3],
+    lambda t: t[:, :3],
+    lambda t: t[:, 3:],
+    lambda t: t[::2],
+    lambda t: t[1::2],
+    lambda t: t[:, 1::3],
+    lambda t: t[1:3, 2:4],
+    lambda t: t.reshape(24)[5:11],
+    lambda t: t.T[2:4],
+    lambda t: t[3, 4],
+)
+CREATORS = (
+    lambda device: tw.zeros(SHAPE, f32, device=device),
+    lambda device: tw.empty(SHAPE, f32, device=device),
+    lambda device: tw.from_numpy(np.ones(SHAPE, np.float32), device=device),
+)
+
+
+class Program:
+    """One program on a paper GPU; a change is a method, drawn by weight."""
+
+    WEIGHTS = {
+        "submit": 60, "chain": 6, "read": 8, "drop": 8, "record": 4, "replay": 20, "update": 4,
+        "forget": 2, "step": 12, "wait": 2, "wait_for_stream": 2, "synchronize": 1,
+    }  # fmt: skip
+
+    def __init__(self, seed: int, streams: int = STREAMS) -> None:
+        self.draw = random.Random(seed)
+        self.driver = ClockedDriver(seed)
+        self.driver.patient = self.draw.random() < 0.5
+        for arity in (1, 2, 3):
+            self.driver.kernels[f"touch{arity}"] = ((8,) * arity, lambda *_: None)
+        self.device = object.__new__(tw.Device)
+        self.device.attach("cuda", 0, CudaBackend(self.driver))
+        self.functions = [
+            CudaFunction(self.driver, b"", f"touch{arity}", (POINTER,) * arity)
+            for arity in (1, 2, 3)
+        ]
+        self.streams = [self.device.new_stream() for _ in range(streams)]
+        self.roots = [self.create() for _ in range(ROOTS)]
+        self.graphs: list[tuple[tw.Graph, list]] = []
+        self.submissions = 0
+
+    def run(self, changes: int) -> None:
+        names, weights = zip(*self.WEIGHTS.items(), strict=True)
+        # With one stream that is the current one, too, so that host reads use it.
+        alone = tw.stream(self.streams[0]) if len(self.streams) == 1 else nullcontext()
+        with tw.device(self.device), alone:
+            for name in self.draw.choices(names, weights, k=changes):
+                getattr(self, name)()
+                assert not self.driver.problems, (name, self.driver.problems)
+            self.graphs.clear()
+            self.roots.clear()
+            for _ in range(3):  # graphs are destroyed first, what they kept is freed then
+                self.device.synchronize()
+        for stream in self.driver.streams:
+            self.driver.synchronize_stream(stream)
+        assert not self.driver.problems
+        assert not self.driver.memory, "something was never freed"
+
+    def create(self) -> tw.Tensor:
+        return self.draw.choice(CREATORS)(self.device)
+
+    def view(self) -> tw.Tensor:
+        return self.draw.choice(VIEWS)(self.draw.choice(self.roots))
+
+    def stream(self) -> tw.Stream:
+        return self.draw.choice(self.streams)
+
+    def build(self) -> tuple[tw.DeviceOp, list]:
+        """An operation that writes one view and reads up to two others; and what it touches."""
+        z = self.view()
+        given = [x for x in (self.view(), self.view()) if _apart(z, x)]
+        inputs = given[: self.draw.randrange(3)]
+        mode = self.draw.choice((writes, updates))
+        accesses = (mode(z), *(reads(x) for x in inputs))
+        work = Launch((self.functions[len(inputs)],), (z, *inputs))
+        made = tw.WorkOp(f"touch{len(inputs)}", self.device, accesses, work, None)
+        return made, [(z, True), *((x, False) for x in inputs)]
+
+    def put(self, operation: tw.DeviceOp, subject: list) -> None:
+        self.driver.subject = tuple(subject)
+        operation.submit(self.stream())
+        self.driver.subject = ()
+        self.submissions += 1
+
+    # The changes.
+
+    def submit(self) -> None:
+        self.put(*self.build())
+
+    def chain(self) -> None:
+        """Steps of a chain run on one stream and are submissions like any other."""
+        first, subject = self.build()
+
+        def step(_):
+            made, self.driver.subject = self.build()
+            self.submissions += 1
+            return made
+
+        self.put(first.then(step).then(step), subject)
+
+    def read(self) -> None:
+        view = self.view()
+        self.driver.subject = ((view, False),)
+        view.numpy()
+        self.driver.subject = ()
+        self.submissions += 1
+
+    def drop(self) -> None:
+        self.roots[self.draw.randrange(ROOTS)] = self.create()
+
+    def record(self) -> None:
+        if len(self.graphs) == 3:
+            return
+        nodes = []
+        with tw.graph() as g:
+            for _ in range(self.draw.randint(1, 5)):
+                operation, subject = self.build()
+                g.record(operation)
+                nodes.append(subject)
+        self.graphs.append((g, nodes))
+        _check_edges(g, nodes)
+
+    def replay(self) -> None:
+        if self.graphs:
+            g, nodes = self.draw.choice(self.graphs)
+            self.put(g.launch(), [use for subject in nodes for use in subject])
+
+    def update(self) -> None:
+        if self.graphs:
+            g, nodes = self.draw.choice(self.graphs)
+            operation, subject = self.build()
+            alike = [n for n, one in enumerate(nodes) if len(one) == len(subject)]
+            if not alike:
+                operation.close()
+                return
+            number = self.draw.choice(alike)
+            g.update(operation, node=number)
+            nodes[number] = subject
+            _check_edges(g, nodes)
+
+    def forget(self) -> None:
+        if self.graphs:
+            self.graphs.pop(self.draw.randrange(len(self.graphs)))
+
+    def step(self) -> None:
+        for stream in self.draw.choices(self.driver.streams, k=6):
+            self.driver.step(stream)
+
+    def wait(self) -> None:
+        self.view().wait()
+
+    def wait_for_stream(self) -> None:
+        self.stream().sync()
+
+    def synchronize(self) -> None:
+        self.device.synchronize()
+
+
+def _apart(z: tw.Tensor, x: tw.Tensor) -> bool:
+    return z.storage is not x.storage or not z.region.overlaps(x.region)
+
+
+def _check_edges(graph: tw.Graph, nodes: list) -> None:
+    """Nodes in conflict have a way from one to the other, and no edge is implied by others."""
+    before: list[set[int]] = []
+    touches = [[touch(tensor, writes=w) for tensor, w in subject] for subject in nodes]
+    for number, after in enumerate(edges(graph)):
+        implied = set().union(*(before[one] for one in after))
+        assert not implied & set(after), "an edge that others imply"
+        before.append(implied | set(after))
+        for one in range(number):
+            meeting = any(a.meets(b) for a in touches[one] for b in touches[number])
+            assert not meeting or one in before[number], "nodes in conflict without an order"
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_conflict_is_ordered_and_no_wait_is_in_vain(part, record_property):
+    submissions = waits = naive = 0
+    for number in range(COUNT // PARTS // EACH):
+        seed = (SEED * PARTS + part) * 1_000_003 + number
+        program = Program(seed)
+        try:
+            program.run(EACH)
+        except BaseException as error:
+            error.add_note(f"Program({seed})")
+            raise
+        submissions += program.submissions
+        waits += program.driver.waits
+        naive += program.driver.naive_waits
+    summary = f"{submissions:,} submissions, {waits:,} waits inserted; {naive:,} without memory"
+    record_property("waits", summary)
+    print(f"\nseed {SEED}, part {part}: {summary}")  # noqa: T201 (for those who run `make model`)
+    assert 0 < waits < naive
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_on_one_stream_nothing_waits(seed):
+    program = Program(seed, streams=1)
+    program.run(EACH)
+    assert program.submissions > EACH // 4
+    assert program.driver.calls("create_event", "record", "wait") == []
+
+
+def test_a_missing_wait_would_show(monkeypatch):
+    monkeypatch.setattr(CudaQueue, "order_after", lambda self, other, count: other._marked)
+    with pytest.raises(AssertionError, match="is not ordered behind"):
+        Program(0).run(EACH)
+
+
+def test_a_needless_wait_would_show(monkeypatch):
+    order_after = CudaQueue.order_after
+
+    def twice(self, other, count):
+        order_after(self, other, count)
+        return order_after(self, other, count)
+
+    monkeypatch.setattr(CudaQueue, "order_after", twice)
+    with pytest.raises(AssertionError, match="in vain"):
+        Program(0).run(EACH)
