@@ -1,0 +1,126 @@
+"""Time of a hit in the disk cache: from a launch on `tw.meta` tensors to code that could be loaded.
+
+    python benchmarks/cache_hit.py [--repetitions 20] [--json FILE]
+
+Needs the assembler, no GPU. One process fills a fresh cache; then each repetition is a process of
+its own, which must find every kernel by its source key: that the compiler was not even imported is
+checked. The first kernel of a process also loads the cache's own code, so it is told apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import runpy
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import kernels
+
+import tilewright as tw
+
+__all__ = ["main"]
+
+TARGET = "sm_90"
+LIMIT = 5.0  # milliseconds
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def _operations() -> dict[str, Any]:
+    """A maker for each operation; nothing is compiled before it is called."""
+    add, gemm, walked = map(
+        tw.kernel(deny_checks=True), (kernels.add, kernels.gemm, kernels.walked)
+    )
+    attention = runpy.run_path(str(EXAMPLES / "attention.py"))["attention"]
+    return {
+        "attention": lambda: attention(_heads().partition(1, 1, 128, 128), *_three_heads(), 0.1),
+        "add": lambda: add(_line().partition(1024), _line(), _line()),
+        "gemm": lambda: gemm(_square().partition(128, 128), _square(), _square()),
+        "gemm, persistent": lambda: walked(
+            _square().partition(128, 128).persistent(), _square(), _square()
+        ),
+        "attention, causal": lambda: attention(
+            _heads().partition(1, 1, 128, 128), *_three_heads(), 0.1, CAUSAL=True
+        ),
+    }
+
+
+def _line() -> tw.Tensor:
+    return tw.meta((4096,), tw.f32, target=TARGET)
+
+
+def _square() -> tw.Tensor:
+    return tw.meta((4096, 4096), tw.f16, target=TARGET)
+
+
+def _heads() -> tw.Tensor:
+    return tw.meta((2, 16, 1024, 128), tw.f16, target=TARGET)
+
+
+def _three_heads() -> tuple[tw.Tensor, ...]:
+    return _heads(), _heads(), _heads()
+
+
+def _once() -> None:
+    """Compile or find each kernel, and write the milliseconds as JSON."""
+    found = {}
+    for name, make in _operations().items():
+        start = time.perf_counter()
+        make().compile().close()
+        found[name] = (time.perf_counter() - start) * 1e3
+    front_end = "tilewright.jit.compiler" in sys.modules
+    sys.stdout.write(json.dumps({"times": found, "front end": front_end}) + "\n")
+
+
+def _process(folder: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, __file__, "--once"], env={**os.environ, "TILEWRIGHT_CACHE": folder},
+        check=True, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=20)
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.once:
+        _once()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        cold = _process(folder)
+        hits = [_process(folder) for _ in range(options.repetitions)]
+    if any(hit["front end"] for hit in hits):
+        sys.exit("a kernel was compiled again: these are no hits")
+    print(f"disk-cache hit, ms (limit {LIMIT:.0f})     cold   median    least")
+    found = {}
+    for name, first in cold["times"].items():
+        times = [hit["times"][name] for hit in hits]
+        row = {"cold": first, "median": statistics.median(times), "least": min(times)}
+        found[name] = row
+        label = f"{name} (first of a process)" if len(found) == 1 else name
+        print(f"{label:28} {first:8.1f} {row['median']:8.2f} {row['least']:8.2f}")
+    if options.json is not None:
+        data = {
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "hit": found,
+        }
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(data, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
