@@ -37,6 +37,7 @@ from tilewright.errors import (
     PaddingWarning,
     TilewrightError,
     ToolchainError,
+    TuneError,
     UndefinedBehaviourError,
 )
 from tilewright.host import empty, eye, from_numpy, linspace, meta, randn
@@ -192,6 +193,7 @@ __all__ = [
     "Tile",
     "TilewrightError",
     "ToolchainError",
+    "TuneError",
     "UndefinedBehaviourError",
     "abs",
     "add",

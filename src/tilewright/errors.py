@@ -14,6 +14,7 @@ TilewrightError
 ├── MalformedTextError      text that is no Tile IR; says where and what was expected
 ├── ToolchainError          tileiras, ptxas or libnvvm is missing, mismatched or failed
 ├── DriverError             a CUDA driver call failed
+├── TuneError               a search space, a configuration or a record of the tuner is wrong
 └── InternalError           our own mistake: please report it
 
 PaddingWarning              padding takes part in a reduction; a `UserWarning`, not an error
@@ -37,6 +38,7 @@ __all__ = [
     "PaddingWarning",
     "TilewrightError",
     "ToolchainError",
+    "TuneError",
     "UndefinedBehaviourError",
 ]
 
@@ -148,6 +150,10 @@ class ToolchainError(TilewrightError):
 
 class DriverError(TilewrightError):
     """A CUDA driver call failed."""
+
+
+class TuneError(TilewrightError):
+    """A search space, a configuration or a record of the tuner is wrong, or nothing is left."""
 
 
 class InternalError(TilewrightError):

@@ -85,6 +85,14 @@ class Settings:
             "Bytes of that folder beyond which the least recently used kernels go.",
         ),
     )
+    tuned: str = field(
+        default="",
+        metadata=_by(
+            "TILEWRIGHT_TUNED",
+            str,
+            "Folder for configurations tuned here, or `off`; by default one beside the kernels.",
+        ),
+    )
     cuda_home: Path | None = field(
         default=None,
         metadata=_by("CUDA_HOME", Path, "A CUDA toolkit, used if the packages have none."),

@@ -30,6 +30,7 @@ LAYERS = (
     ("backends",),
     ("jit",),
     ("kernel", "host"),
+    ("tune", "bench"),
     ("",),
     ("kernels",),
     ("witness",),
@@ -153,8 +154,8 @@ def test_names_cross_modules_only_through_all():
 
 
 def test_our_kernels_are_written_like_a_users():
-    """Only the public front, the ready-made dims, and each other."""
-    public = {PACKAGE, f"{PACKAGE}.dims"}
+    """Only the public front, the ready-made dims, the tuner's records, and each other."""
+    public = {PACKAGE, f"{PACKAGE}.dims", f"{PACKAGE}.tune"}
     wrong = [
         f"{module.at(imported.line)}: imports {imported.target}"
         for module in modules().values()

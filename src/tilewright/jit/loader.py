@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tilewright.frontend.specialization import Specialization
     from tilewright.jit.compiled import CompiledKernel, Options
     from tilewright.jit.disk_cache import DiskCache
+    from tilewright.jit.store import FileStore
+    from tilewright.settings import Settings
 
 __all__ = [
     "Assembler",
@@ -83,6 +85,9 @@ class DiskCaches(Protocol):
 
     def open_cache(self, assembler: Assembler) -> DiskCache | None:
         """The kernels that other processes have compiled."""
+
+    def store_of(self, settings: Settings) -> FileStore | None:
+        """The folder of the cache; None if there is none."""
 
 
 def load_disk_cache() -> DiskCaches:

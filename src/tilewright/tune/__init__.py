@@ -1,0 +1,33 @@
+"""Choosing configurations: what can be chosen, what was found to be fast, and the search for it.
+
+A library function looks up what to launch with, and says what it does without a record:
+
+    from tilewright.tune import Config, chosen, key_of
+
+    DEFAULT = Config.of(BM=128, BN=128, BK=64, group=(8, 1))
+
+    def matmul(a: tw.Tensor, b: tw.Tensor) -> tw.Tensor:
+        (m, k), n = a.shape, b.shape[1]
+        config = chosen("matmul", key_of(a.dtype, (m, n, k)), a.device.target) or DEFAULT
+        c = tw.empty((m, n), a.dtype, device=a.device)
+        out = config.walk(c.partition(config["BM"], config["BN"]))
+        config.applied_to(gemm)(out, a, b, **config.arguments(gemm)).submit()
+        return c
+"""
+
+from tilewright.tune.config import Config, Schedule
+from tilewright.tune.keys import Key, key_of
+from tilewright.tune.records import Provenance, Record, Records, chosen
+from tilewright.tune.space import Space
+
+__all__ = [
+    "Config",
+    "Key",
+    "Provenance",
+    "Record",
+    "Records",
+    "Schedule",
+    "Space",
+    "chosen",
+    "key_of",
+]

@@ -1,0 +1,248 @@
+"""What was measured to be fast, kept per architecture, and looked up by the kernels of the library.
+
+A library function says what it wants and what it does without a record:
+
+    config = chosen("matmul", key_of(a.dtype, (m, n, k)), a.device.target) or DEFAULT
+
+Records lie in one JSON file for each target: those that we ship, and above them the user's own. An
+entry holds a key, the configuration that won, its time, and where that comes from: the GPU, the
+driver, tileiras, our version, the date, and a digest of the kernel's source. A record whose kernel
+has changed since is stale: it is still a legal choice, only perhaps no longer the best one, and
+`tilewright tune --check` lists it.
+
+A key that has no record gets that of the nearest shape with the same dtypes and options: so a
+configuration must be *legal for every shape* of its kernel. The first question for a key takes
+some microseconds, the next ones a look into a dict; files are read once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import TuneError
+from tilewright.jit.loader import load_disk_cache
+from tilewright.settings import current_settings
+from tilewright.tune.config import Config
+from tilewright.tune.keys import Key
+
+__all__ = [
+    "Provenance",
+    "Record",
+    "Records",
+    "chosen",
+    "forget_tables",
+    "keep",
+    "own_file",
+    "read_records",
+    "records_for",
+    "shipped_file",
+    "write_records",
+]
+
+_log = logging.getLogger("tilewright")
+_FORMAT = 1
+_MOST_REMEMBERED = 4096  # keys; a program whose shapes never repeat must not grow without end
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a record comes from."""
+
+    gpu: str
+    driver: str
+    tileiras: str
+    tilewright: str
+    date: str  # of the measurement, as 2026-11-15
+    source: str  # digest of the kernel's source (`tune.sources`)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A configuration that won, and what for."""
+
+    kernel: str
+    key: Key
+    config: Config
+    seconds: float  # its median time on that GPU
+    provenance: Provenance
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        return {
+            "kernel": self.kernel,
+            "key": self.key.to_json(),
+            "config": self.config.to_json(),
+            "seconds": self.seconds,
+            "provenance": asdict(self.provenance),
+        }
+
+    @staticmethod
+    def from_json(data: Any) -> Record:
+        """A record that was written by `to_json`; anything else is a `TuneError`."""
+        wanted = {field.name for field in fields(Record)}
+        if not isinstance(data, dict) or data.keys() != wanted:
+            raise TuneError(f"a record has {', '.join(sorted(wanted))}, not {data!r}")
+        kernel, seconds = data["kernel"], data["seconds"]
+        if not isinstance(kernel, str) or not isinstance(seconds, float) or seconds <= 0:
+            raise TuneError(f"a record names its kernel and a time in seconds, not {data!r}")
+        return Record(
+            kernel,
+            Key.from_json(data["key"]),
+            Config.from_json(data["config"]),
+            seconds,
+            _provenance(data["provenance"]),
+        )
+
+
+class Records:
+    """The records of one target, by kernel and key."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._records = {(record.kernel, record.key): record for record in records}
+        self._chosen: dict[tuple[str, Key], Config | None] = {
+            place: record.config for place, record in self._records.items()
+        }
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records.values())
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def get(self, kernel: str, key: Key) -> Record | None:
+        """The record of this very key."""
+        return self._records.get((kernel, key))
+
+    def nearest(self, kernel: str, key: Key) -> Record | None:
+        """The record of the nearest shape with the same dtypes and options; the first of equals."""
+        family = key.family
+        near = [one for one in self if one.kernel == kernel and one.key.family == family]
+        return min(near, key=lambda record: record.key.distance(key), default=None)
+
+    def chosen(self, kernel: str, key: Key) -> Config | None:
+        """The configuration of the nearest record, remembered."""
+        place = (kernel, key)
+        try:
+            return self._chosen[place]
+        except KeyError:
+            pass
+        record = self.nearest(kernel, key)
+        config = None if record is None else record.config
+        if len(self._chosen) < len(self._records) + _MOST_REMEMBERED:
+            self._chosen[place] = config
+        return config
+
+
+# --- the records of this process ------------------------------------------------------------------
+
+
+_tables: dict[str, Records] = {}
+_changing = threading.Lock()
+
+
+def chosen(kernel: str, key: Key, target: str) -> Config | None:
+    """The configuration to launch a library kernel with, or None where nothing was measured."""
+    table = _tables.get(target)
+    if table is None:
+        table = records_for(target)
+    return table.chosen(kernel, key)
+
+
+def records_for(target: str) -> Records:
+    """What we ship for a target, and above it the user's own; read once."""
+    with _changing:
+        if target not in _tables:
+            files = [shipped_file(target), own_file(target)]
+            found = (record for file in files if file is not None for record in _usable(file))
+            _tables[target] = Records(found)
+        return _tables[target]
+
+
+def keep(record: Record, target: str) -> None:
+    """Use a record from now on, and write it to the user's own file if there is to be one."""
+    known = records_for(target)
+    with _changing:
+        _tables[target] = Records((*known, record))
+        file = own_file(target)
+        if file is not None:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_records(file, target, (*_usable(file), record))
+
+
+def forget_tables() -> None:
+    """Read every file again when it is next needed."""
+    with _changing:
+        _tables.clear()
+
+
+def shipped_file(target: str) -> Path:
+    """Where our own records for a target lie."""
+    return Path(__file__).parents[1] / "kernels" / "tuned" / f"{target}.json"
+
+
+def own_file(target: str) -> Path | None:
+    """Where the user's records for a target lie; None if they are not kept."""
+    settings = current_settings()
+    if settings.tuned == "off" or (not settings.tuned and settings.cache == "off"):
+        return None
+    if settings.tuned:
+        return Path(settings.tuned) / f"{target}.json"
+    store = load_disk_cache().store_of(settings)
+    return None if store is None else store.root / "tuned" / f"{target}.json"
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def read_records(file: Path, target: str) -> tuple[Record, ...]:
+    """The records of a file, each checked; raises `TuneError` for what is none."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if (data["format"], data["target"]) != (_FORMAT, target):
+            raise TuneError(f"it has no records for {target} in format {_FORMAT}")
+        return tuple(Record.from_json(entry) for entry in data["records"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise TuneError(f"{file} is no file of records: {error!r}") from error
+    except TuneError as error:
+        raise TuneError(f"{file}: {error}") from None
+
+
+def write_records(file: Path, target: str, records: Iterable[Record]) -> None:
+    """Write records, sorted, so that a change of one is a change of its lines; later ones win.
+
+    The file is written whole or not at all.
+    """
+    last = {(record.kernel, record.key): record for record in records}
+    lines = [json.dumps(last[place].to_json()) for place in sorted(last, key=repr)]
+    head = f'{{"format": {_FORMAT}, "target": {json.dumps(target)}, "records": ['
+    text = "\n".join((head, ",\n".join(lines), "]}", ""))
+    scratch = file.with_suffix(f".{os.getpid()}.part")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.replace(file)
+
+
+def _usable(file: Path) -> tuple[Record, ...]:
+    """The records of a file that may be absent; one that is damaged is no reason to fail."""
+    if not file.exists():
+        return ()
+    try:
+        return read_records(file, file.stem)
+    except (TuneError, OSError) as error:
+        _log.warning("tilewright: no tuned configurations are used: %s", error)
+        return ()
+
+
+def _provenance(data: Any) -> Provenance:
+    wanted = {field.name for field in fields(Provenance)}
+    if not isinstance(data, dict) or data.keys() != wanted:
+        raise TuneError(f"a record comes from {', '.join(sorted(wanted))}, not {data!r}")
+    if not all(isinstance(value, str) and value for value in data.values()):
+        raise TuneError(f"a record says where it comes from, and leaves nothing out: {data!r}")
+    return Provenance(**data)

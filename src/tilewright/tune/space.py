@@ -1,0 +1,127 @@
+"""Search spaces: named axes of values, and which combinations make sense.
+
+    Space(
+        BM=(64, 128, 256), BN=(128, 256), BK=(32, 64), num_ctas=(1, 2), num_worker_warps=(4, 8),
+        where=lambda c: c["BM"] * c["BN"] <= 256 * c["num_worker_warps"] * 32,
+    )
+
+An axis is a constant of the kernel or a setting of the launch (`tune.config.SETTINGS`).
+Combinations come in the order of the axes, the last one fastest, so the first is what the author
+wrote first. Two spaces joined with `|` are searched one after the other: a kernel may have several
+families of configurations whose axes differ.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
+from math import prod
+from typing import Any
+
+from tilewright.errors import TuneError
+from tilewright.tune.config import Config
+
+__all__ = ["Space"]
+
+Constraint = Callable[[Config], bool]
+Axis = tuple[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Family:
+    """The combinations of some axes that a constraint lets through."""
+
+    axes: tuple[Axis, ...]
+    where: Constraint | None
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are, whether or not they make sense."""
+        return prod(len(values) for _, values in self.axes)
+
+    def __iter__(self) -> Iterator[Config]:
+        names = [name for name, _ in self.axes]
+        for values in product(*(values for _, values in self.axes)):
+            config = Config.from_values(dict(zip(names, values, strict=True)))
+            if self.where is None or self.where(config):
+                yield config
+
+
+class Space:
+    """Configurations to choose from. Iterate over it to get those that make sense, each once."""
+
+    def __init__(self, *, where: Constraint | None = None, **axes: Any) -> None:
+        checked = tuple((name, _check_axis(name, values)) for name, values in axes.items())
+        self._families: tuple[Family, ...] = (Family(checked, where),)
+
+    def __or__(self, other: Space) -> Space:
+        """Both spaces, this one first."""
+        joined = Space()
+        joined._families = (*self._families, *other._families)
+        return joined
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are, whether or not they make sense."""
+        return sum(family.size for family in self._families)
+
+    @cached_property
+    def _configs(self) -> tuple[Config, ...]:
+        return tuple(dict.fromkeys(config for family in self._families for config in family))
+
+    def __iter__(self) -> Iterator[Config]:
+        return iter(self._configs)
+
+    def __len__(self) -> int:
+        return len(self._configs)
+
+    def __contains__(self, config: object) -> bool:
+        return config in self._configs
+
+    def first(self) -> Config:
+        """The configuration that its author put first: what runs where nothing was measured."""
+        for config in islice(self, 1):
+            return config
+        raise TuneError(
+            "no combination of the axes passes where=, so there is nothing to choose from: "
+            f"{self!r}"
+        )
+
+    def sample(self, count: int, *, seed: int = 0) -> tuple[Config, ...]:
+        """Some of the configurations, spread over the space, in their order: the first is in it.
+
+        The same seed gives the same ones, so that a search which is started again goes on.
+        """
+        if count < 1:
+            raise TuneError(f"a sample has at least one configuration, not {count}")
+        if count >= len(self):
+            return self._configs
+        drawn = random.Random(seed).sample(range(1, len(self)), count - 1)
+        return tuple(self._configs[number] for number in (0, *sorted(drawn)))
+
+    def __repr__(self) -> str:
+        families = (
+            ", ".join(f"{name}={values}" for name, values in family.axes)
+            for family in self._families
+        )
+        return " | ".join(f"Space({axes})" for axes in families)
+
+
+def _check_axis(name: str, values: Any) -> tuple[Any, ...]:
+    """The values of an axis; each is checked by itself here, before anything is combined."""
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise TuneError(
+            f"the axis `{name}` is a tuple of the values to try, not {values!r}: for one value "
+            f"write `{name}=({values!r},)`"
+        )
+    found = tuple(values)
+    if not found:
+        raise TuneError(f"the axis `{name}` has no values")
+    if len(set(found)) != len(found):
+        raise TuneError(f"the axis `{name}` has a value twice: {found}")
+    for value in found:
+        Config.from_values({name: value})
+    return found

@@ -1,0 +1,170 @@
+"""Records: written, checked, looked up by the nearest shape, and never in the way of a launch."""
+
+import dataclasses
+import json
+import logging
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright import TuneError, bf16, f16
+from tilewright.settings import Settings
+from tilewright.tune import Config, Key, Provenance, Record, Records, chosen, key_of
+from tilewright.tune import records as module
+from tilewright.tune.records import (
+    forget_tables,
+    keep,
+    own_file,
+    read_records,
+    records_for,
+    shipped_file,
+    write_records,
+)
+
+WHERE = Provenance("NVIDIA H200", "580.159", "13.4.92", "0.1.0", "2026-11-15", "ab" * 32)
+EXTENT = st.integers(1, 1 << 16)
+
+
+def record(m, n, k, *, dtype=f16, kernel="matmul", seconds=1e-3, **options):
+    config = Config.of(BM=min(m, 128), BN=128, num_ctas=2)
+    return Record(kernel, key_of(dtype, (m, n, k), **options), config, seconds, WHERE)
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """Records of the user in a folder of the test's own; tables are read anew."""
+    monkeypatch.setattr(module, "current_settings", lambda: Settings(tuned=str(tmp_path)))
+    forget_tables()
+    yield tmp_path
+    forget_tables()
+
+
+def test_keys_name_dtypes_and_sort_options():
+    key = key_of((f16, bf16), (1, 2), b=True, a="nt")
+    assert key == Key(("f16", "bf16"), (1, 2), (("a", "nt"), ("b", True)))
+    assert str(key) == "f16,bf16 1x2 a=nt b=True"
+    assert Key.from_json(json.loads(json.dumps(key.to_json()))) == key
+
+
+def test_the_nearest_shape_is_found_by_ratios_and_only_among_its_like():
+    small, large = record(64, 64, 64), record(1024, 1024, 1024)
+    table = Records([small, large, record(256, 256, 256, dtype=bf16), record(8, 8, 8, kernel="x")])
+    assert table.chosen("matmul", key_of(f16, (255, 255, 255))) == small.config
+    assert table.chosen("matmul", key_of(f16, (257, 257, 257))) == large.config
+    assert table.chosen("matmul", key_of(f16, (0, 64, 64))) == small.config
+    assert table.chosen("matmul", key_of(f16, (64, 64))) is None
+    assert table.chosen("matmul", key_of(f16, (64, 64, 64), transposed=True)) is None
+    assert table.chosen("softmax", key_of(f16, (64, 64, 64))) is None
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sets(st.tuples(EXTENT, EXTENT, EXTENT), min_size=1, max_size=8))
+def test_every_record_is_its_own_nearest(shapes):
+    table = Records(record(*shape) for shape in shapes)
+    for one in table:
+        assert table.nearest("matmul", one.key) is one
+        assert table.chosen("matmul", one.key) == one.config
+
+
+def test_shapes_without_end_are_not_remembered_without_end(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_REMEMBERED", 3)
+    table = Records([record(64, 64, 64)])
+    for m in range(1, 20):
+        assert table.chosen("matmul", key_of(f16, (m, 64, 64))) is not None
+    assert len(table._chosen) == 4
+
+
+def test_files_both_ways_sorted_and_the_later_record_wins(tmp_path):
+    file = tmp_path / "sm_90.json"
+    old, new = record(64, 64, 64), record(64, 64, 64, seconds=5e-4)
+    others = [record(2, 2, 2, kernel="softmax"), record(1, 1, 1)]
+    write_records(file, "sm_90", [*others, old, new])
+    found = read_records(file, "sm_90")
+    assert set(found) == {*others, new}
+    text = file.read_text()
+    write_records(file, "sm_90", reversed(found))
+    assert file.read_text() == text
+    assert [one.name for one in tmp_path.iterdir()] == ["sm_90.json"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data.update(target="sm_80"),
+        lambda data: data.update(format=2),
+        lambda data: data.pop("records"),
+        lambda data: data["records"][0].pop("provenance"),
+        lambda data: data["records"][0].update(seconds=0.0),
+        lambda data: data["records"][0].update(seconds="fast"),
+        lambda data: data["records"][0]["provenance"].update(gpu=""),
+        lambda data: data["records"][0]["provenance"].pop("source"),
+        lambda data: data["records"][0]["key"].update(dtypes=["f17"]),
+        lambda data: data["records"][0]["key"].update(shape=[1.5]),
+        lambda data: data["records"][0]["config"].update(num_ctas=3),
+    ],
+)
+def test_files_that_are_refused(tmp_path, spoil):
+    file = tmp_path / "sm_90.json"
+    write_records(file, "sm_90", [record(1, 2, 3)])
+    data = json.loads(file.read_text())
+    spoil(data)
+    file.write_text(json.dumps(data))
+    with pytest.raises(TuneError, match=r"sm_90\.json"):
+        read_records(file, "sm_90")
+
+
+def test_a_damaged_file_of_the_user_is_left_aside_with_one_word(own_folder, caplog):
+    (own_folder / "sm_90.json").write_text("{")
+    with caplog.at_level(logging.WARNING, "tilewright"):
+        for _ in range(3):
+            assert chosen("no_such_kernel", key_of(f16, (1,)), "sm_90") is None
+    assert [line.message for line in caplog.records] == [
+        f"tilewright: no tuned configurations are used: {own_folder / 'sm_90.json'} is no file of "
+        "records: JSONDecodeError('Expecting property name enclosed in double quotes: line 1 "
+        "column 2 (char 1)')"
+    ]
+
+
+def test_a_kept_record_is_used_at_once_and_by_the_next_process(own_folder):
+    one = record(16, 16, 16, kernel="of a test")
+    assert chosen("of a test", one.key, "sm_90") is None
+    keep(one, "sm_90")
+    better = dataclasses.replace(one, config=Config.of(BM=16))
+    assert chosen("of a test", one.key, "sm_90") == one.config
+    keep(better, "sm_90")
+    assert chosen("of a test", one.key, "sm_90") == better.config
+    forget_tables()
+    assert records_for("sm_90").get("of a test", one.key) == better
+    assert chosen("of a test", one.key, "sm_80") is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (Settings(tuned="off"), None),
+        (Settings(cache="off"), None),
+        (Settings(cache="off", tuned="there"), "there/sm_90.json"),
+        (Settings(cache="kernels"), "kernels/tuned/sm_90.json"),
+    ],
+)
+def test_where_the_users_records_lie(monkeypatch, settings, expected):
+    monkeypatch.setattr(module, "current_settings", lambda: settings)
+    found = own_file("sm_90")
+    assert (None if found is None else found.as_posix()) == expected
+
+
+def test_without_a_folder_a_record_serves_this_process(monkeypatch):
+    monkeypatch.setattr(module, "current_settings", lambda: Settings(tuned="off"))
+    forget_tables()
+    one = record(16, 16, 16, kernel="of a test")
+    keep(one, "cpu")
+    assert chosen("of a test", one.key, "cpu") == one.config
+    forget_tables()
+    assert chosen("of a test", one.key, "cpu") is None
+
+
+def test_what_we_ship_is_whole():
+    """Every file of ours is read, strictly."""
+    for file in shipped_file("sm_90").parent.glob("*.json"):
+        assert read_records(file, file.stem)
