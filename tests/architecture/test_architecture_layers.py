@@ -32,6 +32,7 @@ LAYERS = (
     ("kernel", "host"),
     ("tune", "bench"),
     ("",),
+    ("bench", "tune"),
     ("kernels",),
     ("witness",),
     ("cli", "__main__"),

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from tilewright.backends.cuda import gpus as gpus_module
+from tilewright.backends.cuda.gpus import Gpu, list_gpus
 from tilewright.cli import doctor, survey
-from tilewright.cli.survey import Finding, Gpu, State
+from tilewright.cli.survey import Finding, State
 from tilewright.runtime.backend import load_backend
 
-H200 = Gpu("NVIDIA H200", "sm_90", "143771 MiB", "580.159.04")
+H200 = Gpu("NVIDIA H200", "sm_90", "143771 MiB", "580.159.04", "700.00 W", "1980 MHz")
 
 
 @pytest.fixture
@@ -118,15 +120,16 @@ def test_a_kernel_that_does_not_run(machine, monkeypatch):
 
 
 def test_nvidia_smi_is_read(monkeypatch, tmp_path):
-    monkeypatch.setattr(survey.shutil, "which", lambda _: None)
-    assert survey.list_gpus() == ()
+    monkeypatch.setattr(gpus_module.shutil, "which", lambda _: None)
+    assert list_gpus() == ()
     program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\necho 'NVIDIA H200, 9.0, 143771 MiB, 580.159.04'\necho 'odd'\n")
+    row = "NVIDIA H200, 9.0, 143771 MiB, 580.159.04, 700.00 W, 1980 MHz"
+    program.write_text(f"#!/bin/sh\necho '{row}'\necho 'odd'\n")
     program.chmod(0o755)
-    monkeypatch.setattr(survey.shutil, "which", lambda _: str(program))
-    assert survey.list_gpus() == (H200,)
+    monkeypatch.setattr(gpus_module.shutil, "which", lambda _: str(program))
+    assert list_gpus() == (H200,)
     program.chmod(0o644)
-    assert survey.list_gpus() == ()
+    assert list_gpus() == ()
 
 
 def test_what_is_wrong_ends_the_command_with_1(run, monkeypatch):

@@ -281,6 +281,15 @@ class RecordingDriver(PaperGraphs):
         self.log.append(("create_event",))
         return _PaperEvent(next(self._numbers))
 
+    def create_timing_event(self) -> _PaperEvent:
+        return self.create_event()
+
+    def seconds_between(self, first: _PaperEvent, second: _PaperEvent) -> float:
+        """One second for each thing that was put on the stream between them."""
+        assert first.at[0] is second.at[0], "events of two streams"
+        assert first.at[0].done >= second.at[1], "not reached yet"
+        return float(second.at[1] - first.at[1])
+
     def record_event(self, event: _PaperEvent, stream: _PaperStream) -> None:
         self.log.append(("record", stream))
         event.at = (stream, stream.put)

@@ -357,3 +357,17 @@ def _paper_device(driver):
 def test_no_driver_is_said_clearly():
     with pytest.raises(DriverError, match=r"no CUDA driver here .*install an NVIDIA driver"):
         tw.Device("cuda:0")
+
+
+def test_stamps_of_the_cuda_device_are_events_with_times(cuda, driver):
+    stream = cuda.stream
+    x = tw.empty((4,), f32)
+    tw.fill(x, 0.0).sync()
+    first = stream.stamp()
+    tw.fill(x, 1.0).submit()
+    second = stream.stamp()
+    stream.sync()
+    assert second.seconds_since(first) == 1.0
+    assert [entry[0] for entry in driver.calls("create_event", "record")] == [
+        "create_event", "record", "create_event", "record",
+    ]  # fmt: skip

@@ -14,12 +14,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 import tilewright as tw
+from tilewright.backends.cuda.gpus import list_gpus
 from tilewright.backends.cuda.toolkits import find_toolkit
 from tilewright.check.ledger import Ledger
 from tilewright.cli.ledgers import ledger_table, plain_source, summary_of
 from tilewright.cli.options import json_option
 from tilewright.cli.screen import BadInput, Screen, code_lines, error_text
-from tilewright.cli.survey import list_gpus
 from tilewright.cli.tour import TOUR, Comparison, Refusal
 from tilewright.cli.tour_kernels import gemm_persistent
 from tilewright.errors import ToolchainError

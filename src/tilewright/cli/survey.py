@@ -7,8 +7,6 @@ GPU needs is no fault where there is none.
 from __future__ import annotations
 
 import platform
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -20,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
+from tilewright.backends.cuda.gpus import Gpu, list_gpus
 from tilewright.backends.cuda.toolkits import Inspection, Toolkit, inspect_toolkits
 from tilewright.cli.options import TARGETS
 from tilewright.cli.tour_kernels import add
@@ -27,7 +26,7 @@ from tilewright.errors import TilewrightError
 from tilewright.runtime.backend import load_backend
 from tilewright.settings import Settings
 
-__all__ = ["Finding", "Gpu", "State", "list_gpus", "survey"]
+__all__ = ["Finding", "State", "survey"]
 
 _PACKAGES = ("numpy", "ml_dtypes")
 _DRIVER_PACKAGES = ("cuda-core", "cuda-bindings")
@@ -35,7 +34,6 @@ _TOOLKIT_PACKAGES = ("nvidia-cuda-tileiras", "nvidia-cuda-nvcc", "nvidia-nvvm")
 _INSTALL = "pip install tilewright"
 _INSTALL_CUDA = "pip install 'tilewright[cuda]'"
 _OLDEST_DRIVER = 580  # the first that runs code of CUDA 13
-_QUERY = "name,compute_cap,memory.total,driver_version"
 
 
 class State(Enum):
@@ -63,16 +61,6 @@ class Finding:
             "detail": self.detail,
             "fix": self.fix or None,
         }
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU as nvidia-smi describes it."""
-
-    name: str
-    target: str
-    memory: str
-    driver: str
 
 
 def survey(environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -108,23 +96,6 @@ def _lacking(name: str, detail: str, fix: str, *, is_needed: bool) -> Finding:
 
 
 # --- the driver and its GPUs ----------------------------------------------------------------------
-
-
-def list_gpus() -> tuple[Gpu, ...]:
-    """The GPUs that nvidia-smi lists: they can be there although we cannot use them."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return ()
-    command = [program, f"--query-gpu={_QUERY}", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    rows = [line.split(", ") for line in answer.stdout.splitlines()]
-    return tuple(
-        Gpu(name, f"sm_{capability.replace('.', '')}", memory, driver)
-        for name, capability, memory, driver in (row for row in rows if len(row) == 4)
-    )
 
 
 def _driver(why_no_gpu: str | None, gpus: tuple[Gpu, ...]) -> Finding:

@@ -29,6 +29,7 @@ __all__ = [
     "PoolStatistics",
     "Queue",
     "Recipe",
+    "Stamp",
     "load_backend",
 ]
 
@@ -45,6 +46,13 @@ class Hold(Protocol):
 
     def release(self) -> None:
         """Let the queue go on."""
+
+
+class Stamp(Protocol):
+    """The time at which a queue got somewhere."""
+
+    def seconds_since(self, earlier: Self) -> float:
+        """How much later it was than another of the same device; both have been reached."""
 
 
 _A = TypeVar("_A")
@@ -103,6 +111,9 @@ class Queue(Protocol[_A]):
 
     def end_holds(self) -> None:
         """Release every hold: the process ends."""
+
+    def stamp(self) -> Stamp:
+        """Note the time when everything put so far has completed."""
 
     def restart(self) -> None:
         """Go on in a forked child, where no thread of the parent runs."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tilewright.runtime.backend import Hold, Queue
+from tilewright.runtime.backend import Hold, Queue, Stamp
 from tilewright.runtime.failures import Check, Outcome
 from tilewright.runtime.inside_chains import refuse_waiting
 
@@ -141,6 +141,13 @@ class Stream:
         """Stop the stream before whatever is submitted next, until released. For tests."""
         with self.device.lock:
             return self.queue.hold()
+
+    def stamp(self) -> Stamp:
+        """Note the time when everything put so far has completed; an operation of its own."""
+        with self.device.lock:
+            made = self.queue.stamp()
+            self.advance()
+            return made
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """The stream for other libraries: the version of this protocol, and the driver's number."""

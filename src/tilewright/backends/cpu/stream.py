@@ -8,6 +8,7 @@ next mark ends. Nothing here takes a device's lock.
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from tilewright.backends.cpu.pool import CpuPool
 from tilewright.errors import DriverError
 from tilewright.runtime.backend import Bytes
 
-__all__ = ["CpuHold", "CpuQueue", "Tasks"]
+__all__ = ["CpuHold", "CpuQueue", "CpuStamp", "Tasks"]
 
 _IDLE_SECONDS = 2.0
 _PATTERNS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -47,6 +48,20 @@ class CpuHold:
     def wait(self) -> None:
         """Stop until released."""
         self._gate.wait()
+
+
+class CpuStamp:
+    """When the worker got there."""
+
+    __slots__ = ("_nanoseconds",)
+
+    def set(self) -> None:
+        """It is there now."""
+        self._nanoseconds = time.perf_counter_ns()
+
+    def seconds_since(self, earlier: CpuStamp) -> float:
+        """How much later it was than another."""
+        return (self._nanoseconds - earlier._nanoseconds) / 1e9
 
 
 class Tasks(ABC):
@@ -201,6 +216,12 @@ class CpuQueue(Tasks):
         """Release every hold."""
         while self._holds:
             self._holds.pop().release()
+
+    def stamp(self) -> CpuStamp:
+        """Note the time when the queue gets here."""
+        made = CpuStamp()
+        self.put(made.set, repeatable=True)
+        return made
 
     def restart(self) -> None:
         """Go on in a forked child with what had not been started."""

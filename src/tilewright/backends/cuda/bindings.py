@@ -16,7 +16,12 @@ from typing import Any
 
 from cuda.bindings import driver as cu
 from cuda.core import Device as CoreDevice
-from cuda.core import DeviceMemoryResource, DeviceMemoryResourceOptions, ObjectCode
+from cuda.core import (
+    DeviceMemoryResource,
+    DeviceMemoryResourceOptions,
+    EventOptions,
+    ObjectCode,
+)
 from cuda.core import Stream as CoreStream
 
 from tilewright.backends.cuda.graph_bindings import GraphCalls
@@ -145,6 +150,17 @@ class CudaDriver(GraphCalls):
         self.bind()
         with _core_call("creating an event"):
             return self._device.create_event()
+
+    def create_timing_event(self) -> Any:
+        """An event that notes the time."""
+        self.bind()
+        with _core_call("creating an event"):
+            return self._device.create_event(EventOptions(timing_enabled=True))
+
+    def seconds_between(self, first: Any, second: Any) -> float:
+        """The difference of two such events, which the driver gives in milliseconds."""
+        with _core_call("reading an event's time"):
+            return float(second - first) / 1e3
 
     def record_event(self, event: Any, stream: Any) -> None:
         """Record what has been put on a stream so far."""

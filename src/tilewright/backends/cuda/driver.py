@@ -115,6 +115,12 @@ class Driver(GraphDriver, Protocol):
     def create_event(self) -> Any:
         """An event; it can be recorded again as soon as a wait for it has been put."""
 
+    def create_timing_event(self) -> Any:
+        """An event that also notes the time at which it is reached."""
+
+    def seconds_between(self, first: Any, second: Any) -> float:
+        """How much later one event was reached than another; both have been."""
+
     def record_event(self, event: Any, stream: Any) -> None:
         """Record what has been put on a stream so far."""
 

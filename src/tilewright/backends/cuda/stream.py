@@ -18,7 +18,7 @@ from tilewright.backends.cuda.pool import CudaPool
 from tilewright.errors import LaunchError
 from tilewright.runtime.backend import Bytes
 
-__all__ = ["AdoptedQueue", "CudaAllocation", "CudaHold", "CudaQueue"]
+__all__ = ["AdoptedQueue", "CudaAllocation", "CudaHold", "CudaQueue", "CudaStamp"]
 
 _SPIN_NANOSECONDS = 30_000  # a launch and a small kernel
 
@@ -41,6 +41,18 @@ class CudaHold:
     def release(self) -> None:
         """Let the stream go on."""
         self._word.value = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CudaStamp:
+    """An event with its time."""
+
+    driver: Driver
+    event: Any
+
+    def seconds_since(self, earlier: CudaStamp) -> float:
+        """By the clock of the GPU, which ticks about every half microsecond."""
+        return self.driver.seconds_between(earlier.event, self.event)
 
 
 class CudaQueue:
@@ -117,6 +129,12 @@ class CudaQueue:
         """Release every hold: the process ends."""
         for hold in self._holds:
             hold.release()
+
+    def stamp(self) -> CudaStamp:
+        """Record an event that keeps its time."""
+        event = self.driver.create_timing_event()
+        self.driver.record_event(event, self.handle)
+        return CudaStamp(self.driver, event)
 
     def restart(self) -> None:
         """Nothing: a forked child may not use CUDA."""

@@ -1,0 +1,60 @@
+"""Where and with what something was measured: a figure without this means nothing."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tilewright.backends.cuda.gpus import list_gpus
+from tilewright.backends.cuda.toolchain import find_toolchain
+from tilewright.errors import ToolchainError
+from tilewright.version import VERSION
+
+__all__ = ["machine_facts"]
+
+_PACKAGES = ("numpy", "torch", "triton", "cuda-tile", "cuda-core", "cuda-bindings")
+
+
+def machine_facts() -> dict[str, Any]:
+    """The date, the GPUs, the processor, and the version of everything that matters."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "gpus": [asdict(gpu) for gpu in list_gpus()],
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "tilewright": VERSION,
+        "tileiras": _tileiras(),
+        **{package: _version(package) for package in _PACKAGES},
+    }
+
+
+def _processor() -> str:
+    """Its name where the system tells, else what kind it is."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123
+            names = [
+                line.partition(":")[2].strip() for line in file if line.startswith("model name")
+            ]
+    except OSError:
+        names = []
+    return names[0] if names else platform.machine()
+
+
+def _tileiras() -> str | None:
+    try:
+        return find_toolchain().version
+    except ToolchainError:
+        return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,94 @@
+"""`do_bench`: the time of one thing, and the `Timer` that comparisons share.
+
+The first run is never counted: it compiles. Then it runs until the clocks are up, then each figure
+is the mean of as many runs as the clock needs to be exact. With `flush` every run starts with a
+cold cache, and figures are of single runs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from tilewright.bench.clocks import Clock, clock_of
+from tilewright.bench.subjects import Run, Subject, drain, on_stream
+from tilewright.bench.timing import Effort, Timing
+from tilewright.dtypes import u8
+from tilewright.runtime.copies import fill
+from tilewright.runtime.creation import empty
+from tilewright.runtime.device import current_device
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.tensor import Tensor
+
+__all__ = ["Timer", "do_bench"]
+
+_LARGER_THAN_CACHES = {"cuda": 256 << 20, "cpu": 64 << 20}  # bytes
+_LARGEST_BATCH = 100
+
+
+class Timer:
+    """Times things on one stream."""
+
+    def __init__(
+        self,
+        stream: Stream | None = None,
+        effort: Effort | None = None,
+        *,
+        flush: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        self.stream = stream or current_device().stream
+        self.effort = effort or Effort()
+        self._clock = clock or clock_of(self.stream)
+        self._flushed: Tensor | None = None
+        if flush:
+            device = self.stream.device
+            self._flushed = empty((_LARGER_THAN_CACHES[device.kind],), u8, device=device)
+
+    def prepare(self, run: Run) -> tuple[Subject, int]:
+        """Run something until it is warm; how many of it make one figure."""
+        subject = Subject(run)
+        with on_stream(self.stream):
+            self._clock.measure(subject, _nothing, 1, 1)
+            seconds = min(self._clock.measure(subject, _nothing, 2, 1))
+            self._warm_up(subject, seconds)
+        if self._flushed is not None or seconds <= 0:
+            return subject, 1
+        return subject, max(1, min(_LARGEST_BATCH, math.ceil(self.effort.shortest / seconds)))
+
+    def measure(self, subject: Subject, batch: int) -> Timing:
+        """Time what was prepared."""
+        with on_stream(self.stream):
+            found = self._clock.measure(subject, self._flush, self.effort.repetitions, batch)
+        return Timing(tuple(found), batch)
+
+    def time(self, run: Run) -> Timing:
+        """Prepare and time."""
+        return self.measure(*self.prepare(run))
+
+    def _warm_up(self, subject: Subject, seconds: float) -> None:
+        end = time.perf_counter() + self.effort.warmup
+        at_once = max(1, min(_LARGEST_BATCH, int(self.effort.warmup / max(seconds, 1e-6)) // 4))
+        while time.perf_counter() < end:
+            for number in range(at_once):
+                subject.put(number)
+            drain(self.stream)
+
+    def _flush(self) -> None:
+        if self._flushed is not None:
+            fill(self._flushed, 0).submit(self.stream)
+
+
+def _nothing() -> None:
+    """Before a run whose cache may be warm."""
+
+
+def do_bench(
+    run: Run, *, stream: Stream | None = None, effort: Effort | None = None, flush: bool = False
+) -> Timing:
+    """Time a callable, or several that take turns, on a stream; by default on the current one.
+
+    An operation that the callable builds is submitted. `flush` clears the device's cache before
+    each run; rotating over buffers that do not fit in it is the other way, and times batches.
+    """
+    return Timer(stream, effort, flush=flush).time(run)
