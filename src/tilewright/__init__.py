@@ -138,8 +138,7 @@ from tilewright.runtime.copies import copy, fill
 from tilewright.runtime.device import Device, device, synchronize
 from tilewright.runtime.graph import Graph, graph
 from tilewright.runtime.imports import from_dlpack, partition
-from tilewright.runtime.operation import DeviceOp, value
-from tilewright.runtime.operation import zip_operations as zip
+from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.partition import Partition as HostPartition
 from tilewright.runtime.partition import PersistentPartition
 from tilewright.runtime.policies import RoundRobin, SchedulingPolicy, SingleStream
@@ -147,6 +146,8 @@ from tilewright.runtime.pool import Pool, pool
 from tilewright.runtime.stream import Stream, stream
 from tilewright.runtime.tensor import Tensor, move
 from tilewright.runtime.watching import race_check
+from tilewright.runtime.zipping import value
+from tilewright.runtime.zipping import zip_operations as zip
 from tilewright.version import VERSION
 
 __version__ = VERSION

@@ -22,9 +22,10 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.indexing import Layout, check_shape
 from tilewright.runtime.library import load_creation
 from tilewright.runtime.memory_dtypes import check_roundable, memory_dtype
-from tilewright.runtime.operation import DeviceOp, zip_operations
+from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.zipping import zip_operations
 
 __all__ = ["empty", "eye", "from_numpy", "linspace", "meta", "randn"]
 

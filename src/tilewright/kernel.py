@@ -21,18 +21,19 @@ from tilewright.frontend.capture import SourceFunction, capture
 from tilewright.frontend.signature import Signature, read_signature
 from tilewright.frontend.specialization import Specialization
 from tilewright.jit.bind_launch import bind_launch
-from tilewright.jit.binding import Binding
 from tilewright.jit.cache import SingleFlight
 from tilewright.jit.choose_grid import check_grid
 from tilewright.jit.compiled import CompiledKernel, Options, Request
 from tilewright.jit.executable import Executable, make_executable
 from tilewright.jit.forcing import wanted_placement
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
+from tilewright.jit.launch_later import launch_later
 from tilewright.jit.loader import load_compiler
 from tilewright.jit.padding import warn_of_padding
 from tilewright.jit.specialize import specialize
 from tilewright.lang.hints import Hints, KernelHints
 from tilewright.passes.report_form import ReportForm
+from tilewright.runtime.deferring import has_operations
 from tilewright.runtime.device import Device
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.watching import require_watchable
@@ -74,7 +75,11 @@ class Kernel:
         self._executables: SingleFlight[Executable] = SingleFlight()
 
     def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
-        """Build the operation that runs this kernel: everything is checked, nothing has run."""
+        """Build the operation that runs this kernel: everything is checked, nothing has run.
+
+        An argument may be an operation: it runs first, on the same stream, and its result is the
+        argument. What depends on it is checked then.
+        """
         return self.launch(None, args, kwargs)
 
     def unsafe(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
@@ -98,7 +103,10 @@ class Kernel:
     ) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation for a call: what it says about the blocks and about safety."""
         self._check_call(unsafe)
-        binding, result = self._bind(grid, args, kwargs)
+        call = self._matched(args, kwargs)
+        if has_operations(call.arguments.values()):
+            return launch_later(self.signature, call, partial(self._launched, grid, unsafe))
+        binding, result = bind_launch(self.signature, call, grid), tuple(call.arguments.values())
         require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding, self.hints)
         executable = self._executable(binding.device, specialization, wanted_placement())
@@ -140,16 +148,21 @@ class Kernel:
                 return compiled
         raise AssertionError("counting has no end")
 
-    def _bind(
-        self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Binding, tuple[Any, ...]]:
+    def _matched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        """The arguments of a call, by parameter."""
         try:
             call = self._call_signature.bind(*args, **kwargs)
         except TypeError as error:
             shown = ", ".join(self._call_signature.parameters)
             raise LaunchError(f"{self.__name__}({shown}): {error}") from None
         call.apply_defaults()
-        return bind_launch(self.signature, call, grid), tuple(call.arguments.values())
+        return call
+
+    def _launched(
+        self, grid: tuple[int, ...] | None, unsafe: bool, call: inspect.BoundArguments
+    ) -> DeviceOp[tuple[Any, ...]]:
+        """The operation for a call whose arguments have all become known."""
+        return self.launch(grid, call.args, call.kwargs, unsafe=unsafe)
 
     def _executable(
         self, device: Device, specialization: Specialization, placement: Placement

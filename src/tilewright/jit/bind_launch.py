@@ -8,7 +8,7 @@ without an error; what the compiler derives is checked later, by `launch`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tilewright.frontend.signature import (
@@ -28,7 +28,7 @@ from tilewright.jit.binding import Binding
 from tilewright.jit.check_dims import bind_static_dims, check_devices, check_extents
 from tilewright.jit.choose_grid import choose_grid
 
-__all__ = ["bind_launch"]
+__all__ = ["bind_arguments", "bind_launch"]
 
 
 def bind_launch(
@@ -39,13 +39,18 @@ def bind_launch(
     params: tuple[Any, ...] = (
         *signature.tensors, *signature.pointers, *signature.numbers, *signature.constants
     )  # fmt: skip
-    for param in params:  # tensors first: they say what a placeholder is
-        _BINDERS[type(param)](binding, param, call.arguments[param.name])
+    bind_arguments(binding, params, call)
     check_devices(binding)
     bind_static_dims(binding)
     check_extents(binding)
     choose_grid(binding, grid)
     return binding
+
+
+def bind_arguments(binding: Binding, params: Iterable[Any], call: inspect.BoundArguments) -> None:
+    """Check arguments one by one; tensors come first, since they say what a placeholder is."""
+    for param in params:
+        _BINDERS[type(param)](binding, param, call.arguments[param.name])
 
 
 _BINDERS: dict[type, Callable[[Binding, Any, Any], None]] = {

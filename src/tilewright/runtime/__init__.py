@@ -10,12 +10,13 @@ from tilewright.runtime.function import KernelFunction
 from tilewright.runtime.graph import Graph, graph
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.lifetime import guard_process
-from tilewright.runtime.operation import DeviceOp, value, zip_operations
+from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream, stream
 from tilewright.runtime.tensor import Tensor, move
 from tilewright.runtime.work import Work, WorkOp
+from tilewright.runtime.zipping import value, zip_operations
 
 __all__ = [
     "Access",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.dtypes import DType, u8, u16, u32, u64
 from tilewright.errors import LaunchError
 from tilewright.runtime.access import Access, Mode
+from tilewright.runtime.deferring import call_later
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.library import load_copying
 from tilewright.runtime.memory_dtypes import check_roundable, element_bytes
@@ -31,11 +32,14 @@ _MAX_RANK = 6  # of a kernel
 _LONGEST = 1 << 30  # elements of an axis that is put together from several
 
 
-def copy(dst: Tensor, src: Tensor) -> DeviceOp[Tensor]:
+def copy(dst: Tensor | DeviceOp[Tensor], src: Tensor | DeviceOp[Tensor]) -> DeviceOp[Tensor]:
     """Copy the elements of one tensor into another of the same shape and dtype.
 
-    Gives `dst`. Both may be views with any strides; they must not overlap.
+    Gives `dst`. Both may be views with any strides; they must not overlap. Either may be the result
+    of an operation, which runs first.
     """
+    if isinstance(dst, DeviceOp) or isinstance(src, DeviceOp):
+        return call_later("copy", copy, dst=dst, src=src)
     _check_pair(dst, src)
     if dst.dtype is not src.dtype:
         raise LaunchError(
@@ -57,8 +61,13 @@ def convert(dst: Tensor, src: Tensor) -> DeviceOp[Tensor]:
     return _by_kernel(dst, src, dst.dtype, src.dtype)
 
 
-def fill(dst: Tensor, value: Any) -> DeviceOp[Tensor]:
-    """Store one value in every element of a tensor or a view; gives the tensor."""
+def fill(dst: Tensor | DeviceOp[Tensor], value: Any) -> DeviceOp[Tensor]:
+    """Store one value in every element of a tensor or a view; gives the tensor.
+
+    Either may be the result of an operation, which runs first.
+    """
+    if isinstance(dst, DeviceOp) or isinstance(value, DeviceOp):
+        return call_later("fill", fill, dst=dst, value=value)
     _check_tensor(dst)
     pattern = element_bytes(value, dst.dtype)
     if dst.region.dense:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.cuda_arrays import read_cuda_array
+from tilewright.runtime.cut_results import tensor_maker
 from tilewright.runtime.dlpack_arrays import read_exported
 from tilewright.runtime.foreign_arrays import Reader, adopt
 from tilewright.runtime.numpy_arrays import read_masked, read_numpy
@@ -76,3 +77,6 @@ def _find_reader(kind: type) -> Reader | None:
     if reader is None:
         reader = next((read for name, read in _PROTOCOLS.items() if hasattr(kind, name)), None)
     return None if reader is None else _READERS.setdefault(kind, reader)
+
+
+tensor_maker.make = as_tensor

@@ -1,7 +1,8 @@
-"""DeviceOp: a lazy, run-once unit of work on a device, and how several become one.
+"""DeviceOp: a lazy, run-once unit of work on a device, and what can be made of one.
 
-`then`, `map`, `zip` and their like take operations in: from then on the new operation alone runs
-them, all on one stream. Only `shared` gives an operation that others may use any number of times.
+`then`, `map` and their like take an operation in: from then on the new operation alone runs it, all
+on one stream. Only `shared` gives an operation that others may use any number of times. How several
+become one is in `zipping`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.awaiting import completed
-from tilewright.runtime.device import Device, current_device
+from tilewright.runtime.cut_results import Cut, as_cut, choose_one, uncut
+from tilewright.runtime.device import Device
 from tilewright.runtime.inside_chains import inside_chain
 from tilewright.runtime.lifecycle import Ends, Runnable, State, Steps, run_steps
+from tilewright.runtime.partition import Partition, PersistentPartition, check_tile
 from tilewright.runtime.policies import SchedulingPolicy
 from tilewright.runtime.recording import Tape, graph_maker
 from tilewright.runtime.stream import Stream
@@ -26,7 +29,7 @@ from tilewright.runtime.stream import Stream
 if TYPE_CHECKING:
     from tilewright.runtime.graph import Graph
 
-__all__ = ["Chain", "DeviceOp", "Shared", "Value", "Zip", "value", "zip_operations"]
+__all__ = ["Chain", "Compound", "DeviceOp", "How", "Shared", "Step"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -42,15 +45,15 @@ class DeviceOp(Runnable[T], Awaitable[T]):
 
         The function gets the result: handles, whose contents are not there yet.
         """
-        return self._chained(_Step(_How.THEN, function))
+        return self._chained(Step(How.THEN, function))
 
     def map(self, function: Callable[[T], U]) -> DeviceOp[U]:
         """Run this and give what the function makes of its result, on the host."""
-        return self._chained(_Step(_How.MAP, function))
+        return self._chained(Step(How.MAP, function))
 
     def inspect(self, function: Callable[[T], object]) -> DeviceOp[T]:
         """Run this, show its result to a function, and give the result."""
-        return self._chained(_Step(_How.INSPECT, function))
+        return self._chained(Step(How.INSPECT, function))
 
     def first(self: DeviceOp[Any]) -> DeviceOp[Any]:
         """The first item of a result that is a tuple."""
@@ -65,11 +68,34 @@ class DeviceOp(Runnable[T], Awaitable[T]):
 
         How many there are is known of a launch or a `zip`, and has to be said of others.
         """
-        items = self._known_count() if count is None else count
+        items = self.known_count() if count is None else count
         if items is None:
             raise LaunchError(f"{self.name} does not say how many results it has: unzip(2), say")
         shared = self.shared()
         return tuple(shared.map(itemgetter(position)) for position in range(items))
+
+    def partition(
+        self: DeviceOp[Any],
+        *tile: int | None,
+        order: tuple[int, ...] = (),
+        prefix: bool = False,
+        segments: Any = None,
+    ) -> DeviceOp[Partition]:
+        """The result, a tensor, cut as by `Tensor.partition`: for an output of a kernel."""
+        number = self.known_count()
+        if number is not None:
+            raise LaunchError(choose_one(self.name, number))
+        return self.map(Cut(check_tile(tile), order, prefix, segments))
+
+    def persistent(
+        self: DeviceOp[Partition], blocks: int | None = None, group: int | tuple[int, ...] = 1
+    ) -> DeviceOp[PersistentPartition]:
+        """The result, a partition, walked as `partition.persistent` says."""
+        return self.map(lambda cut: as_cut(cut).persistent(blocks, group))
+
+    def unpartition(self: DeviceOp[Any]) -> DeviceOp[Any]:
+        """The tensor of a result that is a partition: an input of the next kernel, say."""
+        return self.map(uncut)
 
     def shared(self) -> Shared[T]:
         """An operation that may be used any number of times and runs once."""
@@ -95,11 +121,11 @@ class DeviceOp(Runnable[T], Awaitable[T]):
                 yield from completed(fence).__await__()
         return self.finish()
 
-    def _chained(self, step: _Step) -> DeviceOp[Any]:
+    def _chained(self, step: Step) -> DeviceOp[Any]:
         self.take()
         return Chain(self, [step])
 
-    def _known_count(self) -> int | None:
+    def known_count(self) -> int | None:
         """How many results there are, if that is known before it runs."""
         known = self._results[0] if self._results else None
         return len(known) if isinstance(known, tuple) else None
@@ -171,7 +197,7 @@ def _leaves(compound: Compound[Any]) -> Iterator[DeviceOp[Any]]:
 # --- one after the other --------------------------------------------------------------------------
 
 
-class _How(Enum):
+class How(Enum):
     """What becomes of what a step's function gives."""
 
     THEN = auto()  # an operation, which runs next
@@ -180,8 +206,10 @@ class _How(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    how: _How
+class Step:
+    """A function of the result so far."""
+
+    how: How
     function: Callable[[Any], Any]
 
 
@@ -190,7 +218,7 @@ class Chain(Compound[T]):
 
     __slots__ = ("_source", "_todo")
 
-    def __init__(self, source: DeviceOp[Any], todo: list[_Step]) -> None:
+    def __init__(self, source: DeviceOp[Any], todo: list[Step]) -> None:
         super().__init__(source.label, source.device)
         self._source: DeviceOp[Any] | None = source
         self._todo = todo
@@ -207,10 +235,10 @@ class Chain(Compound[T]):
         for step in todo:
             with inside_chain(self.name), self.device.using(stream):
                 made = step.function(result)
-            if step.how is _How.THEN:
+            if step.how is How.THEN:
                 self._take_in(made)
                 result = yield made, ends
-            elif step.how is _How.MAP:
+            elif step.how is How.MAP:
                 result = made
         done: T = result
         return done
@@ -229,89 +257,12 @@ class Chain(Compound[T]):
             )
         made.take()
 
-    def _chained(self, step: _Step) -> DeviceOp[Any]:
+    def _chained(self, step: Step) -> DeviceOp[Any]:
         # The list goes over to the new chain: one of ten thousand steps is as deep as one of two.
         self.take()
         assert self._source is not None, "a chain that has not run has its source"
         self._todo.append(step)
         return Chain(self._source, self._todo)
-
-
-# --- side by side ---------------------------------------------------------------------------------
-
-
-class Zip(Compound[tuple[Any, ...]]):
-    """Several operations, one after the other on one stream; the result has an item for each."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, parts: tuple[DeviceOp[Any], ...], device: Device) -> None:
-        super().__init__("zip", device)
-        self._parts = parts
-
-    def parts(self) -> Iterable[DeviceOp[Any]]:
-        """The operations, in order."""
-        return self._parts
-
-    def run(self, stream: Stream, ends: Ends) -> Steps[tuple[Any, ...]]:
-        """Run all of them."""
-        del stream
-        results = []
-        for part in self._parts:
-            results.append((yield part, ends))
-        return tuple(results)
-
-    def _known_count(self) -> int | None:
-        return len(self._parts)
-
-
-def zip_operations(*parts: Any) -> Zip:
-    """Several operations as one: `tw.zip(a, b)` gives the pair of their results.
-
-    What is no operation stands for itself.
-    """
-    operations = [part for part in parts if isinstance(part, DeviceOp)]
-    device = operations[0].device if operations else current_device()
-    for other in operations:
-        if other.device is not device:
-            raise LaunchError(
-                f"{other.name} runs on {other.device.name} and {operations[0].name} on"
-                f" {device.name}: what is zipped runs on one stream"
-            )
-    for number, operation in enumerate(operations):
-        try:
-            operation.take()
-        except BaseException:
-            for taken in operations[:number]:
-                taken.untake()
-            raise
-    made = tuple(part if isinstance(part, DeviceOp) else Value(part, device) for part in parts)
-    return Zip(made, device)
-
-
-class Value(Compound[T]):
-    """A result that is there already."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: T, device: Device) -> None:
-        super().__init__("value", device)
-        self._value = value
-
-    def parts(self) -> Iterable[DeviceOp[Any]]:
-        """None."""
-        return ()
-
-    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Nothing runs."""
-        del stream, ends
-        yield from ()
-        return self._value
-
-
-def value(result: T, *, device: Device | None = None) -> DeviceOp[T]:
-    """An operation that does nothing and gives this."""
-    return Value(result, device or current_device())
 
 
 # --- more than one user ---------------------------------------------------------------------------

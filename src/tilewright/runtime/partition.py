@@ -16,7 +16,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.indexing import MAX_EXTENT
 
-__all__ = ["Cuttable", "Partition", "PersistentPartition"]
+__all__ = ["Cuttable", "Partition", "PersistentPartition", "check_tile"]
 
 
 class Cuttable(Protocol):
@@ -57,7 +57,7 @@ class Partition:
                 f"partition{self.tile} has {len(self.tile)} extents for a tensor of rank"
                 f" {len(shape)}, shape {shape}: give one for each axis, None for a whole axis"
             )
-        tile = tuple(_check_extent(axis, entry) for axis, entry in enumerate(self.tile))
+        tile = check_tile(self.tile)
         object.__setattr__(self, "tile", tile)
         object.__setattr__(self, "order", _check_order(self.order, len(shape)))
         for axis, (extent, entry) in enumerate(zip(shape, tile, strict=True)):
@@ -183,8 +183,12 @@ class PersistentPartition:
         return f"<{self.partition!r}, persistent, group {self.group}>"
 
 
-def _check_extent(axis: int, entry: Any) -> int | None:
-    return None if entry is None else _check_positive(f"axis {axis} of the tile", entry)
+def check_tile(tile: tuple[Any, ...]) -> tuple[int | None, ...]:
+    """The extents of a tile, each a positive integer or None, whatever the tensor."""
+    return tuple(
+        None if entry is None else _check_positive(f"axis {axis} of the tile", entry)
+        for axis, entry in enumerate(tile)
+    )
 
 
 def _check_order(order: Any, rank: int) -> tuple[int, ...]:

@@ -1,0 +1,75 @@
+"""A call with operations among its arguments: checked as far as it can be, launched by their step.
+
+What is given as a value is bound now, so its kind, rank, dtype and device are refused at the call;
+dims, the grid and overlaps need all arguments and are checked when the operations have run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.dtypes import AnyDType
+from tilewright.frontend.signature import GroupParam, ScalarParam, Signature
+from tilewright.jit.bind_launch import bind_arguments
+from tilewright.jit.binding import Binding, refused
+from tilewright.jit.check_dims import check_devices
+from tilewright.runtime.deferring import defer, require_single
+from tilewright.runtime.operation import DeviceOp
+
+__all__ = ["launch_later"]
+
+# Builds the launch for arguments that are all there.
+Launch = Callable[[inspect.BoundArguments], DeviceOp[tuple[Any, ...]]]
+
+
+def launch_later(
+    signature: Signature, call: inspect.BoundArguments, launch: Launch
+) -> DeviceOp[tuple[Any, ...]]:
+    """The operation that runs those among the arguments, and then the kernel on their results."""
+    waiting = {name: v for name, v in call.arguments.items() if isinstance(v, DeviceOp)}
+    groups = {param.name for param in signature.params if isinstance(param, GroupParam)}
+    single = waiting.keys() - groups  # the others may be given a tuple
+
+    def build(values: tuple[Any, ...]) -> DeviceOp[tuple[Any, ...]]:
+        arguments = dict(zip(call.arguments, values, strict=True))
+        for name in single:
+            _require_single(signature, name, arguments[name])
+        call.arguments = arguments
+        return launch(call)
+
+    for name in single:
+        _require_single(signature, name, waiting[name])
+    _check_known(signature, call, waiting)
+    return defer(signature.kernel, tuple(call.arguments.values()), build, len(call.arguments))
+
+
+def _require_single(signature: Signature, name: str, value: Any) -> None:
+    require_single(f"`{name}` of kernel `{signature.kernel}`", value)
+
+
+def _check_known(
+    signature: Signature, call: inspect.BoundArguments, waiting: dict[str, DeviceOp[Any]]
+) -> None:
+    """Refuse what is wrong whatever the operations give."""
+    binding = Binding(signature)
+    values: tuple[Any, ...] = (*signature.tensors, *signature.pointers, *signature.constants)
+    bind_arguments(binding, (param for param in values if param.name not in waiting), call)
+    known = (param for param in signature.numbers if _is_typed(binding, param))
+    bind_arguments(binding, (param for param in known if param.name not in waiting), call)
+    check_devices(binding)
+    for name, operation in waiting.items():
+        if binding.tensors and operation.device is not binding.device:
+            first = next(iter(binding.tensors))
+            raise refused(
+                binding, name,
+                f"comes from an operation on {operation.device.name}, but `{first}` lives on "
+                f"{binding.device.name}: all tensors of a launch must be on one device",
+            )  # fmt: skip
+
+
+def _is_typed(binding: Binding, number: ScalarParam | GroupParam) -> bool:
+    """Whether its dtype does not wait for a tensor that an operation gives."""
+    dtypes = (binding.dtype(leaf.dtype) for leaf in number.leaves())
+    return not any(issubclass(dtype, AnyDType) for dtype in dtypes)

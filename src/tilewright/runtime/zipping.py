@@ -1,0 +1,93 @@
+"""Several operations as one, on one stream: `tw.zip`, and values that stand among operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.device import Device, current_device
+from tilewright.runtime.lifecycle import Ends, Steps
+from tilewright.runtime.operation import Compound, DeviceOp
+from tilewright.runtime.stream import Stream
+
+__all__ = ["Value", "Zip", "value", "zip_operations"]
+
+T = TypeVar("T")
+
+
+class Zip(Compound[tuple[Any, ...]]):
+    """Several operations, one after the other on one stream; the result has an item for each."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(
+        self, parts: tuple[DeviceOp[Any], ...], device: Device, label: str = "zip"
+    ) -> None:
+        super().__init__(label, device)
+        self._parts = parts
+
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """The operations, in order."""
+        return self._parts
+
+    def run(self, stream: Stream, ends: Ends) -> Steps[tuple[Any, ...]]:
+        """Run all of them."""
+        del stream
+        results = []
+        for part in self._parts:
+            results.append((yield part, ends))
+        return tuple(results)
+
+    def known_count(self) -> int | None:
+        """One for each operation."""
+        return len(self._parts)
+
+
+def zip_operations(*parts: Any, label: str = "zip") -> Zip:
+    """Several operations as one: `tw.zip(a, b)` gives the pair of their results.
+
+    What is no operation stands for itself.
+    """
+    operations = [part for part in parts if isinstance(part, DeviceOp)]
+    device = operations[0].device if operations else current_device()
+    for other in operations:
+        if other.device is not device:
+            raise LaunchError(
+                f"{other.name} runs on {other.device.name} and {operations[0].name} on"
+                f" {device.name}: what is zipped runs on one stream"
+            )
+    for number, operation in enumerate(operations):
+        try:
+            operation.take()
+        except BaseException:
+            for taken in operations[:number]:
+                taken.untake()
+            raise
+    made = tuple(part if isinstance(part, DeviceOp) else Value(part, device) for part in parts)
+    return Zip(made, device, label)
+
+
+class Value(Compound[T]):
+    """A result that is there already."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T, device: Device) -> None:
+        super().__init__("value", device)
+        self._value = value
+
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """None."""
+        return ()
+
+    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Nothing runs."""
+        del stream, ends
+        yield from ()
+        return self._value
+
+
+def value(result: T, *, device: Device | None = None) -> DeviceOp[T]:
+    """An operation that does nothing and gives this."""
+    return Value(result, device or current_device())
