@@ -13,11 +13,17 @@ from enum import Enum
 from types import FunctionType
 from typing import Any
 
+from tilewright.analysis import operations
+from tilewright.check import launch, ledger, padding
 from tilewright.frontend.capture import source_file
 from tilewright.jit.compiled import LaunchFacts
+from tilewright.passes import place_checks
 from tilewright.source import SourceFile
 
-__all__ = ["member", "read_facts", "write_facts"]
+__all__ = ["PARTS", "member", "read_facts", "write_facts"]
+
+# What facts are made of is found by name; loaded with this module, it costs no reader anything.
+PARTS = (launch, ledger, operations, padding, place_checks)
 
 _OURS = "tilewright."
 _PLAIN = {"frozenset", "set"}  # of Python's own
