@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial, update_wrapper
 from itertools import count
 from types import FunctionType
@@ -196,13 +196,17 @@ class Kernel:
         What is None stays as it was; `hints` has advice for single targets, as in the decorator.
         """
         given = Hints(num_ctas, occupancy, num_worker_warps, opt_level)
-        return _with_exactly(self, self.hints.updated(given, hints))
+        return _with_exactly(self, self.hints.updated(given, hints), self.options.report)
+
+    def with_report(self, form: ReportForm | None) -> Kernel:
+        """This kernel with another form of report for the checks that stay in it."""
+        return _with_exactly(self, self.hints, form)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickle by the qualified name, like a function; other hints on top of that."""
+        """Pickle by the qualified name, like a function; other advice on top of that."""
         if self is self._plain:
             return self.__qualname__
-        return _with_exactly, (self._plain, self.hints)
+        return _with_exactly, (self._plain, self.hints, self.options.report)
 
     def __repr__(self) -> str:
         return f"<kernel {self.__qualname__}>"
@@ -229,10 +233,13 @@ class GridLaunch:
         return f"{self.kernel!r} on a grid of {self.extents}"
 
 
-def _with_exactly(kernel: Kernel, hints: KernelHints) -> Kernel:
-    """The same kernel, with everything that it has compiled, and other hints."""
+def _with_exactly(kernel: Kernel, hints: KernelHints, report: ReportForm | None) -> Kernel:
+    """The same kernel with other advice, and with everything that it has compiled."""
     changed = object.__new__(Kernel)
     vars(changed).update(vars(kernel), hints=hints)
+    if report is not kernel.options.report:  # compiled otherwise, so nothing is shared
+        changed.options = replace(kernel.options, report=report)
+        changed._compiled, changed._executables = SingleFlight(), SingleFlight()
     return changed
 
 

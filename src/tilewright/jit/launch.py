@@ -79,7 +79,7 @@ def _mode(facts: LaunchFacts, binding: Binding, output: str) -> Mode:
 class KernelWork:
     """One launch, waiting to be put on a stream."""
 
-    __slots__ = ("_binding", "_facts", "_functions", "_program", "_reader")
+    __slots__ = ("_binding", "_facts", "_functions", "_reader", "program")
 
     def __init__(
         self,
@@ -89,14 +89,14 @@ class KernelWork:
         reader: FailureReader | None,
     ) -> None:
         self._facts = facts
-        self._program = program
+        self.program = program
         self._binding = binding
         self._reader = reader
         self._functions: tuple[KernelFunction, ...] = ()
 
     def compile(self) -> None:
         """Wait for the assembler and load the kernel."""
-        program, device = self._program.result(), self._binding.device
+        program, device = self.program.result(), self._binding.device
         entries = self._facts.entries if device.backend.can_run else ()
         self._functions = tuple(program.function(entry, device) for entry in entries)
 

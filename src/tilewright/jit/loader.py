@@ -13,6 +13,7 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.function import KernelFunction
 
 if TYPE_CHECKING:
+    from tilewright.backends.cuda.cubin import Resources
     from tilewright.check.placement import Placement
     from tilewright.frontend.capture import SourceFunction
     from tilewright.frontend.signature import Signature
@@ -40,6 +41,9 @@ class Program(Protocol):
 
     def function(self, entry: str, device: Device) -> KernelFunction:
         """One entry, ready to be launched on a device."""
+
+    def resources(self) -> tuple[Resources, ...]:
+        """What each entry takes; nothing where the assembler does not say."""
 
 
 class ProgramMaker(Protocol):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Generator
+from concurrent.futures import Future
 from enum import Enum
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
@@ -120,6 +121,11 @@ class Runnable(ABC, Generic[T]):
         """Let go of what it holds without running: borrows, other operations."""
 
     # --- asking ---
+
+    @property
+    def programs(self) -> tuple[Future[Any], ...]:
+        """What is being assembled for it, since it was built; a submission waits for that."""
+        return ()
 
     @property
     def state(self) -> State:

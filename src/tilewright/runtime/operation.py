@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum, auto
 from operator import itemgetter
@@ -169,6 +170,11 @@ class Compound(DeviceOp[T]):
         for operation in _leaves(self):
             operation.compile()
         return self
+
+    @property
+    def programs(self) -> tuple[Future[Any], ...]:
+        """What the parts run, as far as they are known."""
+        return tuple(program for part in _leaves(self) for program in part.programs)
 
     def give_back(self) -> None:
         """Close every part that has not run."""

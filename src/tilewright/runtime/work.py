@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 from tilewright.runtime.access import Access, acquire, check_accesses, release
@@ -36,7 +37,8 @@ class Work(Protocol):
     """What an operation does when it is submitted.
 
     A work may also have `compile()`: everything that can be done before the submission. It is
-    called before the device's lock is taken, and may be called twice.
+    called before the device's lock is taken, and may be called twice. What it waits for there is
+    its `program`, a future.
     """
 
     def enqueue(self, stream: Stream) -> None:
@@ -140,6 +142,12 @@ class WorkOp(SingleOp[T]):
         if prepare is not None:
             prepare()
         return self
+
+    @property
+    def programs(self) -> tuple[Future[Any], ...]:
+        """The program that it will run, if it is one."""
+        program = getattr(self._work, "program", None)
+        return () if program is None else (program,)
 
     def give_back(self) -> None:
         """Give the borrows back. The device's lock is held."""

@@ -17,7 +17,7 @@ A library function looks up what to launch with, and says what it does without a
 
 from tilewright.tune.config import Config, Schedule
 from tilewright.tune.keys import Key, key_of
-from tilewright.tune.records import Provenance, Record, Records, chosen
+from tilewright.tune.records import Provenance, Record, Records, chosen, forcing
 from tilewright.tune.space import Space
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "Schedule",
     "Space",
     "chosen",
+    "forcing",
     "key_of",
 ]

@@ -110,7 +110,7 @@ class Config:
     # --- what a launch does with it ---
 
     def applied_to(self, kernel: Kernel) -> Kernel:
-        """The kernel with this configuration's hints: the same object each time."""
+        """The kernel with this configuration's hints and report: the same object each time."""
         return _applied(kernel, self)
 
     def arguments(self, kernel: Kernel) -> dict[str, Constant]:
@@ -146,6 +146,8 @@ class Config:
 @lru_cache(maxsize=1024)
 def _applied(kernel: Kernel, config: Config) -> Kernel:
     hints = config.hints
+    if config.report is not None:
+        kernel = kernel.with_report(config.report)
     return kernel.with_hints(
         num_ctas=hints.num_ctas,
         occupancy=hints.occupancy,

@@ -21,7 +21,9 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,7 @@ __all__ = [
     "Record",
     "Records",
     "chosen",
+    "forcing",
     "forget_tables",
     "keep",
     "own_file",
@@ -147,8 +150,24 @@ _tables: dict[str, Records] = {}
 _changing = threading.Lock()
 
 
+_forced: ContextVar[Mapping[str, Config] | None] = ContextVar("forced", default=None)
+
+
+@contextmanager
+def forcing(kernel: str, config: Config) -> Iterator[None]:
+    """Make a configuration the chosen one, whatever the key: how the tuner tries them."""
+    token = _forced.set({**(_forced.get() or {}), kernel: config})
+    try:
+        yield
+    finally:
+        _forced.reset(token)
+
+
 def chosen(kernel: str, key: Key, target: str) -> Config | None:
     """The configuration to launch a library kernel with, or None where nothing was measured."""
+    forced = _forced.get()
+    if forced is not None and kernel in forced:
+        return forced[kernel]
     table = _tables.get(target)
     if table is None:
         table = records_for(target)

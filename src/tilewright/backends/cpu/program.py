@@ -24,6 +24,10 @@ class CpuProgram:
         assert device.kind == "cpu", "a program runs on the kind of device it was made for"
         return self._kernels[entry]
 
+    def resources(self) -> tuple[()]:
+        """Nothing: there is no assembler here."""
+        return ()
+
 
 def make_program(module: Module) -> CpuProgram:
     """Compile every entry of a module."""

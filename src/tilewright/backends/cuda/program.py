@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import cast
 
+from tilewright.backends.cuda.cubin import Resources, cubin_resources
 from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import POINTER, CudaFunction, Kind
 from tilewright.backends.cuda.toolchain import OPT_LEVEL, find_toolchain
@@ -43,6 +44,10 @@ class CudaProgram:
             if key not in self._functions:
                 self._functions[key] = self._load(entry, device)
             return self._functions[key]
+
+    def resources(self) -> tuple[Resources, ...]:
+        """Registers, shared memory and spills of each entry, as the cubin has them."""
+        return tuple(cubin_resources(self.cubin).values())
 
     def _load(self, entry: str, device: Device) -> CudaFunction:
         driver = cast("CudaBackend", device.backend).driver
