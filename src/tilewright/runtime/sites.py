@@ -7,8 +7,8 @@ of this package are skipped, so a message names the user's call. Not for kernel 
 
 from __future__ import annotations
 
-import inspect
 import os
+import sys
 from pathlib import Path
 from types import CodeType
 
@@ -47,12 +47,18 @@ class Site:
 
 def user_site() -> Site:
     """The innermost call outside this package, or the outermost frame if all are inside."""
-    frame = inspect.currentframe()
-    assert frame is not None, "CPython always has a frame"
-    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
+    frame = sys._getframe(1)  # noqa: SLF001 (`inspect` would cost more than the rest)
+    while _is_ours[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return Site(frame.f_code, frame.f_lasti)
 
 
-def _is_ours(file: str) -> bool:
-    return file.startswith(_OURS) and not file.startswith(_TOUR)
+class _Files(dict[str, bool]):
+    """Whether a file belongs to this package, found once for each."""
+
+    def __missing__(self, file: str) -> bool:
+        is_ours = self[file] = file.startswith(_OURS) and not file.startswith(_TOUR)
+        return is_ours
+
+
+_is_ours = _Files()

@@ -1,0 +1,287 @@
+"""Host time of one launch, by the way it takes: what Python does before and behind the driver call.
+
+    python benchmarks/host_path.py [--device null|cuda|cpu] [--only prepared,planned] [--json FILE]
+
+`null` is a GPU whose driver does nothing, so what is left is our own time; no GPU and no toolchain
+is needed. `cuda` is a real one, and the first row is the driver's part. `cpu` is the CPU device,
+whose stream is held meanwhile. Times are of the calling thread, the least of many rounds. The
+published comparison with other libraries is `launch.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import itertools
+import json
+import pstats
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import kernels
+
+import tilewright as tw
+from tilewright import Mut, Ref, f16
+from tilewright.backends.cuda import device as cuda_device
+from tilewright.backends.cuda import program as cuda_program
+from tilewright.dims import B, N
+from tilewright.jit import disk_cache
+
+__all__ = ["main"]
+
+LENGTH = 2048
+LAUNCHES = 300  # in a round
+MANY = 300  # tensors of the large graph
+
+
+def scaled(z: Mut[f16, B], x: Ref[f16, N], factor: f16) -> None:
+    z.store(x.load_like(z) * factor)
+
+
+class _AnySizes(tuple[int, ...]):
+    """Sizes of parameters that nobody looks at."""
+
+    __slots__ = ()
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+class _NullDriver:
+    """A GPU that does nothing, at once."""
+
+    target = "sm_90"
+    multiprocessors = 132
+
+    def __init__(self) -> None:
+        self._addresses = itertools.count(0x7F00_0000_0000, 1 << 20)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *_: name
+
+    def stream_number(self, stream: Any) -> int:
+        return id(stream)
+
+    def query_stream(self, stream: Any) -> bool:
+        return True
+
+    def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
+        return next(self._addresses)
+
+    def parameter_sizes(self, kernel: Any) -> _AnySizes:
+        return _AnySizes()
+
+    def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
+        pass
+
+
+@contextmanager
+def _null_gpu() -> Iterator[None]:
+    """Everything but the driver and the assembler is real."""
+    with (
+        mock.patch.object(cuda_device, "open_driver", return_value=_NullDriver()),
+        mock.patch.object(cuda_program, "assemble", return_value=b""),
+        mock.patch.object(disk_cache, "open_cache", return_value=None),
+    ):
+        yield
+
+
+def _tensors(device: str, count: int = 3) -> list[tw.Tensor]:
+    made = [tw.zeros((LENGTH,), f16, device=device) for _ in range(count)]
+    for tensor in made:
+        tensor.wait()
+    return made
+
+
+class _Cases:
+    """What is measured: each gives a function to repeat, made anew for every round."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.add: Any = tw.kernel(kernels.add)
+        self.scaled: Any = tw.kernel(scaled)
+        self.z, self.x, self.y = _tensors(device)
+        for _ in range(3):
+            self.add(self.z.partition(LENGTH), self.x, self.y).sync()
+
+    def driver_call(self) -> Callable[[], object]:
+        """What the raw call costs through the interface that we reach the driver by."""
+        queue: Any = self.z.device.stream.queue
+        operation = self.add(self.z.partition(LENGTH), self.x, self.y).compile()
+        work: Any = operation._work  # noqa: SLF001
+        function = work._functions[0]  # noqa: SLF001
+        repeated = work.repeated()
+        parameters = function._packer.pack(repeated._arguments)  # noqa: SLF001
+        operation.close()
+        kernel = function._kernel  # noqa: SLF001
+        return lambda: queue.launch(kernel, 1, parameters)
+
+    def partition(self) -> Callable[[], object]:
+        z = self.z
+        return lambda: z.partition(LENGTH)
+
+    def prepared(self) -> Callable[[], object]:
+        add, z, x, y = self.add, self.z, self.x, self.y
+        return lambda: add(z.partition(LENGTH), x, y).submit()
+
+    def prepared_cut(self) -> Callable[[], object]:
+        add, z, x, y = self.add, self.z.partition(LENGTH), self.x, self.y
+        return lambda: add(z, x, y).submit()
+
+    def built(self) -> Callable[[], object]:
+        add, z, x, y = self.add, self.z.partition(LENGTH), self.x, self.y
+        return lambda: add(z, x, y).close()
+
+    def alternating(self) -> Callable[[], object]:
+        """Two kernels that hand their results to each other: half of what it takes is one."""
+        add, z, x, y = self.add, self.z, self.x, self.y
+
+        def both() -> None:
+            add(z.partition(LENGTH), x, y).submit()
+            add(x.partition(LENGTH), z, y).submit()
+
+        return both
+
+    def planned(self) -> Callable[[], object]:
+        add, z, x, y = self.add, self.z, self.x, self.y
+        handles = iter([(z[:].partition(LENGTH), x[:], y[:]) for _ in range(LAUNCHES)])
+        return lambda: add(*next(handles)).submit()
+
+    def new_tensors(self) -> Callable[[], object]:
+        add, device, x, y = self.add, self.device, self.x, self.y
+
+        def launch() -> None:
+            add(tw.empty((LENGTH,), f16, device=device).partition(LENGTH), x, y).submit()
+
+        return launch
+
+    def scalars(self) -> Callable[[], object]:
+        scaled, z, x = self.scaled, self.z, self.x
+        numbers = itertools.count()
+        return lambda: scaled(z.partition(LENGTH), x, next(numbers) * 0.5).submit()
+
+    def zipped(self) -> Callable[[], object]:
+        """A step of operations that were built before and are submitted as one."""
+        add, x, y = self.add, self.x, self.y
+        operations = [add(z.partition(LENGTH), x, y) for z in self._many(LAUNCHES)]
+        whole = tw.zip(*operations)
+        return _once(whole.submit)
+
+    def chained(self) -> Callable[[], object]:
+        """A step of a chain whose functions build the next launch."""
+        add = self.add
+        whole = add(self.z.partition(LENGTH), self.x, self.y)
+        for _ in range(LAUNCHES - 1):
+            whole = whole.then(lambda handles: add(*handles))
+        return _once(whole.submit)
+
+    def graph_few(self) -> Callable[[], object]:
+        with tw.graph() as graph:
+            graph.record(self.add(self.z.partition(LENGTH), self.x, self.y))
+        return lambda: graph.launch().submit()
+
+    def graph_many(self) -> Callable[[], object]:
+        tensors = self._many(MANY)
+        with tw.graph() as graph:
+            for z, x, y in zip(tensors[::3], tensors[1::3], tensors[2::3], strict=True):
+                graph.record(self.add(z.partition(LENGTH), x, y))
+        return lambda: graph.launch().submit()
+
+    def graph_call(self) -> Callable[[], object]:
+        """The driver's part of the replay of the small graph."""
+        with tw.graph() as graph:
+            graph.record(self.add(self.z.partition(LENGTH), self.x, self.y))
+        queue = self.z.device.stream.queue
+        return lambda: graph._built._instance.launch(queue)  # type: ignore[union-attr] # noqa: SLF001
+
+    def torch_tensors(self) -> Callable[[], object]:
+        import torch  # noqa: PLC0415
+
+        add, place = self.add, self.device
+        z, x, y = (torch.zeros(LENGTH, dtype=torch.float16, device=place) for _ in range(3))
+        return lambda: add(tw.partition(z, LENGTH), x, y).submit()
+
+    def _many(self, count: int) -> list[tw.Tensor]:
+        return _tensors(self.device, count)
+
+
+def _once(whole: Callable[[], object]) -> Callable[[], object]:
+    """All steps at the first call, nothing at the others: a round divides by their number."""
+    left = [whole]
+    return lambda: left.pop()() if left else None
+
+
+CASES = (
+    "driver_call", "partition", "prepared", "prepared_cut", "built", "alternating", "planned",
+    "new_tensors", "scalars", "zipped", "chained", "graph_call", "graph_few", "graph_many",
+    "torch_tensors",
+)  # fmt: skip
+LEFT_OUT = {
+    "null": {"torch_tensors"},  # torch has no GPU to make them on
+    "cpu": {"driver_call", "graph_call"},  # there is no driver to call
+    "cuda": set[str](),
+}
+
+
+def _measure(cases: _Cases, name: str, rounds: int) -> float:
+    """Microseconds of one launch."""
+    stream = cases.z.device.stream
+    least = float("inf")
+    for _ in range(rounds):
+        run = getattr(cases, name)()
+        stream.sync()
+        hold = stream.hold() if cases.device == "cpu" else None
+        gc.collect()
+        gc.disable()
+        start = time.thread_time_ns()
+        for _ in range(LAUNCHES):
+            run()
+        least = min(least, time.thread_time_ns() - start)
+        gc.enable()
+        if hold is not None:
+            hold.release()
+        stream.sync()
+    return least / LAUNCHES / 1e3
+
+
+def _profile(cases: _Cases, name: str) -> None:
+    run = getattr(cases, name)()
+    profile = cProfile.Profile()
+    profile.enable()
+    for _ in range(LAUNCHES):
+        run()
+    profile.disable()
+    pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("null", "cuda", "cpu"), default="null")
+    parser.add_argument("--only", help=f"some of {','.join(CASES)}")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--profile", action="store_true", help="show where the time goes instead")
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    options = parser.parse_args()
+    device = "cpu" if options.device == "cpu" else "cuda"
+    names = options.only.split(",") if options.only else CASES
+    names = [name for name in names if name not in LEFT_OUT[options.device]]
+    found: dict[str, float] = {}
+    with _null_gpu() if options.device == "null" else mock.MagicMock():
+        cases = _Cases(device)
+        for name in names:
+            if options.profile:
+                _profile(cases, name)
+                continue
+            found[name] = _measure(cases, name, options.rounds)
+            print(f"{name:<16}{found[name]:8.2f} us", flush=True)
+    if options.json is not None:
+        options.json.write_text(json.dumps({"device": options.device, "us": found}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
