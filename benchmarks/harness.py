@@ -3,7 +3,7 @@
 Every candidate runs on one stream of ours, torch and foreign kernels included. A repetition is
 timed between two events; the GPU is kept busy while the host fills the queue, so host time never
 shows. Candidates are interleaved in rounds; the figure of one is the best of its medians, and all
-medians are kept. Not for host time: see `launching.py`.
+medians are kept. Not for host time: see `launch.py`.
 """
 
 from __future__ import annotations

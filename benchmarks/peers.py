@@ -55,6 +55,7 @@ class PeerLaunch:
         tensors: tuple[tw.Tensor, ...],
     ) -> None:
         queue: Any = stream.queue
+        self._loaded = kernel
         self._kernel, self._stream, self._grid = kernel.handle, queue.handle.handle, grid
         self._tensors = tensors  # kept alive
         self._values: list[Any] = []
@@ -64,6 +65,11 @@ class PeerLaunch:
         addresses = map(ctypes.addressof, self._values)
         self._pointers = (ctypes.c_void_p * len(self._values))(*addresses)
         self._parameters = ctypes.addressof(self._pointers)
+
+    def add_to(self, driver: Any, graph: Any, after: list[Any]) -> Any:
+        """A node of a raw graph that does the same; its grid is a line."""
+        assert self._grid[1] == 1, "the driver's interface launches lines of blocks"
+        return driver.add_launch_node(graph, after, self._loaded, self._grid[0], self._parameters)
 
     def __call__(self) -> None:
         """Put it on the stream."""

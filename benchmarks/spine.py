@@ -1,6 +1,6 @@
-"""The first whole path on a GPU: products, additions, residual checks and launches, with peers.
+"""The first whole path on a GPU: products, additions and residual checks, with peers.
 
-    python benchmarks/spine.py [--only gemm,add,checks,launch] [--quick] [--json FILE]
+    python benchmarks/spine.py [--only gemm,add,checks] [--quick] [--json FILE]
 
 Needs a GPU and torch; the peers come from `export_peers.py`. Correctness comes first: what is wrong
 is named and not timed.
@@ -18,14 +18,13 @@ from check_forms import measure_checks
 from elementwise import measure_add
 from gemm import measure_gemm
 from harness import Report, Timer, machine
-from launching import measure_launch
 from peers import load_peers
 
 import tilewright as tw
 
 __all__ = ["main"]
 
-PARTS = ("gemm", "add", "checks", "launch")
+PARTS = ("gemm", "add", "checks")
 
 
 def _options() -> argparse.Namespace:
@@ -55,7 +54,6 @@ def main() -> None:
         "gemm": lambda: measure_gemm(timer, sizes, peers, report),
         "add": lambda: measure_add(timer, 2**24 if quick else 2**28, peers, report),
         "checks": lambda: measure_checks(timer, 2048 if quick else 8192, report),
-        "launch": lambda: measure_launch(timer, peers, report),
     }
     for name in options.only:
         start = time.monotonic()

@@ -12,23 +12,40 @@ Loaded only by those who measure: `import tilewright` does not load it.
 from __future__ import annotations
 
 from tilewright.bench.clocks import Clock, DeviceClock, HostClock
+from tilewright.bench.graphs import graph_of
+from tilewright.bench.host_cost import HostCost, Prepare, each, host_costs
 from tilewright.bench.machine import machine_facts
 from tilewright.bench.paired import Candidate, Comparison, compare
-from tilewright.bench.subjects import Run
+from tilewright.bench.reports import Bound, Report, Target
+from tilewright.bench.subjects import Run, drain, on_stream
+from tilewright.bench.tables import Plot, Series, Table
 from tilewright.bench.timer import Timer, do_bench
 from tilewright.bench.timing import Effort, Timing
 
 __all__ = [
+    "Bound",
     "Candidate",
     "Clock",
     "Comparison",
     "DeviceClock",
     "Effort",
     "HostClock",
+    "HostCost",
+    "Plot",
+    "Prepare",
+    "Report",
     "Run",
+    "Series",
+    "Table",
+    "Target",
     "Timer",
     "Timing",
     "compare",
     "do_bench",
+    "drain",
+    "each",
+    "graph_of",
+    "host_costs",
     "machine_facts",
+    "on_stream",
 ]

@@ -52,6 +52,10 @@ class Timing:
         above = min(below + 1, len(ordered) - 1)
         return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
+    def per(self, count: int) -> Timing:
+        """The time of one, where a run was many of them: the nodes of a graph."""
+        return Timing(tuple(second / count for second in self.seconds), self.batch * count)
+
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return {

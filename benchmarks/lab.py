@@ -1,0 +1,86 @@
+"""Where an experiment runs: the device, its stream, and the peers that are there.
+
+On the CPU every experiment runs without peers and with small sizes, only to show that it works;
+figures of that kind are never kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers import Peer, load_peers
+
+import tilewright as tw
+from tilewright.bench import Effort, Timer
+
+__all__ = ["Lab", "add_options", "open_lab"]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One device and the libraries to compare with."""
+
+    device: tw.Device
+    stream: tw.Stream
+    peers: dict[str, Peer]
+    is_quick: bool
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether figures mean something, and peers are there."""
+        return self.device.kind == "cuda"
+
+    def has(self, module: str) -> bool:
+        """Whether a peer is installed and can run here."""
+        return self.has_gpu and importlib.util.find_spec(module) is not None
+
+    def load(self, module: str) -> Any:
+        """A peer, or one of our modules that needs one, loaded where it is known to be there."""
+        return importlib.import_module(module)
+
+    def timer(self, **effort: Any) -> Timer:
+        """A timer on the stream of this lab."""
+        if self.is_quick:
+            effort = {"repetitions": 3, "rounds": 2, "warmup": 0.0}
+        return Timer(self.stream, Effort(**effort))
+
+    def empty(self, *shape: int, dtype: type[tw.DType] = tw.f16) -> tw.Tensor:
+        """A tensor of this lab's device."""
+        return tw.empty(shape, dtype, device=self.device)
+
+    def random(self, *shape: int, dtype: type[tw.DType] = tw.f16, seed: int = 0) -> tw.Tensor:
+        """Normally distributed numbers."""
+        if not self.has_gpu:
+            drawn = np.random.default_rng(seed).standard_normal(shape, np.float32)
+            return tw.from_numpy(drawn, device=self.device).astype(dtype)
+        torch = self.load("torch")
+        torch.manual_seed(seed)
+        made = self.empty(*shape, dtype=dtype)
+        self.as_torch(made).normal_()
+        torch.cuda.synchronize()
+        return made
+
+    def as_torch(self, tensor: tw.Tensor) -> Any:
+        """The same memory as torch sees it."""
+        return self.load("torch_memory").as_torch(tensor)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that every experiment has."""
+    parser.add_argument("--device", default=None, help="default: the GPU if there is one")
+    parser.add_argument("--quick", action="store_true", help="small sizes, few repetitions")
+    parser.add_argument("--peers", type=Path, default=Path(".gpu/peers"))
+
+
+def open_lab(options: argparse.Namespace) -> Lab:
+    """The lab that the options ask for."""
+    device = tw.Device(options.device) if options.device else tw.empty((1,), tw.f32).device
+    has_gpu = device.kind == "cuda"
+    peers = load_peers(options.peers) if has_gpu else {}
+    return Lab(device, device.stream, peers, options.quick or not has_gpu)

@@ -1,0 +1,92 @@
+"""Graphs of a hundred additions, replayed: ours beside the driver's own, over 3 and 300 tensors.
+
+With 3 tensors every node waits for the one before, with 300 none does; the driver's graph has the
+same edges and the same kernel as cuTile Python compiles it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from lab import Lab
+from launch_rates import LENGTH, Additions
+
+import tilewright as tw
+from tilewright.bench import Bound, Report, Table, Target, each, host_costs
+
+__all__ = ["measure_graphs"]
+
+NODES = 100
+REPLAYS = 200
+ALLOWED = 1.02  # of the driver's own time
+
+
+def measure_graphs(lab: Lab, report: Report) -> None:
+    table = Table(
+        f"Replays of a graph of {NODES} additions, microseconds each (best turn)",
+        ("graph", "until queued", "until done", "a node"),
+    )
+    for tensors in (3, 3 * NODES):
+        found = host_costs(
+            {name: each(replay) for name, replay in _replays(lab, tensors).items()},
+            count=5 if lab.is_quick else REPLAYS,
+            turns=2 if lab.is_quick else 9,
+            stream=lab.stream,
+        )
+        for name, cost in found.items():
+            queued, done = cost.queued.least * 1e6, cost.done.least * 1e6
+            cells = f"{queued:.2f}", f"{done:.2f}", f"{done / NODES:.3f}"
+            table.add(f"{name}, {tensors} tensors", *cells)
+            report.figure("graphs", name=name, tensors=tensors, nodes=NODES, **cost.to_json())
+        ours, raw = found["ours"].done.least, _least(found.get("driver"))
+        what = f"a graph's replay over {tensors} tensors, of the driver's own time"
+        report.target(Target(what, Bound.AT_MOST, ALLOWED, ours / raw))
+    print(table.to_text(), flush=True)
+    report.table(table)
+
+
+def _least(cost: Any) -> float:
+    return math.nan if cost is None else cost.done.least
+
+
+def _replays(lab: Lab, tensors: int) -> dict[str, Callable[[], object]]:
+    additions = Additions(lab)
+    sets = _tensors(additions, tensors)
+    replays: dict[str, Callable[[], object]] = {}
+    name = f"add-f16-{LENGTH}"
+    if name in lab.peers:
+        launches = [lab.peers[name].launch(lab.stream, 0, *one) for one in sets]
+        replays["driver"] = _raw_graph(lab, launches, is_chained=tensors == 3)
+    with tw.graph() as made:
+        for z, x, y in sets:
+            made.record(additions.kernel(z.partition(LENGTH), x, y))
+    replays["ours"] = lambda: made.launch().submit(lab.stream)
+    return replays
+
+
+def _tensors(additions: Additions, tensors: int) -> list[tuple[tw.Tensor, ...]]:
+    """Three for all nodes, or three for each."""
+    if tensors == 3:
+        return [(additions.z, additions.x, additions.y)] * NODES
+    lab = additions.lab
+    return [(lab.empty(LENGTH), lab.random(LENGTH), lab.random(LENGTH)) for _ in range(NODES)]
+
+
+def _raw_graph(lab: Lab, launches: list[Any], *, is_chained: bool) -> Callable[[], None]:
+    backend: Any = lab.device.backend
+    queue: Any = lab.stream.queue
+    driver, stream = backend.driver, queue.handle
+    graph = driver.create_graph()
+    after: list[Any] = []
+    for launch in launches:
+        node = launch.add_to(driver, graph, after)
+        after = [node] if is_chained else []
+    executable = driver.instantiate_graph(graph)
+
+    def replay(kept: Any = launches) -> None:
+        assert kept, "the tensors live as long as the graph"
+        driver.launch_graph(executable, stream)
+
+    return replay

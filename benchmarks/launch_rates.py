@@ -1,0 +1,158 @@
+"""Microseconds a launch: z = x + y of 2,048 f16 numbers in one block, a thousand in a row.
+
+Every way to launch is timed in turn with its peers: until the last launch is queued, and until the
+device is done. The floor is the driver's own call with parameters that are ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import kernels
+import numpy as np
+from lab import Lab
+
+import tilewright as tw
+from tilewright.bench import Bound, HostCost, Prepare, Report, Table, Target, each, host_costs
+
+__all__ = ["FLOOR", "LENGTH", "Additions", "measure_rates"]
+
+LENGTH = 2048
+LAUNCHES = 1000  # below the depth of a stream's queue, so that no launch waits for room
+FLOOR = "driver, parameters ready"
+CUTILE = "cuTile Python, ct.launch"
+OURS = "ours, same handles"
+CHAIN = "ours, chain built before"
+NEW_HANDLES = "ours, new handles"
+TORCH_ARGUMENTS = "ours, torch tensors"
+# Microseconds above the floor that a way may take.
+ALLOWED = {OURS: 2.0, CHAIN: 0.8, NEW_HANDLES: 5.0, TORCH_ARGUMENTS: 5.0}
+
+
+class Additions:
+    """Tensors, the kernel, and all ways to launch it that are there."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.kernel: Any = tw.kernel(deny_checks=True)(kernels.add)
+        self.z = lab.empty(LENGTH)
+        self.x, self.y = lab.random(LENGTH, seed=1), lab.random(LENGTH, seed=2)
+        self._chains: list[tw.Tensor] = []
+
+    def op(self, z: tw.Tensor | None = None) -> tw.DeviceOp[Any]:
+        """One addition of ours."""
+        output = self.z if z is None else z
+        operation: tw.DeviceOp[Any] = self.kernel(output.partition(LENGTH), self.x, self.y)
+        return operation
+
+    def ways(self) -> Iterator[tuple[str, Prepare]]:
+        """The floor first, then the peers, then ours."""
+        if f"add-f16-{LENGTH}" in self.lab.peers:
+            yield FLOOR, each(self.raw())
+        if self.lab.has_gpu:
+            yield from self._peers()
+        cut = self.z.partition(LENGTH)
+        yield OURS, each(lambda: self.kernel(self.z.partition(LENGTH), self.x, self.y).submit())
+        yield "ours, partition made before", each(lambda: self.kernel(cut, self.x, self.y).submit())
+        yield NEW_HANDLES, self._new_handles
+        yield CHAIN, self._chain
+        yield "ours, chain built inside the timer", self._chain_inside
+
+    def raw(self) -> Callable[[], None]:
+        """The driver's call on the same tensors."""
+        peer = self.lab.peers[f"add-f16-{LENGTH}"]
+        return peer.launch(self.lab.stream, 0, self.z, self.x, self.y)
+
+    def _peers(self) -> Iterator[tuple[str, Prepare]]:
+        torch = self.lab.load("torch")
+        z, x, y = map(self.lab.as_torch, (self.z, self.x, self.y))
+        yield "torch.add", each(lambda: torch.add(x, y, out=z))
+        if self.lab.has("triton"):
+            yield "Triton", each(self.lab.load("triton_kernels").adder(z, x, y, LENGTH))
+        if self.lab.has("cuda.tile"):
+            yield CUTILE, each(self.lab.load("cutile_launch").adder(z, x, y, LENGTH))
+        yield TORCH_ARGUMENTS, each(lambda: self.kernel(tw.partition(z, LENGTH), x, y).submit())
+
+    def _new_handles(self, count: int) -> Callable[[], None]:
+        """Handles that no launch has seen, made before."""
+        fresh = [tuple(t.view(LENGTH) for t in (self.z, self.x, self.y)) for _ in range(count)]
+
+        def run() -> None:
+            for z, x, y in fresh:
+                self.kernel(z.partition(LENGTH), x, y).submit()
+
+        return run
+
+    def _chain(self, count: int) -> Callable[[], object]:
+        """Operations that are built, with an output each, as one: only its run is timed."""
+        while len(self._chains) < count:
+            self._chains.append(self.lab.empty(LENGTH))
+        chain = tw.zip(*(self.op(z) for z in self._chains[:count])).compile()
+        return lambda: chain.submit(self.lab.stream)
+
+    def _chain_inside(self, count: int) -> Callable[[], object]:
+        """A chain whose steps build their operations when they are reached."""
+
+        def run() -> None:
+            chain = self.op()
+            for _ in range(count - 1):
+                chain = chain.then(lambda _: self.op())
+            chain.submit(self.lab.stream)
+
+        return run
+
+
+def measure_rates(lab: Lab, report: Report) -> None:
+    additions = Additions(lab)
+    ways = dict(additions.ways())
+    found = host_costs(
+        ways,
+        count=20 if lab.is_quick else LAUNCHES,
+        turns=2 if lab.is_quick else 9,
+        stream=lab.stream,
+    )
+    _check(additions)
+    table = Table(
+        "Microseconds a launch, back to back on one stream (best turn)",
+        ("way", "until queued", "until done", "above the floor", "allowed"),
+    )
+    floor = _microseconds(found[FLOOR]) if FLOOR in found else float("nan")
+    for name, cost in found.items():
+        done = _microseconds(cost)
+        allowed = f"{ALLOWED[name]:.1f}" if name in ALLOWED else ""
+        table.add(
+            name, f"{cost.queued.least * 1e6:.2f}", f"{done:.2f}", f"{done - floor:+.2f}", allowed
+        )
+        report.figure("rates", name=name, **cost.to_json())
+    print(table.to_text(), flush=True)
+    report.table(table)
+    for target in _targets(found, floor):
+        report.target(target)
+
+
+def _microseconds(cost: HostCost) -> float:
+    return cost.done.least * 1e6
+
+
+def _targets(found: dict[str, HostCost], floor: float) -> Iterator[Target]:
+    for name, allowed in ALLOWED.items():
+        if name in found:
+            above = _microseconds(found[name]) - floor
+            what = f"a launch, {name}: above the driver's own call"
+            yield Target(what, Bound.AT_MOST, allowed, above, "us")
+    if CUTILE in found:
+        yield Target(
+            f"a launch, {OURS}: beside cuTile Python",
+            Bound.AT_MOST,
+            _microseconds(found[CUTILE]),
+            _microseconds(found[OURS]),
+            "us",
+        )
+
+
+def _check(additions: Additions) -> None:
+    """Every way has written the same; the last one is checked."""
+    additions.op().sync()
+    z, x, y = (t.numpy().astype(np.float32) for t in (additions.z, additions.x, additions.y))
+    np.testing.assert_array_equal(z, (x + y).astype(np.float16).astype(np.float32))

@@ -1,0 +1,138 @@
+"""Execution modes: N dependent launches of a small kernel, synchronised in different ways.
+
+A step adds two vectors of 2,048 f16 numbers in one block. Figures are microseconds a launch: the
+least and, in brackets, the median of the turns; all ways take turns. Building operations is inside
+the timer everywhere, except of course for a recorded graph.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from lab import Lab
+from launch_rates import Additions
+
+import tilewright as tw
+from tilewright.bench import Plot, Report, Series, Table, Timing, drain, graph_of, on_stream
+
+__all__ = ["TITLE", "run"]
+
+TITLE = "Execution modes: microseconds a launch"
+COUNTS = (1, 10, 100, 1000)
+# Minima and medians of cuTile Rust on an RTX 5090, by number of launches.
+PAPER = {
+    "sync each": ("6.61 (7.28)", "7.10 (7.29)", "7.22 (7.26)", "7.28 (7.44)"),
+    "chained": ("6.68 (7.64)", "3.67 (3.69)", "3.35 (3.39)", "3.36 (3.36)"),
+    "async, one await": ("20.51 (22.02)", "5.07 (5.15)", "3.53 (3.57)", "3.38 (3.40)"),
+    "graph": ("4.62 (5.55)", "1.21 (1.24)", "0.85 (0.85)", "0.81 (0.81)"),
+}
+Way = Callable[[], Awaitable[object]]
+
+
+def run(lab: Lab, report: Report) -> None:
+    found: dict[str, dict[int, Timing]] = {}
+    counts = COUNTS[:2] if lab.is_quick else COUNTS
+    for count in counts:
+        ways = dict(_ways(lab, count))
+        times = asyncio.run(_turns(lab, ways, 3 if lab.is_quick else max(15, 3000 // count)))
+        for name, seconds in times.items():
+            timing = Timing(tuple(seconds)).per(count)
+            found.setdefault(name, {})[count] = timing
+            report.figure("modes", name=name, count=count, **timing.to_json())
+    _show(counts, found, report)
+
+
+def _ways(lab: Lab, count: int) -> Iterator[tuple[str, Way]]:
+    additions = Additions(lab)
+    stream = lab.stream
+    yield "sync each", _calling(lambda: [additions.op().sync_on(stream) for _ in range(count)])
+    yield "submitted, one wait", _calling(lambda: _submitted(additions, count))
+    yield "chained", _calling(lambda: _chain(additions, count).sync_on(stream))
+
+    async def awaited() -> None:
+        await _chain(additions, count)
+
+    yield "async, one await", awaited
+    graph = graph_of(additions.op, count)
+    yield "graph", _calling(lambda: graph.launch().sync_on(stream))
+    if lab.has_gpu:
+        yield from _peers(lab, additions, count)
+
+
+def _calling(function: Callable[[], object]) -> Way:
+    async def call() -> None:
+        function()
+
+    return call
+
+
+def _chain(additions: Additions, count: int) -> tw.DeviceOp[Any]:
+    chain = additions.op()
+    for _ in range(count - 1):
+        chain = chain.then(lambda _: additions.op())
+    return chain
+
+
+def _submitted(additions: Additions, count: int) -> None:
+    for _ in range(count):
+        additions.op().submit(additions.lab.stream)
+    additions.lab.stream.sync()
+
+
+def _peers(lab: Lab, additions: Additions, count: int) -> Iterator[tuple[str, Way]]:
+    """Peers put all launches on the stream and wait once; the first of them waits for each, too."""
+    torch = lab.load("torch")
+    peers = {name: prepare for name, prepare in additions.ways() if not name.startswith("ours")}
+    for name, prepare in peers.items():
+        once, all_ = prepare(1), prepare(count)
+        wait = torch.cuda.current_stream().synchronize
+
+        def each(once: Any = once, wait: Any = wait) -> None:
+            for _ in range(count):
+                once()
+                wait()
+
+        def together(all_: Any = all_, wait: Any = wait) -> None:
+            all_()
+            wait()
+
+        yield f"{name}: sync each", _calling(each)
+        yield f"{name}: one wait", _calling(together)
+
+
+async def _turns(lab: Lab, ways: dict[str, Way], turns: int) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    with on_stream(lab.stream):
+        for turn in range(-2, turns):
+            for name, way in ways.items():
+                drain(lab.stream)
+                start = time.perf_counter()
+                await way()
+                seconds = time.perf_counter() - start
+                if turn >= 0:
+                    found[name].append(seconds)
+    return found
+
+
+def _show(counts: tuple[int, ...], found: dict[str, dict[int, Timing]], report: Report) -> None:
+    columns = tuple(f"N = {count}" for count in counts)
+    table = Table("Here: least (median) microseconds a launch", ("mode", *columns))
+    for name, timings in found.items():
+        cells = [f"{t.least * 1e6:.2f} ({t.median * 1e6:.2f})" for t in timings.values()]
+        table.add(name, *cells)
+    paper = Table(
+        "The paper: cuTile Rust on an RTX 5090", ("mode", *(f"N = {count}" for count in COUNTS))
+    )
+    for name, cells in PAPER.items():
+        paper.add(name, *cells)
+    for one in (table, paper):
+        report.table(one)
+    print(table.to_text(), flush=True)
+    ours = [name for name in found if name in PAPER]
+    series = [
+        Series(name, [(count, t.least * 1e6) for count, t in found[name].items()]) for name in ours
+    ]
+    report.plot(Plot("modes", TITLE, "launches", "microseconds a launch", series, log_y=True))

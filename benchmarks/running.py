@@ -1,0 +1,39 @@
+"""Running the parts of a benchmark: one that breaks is told and does not cost the others."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+__all__ = ["chosen_parts", "run_parts"]
+
+Part = TypeVar("Part")
+
+
+def chosen_parts(
+    parser: argparse.ArgumentParser, parts: Mapping[str, Part], names: str
+) -> dict[str, Part]:
+    """Those that `--only` names."""
+    chosen = names.split(",")
+    if unknown := set(chosen) - set(parts):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
+    return {name: parts[name] for name in chosen}
+
+
+def run_parts(parts: Mapping[str, Callable[[], None]]) -> None:
+    """All in order; the process ends with 1 if one of them broke."""
+    broken = []
+    for name, part in parts.items():
+        start = time.monotonic()
+        try:
+            part()
+        except Exception:  # noqa: BLE001 (the other parts are still worth having)
+            traceback.print_exc()
+            broken.append(name)
+        print(f"[{name}: {time.monotonic() - start:.1f} s]\n", flush=True)
+    if broken:
+        sys.exit(f"broken: {', '.join(broken)}")

@@ -1,0 +1,26 @@
+"""Many repetitions as one graph: times without the host, and without gaps between launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.runtime.graph import Graph, graph
+from tilewright.runtime.operation import DeviceOp
+
+__all__ = ["graph_of"]
+
+
+def graph_of(build: Callable[[], DeviceOp[Any]] | Sequence[Any], count: int) -> Graph:
+    """A graph in which an operation stands `count` times, built afresh each time.
+
+    Several builders take turns, which rotates buffers. Repetitions that write the same tensor run
+    one after the other, others side by side. `do_bench(g.launch).per(count)` is the time of one.
+    """
+    builders = tuple(build) if isinstance(build, Sequence) else (build,)
+    if count < 1 or not builders:
+        raise ValueError("a graph needs at least one repetition of something")
+    with graph() as made:
+        for number in range(count):
+            made.record(builders[number % len(builders)]())
+    return made

@@ -1,0 +1,105 @@
+"""Everything that one experiment found: tables, plots, raw figures, targets, and the machine.
+
+It is written after each part, so that a run that breaks leaves what it has. A page or a plot is
+made from the file, anywhere and at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from tilewright.bench.machine import machine_facts
+from tilewright.bench.tables import Plot, Table
+
+__all__ = ["Bound", "Report", "Target"]
+
+
+class Bound(Enum):
+    """Which side of its target a figure should be on."""
+
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a figure should be, and what it is."""
+
+    what: str
+    bound: Bound
+    wanted: float
+    measured: float
+    unit: str = ""
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the figure is on the right side; one that is missing is not."""
+        if self.bound is Bound.AT_LEAST:
+            return self.measured >= self.wanted
+        return self.measured <= self.wanted
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, the verdict with it."""
+        return {**asdict(self), "bound": self.bound.value, "is_met": self.is_met}
+
+
+class Report:
+    """What an experiment found, in a file if one is named."""
+
+    def __init__(self, name: str, title: str, path: Path | None = None) -> None:
+        self._path = path
+        self.data: dict[str, Any] = {
+            "name": name,
+            "title": title,
+            "machine": machine_facts(),
+            "notes": [],
+            "tables": [],
+            "plots": [],
+            "targets": [],
+            "figures": {},
+        }
+
+    def note(self, text: str) -> None:
+        """A sentence about how it was measured, or what to make of it."""
+        self._append("notes", text)
+
+    def table(self, table: Table) -> None:
+        """Add a table."""
+        self._append("tables", table.to_json())
+
+    def plot(self, plot: Plot) -> None:
+        """Add a plot."""
+        self._append("plots", plot.to_json())
+
+    def target(self, target: Target) -> None:
+        """Add a figure that should be on one side of another."""
+        self._append("targets", target.to_json())
+
+    def figure(self, part: str, **entry: Any) -> None:
+        """Add raw figures to a part."""
+        self.data["figures"].setdefault(part, []).append(entry)
+        self._write()
+
+    def _append(self, key: str, entry: Any) -> None:
+        self.data[key].append(entry)
+        self._write()
+
+    def _write(self) -> None:
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(_without_nan(self.data), indent=1, ensure_ascii=False)
+            self._path.write_text(text + "\n", encoding="utf-8")
+
+
+def _without_nan(data: Any) -> Any:
+    """JSON has no name for what is not a number: null."""
+    if isinstance(data, dict):
+        return {key: _without_nan(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_without_nan(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

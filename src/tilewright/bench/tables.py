@@ -1,0 +1,81 @@
+"""Tables and plots as data, and tables as text: for a terminal and for a page in Markdown.
+
+Cells are text already: whoever measured knows how many digits mean something. What draws a plot is
+in `plots`; the command line makes its own tables of these with rich.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["Plot", "Series", "Table"]
+
+
+@dataclass
+class Table:
+    """Rows under a title; the first column names them, the others hold figures."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[Sequence[str]] = field(default_factory=list)
+
+    def add(self, *cells: str) -> None:
+        """One more row."""
+        if len(cells) != len(self.columns):
+            raise ValueError(f"{self.title}: {len(cells)} cells for {len(self.columns)} columns")
+        self.rows.append(cells)
+
+    def to_text(self) -> str:
+        """With aligned columns, for a terminal."""
+        lines = [self.columns, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
+        shown = [self.title]
+        for line in lines:
+            cells = [line[0].ljust(widths[0])]
+            cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+            shown.append("  ".join(cells).rstrip())
+        return "\n".join(shown)
+
+    def to_markdown(self) -> str:
+        """For a page; without the title."""
+        marks = ["---", *["---:"] * (len(self.columns) - 1)]
+        lines = [self.columns, marks, *self.rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line or row of bars of a plot: (x, y) pairs."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    is_dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Lines over numbers."""
+
+    name: str  # of its files
+    title: str
+    x: str
+    y: str
+    series: Sequence[Series]
+    log_x: bool = True
+    log_y: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Plot:
+        """What `to_json` gave."""
+        series = [Series(**one) for one in data["series"]]
+        return Plot(**{**data, "series": series})
