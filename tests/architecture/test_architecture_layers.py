@@ -47,6 +47,7 @@ LOADERS_BY_NAME = {
     f"{PACKAGE}.runtime.library",
     f"{PACKAGE}.jit.loader",
     f"{PACKAGE}.backends.cuda.driver",
+    f"{PACKAGE}.kernels",
     f"{PACKAGE}.witness.solver",
 }
 

@@ -1,1 +1,109 @@
-"""Our own kernels, written as a user would: public names only, nothing unsafe, no checks inside."""
+"""Our own kernels, written as a user would: public names only, nothing unsafe, no checks inside.
+
+`kernels.softmax(x)` and its like are functions of tensors: they check their arguments, choose a
+configuration, and give an operation whose result is the output. Each stands beside the kernel that
+it launches, which can be called by itself, `kernels.softmax_rows(…)`. A module is loaded when a
+name of it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.kernels.embeddings import embedding, embedding_rows
+    from tilewright.kernels.norms import (
+        add_rms_norm,
+        add_rms_norm_rows,
+        layer_norm,
+        layer_norm_rows,
+        rms_norm,
+        rms_norm_rows,
+    )
+    from tilewright.kernels.pointwise import (
+        add,
+        add_elements,
+        dropout,
+        dropout_elements,
+        gelu,
+        gelu_elements,
+        silu_mul,
+        silu_mul_elements,
+    )
+    from tilewright.kernels.reductions import max, mean, min, reduce_columns, reduce_rows, sum
+    from tilewright.kernels.scans import cumsum, scan_columns, scan_rows
+    from tilewright.kernels.softmaxes import (
+        cross_entropy,
+        cross_entropy_gradient,
+        cross_entropy_gradient_rows,
+        cross_entropy_rows,
+        softmax,
+        softmax_rows,
+    )
+    from tilewright.kernels.transposes import transpose, transpose_tiles
+
+__all__ = [
+    "add",
+    "add_elements",
+    "add_rms_norm",
+    "add_rms_norm_rows",
+    "cross_entropy",
+    "cross_entropy_gradient",
+    "cross_entropy_gradient_rows",
+    "cross_entropy_rows",
+    "cumsum",
+    "dropout",
+    "dropout_elements",
+    "embedding",
+    "embedding_rows",
+    "gelu",
+    "gelu_elements",
+    "layer_norm",
+    "layer_norm_rows",
+    "max",
+    "mean",
+    "min",
+    "reduce_columns",
+    "reduce_rows",
+    "rms_norm",
+    "rms_norm_rows",
+    "scan_columns",
+    "scan_rows",
+    "silu_mul",
+    "silu_mul_elements",
+    "softmax",
+    "softmax_rows",
+    "sum",
+    "transpose",
+    "transpose_tiles",
+]
+
+_NAMES = {
+    "embeddings": "embedding embedding_rows",
+    "norms": "add_rms_norm add_rms_norm_rows layer_norm layer_norm_rows rms_norm rms_norm_rows",
+    "pointwise": (
+        "add add_elements dropout dropout_elements gelu gelu_elements silu_mul silu_mul_elements"
+    ),
+    "reductions": "max mean min reduce_columns reduce_rows sum",
+    "scans": "cumsum scan_columns scan_rows",
+    "softmaxes": (
+        "cross_entropy cross_entropy_gradient cross_entropy_gradient_rows cross_entropy_rows"
+        " softmax softmax_rows"
+    ),
+    "transposes": "transpose transpose_tiles",
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module of a name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,138 @@
+"""What the functions of the library ask of their arguments, before anything is launched.
+
+Every function takes tensors of ours and an optional `out`, and gives an operation whose result is
+the output. What cannot be computed is refused here, with the name that the caller used.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, TypeVar
+
+import tilewright as tw
+from tilewright import bf16, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+
+__all__ = [
+    "FLOATS",
+    "INDICES",
+    "INTEGERS",
+    "axis_of",
+    "check_extents",
+    "check_one_device",
+    "check_tensor",
+    "giving",
+    "lines_of",
+    "output",
+    "reshaped",
+    "rows_of",
+    "three_axes",
+]
+
+FLOATS = (f16, bf16, f32, f64)
+INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)
+INDICES = (i32, i64, u32)
+_LONGEST = 1 << 30  # elements of one axis: with a tile on top they can still be counted
+
+R = TypeVar("R")
+
+
+def check_tensor(
+    caller: str, name: str, tensor: tw.Tensor, dtypes: tuple[type[tw.DType], ...]
+) -> None:
+    """A tensor of ours, of one of these dtypes."""
+    if not isinstance(tensor, tw.Tensor):
+        raise tw.LaunchError(
+            f"`{name}` of {caller} is a tensor, and {type(tensor).__name__} is none:"
+            " `tw.from_numpy(x)` copies an array, `tw.from_dlpack(x)` shares one"
+        )
+    if tensor.dtype not in dtypes:
+        known = ", ".join(dtype.label for dtype in dtypes)
+        raise tw.LaunchError(
+            f"`{name}` of {caller} is one of {known}, not {tensor.dtype.label}:"
+            f" convert, `{name}.astype({dtypes[-1].label})`"
+        )
+
+
+def check_extents(caller: str, name: str, tensor: tw.Tensor, wanted: tuple[int, ...]) -> None:
+    """A tensor of exactly this shape."""
+    if tensor.shape != wanted:
+        raise tw.LaunchError(
+            f"`{name}` of {caller} has shape {tensor.shape}, and the other arguments ask for"
+            f" {wanted}"
+        )
+
+
+def check_one_device(caller: str, **tensors: tw.Tensor) -> None:
+    """All of them where the first is."""
+    (first_name, first), *others = tensors.items()
+    for name, tensor in others:
+        if tensor.device is not first.device:
+            raise tw.LaunchError(
+                f"`{name}` of {caller} lives on {tensor.device.name} and `{first_name}` on"
+                f" {first.device.name}: copy it there first"
+            )
+
+
+def axis_of(caller: str, tensor: tw.Tensor, axis: int) -> int:
+    """The number of an axis, counted from the front."""
+    if not -tensor.ndim <= axis < tensor.ndim:
+        raise tw.LaunchError(
+            f"{caller} along axis {axis}, and a tensor of shape {tensor.shape} has"
+            f" {tensor.ndim} axes"
+        )
+    return axis % tensor.ndim
+
+
+def output(
+    caller: str,
+    out: tw.Tensor | None,
+    shape: tuple[int, ...],
+    dtype: type[tw.DType],
+    like: tw.Tensor,
+) -> tw.Tensor:
+    """Where the result goes: `out`, if it fits, or new memory beside `like`."""
+    if out is None:
+        return tw.empty(shape, dtype, device=like.device)
+    check_tensor(caller, "out", out, (dtype,))
+    check_extents(caller, "out", out, shape)
+    check_one_device(caller, **{"the input": like, "out": out})
+    return out
+
+
+def rows_of(caller: str, name: str, tensor: tw.Tensor) -> tw.Tensor:
+    """The tensor as a matrix: its last axis, and all others as one."""
+    if not tensor.ndim:
+        raise tw.LaunchError(f"{caller} works along the last axis, and `{name}` has none")
+    return reshaped(caller, name, tensor, (prod(tensor.shape[:-1]), tensor.shape[-1]))
+
+
+def three_axes(caller: str, name: str, tensor: tw.Tensor, axis: int) -> tw.Tensor:
+    """The tensor with everything before an axis as one axis, and everything behind it."""
+    before, behind = prod(tensor.shape[:axis]), prod(tensor.shape[axis + 1 :])
+    return reshaped(caller, name, tensor, (before, tensor.shape[axis], behind))
+
+
+def lines_of(caller: str, *tensors: tw.Tensor) -> tuple[tw.Tensor, ...]:
+    """Tensors of one shape as matrices of one shape, with rows as long as their strides allow."""
+    shape = tensors[0].shape
+    if all(tensor.is_contiguous for tensor in tensors) and prod(shape) <= _LONGEST:
+        return tuple(tensor.reshape(1, prod(shape)) for tensor in tensors)
+    if not shape:
+        return tuple(tensor.reshape(1, 1) for tensor in tensors)
+    return tuple(rows_of(caller, "x", tensor) for tensor in tensors)
+
+
+def reshaped(caller: str, name: str, tensor: tw.Tensor, shape: tuple[int, ...]) -> tw.Tensor:
+    """Another handle on the same elements, or a refusal that says what to do."""
+    try:
+        return tensor.reshape(shape)
+    except tw.LaunchError:
+        raise tw.LaunchError(
+            f"the axes of `{name}`, shape {tensor.shape} with strides {tensor.strides}, do not"
+            f" lie so that {caller} can walk them as {shape}: give it `{name}.clone()`"
+        ) from None
+
+
+def giving(operation: tw.DeviceOp[Any], result: R) -> tw.DeviceOp[R]:
+    """The operation with the result that callers want, in place of a launch's arguments."""
+    return operation.map(lambda _: result)

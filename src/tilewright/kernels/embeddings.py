@@ -1,0 +1,62 @@
+"""Rows of a table, by numbers that stand in memory."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import tilewright as tw
+from tilewright import Mut, Ref, i64
+from tilewright.dims import BN, D, M, T, V
+from tilewright.kernels.arguments import (
+    FLOATS,
+    INDICES,
+    INTEGERS,
+    check_one_device,
+    check_tensor,
+    giving,
+    output,
+    rows_of,
+)
+from tilewright.kernels.cutting import power_of_two
+
+__all__ = ["embedding", "embedding_rows"]
+
+
+class ID(tw.AnyDType):
+    """An integer that numbers rows."""
+
+
+@tw.kernel(deny_checks=True)
+def embedding_rows(z: Mut[T, Literal[1], BN], ids: Ref[ID, M], table: Ref[T, V, D]) -> None:
+    """`z[m] = table[ids[m]]`; an id that the table does not have gives zeros."""
+    tw.require(z.shape[1] == D)
+    i, j = z.index
+    rows = table.partition(1, BN)
+    at = ids.gather(i).item()
+    row = rows[rows.clip(at, 0), j]
+    known = at >= 0 and at.astype(i64) < i64(V)
+    z.store(tw.where(known, row, 0))
+
+
+def embedding(
+    ids: tw.Tensor, table: tw.Tensor, *, out: tw.Tensor | None = None
+) -> tw.DeviceOp[tw.Tensor]:
+    """`table[ids]`: a row of the table for each id, and zeros for an id that it does not have."""
+    check_tensor("embedding", "ids", ids, INDICES)
+    check_tensor("embedding", "table", table, (*INTEGERS, *FLOATS))
+    check_one_device("embedding", ids=ids, table=table)
+    if table.ndim != 2:
+        raise tw.LaunchError(f"`table` of embedding has rows and columns, not shape {table.shape}")
+    z = output("embedding", out, (*ids.shape, table.shape[1]), table.dtype, table)
+    if not z.size:
+        return tw.value(z, device=z.device)
+    if not len(table):
+        return tw.fill(z, 0)
+    line = rows_of("embedding", "ids", ids.unsqueeze(ids.ndim)).squeeze(1)
+    pieces = rows_of("embedding", "out", z).partition(1, cut_row(table.shape[1]))
+    return giving(embedding_rows(pieces, line, table), z)
+
+
+def cut_row(columns: int) -> int:
+    """Columns of a tile."""
+    return min(power_of_two(columns), 4096)

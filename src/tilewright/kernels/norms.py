@@ -1,0 +1,239 @@
+"""RMS norm and layer norm along the last axis; RMS norm of a sum, which is kept as well.
+
+A row that fits in one tile is read once, a longer one in parts, twice. Means and variances are f32
+(f64 of f64). The gradients are in `norm_gradients`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilewright as tw
+from tilewright import Const, Mut, Ref, f64
+from tilewright.dims import BM, M, N, T
+from tilewright.kernels.arguments import (
+    FLOATS,
+    check_extents,
+    check_one_device,
+    check_tensor,
+    giving,
+    output,
+    rows_of,
+)
+from tilewright.kernels.arithmetic import number, wide, wide_dtype
+from tilewright.kernels.cutting import cut_rows
+
+__all__ = [
+    "add_rms_norm",
+    "add_rms_norm_rows",
+    "centred",
+    "check_normed",
+    "layer_norm",
+    "layer_norm_rows",
+    "rms_norm",
+    "rms_norm_rows",
+    "root_scale",
+]
+
+
+def root_scale(squares: Any, columns: Any, eps: Any) -> Any:
+    """`1 / sqrt(mean + eps)` along the last axis, of squares; zeros behind the edge add nothing."""
+    dtype = squares.dtype
+    mean = tw.sum(squares, axis=1, keepdims=True) / number(columns, dtype)
+    return tw.rsqrt(mean + eps.astype(dtype))
+
+
+def centred(rows: Any, mean: Any, columns: Any) -> Any:
+    """`x - mean` of whole rows, and zero behind their edge."""
+    inside = tw.arange(rows.shape[1]) < columns
+    return tw.where(inside, rows - mean, 0.0)
+
+
+@tw.kernel(deny_checks=True)
+def rms_norm_rows(
+    z: Mut[T, BM, tw.All],
+    x: Ref[T, M, N],
+    weight: Ref[T, N],
+    eps: f64,
+    *,
+    PART: Const[int] = 1024,
+    WHOLE: Const[bool] = False,
+) -> None:
+    """`z = x / sqrt(mean x² + eps) * weight`, BM rows to a block, PART columns at a time."""
+    tw.require(z.shape[1] == N)
+    i = z.index[0]
+    xs, weights, parts = x.partition(BM, PART), weight.partition(PART), z.partition(BM, PART)
+    if WHOLE:
+        rows = wide(xs[i, 0])
+        scale = root_scale(rows * rows, N, eps)
+        parts.store((rows * scale * wide(weights[0])).astype(z.dtype), 0, 0)
+    else:
+        squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
+        for j in range(xs.num_tiles(1)):
+            part = wide(xs[i, j])
+            squares += part * part
+        scale = root_scale(squares, N, eps)
+        for j in range(parts.num_tiles(1)):
+            part = wide(xs[i, j]) * scale * wide(weights[j])
+            parts.store(part.astype(z.dtype), 0, j)
+
+
+@tw.kernel(deny_checks=True)
+def add_rms_norm_rows(
+    z: Mut[T, BM, tw.All],
+    total: Mut[T, BM, tw.All],
+    x: Ref[T, M, N],
+    y: Ref[T, M, N],
+    weight: Ref[T, N],
+    eps: f64,
+    *,
+    PART: Const[int] = 1024,
+    WHOLE: Const[bool] = False,
+) -> None:
+    """`total = x + y`, rounded, and `z` its RMS norm."""
+    tw.require(z.shape[1] == N)
+    tw.require(total.shape[1] == N)
+    i = z.index[0]
+    xs, ys, weights = x.partition(BM, PART), y.partition(BM, PART), weight.partition(PART)
+    parts, sums = z.partition(BM, PART), total.partition(BM, PART)
+    if WHOLE:
+        rounded = (wide(xs[i, 0]) + wide(ys[i, 0])).astype(z.dtype)
+        sums.store(rounded, 0, 0)
+        rows = wide(rounded)
+        scale = root_scale(rows * rows, N, eps)
+        parts.store((rows * scale * wide(weights[0])).astype(z.dtype), 0, 0)
+    else:
+        squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
+        for j in range(sums.num_tiles(1)):
+            rounded = (wide(xs[i, j]) + wide(ys[i, j])).astype(z.dtype)
+            sums.store(rounded, 0, j)
+            part = wide(rounded)
+            squares += part * part
+        scale = root_scale(squares, N, eps)
+        for j in range(parts.num_tiles(1)):
+            part = wide(sums[0, j]) * scale * wide(weights[j])
+            parts.store(part.astype(z.dtype), 0, j)
+
+
+@tw.kernel(deny_checks=True)
+def layer_norm_rows(
+    z: Mut[T, BM, tw.All],
+    x: Ref[T, M, N],
+    weight: Ref[T, N],
+    bias: Ref[T, N],
+    eps: f64,
+    *,
+    PART: Const[int] = 1024,
+    WHOLE: Const[bool] = False,
+) -> None:
+    """`z = (x - mean x) / sqrt(variance x + eps) * weight + bias`."""
+    tw.require(z.shape[1] == N)
+    i = z.index[0]
+    xs, parts = x.partition(BM, PART), z.partition(BM, PART)
+    weights, biases = weight.partition(PART), bias.partition(PART)
+    columns = number(N, wide_dtype(z.dtype))
+    if WHOLE:
+        rows = wide(xs[i, 0])
+        rows = centred(rows, tw.sum(rows, axis=1, keepdims=True) / columns, N)
+        scale = root_scale(rows * rows, N, eps)
+        parts.store((rows * scale * wide(weights[0]) + wide(biases[0])).astype(z.dtype), 0, 0)
+    else:
+        # Sums of differences from about the mean: the squares of those cancel nothing.
+        about = _first_mean(wide(xs[i, 0]), N)
+        sums = tw.zeros((BM, PART), wide_dtype(z.dtype))
+        squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
+        for j in range(xs.num_tiles(1)):
+            part = centred(wide(xs[i, j]), about, N - j * PART)
+            sums += part
+            squares += part * part
+        off = tw.sum(sums, axis=1, keepdims=True) / columns
+        variance = tw.sum(squares, axis=1, keepdims=True) / columns - off * off
+        scale = tw.rsqrt(variance + eps.astype(columns.dtype))
+        mean = about + off
+        for j in range(parts.num_tiles(1)):
+            part = (wide(xs[i, j]) - mean) * scale * wide(weights[j]) + wide(biases[j])
+            parts.store(part.astype(z.dtype), 0, j)
+
+
+def _first_mean(part: Any, columns: Any) -> Any:
+    """The mean of the first part of each row."""
+    seen = min(columns, part.shape[1])
+    return tw.sum(part, axis=1, keepdims=True) / number(seen, part.dtype)
+
+
+# --- functions of tensors -------------------------------------------------------------------------
+
+
+def check_normed(caller: str, x: tw.Tensor, eps: float, **weights: tw.Tensor) -> tw.Tensor:
+    """Rows to normalise, with one weight for each column."""
+    check_tensor(caller, "x", x, FLOATS)
+    rows = rows_of(caller, "x", x)
+    for name, weight in weights.items():
+        check_tensor(caller, name, weight, (x.dtype,))
+        check_extents(caller, name, weight, x.shape[-1:])
+    check_one_device(caller, x=x, **weights)
+    if not eps >= 0:
+        raise tw.LaunchError(f"`eps` of {caller} is added to a mean of squares: {eps} is below 0")
+    return rows
+
+
+def rms_norm(
+    x: tw.Tensor, weight: tw.Tensor, *, eps: float = 1e-6, out: tw.Tensor | None = None
+) -> tw.DeviceOp[tw.Tensor]:
+    """`x / sqrt(mean(x²) + eps) * weight` along the last axis."""
+    rows = check_normed("rms_norm", x, eps, weight=weight)
+    z = output("rms_norm", out, x.shape, x.dtype, x)
+    if not z.size:
+        return tw.value(z, device=z.device)
+    cut = cut_rows(rows)
+    kernel = rms_norm_rows.with_hints(num_worker_warps=cut.warps, occupancy=cut.occupancy)
+    pieces = rows_of("rms_norm", "out", z).partition(cut.rows, None)
+    return giving(kernel(pieces, rows, weight, eps, PART=cut.part, WHOLE=cut.whole), z)
+
+
+def add_rms_norm(
+    x: tw.Tensor,
+    y: tw.Tensor,
+    weight: tw.Tensor,
+    *,
+    eps: float = 1e-6,
+    out: tuple[tw.Tensor, tw.Tensor] | None = None,
+) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
+    """The RMS norm of `x + y` along the last axis, and `x + y` itself, as a pair.
+
+    The sum is rounded to its dtype before it is normalised, so that the norm is of what is kept.
+    """
+    name = "add_rms_norm"
+    rows = check_normed(name, x, eps, weight=weight)
+    check_tensor(name, "y", y, (x.dtype,))
+    check_extents(name, "y", y, x.shape)
+    check_one_device(name, x=x, y=y)
+    given = (None, None) if out is None else out
+    z, total = (output(name, one, x.shape, x.dtype, x) for one in given)
+    if not z.size:
+        return tw.value((z, total), device=z.device)
+    cut = cut_rows(rows)
+    kernel = add_rms_norm_rows.with_hints(num_worker_warps=cut.warps, occupancy=cut.occupancy)
+    pieces = (rows_of(name, "out", one).partition(cut.rows, None) for one in (z, total))
+    others = rows_of(name, "y", y)
+    launch = kernel(*pieces, rows, others, weight, eps, PART=cut.part, WHOLE=cut.whole)
+    return giving(launch, (z, total))
+
+
+def layer_norm(
+    x: tw.Tensor,
+    weight: tw.Tensor,
+    bias: tw.Tensor,
+    *,
+    eps: float = 1e-5,
+    out: tw.Tensor | None = None,
+) -> tw.DeviceOp[tw.Tensor]:
+    """`(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias` along the last axis."""
+    rows = check_normed("layer_norm", x, eps, weight=weight, bias=bias)
+    z = output("layer_norm", out, x.shape, x.dtype, x)
+    if not z.size:
+        return tw.value(z, device=z.device)
+    cut = cut_rows(rows)
+    kernel = layer_norm_rows.with_hints(num_worker_warps=cut.warps, occupancy=cut.occupancy)
+    pieces = rows_of("layer_norm", "out", z).partition(cut.rows, None)
+    return giving(kernel(pieces, rows, weight, bias, eps, PART=cut.part, WHOLE=cut.whole), z)

@@ -1,0 +1,177 @@
+"""Functions of single elements: sums, SiLU-mul, GELU, dropout. Computed in f32 (f64 of f64).
+
+Tensors that lie in one piece are walked as one line, others by their rows.
+"""
+
+from __future__ import annotations
+
+import math
+from operator import index as as_index
+from typing import Any, Literal, SupportsIndex
+
+import tilewright as tw
+from tilewright import Const, Mut, Ref, f32, u64
+from tilewright.dims import BM, BN, M, N, T
+from tilewright.kernels.arguments import (
+    FLOATS,
+    INTEGERS,
+    check_extents,
+    check_one_device,
+    check_tensor,
+    giving,
+    lines_of,
+    output,
+)
+from tilewright.kernels.arithmetic import LOG2_E, quotient, wide
+from tilewright.kernels.cutting import cut_pairs
+
+__all__ = [
+    "add",
+    "add_elements",
+    "dropout",
+    "dropout_elements",
+    "gelu",
+    "gelu_elements",
+    "silu_mul",
+    "silu_mul_elements",
+]
+
+_MASK = (1 << 64) - 1
+
+# Of the normal distribution's tail beyond a >= 0, log2(tail * exp(a² / 2) / t) as a polynomial of
+# t = 1 / (1 + 0.4 a), lowest power first: the best of its degree, 9e-8 of the tail away.
+TAIL = (
+    -2.64752279, 1.43861034, 0.536041699, -0.258473809, 0.774262245, -2.51524796, 2.80124731,
+    -1.40286147, 0.27394456,
+)  # fmt: skip
+NO_TAIL = 16.0  # beyond it f32 has no number so small
+TANH_SCALE = math.sqrt(2 / math.pi)
+
+
+def _sigmoid(x: Any) -> Any:
+    """`1 / (1 + exp(-x))`."""
+    return quotient(tw.full(x.shape, 1.0, x.dtype), 1.0 + tw.exp2(x * -LOG2_E))
+
+
+@tw.kernel(deny_checks=True)
+def add_elements(z: Mut[T, BM, BN], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
+    """`z = x + y`."""
+    z.store(x.load_like(z) + y.load_like(z))
+
+
+@tw.kernel(deny_checks=True)
+def silu_mul_elements(z: Mut[T, BM, BN], gate: Ref[T, M, N], up: Ref[T, M, N]) -> None:
+    """`z = gate * sigmoid(gate) * up`."""
+    g = wide(gate.load_like(z))
+    z.store((g * _sigmoid(g) * wide(up.load_like(z))).astype(z.dtype))
+
+
+@tw.kernel(deny_checks=True)
+def gelu_elements(z: Mut[T, BM, BN], x: Ref[T, M, N], *, TANH: Const[bool] = False) -> None:
+    """`z = x * (share of a normal distribution below x)`; TANH: the usual formula in its place."""
+    v = wide(x.load_like(z))
+    if TANH:
+        inner = TANH_SCALE * (v + 0.044715 * v * v * v)
+        z.store((v * _sigmoid(2.0 * inner)).astype(z.dtype))
+    else:
+        z.store((tw.maximum(v, 0.0, nan=True) - _tail(v)).astype(z.dtype))
+
+
+def _tail(x: Any) -> Any:
+    """`|x| * (share of a normal distribution beyond |x|)`."""
+    a = tw.minimum(tw.abs(x), NO_TAIL, nan=True)
+    t = quotient(tw.full(x.shape, 1.0, x.dtype), 1.0 + 0.4 * a)
+    exponent = tw.full(x.shape, TAIL[-1], x.dtype)
+    for power in tw.static_range(len(TAIL) - 2, -1, -1):
+        exponent = exponent * t + TAIL[power]
+    return a * t * tw.exp2(exponent - a * a * (LOG2_E / 2))
+
+
+@tw.kernel(deny_checks=True)
+def dropout_elements(
+    z: Mut[T, Literal[1], BN], x: Ref[T, M, N], share: f32, scale: f32, seed: u64, first: u64
+) -> None:
+    """`z = x * scale`, or 0 where the random number of the element is below `share`."""
+    i, j = z.index
+    place = first + u64(i) * u64(N) + u64(j) * u64(BN)
+    keep = tw.rand(z.tile, f32, seed=seed, offset=place) >= share
+    z.store(tw.where(keep, x.load_like(z).astype(f32) * scale, 0.0).astype(z.dtype))
+
+
+# --- functions of tensors -------------------------------------------------------------------------
+
+
+def add(x: tw.Tensor, y: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
+    """`x + y` of two tensors of one shape and dtype."""
+    return _pointwise("add", add_elements, {"x": x, "y": y}, out, (*FLOATS, *INTEGERS))
+
+
+def silu_mul(
+    gate: tw.Tensor, up: tw.Tensor, *, out: tw.Tensor | None = None
+) -> tw.DeviceOp[tw.Tensor]:
+    """`gate * sigmoid(gate) * up`: the gate of a feed-forward layer."""
+    return _pointwise("silu_mul", silu_mul_elements, {"gate": gate, "up": up}, out, FLOATS)
+
+
+def gelu(
+    x: tw.Tensor, *, approximate: Literal["none", "tanh"] = "none", out: tw.Tensor | None = None
+) -> tw.DeviceOp[tw.Tensor]:
+    """`x * P(X < x)` for a normally distributed X.
+
+    With `approximate="tanh"` it is `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³)))`.
+    """
+    if approximate not in ("none", "tanh"):
+        raise tw.LaunchError(f"`approximate` of gelu is 'none' or 'tanh', not {approximate!r}")
+    return _pointwise("gelu", gelu_elements, {"x": x}, out, FLOATS[:3], TANH=approximate == "tanh")
+
+
+def dropout(
+    x: tw.Tensor,
+    share: float,
+    *,
+    seed: SupportsIndex,
+    offset: SupportsIndex = 0,
+    out: tw.Tensor | None = None,
+) -> tw.DeviceOp[tw.Tensor]:
+    """Every element dropped with probability `share`, and those that stay over `1 - share`.
+
+    Element `n` in row-major order is dropped where number `offset + n` of `tw.rand` with this seed
+    is below `share`; nothing else decides it. So the gradient is the same function of the
+    gradient of the result: `dropout(dz, share, seed=seed, offset=offset)`.
+    """
+    if not 0 <= share < 1:
+        raise tw.LaunchError(f"`share` of dropout is a probability below 1, not {share}")
+    place = (as_index(seed) & _MASK, as_index(offset) & _MASK)
+    check_tensor("dropout", "x", x, FLOATS[:3])
+    z = output("dropout", out, x.shape, x.dtype, x)
+    if not z.size:
+        return tw.value(z, device=z.device)
+    result, line = lines_of("dropout", z, x)
+    cut = cut_pairs(line)
+    kernel = dropout_elements.with_hints(num_worker_warps=cut.warps)
+    launch = kernel(result.partition(1, cut.part), line, share, 1 / (1 - share), *place)
+    return giving(launch, z)
+
+
+def _pointwise(
+    name: str,
+    kernel: tw.Kernel,
+    inputs: dict[str, tw.Tensor],
+    out: tw.Tensor | None,
+    dtypes: tuple[type[tw.DType], ...],
+    **constants: Any,
+) -> tw.DeviceOp[tw.Tensor]:
+    """A kernel on tensors of one shape and dtype."""
+    (first_name, first), *others = inputs.items()
+    check_tensor(name, first_name, first, dtypes)
+    for other_name, other in others:
+        check_tensor(name, other_name, other, (first.dtype,))
+        check_extents(name, other_name, other, first.shape)
+    check_one_device(name, **inputs)
+    z = output(name, out, first.shape, first.dtype, first)
+    if not z.size:
+        return tw.value(z, device=z.device)
+    result, *lines = lines_of(name, z, *inputs.values())
+    cut = cut_pairs(result)
+    advised = kernel.with_hints(num_worker_warps=cut.warps)
+    return giving(advised(result.partition(cut.rows, cut.part), *lines, **constants), z)

@@ -1,0 +1,241 @@
+"""Sum, mean, maximum and minimum along one axis or of everything.
+
+There are two ways to walk: along rows, where neighbours in memory are reduced, and along columns,
+where neighbours belong to different results. Each block takes a span of what is reduced; where
+that leaves more than one number for a result, they are reduced once more.
+"""
+
+from __future__ import annotations
+
+import math
+from math import prod
+from typing import Any, Literal
+
+import tilewright as tw
+from tilewright import Const, Mut, Ref, f32, f64, i64, u64
+from tilewright.dims import BK, BM, K, L, M, N, T
+from tilewright.kernels.arguments import (
+    FLOATS,
+    INTEGERS,
+    axis_of,
+    check_tensor,
+    giving,
+    output,
+    reshaped,
+    three_axes,
+)
+from tilewright.kernels.cutting import cut_reduced_columns, cut_reduced_rows
+
+__all__ = ["max", "mean", "min", "reduce_columns", "reduce_rows", "sum"]
+
+SUM, MEAN, MAX, MIN = range(4)
+NAMES = ("sum", "mean", "max", "min")
+SIGNED = INTEGERS[:4]
+
+
+class FROM(tw.AnyDType):
+    """What is reduced."""
+
+
+def _combined(kind: int, a: Any, b: Any) -> Any:
+    """Two partial results in one; a NaN is the highest and the lowest."""
+    if kind <= MEAN:
+        return a + b
+    if a.dtype == f32 or a.dtype == f64:
+        return tw.maximum(a, b, nan=True) if kind == MAX else tw.minimum(a, b, nan=True)
+    return tw.maximum(a, b) if kind == MAX else tw.minimum(a, b)
+
+
+def _finished(kind: int, kept: Any, scale: Any) -> Any:
+    """A tile of partial results reduced along its second axis."""
+    if kind == SUM:
+        return tw.sum(kept, axis=1, keepdims=True)
+    if kind == MEAN:
+        return tw.sum(kept, axis=1, keepdims=True) * scale.astype(kept.dtype)
+    if kept.dtype == f32 or kept.dtype == f64:
+        if kind == MAX:
+            return tw.max(kept, axis=1, keepdims=True, nan=True)
+        return tw.min(kept, axis=1, keepdims=True, nan=True)
+    if kind == MAX:
+        return tw.max(kept, axis=1, keepdims=True)
+    return tw.min(kept, axis=1, keepdims=True)
+
+
+def _padding(kind: int, masked: bool) -> float:
+    """What floats read as behind the edge; integers have only zero, and are masked."""
+    if kind <= MEAN or masked:
+        return 0.0
+    return -math.inf if kind == MAX else math.inf
+
+
+@tw.kernel(deny_checks=True)
+def reduce_rows(
+    z: Mut[T, BM, Literal[1]],
+    x: Ref[FROM, M, N],
+    first: T,
+    scale: f64,
+    *,
+    KIND: Const[int],
+    ACC: Const[type[tw.DType]],
+    MASKED: Const[bool] = False,
+    PART: Const[int] = 1024,
+    SPAN: Const[int] = 1,
+) -> None:
+    """SPAN tiles of PART columns of each row, reduced in the dtype ACC, beginning with `first`.
+
+    KIND is SUM, MEAN (the sum times `scale`), MAX or MIN. MASKED: `first` takes the place of what
+    lies behind the edge, where no padding does.
+    """
+    i, s = z.index
+    xs = x.partition(BM, PART, padding=_padding(KIND, MASKED))
+    nothing = first.astype(ACC)
+    kept = tw.full((BM, PART), nothing, ACC)
+    for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
+        part = xs[i, j].astype(ACC)
+        if MASKED:
+            part = tw.where(j * PART + tw.arange(PART) < N, part, nothing)
+        kept = _combined(KIND, kept, part)
+    z.store(_finished(KIND, kept, scale).astype(z.dtype))
+
+
+@tw.kernel(deny_checks=True)
+def reduce_columns(
+    z: Mut[T, Literal[1], Literal[1], BK],
+    x: Ref[FROM, L, N, K],
+    first: T,
+    scale: f64,
+    *,
+    KIND: Const[int],
+    ACC: Const[type[tw.DType]],
+    MASKED: Const[bool] = False,
+    PART: Const[int] = 16,
+    SPAN: Const[int] = 1,
+) -> None:
+    """The same along the second of three axes."""
+    tw.require(z.shape[2] == K)
+    i, s, k = z.index
+    xs = x.partition(1, PART, BK, padding=_padding(KIND, MASKED))
+    nothing = first.astype(ACC)
+    kept = tw.full((1, PART, BK), nothing, ACC)
+    for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
+        part = xs[i, j, k].astype(ACC)
+        if MASKED:
+            inside = j * PART + tw.arange(PART) < N
+            part = tw.where(inside.reshape(1, PART, 1), part, nothing)
+        kept = _combined(KIND, kept, part)
+    z.store(_finished(KIND, kept, scale).astype(z.dtype))
+
+
+# --- functions of tensors -------------------------------------------------------------------------
+
+
+def sum(
+    x: tw.Tensor, axis: int | None = None, *, keepdims: bool = False, out: tw.Tensor | None = None
+) -> tw.DeviceOp[tw.Tensor]:
+    """The sum along an axis, or of all elements.
+
+    Floats keep their dtype and are summed in f32 (f64 in f64); integers give i64 or u64.
+    """
+    return _reduced(SUM, x, axis, keepdims, out)
+
+
+def mean(
+    x: tw.Tensor, axis: int | None = None, *, keepdims: bool = False, out: tw.Tensor | None = None
+) -> tw.DeviceOp[tw.Tensor]:
+    """The mean of floats along an axis, or of all elements, summed in f32 (f64 in f64)."""
+    return _reduced(MEAN, x, axis, keepdims, out)
+
+
+def max(
+    x: tw.Tensor, axis: int | None = None, *, keepdims: bool = False, out: tw.Tensor | None = None
+) -> tw.DeviceOp[tw.Tensor]:
+    """The highest element along an axis, or of all; a NaN wins, as in NumPy."""
+    return _reduced(MAX, x, axis, keepdims, out)
+
+
+def min(
+    x: tw.Tensor, axis: int | None = None, *, keepdims: bool = False, out: tw.Tensor | None = None
+) -> tw.DeviceOp[tw.Tensor]:
+    """The lowest element along an axis, or of all; a NaN wins, as in NumPy."""
+    return _reduced(MIN, x, axis, keepdims, out)
+
+
+def _reduced(
+    kind: int, x: tw.Tensor, axis: int | None, keepdims: bool, out: tw.Tensor | None
+) -> tw.DeviceOp[tw.Tensor]:
+    name = NAMES[kind]
+    check_tensor(name, "x", x, FLOATS if kind == MEAN else (*INTEGERS, *FLOATS))
+    place = None if axis is None else axis_of(name, x, axis)
+    reduced = x.shape if place is None else x.shape[place : place + 1]
+    if place is None:
+        shape: tuple[int, ...] = (1,) * x.ndim if keepdims else ()
+    else:
+        shape = (*x.shape[:place], *((1,) if keepdims else ()), *x.shape[place + 1 :])
+    acc = _accumulator(kind, x.dtype)
+    z = output(name, out, shape, acc if x.dtype in INTEGERS else x.dtype, x)
+    if not z.size:
+        return tw.value(z, device=z.device)
+    if not prod(reduced):
+        return giving(_of_nothing(kind, z), z)
+    if place is None:
+        source = reshaped(name, "x", x, (1, x.size, 1))
+    else:
+        source = three_axes(name, "x", x, place)
+    target = reshaped(name, "out", z, (source.shape[0], 1, source.shape[2]))
+    return giving(_launched(kind, target, source, acc, prod(reduced)), z)
+
+
+def _accumulator(kind: int, dtype: type[tw.DType]) -> type[tw.DType]:
+    """What is computed in."""
+    if dtype in FLOATS:
+        return f64 if dtype is f64 else f32
+    if kind != SUM:
+        return dtype
+    return i64 if dtype in SIGNED else u64
+
+
+def _of_nothing(kind: int, z: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
+    """The result along an empty axis."""
+    if kind in (MAX, MIN):
+        raise tw.LaunchError(f"{NAMES[kind]} along an empty axis: there is no {NAMES[kind]}")
+    return tw.fill(z, 0 if kind == SUM else math.nan)
+
+
+def _nothing(kind: int, x: tw.Tensor) -> float:
+    """What leaves every element as it is."""
+    if kind <= MEAN:
+        return 0
+    if x.dtype in FLOATS:
+        return -math.inf if kind == MAX else math.inf
+    bits, signed = 8 * x.itemsize, x.dtype in SIGNED
+    if kind == MAX:
+        return -(1 << bits - 1) if signed else 0
+    return (1 << bits - signed) - 1
+
+
+def _launched(
+    kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType], count: int
+) -> tw.DeviceOp[Any]:
+    """Reduce [outer, n, inner] to [outer, 1, inner], in one step or two; a mean is of `count`."""
+    outer, n, inner = x.shape
+    in_rows = inner == 1
+    cut = cut_reduced_rows(outer, n) if in_rows else cut_reduced_columns(outer, n, inner)
+    spans = -(-n // (cut.part * cut.span))
+    target = z if spans == 1 else tw.empty((outer, spans, inner), acc, device=x.device)
+    how = {
+        "KIND": SUM if spans > 1 and kind == MEAN else kind,
+        "ACC": acc,
+        "MASKED": kind >= MAX and x.dtype in INTEGERS,
+        "PART": cut.part,
+        "SPAN": cut.span,
+    }
+    if in_rows:
+        kernel, pieces = reduce_rows, target.squeeze(2).partition(cut.rows, 1)
+    else:
+        kernel, pieces = reduce_columns, target.partition(1, 1, cut.rows)
+    source = x.squeeze(2) if in_rows else x
+    advised = kernel.with_hints(num_worker_warps=cut.warps)
+    launch = advised(pieces, source, _nothing(kind, x), 1 / count, **how)
+    if spans == 1:
+        return launch
+    return launch.then(lambda _: _launched(kind, z, target, acc, count))

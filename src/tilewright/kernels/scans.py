@@ -1,0 +1,126 @@
+"""Running sums along an axis.
+
+A block walks its span of a row part by part and carries the sum along. Where there are too few rows
+for that, rows are cut into spans: their sums come first, then the running sums of those, and then
+each span on top of what came before it. Along other axes than the last, blocks take columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import tilewright as tw
+from tilewright import Const, Mut, Ref, f32, f64, i64, u64
+from tilewright.dims import BK, BM, K, L, M, N, T
+from tilewright.kernels.arguments import (
+    FLOATS,
+    INTEGERS,
+    axis_of,
+    check_tensor,
+    giving,
+    output,
+    three_axes,
+)
+from tilewright.kernels.cutting import cut_reduced_columns, cut_scanned_rows
+from tilewright.kernels.reductions import SUM, reduce_rows
+
+__all__ = ["cumsum", "scan_columns", "scan_rows"]
+
+
+class FROM(tw.AnyDType):
+    """What is summed."""
+
+
+class ACC(tw.AnyDType):
+    """What is summed in."""
+
+
+class SPAN(tw.Dim):
+    """Elements of a row that a block takes."""
+
+
+class S(tw.Dim):
+    """Spans of a row."""
+
+
+@tw.kernel(deny_checks=True)
+def scan_rows(
+    z: Mut[T, BM, SPAN],
+    x: Ref[FROM, M, N],
+    sums: Ref[ACC, M, S],
+    *,
+    PART: Const[int] = 1024,
+) -> None:
+    """`z[m, n] = x[m, 0] + … + x[m, n]`; `sums[m, s]` is the sum of the spans up to s."""
+    tw.require(z.shape[1] == N)
+    i, s = z.index
+    xs, parts = x.partition(BM, PART), z.partition(BM, PART)
+    rows = i * BM + tw.arange(BM)
+    carry = sums.gather(rows, s - 1).reshape(BM, 1)  # of the first span zero: there is no -1
+    for j in range(parts.num_tiles(1)):
+        part = xs[i, xs.clip(s * (SPAN // PART) + j, 1)].astype(sums.dtype)
+        parts.store((tw.cumsum(part, axis=1) + carry).astype(z.dtype), 0, j)
+        carry += tw.sum(part, axis=1, keepdims=True)
+
+
+@tw.kernel(deny_checks=True)
+def scan_columns(
+    z: Mut[T, Literal[1], tw.All, BK], x: Ref[FROM, L, N, K], *, ACC: Const[type[tw.DType]],
+    PART: Const[int] = 16,
+) -> None:  # fmt: skip
+    """The same along the second of three axes, BK columns to a block."""
+    tw.require(z.shape[1] == N)
+    tw.require(z.shape[2] == K)
+    i, _, k = z.index
+    xs, parts = x.partition(1, PART, BK), z.partition(1, PART, BK)
+    carry = tw.zeros((1, 1, BK), ACC)
+    for j in range(parts.num_tiles(1)):
+        part = xs[i, j, k].astype(ACC)
+        parts.store((tw.cumsum(part, axis=1) + carry).astype(z.dtype), 0, j, 0)
+        carry += tw.sum(part, axis=1, keepdims=True)
+
+
+# --- functions of tensors -------------------------------------------------------------------------
+
+
+def cumsum(x: tw.Tensor, axis: int = -1, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
+    """The running sum along an axis, each element included.
+
+    Floats keep their dtype and are summed in f32 (f64 in f64); integers give i64 or u64.
+    """
+    check_tensor("cumsum", "x", x, (*INTEGERS, *FLOATS))
+    place = axis_of("cumsum", x, axis)
+    acc = _accumulator(x.dtype)
+    z = output("cumsum", out, x.shape, x.dtype if x.dtype in FLOATS else acc, x)
+    if not z.size:
+        return tw.value(z, device=z.device)
+    source, target = (three_axes("cumsum", name, t, place) for name, t in (("x", x), ("out", z)))
+    if source.shape[2] == 1:
+        return giving(_along_rows(target.squeeze(2), source.squeeze(2), acc), z)
+    cut = cut_reduced_columns(*source.shape)
+    pieces = target.partition(1, None, cut.rows)
+    return giving(scan_columns(pieces, source, ACC=acc, PART=cut.part), z)
+
+
+def _accumulator(dtype: type[tw.DType]) -> type[tw.DType]:
+    if dtype in FLOATS:
+        return f64 if dtype is f64 else f32
+    return i64 if dtype in INTEGERS[:4] else u64
+
+
+def _along_rows(z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -> tw.DeviceOp[Any]:
+    rows, columns = x.shape
+    cut = cut_scanned_rows(rows, columns)
+    spans = -(-columns // (cut.part * cut.span))
+    sums = tw.empty((rows, spans), acc, device=x.device)
+
+    def scan(starts: tw.Tensor) -> tw.DeviceOp[Any]:
+        kernel = scan_rows.with_hints(num_worker_warps=cut.warps)
+        pieces = z.partition(cut.rows, cut.part * cut.span)
+        return kernel(pieces, x, starts, PART=cut.part)
+
+    if spans == 1:
+        return scan(sums)
+    how = {"KIND": SUM, "ACC": acc, "PART": cut.part, "SPAN": cut.span}
+    first = reduce_rows(sums.partition(cut.rows, 1), x, 0, 1.0, **how)
+    return first.then(lambda _: cumsum(sums)).then(scan)

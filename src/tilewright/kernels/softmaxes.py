@@ -1,0 +1,219 @@
+"""Softmax along the last axis, and the cross-entropy of logits with its gradient.
+
+A row that fits in one tile is read once. A longer one is read in parts, twice: once for its maximum
+and the sum of its powers, which are kept together as parts come in, and once for the result.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tilewright as tw
+from tilewright import Const, Mut, Ref, f32
+from tilewright.dims import BM, BN, M, N, T
+from tilewright.kernels.arguments import (
+    FLOATS,
+    INDICES,
+    check_extents,
+    check_one_device,
+    check_tensor,
+    giving,
+    output,
+    rows_of,
+)
+from tilewright.kernels.arithmetic import LN_2, LOG2_E, quotient, wide, wide_dtype
+from tilewright.kernels.cutting import cut_pairs, cut_rows
+
+__all__ = [
+    "cross_entropy",
+    "cross_entropy_gradient",
+    "cross_entropy_gradient_rows",
+    "cross_entropy_rows",
+    "softmax",
+    "softmax_rows",
+]
+
+
+class LABEL(tw.AnyDType):
+    """An integer that numbers classes."""
+
+
+def _powers(scaled: Any) -> tuple[Any, Any, Any]:
+    """`2 ** (x - shift)` of a tile of rows, the shift, and the sum: all along the last axis."""
+    top = tw.max(scaled, axis=1, keepdims=True)
+    shift = tw.where(top == -math.inf, 0.0, top)  # a row of nothing but -inf sums to zero
+    powers = tw.exp2(scaled - shift)
+    return powers, shift, tw.sum(powers, axis=1, keepdims=True)
+
+
+def _summed(xs: Any, i: Any, rows: Any, dtype: Any) -> tuple[Any, Any]:
+    """The shift and the sum of powers of rows that come in parts."""
+    top = tw.full((rows, 1), -math.inf, dtype)
+    total = tw.zeros((rows, 1), dtype)
+    shift = tw.zeros((rows, 1), dtype)
+    for j in range(xs.num_tiles(1)):
+        scaled = wide(xs[i, j]) * LOG2_E
+        higher = tw.maximum(top, tw.max(scaled, axis=1, keepdims=True))
+        shift = tw.where(higher == -math.inf, 0.0, higher)
+        total = total * tw.exp2(top - shift)
+        total += tw.sum(tw.exp2(scaled - shift), axis=1, keepdims=True)
+        top = higher
+    return shift, total
+
+
+@tw.kernel(deny_checks=True)
+def softmax_rows(
+    z: Mut[T, BM, tw.All], x: Ref[T, M, N], *, PART: Const[int] = 1024, WHOLE: Const[bool] = False
+) -> None:
+    """`z = exp(x - max x) / sum exp(x - max x)`, BM rows to a block, PART columns at a time.
+
+    WHOLE: there is one part.
+    """
+    tw.require(z.shape[1] == N)
+    i = z.index[0]
+    xs, parts = x.partition(BM, PART, padding=-math.inf), z.partition(BM, PART)
+    if WHOLE:
+        powers, _, total = _powers(wide(xs[i, 0]) * LOG2_E)
+        parts.store(quotient(powers, total).astype(z.dtype), 0, 0)
+    else:
+        shift, total = _summed(xs, i, BM, wide_dtype(z.dtype))
+        share = 1.0 / total
+        for j in range(parts.num_tiles(1)):
+            powers = tw.exp2(wide(xs[i, j]) * LOG2_E - shift)
+            parts.store((powers * share).astype(z.dtype), 0, j)
+
+
+@tw.kernel(deny_checks=True)
+def cross_entropy_rows(
+    loss: Mut[f32, BM],
+    log_sum: Mut[f32, BM],
+    x: Ref[T, M, N],
+    labels: Ref[LABEL, M],
+    *,
+    PART: Const[int] = 1024,
+    WHOLE: Const[bool] = False,
+) -> None:
+    """`log_sum = log sum exp x` of each row, and `loss = log_sum - x[label]`.
+
+    A label that is no column has no loss.
+    """
+    i = loss.index[0]
+    xs = x.partition(BM, PART, padding=-math.inf)
+    if WHOLE:
+        _, shift, total = _powers(wide(xs[i, 0]) * LOG2_E)
+    else:
+        shift, total = _summed(xs, i, BM, wide_dtype(x.dtype))
+    log = ((shift + tw.log2(total)) * LN_2).astype(f32).reshape(BM)
+    label = labels.partition(BM)[i]
+    rows = i * BM + tw.arange(BM)
+    known = (label >= 0) & (label.astype(tw.i64) < tw.i64(N))
+    loss.store(tw.where(known, log - x.gather(rows, label).astype(f32), 0.0))
+    log_sum.store(log)
+
+
+@tw.kernel(deny_checks=True)
+def cross_entropy_gradient_rows(
+    dx: Mut[T, BM, BN],
+    x: Ref[T, M, N],
+    labels: Ref[LABEL, M],
+    log_sum: Ref[f32, M],
+    dloss: Ref[f32, M],
+) -> None:
+    """`dx = (softmax x - [column is label]) * dloss`, and zero where a label is no column."""
+    i, j = dx.index
+    label = labels.partition(BM)[i].reshape(BM, 1).astype(tw.i64)
+    log = log_sum.partition(BM)[i].reshape(BM, 1)
+    scale = dloss.partition(BM)[i].reshape(BM, 1)
+    scale = tw.where((label >= 0) & (label < tw.i64(N)), scale, 0.0)
+    columns = (j * BN + tw.arange(BN)).astype(tw.i64)
+    share = tw.exp2((x.load_like(dx).astype(f32) - log) * LOG2_E)
+    dx.store(((share - (columns == label).astype(f32)) * scale).astype(dx.dtype))
+
+
+# --- functions of tensors -------------------------------------------------------------------------
+
+
+def softmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
+    """`exp(x) / sum exp(x)` along the last axis, with no overflow.
+
+    A row with nothing but -inf, or with +inf, gives NaN.
+    """
+    check_tensor("softmax", "x", x, FLOATS)
+    z = output("softmax", out, x.shape, x.dtype, x)
+    rows, result = rows_of("softmax", "x", x), rows_of("softmax", "out", z)
+    if not z.size:
+        return tw.value(z, device=z.device)
+    cut = cut_rows(rows)
+    kernel = softmax_rows.with_hints(num_worker_warps=cut.warps, occupancy=cut.occupancy)
+    launch = kernel(result.partition(cut.rows, None), rows, PART=cut.part, WHOLE=cut.whole)
+    return giving(launch, z)
+
+
+def cross_entropy(
+    logits: tw.Tensor,
+    labels: tw.Tensor,
+    *,
+    out: tuple[tw.Tensor, tw.Tensor] | None = None,
+) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
+    """The loss `log sum exp x - x[label]` of each row of logits, and `log sum exp x`; both f32.
+
+    `labels` has the shape of `logits` without its last axis. A label that is no class, such as
+    -100, has loss 0. The second result is what `cross_entropy_gradient` needs.
+    """
+    name = "cross_entropy"
+    rows, classes = _classified(name, logits, labels)
+    shape = labels.shape
+    given = (None, None) if out is None else out
+    loss, log_sum = (output(name, one, shape, f32, logits) for one in given)
+    if not rows.size:
+        return giving(tw.zip(tw.fill(loss, 0.0), tw.fill(log_sum, -math.inf)), (loss, log_sum))
+    cut = cut_rows(rows)
+    kernel = cross_entropy_rows.with_hints(num_worker_warps=cut.warps, occupancy=cut.occupancy)
+    pieces = (_line(name, one).partition(cut.rows) for one in (loss, log_sum))
+    launch = kernel(*pieces, rows, classes, PART=cut.part, WHOLE=cut.whole)
+    return giving(launch, (loss, log_sum))
+
+
+def cross_entropy_gradient(
+    logits: tw.Tensor,
+    labels: tw.Tensor,
+    log_sum: tw.Tensor,
+    dloss: tw.Tensor,
+    *,
+    out: tw.Tensor | None = None,
+) -> tw.DeviceOp[tw.Tensor]:
+    """The gradient of the logits, `(softmax x - [class is label]) * dloss`.
+
+    `log_sum` is the second result of `cross_entropy`, and `dloss` the gradient of its first: both
+    f32 and of the shape of `labels`. Rows whose label is no class get zeros.
+    """
+    name = "cross_entropy_gradient"
+    rows, classes = _classified(name, logits, labels)
+    for what, tensor in (("log_sum", log_sum), ("dloss", dloss)):
+        check_tensor(name, what, tensor, (f32,))
+        check_extents(name, what, tensor, labels.shape)
+    check_one_device(name, logits=logits, log_sum=log_sum, dloss=dloss)
+    dx = output(name, out, logits.shape, logits.dtype, logits)
+    if not dx.size:
+        return tw.value(dx, device=dx.device)
+    result, cut = rows_of(name, "out", dx), cut_pairs(rows)
+    kernel = cross_entropy_gradient_rows.with_hints(num_worker_warps=cut.warps)
+    pieces = result.partition(cut.rows, cut.part)
+    launch = kernel(pieces, rows, classes, _line(name, log_sum), _line(name, dloss))
+    return giving(launch, dx)
+
+
+def _classified(name: str, logits: tw.Tensor, labels: tw.Tensor) -> tuple[tw.Tensor, tw.Tensor]:
+    """Logits as rows, with one label each."""
+    check_tensor(name, "logits", logits, FLOATS[:3])
+    check_tensor(name, "labels", labels, INDICES)
+    check_one_device(name, logits=logits, labels=labels)
+    rows = rows_of(name, "logits", logits)
+    check_extents(name, "labels", labels, logits.shape[:-1])
+    return rows, _line(name, labels)
+
+
+def _line(name: str, tensor: tw.Tensor) -> tw.Tensor:
+    """All elements along one axis."""
+    return rows_of(name, "labels", tensor.unsqueeze(tensor.ndim)).squeeze(1)

@@ -1,0 +1,56 @@
+"""The last two axes exchanged, in new memory."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Literal
+
+import tilewright as tw
+from tilewright import Mut, Ref
+from tilewright.dims import BM, BN, L, M, N, T
+from tilewright.kernels.arguments import (
+    FLOATS,
+    INTEGERS,
+    check_tensor,
+    giving,
+    output,
+    reshaped,
+)
+from tilewright.kernels.cutting import power_of_two
+
+__all__ = ["transpose", "transpose_tiles"]
+
+
+@tw.kernel(deny_checks=True)
+def transpose_tiles(z: Mut[T, Literal[1], BN, BM], x: Ref[T, L, M, N]) -> None:
+    """`z[l, n, m] = x[l, m, n]`."""
+    tw.require(z.shape[0] == L)
+    tw.require(z.shape[1] == N)
+    tw.require(z.shape[2] == M)
+    at, j, i = z.index
+    z.store(x.partition(1, BM, BN)[at, i, j].permute(0, 2, 1))
+
+
+def cut_square(x: tw.Tensor) -> tuple[int, int]:
+    """Rows and columns of a tile that is read along one axis and written along the other."""
+    rows, columns = x.shape[-2:]
+    return min(64, power_of_two(rows)), min(64, power_of_two(columns))
+
+
+def transpose(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
+    """`x` with its last two axes exchanged: `z[..., n, m] = x[..., m, n]`.
+
+    `x.T` and `x.permute(…)` are views of the same memory and cost nothing; this is for whoever
+    reads the result along its rows.
+    """
+    check_tensor("transpose", "x", x, (*FLOATS, *INTEGERS))
+    if x.ndim < 2:
+        raise tw.LaunchError(f"transpose exchanges two axes, and shape {x.shape} has {x.ndim}")
+    *outer, m, n = x.shape
+    z = output("transpose", out, (*outer, n, m), x.dtype, x)
+    if not z.size:
+        return tw.value(z, device=z.device)
+    source = reshaped("transpose", "x", x, (prod(outer), m, n))
+    target = reshaped("transpose", "out", z, (prod(outer), n, m))
+    rows, columns = cut_square(x)
+    return giving(transpose_tiles(target.partition(1, columns, rows), source), z)
