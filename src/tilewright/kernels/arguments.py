@@ -28,9 +28,9 @@ __all__ = [
     "three_axes",
 ]
 
-FLOATS = (f16, bf16, f32, f64)
-INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)
-INDICES = (i32, i64, u32)
+FLOATS = (f16, bf16, f32, f64)  # that kernels compute with
+INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)  # the signed ones first
+INDICES = (i32, i64, u32)  # what rows and classes are numbered with
 _LONGEST = 1 << 30  # elements of one axis: with a tile on top they can still be counted
 
 R = TypeVar("R")

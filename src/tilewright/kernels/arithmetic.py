@@ -14,8 +14,8 @@ from tilewright import f32, f64
 
 __all__ = ["LN_2", "LOG2_E", "number", "quotient", "wide", "wide_dtype"]
 
-LOG2_E = math.log2(math.e)
-LN_2 = math.log(2)
+LOG2_E = math.log2(math.e)  # exp(x) is exp2(x * LOG2_E)
+LN_2 = math.log(2)  # and log(x) is log2(x) * LN_2
 
 
 def wide_dtype(dtype: Any) -> Any:

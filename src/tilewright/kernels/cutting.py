@@ -1,36 +1,28 @@
-"""How rows are cut into tiles: the one place that chooses, for every kernel that works on rows."""
+"""How memory-bound kernels are cut into tiles: what was measured, or else a rule of thumb.
+
+A configuration has BM rows and PART columns of a tile (BK columns and PART rows where columns are
+reduced), SPAN tiles that one block takes, and hints. Each is legal for every shape.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import tilewright as tw
+from tilewright.tune import Config, chosen, key_of
 
 __all__ = [
-    "Cut",
-    "SpanCut",
-    "cut_pairs",
-    "cut_reduced_columns",
-    "cut_reduced_rows",
-    "cut_rows",
-    "cut_scanned_rows",
+    "column_config",
+    "element_config",
     "power_of_two",
+    "row_config",
+    "span_config",
+    "square_config",
 ]
 
 WIDEST = 8192  # columns of a row that is held in registers
 SMALLEST = 1024  # elements of a tile: with fewer, rows share one
+TILE = 2048  # elements of a tile where any number would do
+EDGE = 64  # of a tile that is read along one axis and written along another
 ENOUGH = 1024  # blocks, so that a large GPU has work for all of its multiprocessors
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Rows of a block, columns of a tile, and advice on the kernel."""
-
-    rows: int
-    part: int
-    whole: bool  # one part has all columns
-    warps: int | None = None
-    occupancy: int | None = None
 
 
 def power_of_two(extent: int) -> int:
@@ -38,55 +30,68 @@ def power_of_two(extent: int) -> int:
     return 1 << max(extent - 1, 0).bit_length()
 
 
-def cut_rows(x: tw.Tensor, widest: int = WIDEST) -> Cut:
-    """For kernels that need all of a row before they write any of it."""
-    rows, columns = x.shape
-    whole = power_of_two(columns)
-    if whole > widest:
-        return Cut(1, 4096, whole=False)
-    together = min(max(SMALLEST // whole, 1), power_of_two(rows))
-    return Cut(together, whole, whole=True)
+def _measured(name: str, x: tw.Tensor) -> Config | None:
+    return chosen(name, key_of(x.dtype, x.shape), x.device.target)
 
 
-def cut_pairs(x: tw.Tensor) -> Cut:
-    """For kernels that treat every element by itself."""
-    rows, columns = x.shape
-    part = min(power_of_two(columns), 2048)
-    return Cut(min(max(2048 // part, 1), power_of_two(rows)), part, whole=part >= columns)
+def row_config(name: str, x: tw.Tensor) -> Config:
+    """BM and PART of a kernel that needs all of a row before it writes any of it."""
+    return _measured(name, x) or _whole_rows(*x.shape)
 
 
-@dataclass(frozen=True)
-class SpanCut:
-    """Rows (or columns) of a block, and the tiles along the reduced axis that it takes."""
-
-    rows: int
-    part: int
-    span: int
-    warps: int | None = None
+def _whole_rows(rows: int, columns: int) -> Config:
+    part = power_of_two(columns)
+    if part > WIDEST:
+        return Config.of(BM=1, PART=WIDEST // 2)
+    return Config.of(BM=_together(rows, part, SMALLEST), PART=part)
 
 
-def cut_reduced_rows(rows: int, columns: int) -> SpanCut:
-    """For kernels that leave one number of a row, or of a span of it."""
-    part = min(power_of_two(columns), 2048)
-    together = min(max(2048 // part, 1), power_of_two(rows))
-    return SpanCut(together, part, _span(-(-rows // together), -(-columns // part)))
+def element_config(name: str, x: tw.Tensor) -> Config:
+    """BM and PART of a kernel that treats every element by itself."""
+    return _measured(name, x) or _elements(*x.shape)
 
 
-def cut_reduced_columns(outer: int, rows: int, columns: int) -> SpanCut:
-    """The same, along the second of three axes."""
+def _elements(rows: int, columns: int) -> Config:
+    part = min(power_of_two(columns), TILE)
+    return Config.of(BM=_together(rows, part, TILE), PART=part)
+
+
+def span_config(name: str, x: tw.Tensor) -> Config:
+    """BM, PART and SPAN of a kernel along rows that may be cut between blocks."""
+    return _measured(name, x) or _spans(*x.shape)
+
+
+def _spans(rows: int, columns: int) -> Config:
+    part = min(power_of_two(columns), TILE)
+    together = _together(rows, part, TILE)
+    return Config.of(BM=together, PART=part, SPAN=_span(-(-rows // together), -(-columns // part)))
+
+
+def column_config(name: str, x: tw.Tensor) -> Config:
+    """BK, PART and SPAN of a kernel along the second of three axes."""
+    return _measured(name, x) or _columns(*x.shape)
+
+
+def _columns(outer: int, rows: int, columns: int) -> Config:
     width = min(power_of_two(columns), 128)
-    part = min(power_of_two(rows), max(2048 // width, 1))
-    return SpanCut(width, part, _span(outer * -(-columns // width), -(-rows // part)))
+    part = min(power_of_two(rows), max(TILE // width, 1))
+    span = _span(outer * -(-columns // width), -(-rows // part))
+    return Config.of(BK=width, PART=part, SPAN=span)
+
+
+def square_config(name: str, x: tw.Tensor) -> Config:
+    """BM rows and BN columns of a tile that is read along one axis and written along the other."""
+    rows, columns = x.shape[-2:]
+    default = Config.of(BM=min(EDGE, power_of_two(rows)), BN=min(EDGE, power_of_two(columns)))
+    return _measured(name, x) or default
+
+
+def _together(rows: int, part: int, elements: int) -> int:
+    """Rows that share a tile."""
+    return min(max(elements // part, 1), power_of_two(rows))
 
 
 def _span(blocks: int, parts: int) -> int:
     """Tiles of a block, a power of two: all of them, unless that leaves too few blocks."""
     wanted = max(ENOUGH // blocks, 1)
     return power_of_two(max(-(-parts // wanted), min(4, parts)))
-
-
-def cut_scanned_rows(rows: int, columns: int) -> SpanCut:
-    """For running sums: as many columns of a block as leave enough blocks."""
-    part = min(power_of_two(columns), 2048)
-    together = min(max(1024 // part, 1), power_of_two(rows))
-    return SpanCut(together, part, _span(-(-rows // together), -(-columns // part)))

@@ -17,7 +17,7 @@ from tilewright.kernels.arguments import (
     output,
     rows_of,
 )
-from tilewright.kernels.cutting import power_of_two
+from tilewright.kernels.cutting import element_config
 
 __all__ = ["embedding", "embedding_rows"]
 
@@ -53,10 +53,7 @@ def embedding(
     if not len(table):
         return tw.fill(z, 0)
     line = rows_of("embedding", "ids", ids.unsqueeze(ids.ndim)).squeeze(1)
-    pieces = rows_of("embedding", "out", z).partition(1, cut_row(table.shape[1]))
-    return giving(embedding_rows(pieces, line, table), z)
-
-
-def cut_row(columns: int) -> int:
-    """Columns of a tile."""
-    return min(power_of_two(columns), 4096)
+    rows = rows_of("embedding", "out", z)
+    config = element_config("embedding", rows)
+    kernel = config.applied_to(embedding_rows)
+    return giving(kernel(rows.partition(1, config["PART"]), line, table), z)

@@ -21,7 +21,8 @@ from tilewright.kernels.arguments import (
     rows_of,
 )
 from tilewright.kernels.arithmetic import number, wide, wide_dtype
-from tilewright.kernels.cutting import cut_rows
+from tilewright.kernels.cutting import row_config
+from tilewright.tune import Config
 
 __all__ = [
     "add_rms_norm",
@@ -177,6 +178,12 @@ def check_normed(caller: str, x: tw.Tensor, eps: float, **weights: tw.Tensor) ->
     return rows
 
 
+def _in_parts(config: Config, rows: tw.Tensor) -> dict[str, Any]:
+    """Constants of a kernel that reads rows in parts, or whole."""
+    part = config["PART"]
+    return {"PART": part, "WHOLE": part >= rows.shape[1]}
+
+
 def rms_norm(
     x: tw.Tensor, weight: tw.Tensor, *, eps: float = 1e-6, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
@@ -185,10 +192,10 @@ def rms_norm(
     z = output("rms_norm", out, x.shape, x.dtype, x)
     if not z.size:
         return tw.value(z, device=z.device)
-    cut = cut_rows(rows)
-    kernel = rms_norm_rows.with_hints(num_worker_warps=cut.warps, occupancy=cut.occupancy)
-    pieces = rows_of("rms_norm", "out", z).partition(cut.rows, None)
-    return giving(kernel(pieces, rows, weight, eps, PART=cut.part, WHOLE=cut.whole), z)
+    config = row_config("rms_norm", rows)
+    pieces = rows_of("rms_norm", "out", z).partition(config["BM"], None)
+    kernel, how = config.applied_to(rms_norm_rows), _in_parts(config, rows)
+    return giving(kernel(pieces, rows, weight, eps, **how), z)
 
 
 def add_rms_norm(
@@ -212,12 +219,10 @@ def add_rms_norm(
     z, total = (output(name, one, x.shape, x.dtype, x) for one in given)
     if not z.size:
         return tw.value((z, total), device=z.device)
-    cut = cut_rows(rows)
-    kernel = add_rms_norm_rows.with_hints(num_worker_warps=cut.warps, occupancy=cut.occupancy)
-    pieces = (rows_of(name, "out", one).partition(cut.rows, None) for one in (z, total))
-    others = rows_of(name, "y", y)
-    launch = kernel(*pieces, rows, others, weight, eps, PART=cut.part, WHOLE=cut.whole)
-    return giving(launch, (z, total))
+    config = row_config(name, rows)
+    pieces = (rows_of(name, "out", one).partition(config["BM"], None) for one in (z, total))
+    kernel, how = config.applied_to(add_rms_norm_rows), _in_parts(config, rows)
+    return giving(kernel(*pieces, rows, rows_of(name, "y", y), weight, eps, **how), (z, total))
 
 
 def layer_norm(
@@ -233,7 +238,7 @@ def layer_norm(
     z = output("layer_norm", out, x.shape, x.dtype, x)
     if not z.size:
         return tw.value(z, device=z.device)
-    cut = cut_rows(rows)
-    kernel = layer_norm_rows.with_hints(num_worker_warps=cut.warps, occupancy=cut.occupancy)
-    pieces = rows_of("layer_norm", "out", z).partition(cut.rows, None)
-    return giving(kernel(pieces, rows, weight, bias, eps, PART=cut.part, WHOLE=cut.whole), z)
+    config = row_config("layer_norm", rows)
+    pieces = rows_of("layer_norm", "out", z).partition(config["BM"], None)
+    kernel, how = config.applied_to(layer_norm_rows), _in_parts(config, rows)
+    return giving(kernel(pieces, rows, weight, bias, eps, **how), z)

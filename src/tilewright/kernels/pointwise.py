@@ -23,7 +23,7 @@ from tilewright.kernels.arguments import (
     output,
 )
 from tilewright.kernels.arithmetic import LOG2_E, quotient, wide
-from tilewright.kernels.cutting import cut_pairs
+from tilewright.kernels.cutting import element_config
 
 __all__ = [
     "add",
@@ -147,10 +147,9 @@ def dropout(
     if not z.size:
         return tw.value(z, device=z.device)
     result, line = lines_of("dropout", z, x)
-    cut = cut_pairs(line)
-    kernel = dropout_elements.with_hints(num_worker_warps=cut.warps)
-    launch = kernel(result.partition(1, cut.part), line, share, 1 / (1 - share), *place)
-    return giving(launch, z)
+    config = element_config("dropout", line)
+    pieces, kernel = result.partition(1, config["PART"]), config.applied_to(dropout_elements)
+    return giving(kernel(pieces, line, share, 1 / (1 - share), *place), z)
 
 
 def _pointwise(
@@ -172,6 +171,6 @@ def _pointwise(
     if not z.size:
         return tw.value(z, device=z.device)
     result, *lines = lines_of(name, z, *inputs.values())
-    cut = cut_pairs(result)
-    advised = kernel.with_hints(num_worker_warps=cut.warps)
-    return giving(advised(result.partition(cut.rows, cut.part), *lines, **constants), z)
+    config = element_config(name, result)
+    pieces = result.partition(config["BM"], config["PART"])
+    return giving(config.applied_to(kernel)(pieces, *lines, **constants), z)

@@ -24,11 +24,22 @@ from tilewright.kernels.arguments import (
     reshaped,
     three_axes,
 )
-from tilewright.kernels.cutting import cut_reduced_columns, cut_reduced_rows
+from tilewright.kernels.cutting import column_config, span_config
 
-__all__ = ["max", "mean", "min", "reduce_columns", "reduce_rows", "sum"]
+__all__ = [
+    "MAX",
+    "MEAN",
+    "MIN",
+    "SUM",
+    "max",
+    "mean",
+    "min",
+    "reduce_columns",
+    "reduce_rows",
+    "sum",
+]
 
-SUM, MEAN, MAX, MIN = range(4)
+SUM, MEAN, MAX, MIN = range(4)  # the kinds of reduction, as kernels know them
 NAMES = ("sum", "mean", "max", "min")
 SIGNED = INTEGERS[:4]
 
@@ -219,23 +230,23 @@ def _launched(
     """Reduce [outer, n, inner] to [outer, 1, inner], in one step or two; a mean is of `count`."""
     outer, n, inner = x.shape
     in_rows = inner == 1
-    cut = cut_reduced_rows(outer, n) if in_rows else cut_reduced_columns(outer, n, inner)
-    spans = -(-n // (cut.part * cut.span))
+    source = x.squeeze(2) if in_rows else x
+    name = NAMES[kind]
+    config = span_config(name, source) if in_rows else column_config(name, source)
+    spans = -(-n // (config["PART"] * config["SPAN"]))
     target = z if spans == 1 else tw.empty((outer, spans, inner), acc, device=x.device)
     how = {
         "KIND": SUM if spans > 1 and kind == MEAN else kind,
         "ACC": acc,
         "MASKED": kind >= MAX and x.dtype in INTEGERS,
-        "PART": cut.part,
-        "SPAN": cut.span,
+        "PART": config["PART"],
+        "SPAN": config["SPAN"],
     }
     if in_rows:
-        kernel, pieces = reduce_rows, target.squeeze(2).partition(cut.rows, 1)
+        kernel, pieces = reduce_rows, target.squeeze(2).partition(config["BM"], 1)
     else:
-        kernel, pieces = reduce_columns, target.partition(1, 1, cut.rows)
-    source = x.squeeze(2) if in_rows else x
-    advised = kernel.with_hints(num_worker_warps=cut.warps)
-    launch = advised(pieces, source, _nothing(kind, x), 1 / count, **how)
+        kernel, pieces = reduce_columns, target.partition(1, 1, config["BK"])
+    launch = config.applied_to(kernel)(pieces, source, _nothing(kind, x), 1 / count, **how)
     if spans == 1:
         return launch
     return launch.then(lambda _: _launched(kind, z, target, acc, count))

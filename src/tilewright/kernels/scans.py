@@ -21,7 +21,7 @@ from tilewright.kernels.arguments import (
     output,
     three_axes,
 )
-from tilewright.kernels.cutting import cut_reduced_columns, cut_scanned_rows
+from tilewright.kernels.cutting import column_config, span_config
 from tilewright.kernels.reductions import SUM, reduce_rows
 
 __all__ = ["cumsum", "scan_columns", "scan_rows"]
@@ -97,9 +97,10 @@ def cumsum(x: tw.Tensor, axis: int = -1, *, out: tw.Tensor | None = None) -> tw.
     source, target = (three_axes("cumsum", name, t, place) for name, t in (("x", x), ("out", z)))
     if source.shape[2] == 1:
         return giving(_along_rows(target.squeeze(2), source.squeeze(2), acc), z)
-    cut = cut_reduced_columns(*source.shape)
-    pieces = target.partition(1, None, cut.rows)
-    return giving(scan_columns(pieces, source, ACC=acc, PART=cut.part), z)
+    config = column_config("cumsum", source)
+    pieces = target.partition(1, None, config["BK"])
+    kernel = config.applied_to(scan_columns)
+    return giving(kernel(pieces, source, ACC=acc, PART=config["PART"]), z)
 
 
 def _accumulator(dtype: type[tw.DType]) -> type[tw.DType]:
@@ -110,17 +111,17 @@ def _accumulator(dtype: type[tw.DType]) -> type[tw.DType]:
 
 def _along_rows(z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -> tw.DeviceOp[Any]:
     rows, columns = x.shape
-    cut = cut_scanned_rows(rows, columns)
-    spans = -(-columns // (cut.part * cut.span))
+    config = span_config("cumsum", x)
+    height, part, span = (config[name] for name in ("BM", "PART", "SPAN"))
+    spans = -(-columns // (part * span))
     sums = tw.empty((rows, spans), acc, device=x.device)
 
     def scan(starts: tw.Tensor) -> tw.DeviceOp[Any]:
-        kernel = scan_rows.with_hints(num_worker_warps=cut.warps)
-        pieces = z.partition(cut.rows, cut.part * cut.span)
-        return kernel(pieces, x, starts, PART=cut.part)
+        pieces = z.partition(height, part * span)
+        return config.applied_to(scan_rows)(pieces, x, starts, PART=part)
 
     if spans == 1:
         return scan(sums)
-    how = {"KIND": SUM, "ACC": acc, "PART": cut.part, "SPAN": cut.span}
-    first = reduce_rows(sums.partition(cut.rows, 1), x, 0, 1.0, **how)
+    how = {"KIND": SUM, "ACC": acc, "PART": part, "SPAN": span}
+    first = reduce_rows(sums.partition(height, 1), x, 0, 1.0, **how)
     return first.then(lambda _: cumsum(sums)).then(scan)

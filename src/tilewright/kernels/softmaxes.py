@@ -23,7 +23,7 @@ from tilewright.kernels.arguments import (
     rows_of,
 )
 from tilewright.kernels.arithmetic import LN_2, LOG2_E, quotient, wide, wide_dtype
-from tilewright.kernels.cutting import cut_pairs, cut_rows
+from tilewright.kernels.cutting import element_config, row_config
 
 __all__ = [
     "cross_entropy",
@@ -144,10 +144,10 @@ def softmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Ten
     rows, result = rows_of("softmax", "x", x), rows_of("softmax", "out", z)
     if not z.size:
         return tw.value(z, device=z.device)
-    cut = cut_rows(rows)
-    kernel = softmax_rows.with_hints(num_worker_warps=cut.warps, occupancy=cut.occupancy)
-    launch = kernel(result.partition(cut.rows, None), rows, PART=cut.part, WHOLE=cut.whole)
-    return giving(launch, z)
+    config = row_config("softmax", rows)
+    pieces, part = result.partition(config["BM"], None), config["PART"]
+    kernel = config.applied_to(softmax_rows)
+    return giving(kernel(pieces, rows, PART=part, WHOLE=part >= rows.shape[1]), z)
 
 
 def cross_entropy(
@@ -168,10 +168,11 @@ def cross_entropy(
     loss, log_sum = (output(name, one, shape, f32, logits) for one in given)
     if not rows.size:
         return giving(tw.zip(tw.fill(loss, 0.0), tw.fill(log_sum, -math.inf)), (loss, log_sum))
-    cut = cut_rows(rows)
-    kernel = cross_entropy_rows.with_hints(num_worker_warps=cut.warps, occupancy=cut.occupancy)
-    pieces = (_line(name, one).partition(cut.rows) for one in (loss, log_sum))
-    launch = kernel(*pieces, rows, classes, PART=cut.part, WHOLE=cut.whole)
+    config = row_config(name, rows)
+    pieces = (_line(name, one).partition(config["BM"]) for one in (loss, log_sum))
+    part = config["PART"]
+    kernel = config.applied_to(cross_entropy_rows)
+    launch = kernel(*pieces, rows, classes, PART=part, WHOLE=part >= rows.shape[1])
     return giving(launch, (loss, log_sum))
 
 
@@ -197,9 +198,9 @@ def cross_entropy_gradient(
     dx = output(name, out, logits.shape, logits.dtype, logits)
     if not dx.size:
         return tw.value(dx, device=dx.device)
-    result, cut = rows_of(name, "out", dx), cut_pairs(rows)
-    kernel = cross_entropy_gradient_rows.with_hints(num_worker_warps=cut.warps)
-    pieces = result.partition(cut.rows, cut.part)
+    config = element_config(name, rows)
+    pieces = rows_of(name, "out", dx).partition(config["BM"], config["PART"])
+    kernel = config.applied_to(cross_entropy_gradient_rows)
     launch = kernel(pieces, rows, classes, _line(name, log_sum), _line(name, dloss))
     return giving(launch, dx)
 

@@ -16,7 +16,7 @@ from tilewright.kernels.arguments import (
     output,
     reshaped,
 )
-from tilewright.kernels.cutting import power_of_two
+from tilewright.kernels.cutting import square_config
 
 __all__ = ["transpose", "transpose_tiles"]
 
@@ -29,12 +29,6 @@ def transpose_tiles(z: Mut[T, Literal[1], BN, BM], x: Ref[T, L, M, N]) -> None:
     tw.require(z.shape[2] == M)
     at, j, i = z.index
     z.store(x.partition(1, BM, BN)[at, i, j].permute(0, 2, 1))
-
-
-def cut_square(x: tw.Tensor) -> tuple[int, int]:
-    """Rows and columns of a tile that is read along one axis and written along the other."""
-    rows, columns = x.shape[-2:]
-    return min(64, power_of_two(rows)), min(64, power_of_two(columns))
 
 
 def transpose(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
@@ -52,5 +46,6 @@ def transpose(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.T
         return tw.value(z, device=z.device)
     source = reshaped("transpose", "x", x, (prod(outer), m, n))
     target = reshaped("transpose", "out", z, (prod(outer), n, m))
-    rows, columns = cut_square(x)
-    return giving(transpose_tiles(target.partition(1, columns, rows), source), z)
+    config = square_config("transpose", source)
+    pieces = target.partition(1, config["BN"], config["BM"])
+    return giving(config.applied_to(transpose_tiles)(pieces, source), z)
