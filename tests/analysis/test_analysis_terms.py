@@ -34,6 +34,18 @@ def test_a_term_has_the_value_of_the_arithmetic_it_was_built_from(sample, settin
     assert sample.term.range.low <= value <= sample.term.range.high
 
 
+def test_choices_keep_their_order_which_is_no_part_of_their_meaning():
+    """Proofs are bounded, so what they find must not depend on the hashes of a process."""
+    pairs = [(x, n), (n, x), (ROWS, x), (n, ROWS)]
+    for pair in pairs:
+        for extremum in (least, greatest):
+            atom = extremum(pair).atom
+            assert getattr(atom, "choices", None) == pair
+            assert extremum(pair) == extremum(reversed(pair))
+            assert hash(extremum(pair)) == hash(extremum(reversed(pair)))
+        assert product(*pair) == product(*reversed(pair))
+
+
 def test_equal_sums_are_equal_terms():
     assert x + 1 + n - 1 == n + x
     assert hash(x + n) == hash(n + x)

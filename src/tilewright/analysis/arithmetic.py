@@ -74,7 +74,7 @@ def _extremum(
             continue
         kept = [other for other in kept if not is_enough(term, other)]
         kept.append(term)
-    return kept[0] if len(kept) == 1 else Linear.of(kind(frozenset(kept)))
+    return kept[0] if len(kept) == 1 else Linear.of(kind(tuple(kept)))
 
 
 def _flattened(kind: type[Least | Greatest], terms: Iterable[Linear]) -> Iterable[Linear]:
@@ -91,7 +91,7 @@ def product(left: Linear, right: Linear) -> Linear:
     total = left.times(right.constant) + (right - right.constant).times(left.constant)
     for a, times_a in left.coefficients.items():
         for b, times_b in right.coefficients.items():
-            total += Linear.of(Product(frozenset((a, b))), times_a * times_b)
+            total += Linear.of(Product(tuple(dict.fromkeys((a, b)))), times_a * times_b)
     return total
 
 

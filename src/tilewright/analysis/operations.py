@@ -7,6 +7,8 @@ machine type". Build them through `arithmetic`, which simplifies.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from tilewright.analysis.intervals import Interval, MachineType
 from tilewright.analysis.terms import Atom, Known, Linear, Numbers
@@ -15,36 +17,37 @@ __all__ = ["Greatest", "Held", "Least", "NonZero", "Product", "Quotient", "Remai
 
 
 @dataclass(frozen=True, eq=False)
-class Least(Atom):
-    """The least of several terms."""
+class Extremum(Atom):
+    """One of several terms. Proofs try them in order, so it must not depend on their hashes."""
 
-    choices: frozenset[Linear]
+    choices: tuple[Linear, ...]
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        return (frozenset(self.choices),)
+
+    @property
+    def parts(self) -> tuple[Linear, ...]:
+        return self.choices
+
+
+class Least(Extremum):
+    """The least of several terms."""
 
     def interval(self, numbers: Numbers) -> Interval:
         found = [numbers.of(term) for term in self.choices]
         return Interval(min(i.low for i in found), min(i.high for i in found))
 
-    @property
-    def parts(self) -> tuple[Linear, ...]:
-        return tuple(self.choices)
-
     def __str__(self) -> str:
         return f"min({', '.join(sorted(map(str, self.choices)))})"
 
 
-@dataclass(frozen=True, eq=False)
-class Greatest(Atom):
+class Greatest(Extremum):
     """The greatest of several terms."""
-
-    choices: frozenset[Linear]
 
     def interval(self, numbers: Numbers) -> Interval:
         found = [numbers.of(term) for term in self.choices]
         return Interval(max(i.low for i in found), max(i.high for i in found))
-
-    @property
-    def parts(self) -> tuple[Linear, ...]:
-        return tuple(self.choices)
 
     def __str__(self) -> str:
         return f"max({', '.join(sorted(map(str, self.choices)))})"
@@ -86,9 +89,13 @@ class Remainder(Pair):
 
 @dataclass(frozen=True, eq=False)
 class Product(Atom):
-    """Two atoms multiplied; a set of one is a square."""
+    """Two atoms multiplied; one alone is a square."""
 
-    factors: frozenset[Atom]
+    factors: tuple[Atom, ...]
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        return (frozenset(self.factors),)
 
     def interval(self, numbers: Numbers) -> Interval:
         found = [numbers.at(factor) for factor in self.factors]

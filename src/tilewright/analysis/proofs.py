@@ -174,7 +174,8 @@ def _replace_extremum(
     if needs_all:
         yield goals
     else:
-        for goal in goals:
+        # Where a choice cancels against the rest there is little left to search.
+        for goal in sorted(goals, key=lambda goal: len(goal.coefficients)):
             yield (goal,)
 
 
