@@ -17,18 +17,24 @@ A library function looks up what to launch with, and says what it does without a
 
 from tilewright.tune.config import Config, Schedule
 from tilewright.tune.keys import Key, key_of
+from tilewright.tune.problem import Problem, Trial, Tunable, poison, relative_error
 from tilewright.tune.records import Provenance, Record, Records, chosen, forcing
 from tilewright.tune.space import Space
 
 __all__ = [
     "Config",
     "Key",
+    "Problem",
     "Provenance",
     "Record",
     "Records",
     "Schedule",
     "Space",
+    "Trial",
+    "Tunable",
     "chosen",
     "forcing",
     "key_of",
+    "poison",
+    "relative_error",
 ]

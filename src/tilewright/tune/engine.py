@@ -1,0 +1,70 @@
+"""From a problem to a record: search, and say where the result comes from.
+
+Loaded by name on the first tuning (`tune.loader`), because whoever only looks configurations up
+needs no clocks and no toolchain.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+
+from tilewright.backends.cuda.gpus import list_gpus
+from tilewright.backends.cuda.toolchain import find_toolchain
+from tilewright.errors import ToolchainError
+from tilewright.runtime.device import Device
+from tilewright.tune.journal import Journal
+from tilewright.tune.problem import Problem
+from tilewright.tune.records import Provenance, Record
+from tilewright.tune.search import Found, Plan, Report, search
+from tilewright.version import VERSION
+
+__all__ = ["provenance_on", "stale_reasons", "tune"]
+
+_UNKNOWN = "unknown"
+
+
+def provenance_on(device: Device, source: str) -> Provenance:
+    """Where a figure that is measured here and now comes from."""
+    gpus = list_gpus() if device.kind == "cuda" else ()
+    gpu = gpus[device.ordinal] if device.ordinal < len(gpus) else None
+    try:
+        tileiras = find_toolchain().version
+    except ToolchainError:
+        tileiras = _UNKNOWN
+    return Provenance(
+        gpu=device.name if gpu is None else gpu.name,
+        driver=_UNKNOWN if gpu is None else gpu.driver,
+        tileiras=tileiras,
+        tilewright=VERSION,
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        source=source,
+    )
+
+
+def tune(
+    problem: Problem,
+    plan: Plan | None = None,
+    *,
+    journal: Journal | None = None,
+    report: Report = lambda _: None,
+) -> tuple[Record, Found]:
+    """Search, and make the record of what was found; nothing is kept yet."""
+    found = search(problem, plan, journal=journal, report=report)
+    origin = provenance_on(problem.device, problem.source)
+    config = found.winner.config
+    return Record(problem.kernel, problem.key, config, found.seconds, origin), found
+
+
+def stale_reasons(record: Record, source: str | None, tileiras: str | None) -> Iterable[str]:
+    """Why a record may no longer be the best choice; nothing if there is no reason to think so.
+
+    `source` is the digest of its kernel now, None if there is no such kernel; `tileiras` the
+    release that is used now, None if there is none.
+    """
+    if source is None:
+        yield "there is no such kernel"
+    elif record.provenance.source != source:
+        yield "the kernel has changed"
+    if tileiras is not None and record.provenance.tileiras != tileiras:
+        yield f"it was tuned with tileiras {record.provenance.tileiras}, and here is {tileiras}"

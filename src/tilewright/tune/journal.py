@@ -1,0 +1,93 @@
+"""The journal of searches: a line of JSON for every step, so that nothing measured is ever lost.
+
+A line is on disk before the next step begins. A search that is started again finds what it knew and
+goes on behind it. A candidate is noted before it runs: one that was begun and never ended has taken
+its process down, or hung until somebody ended it, and is not tried again. One journal may hold many
+searches; each line says whose it is. Assumes one writer at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import TuneError
+from tilewright.tune.config import Config
+from tilewright.tune.outcomes import Outcome, Verdict
+
+__all__ = ["Journal"]
+
+_LOST = "the process ended while it ran"
+
+
+class Journal:
+    """The journal in one file; without a file it forgets with the process."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._lines: list[dict[str, Any]] = []
+        if path is not None and path.exists():
+            self._lines = list(_read(path))
+            _end_last_line(path)
+
+    def begin(self, search: str, config: Config) -> None:
+        """Note that a candidate is about to run."""
+        self._write({"search": search, "begun": config.to_json()})
+
+    def end(self, search: str, outcome: Outcome) -> None:
+        """Note what became of a candidate."""
+        self._write({"search": search, "outcome": outcome.to_json()})
+
+    def outcomes(self, search: str) -> dict[Config, Outcome]:
+        """What is known of a search, by candidate."""
+        found: dict[Config, Outcome] = {}
+        for line in self._lines:
+            if line["search"] != search:
+                continue
+            if "begun" in line:
+                config = Config.from_json(line["begun"])
+                found[config] = Outcome(config, Verdict.LOST, reason=_LOST)
+            else:
+                outcome = Outcome.from_json(line["outcome"])
+                found[outcome.config] = outcome
+        return found
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._lines.append(line)
+        if self.path is None:
+            return
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    """Every whole line; the last one may have been cut off by the end of its process."""
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    for number, text in enumerate(lines, start=1):
+        if not text:
+            continue
+        try:
+            line = json.loads(text)
+        except ValueError:
+            line = None
+        if isinstance(line, dict) and isinstance(line.get("search"), str) and len(line) == 2:
+            yield line
+        elif number < len(lines):
+            raise TuneError(
+                f"line {number} of {path} is no line of a tuning journal: give another file, or "
+                "remove this one to start anew"
+            )
+
+
+def _end_last_line(path: Path) -> None:
+    """Let the next line begin at the start of one: what was cut off is dropped."""
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        with path.open("r+b") as file:
+            file.truncate(whole)

@@ -1,0 +1,90 @@
+"""What became of one candidate of a search: only data, as it stands in the journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import TuneError
+from tilewright.tune.config import Config
+
+if TYPE_CHECKING:
+    from tilewright.backends.cuda.cubin import Resources
+
+__all__ = ["Outcome", "Usage", "Verdict"]
+
+
+class Verdict(Enum):
+    """How far a candidate came."""
+
+    REFUSED = "refused"  # it does not compile, or the launch is refused
+    PRUNED = "pruned"  # what the assembler says of it rules it out
+    FAILED = "failed"  # it could not be run
+    WRONG = "wrong"  # what it computes differs from the reference
+    LOST = "lost"  # the process ended, or was ended, while it ran
+    TIMED = "timed"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the kernels of one launch take: the most of each."""
+
+    registers: int  # a thread
+    shared_memory: int  # bytes a block
+    spilled: int  # bytes a thread, on the stack
+
+    @staticmethod
+    def of(kernels: tuple[Resources, ...]) -> Usage | None:
+        """What several kernels take, or None where the assembler does not say."""
+        if not kernels:
+            return None
+        return Usage(
+            max(one.registers for one in kernels),
+            max(one.shared_memory for one in kernels),
+            max(one.stack_bytes for one in kernels),
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.registers} registers, {self.shared_memory:,} bytes shared, "
+            f"{self.spilled} bytes spilled"
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One candidate, how far it came, and why no further."""
+
+    config: Config
+    verdict: Verdict
+    seconds: float | None = None  # its median, if it was timed
+    error: float | None = None  # relative to the reference, if it was checked
+    reason: str = ""
+    usage: Usage | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        return {
+            "config": self.config.to_json(),
+            "verdict": self.verdict.value,
+            "seconds": self.seconds,
+            "error": self.error,
+            "reason": self.reason,
+            "usage": None if self.usage is None else list(vars(self.usage).values()),
+        }
+
+    @staticmethod
+    def from_json(data: Any) -> Outcome:
+        """An outcome that was written by `to_json`; anything else is a `TuneError`."""
+        try:
+            return Outcome(
+                Config.from_json(data["config"]),
+                Verdict(data["verdict"]),
+                data["seconds"],
+                data["error"],
+                data["reason"],
+                None if data["usage"] is None else Usage(*data["usage"]),
+            )
+        except (TypeError, KeyError, ValueError) as error:
+            raise TuneError(f"this is no outcome of a candidate: {data!r}") from error
