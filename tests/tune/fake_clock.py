@@ -10,7 +10,7 @@ from tilewright import Mut, Ref, f32
 from tilewright.bench import Timer
 from tilewright.dims import B, N
 from tilewright.tune import Config, Space, key_of
-from tilewright.tune.problem import Problem, poison, relative_error
+from tilewright.tune.task import Task, poison, relative_error
 
 SPACE = Space(B=(4, 8, 16, 32))
 
@@ -35,7 +35,7 @@ class FakeClock:
 
 
 class Bench:
-    """A problem on the CPU device with a clock of its own; a test replaces what it is about."""
+    """A task on the CPU device with a clock of its own; a test replaces what it is about."""
 
     def __init__(self, seconds, configs=None, build=None):
         self.x = np.arange(50, dtype=np.float32)
@@ -44,7 +44,7 @@ class Bench:
         self.built: list[Config] = []
         self.clock = FakeClock(self.built, seconds)
         self._build = build or self.double
-        self.problem = Problem(
+        self.task = Task(
             kernel="doubled",
             key=key_of(f32, (50,)),
             configs=tuple(configs or SPACE),
@@ -64,4 +64,4 @@ class Bench:
         return doubled(self.output.partition(config["B"]), self.input)
 
     def timer(self, effort):
-        return Timer(self.problem.device.stream, effort, clock=self.clock)
+        return Timer(self.task.device.stream, effort, clock=self.clock)

@@ -13,11 +13,11 @@ import tilewright as tw
 from tilewright import TuneError
 from tilewright.bench import Effort
 from tilewright.tune import Config
+from tilewright.tune.attempts import Attempt, Usage, Verdict
 from tilewright.tune.engine import stale_reasons, tune
 from tilewright.tune.journal import Journal
-from tilewright.tune.outcomes import Outcome, Usage, Verdict
-from tilewright.tune.problem import relative_error
 from tilewright.tune.search import Plan, search, search_name
+from tilewright.tune.task import relative_error
 
 QUICK = Plan(
     first=Effort(repetitions=2, warmup=0.0, rounds=1), last=Effort(repetitions=2, warmup=0.0)
@@ -30,7 +30,7 @@ def larger_is_faster(config):
 
 
 def run(bench, plan=QUICK, **options):
-    return search(bench.problem, plan, timer=bench.timer, **options)
+    return search(bench.task, plan, timer=bench.timer, **options)
 
 
 def test_the_fastest_wins_and_everything_is_told():
@@ -41,7 +41,7 @@ def test_the_fastest_wins_and_everything_is_told():
     assert found.noise == 0
     assert found.skipped == 0
     assert found.counts == {Verdict.TIMED: 4}
-    assert [one.config for one in found.outcomes] == [B4, B8, B16, B32]
+    assert [one.config for one in found.attempts] == [B4, B8, B16, B32]
     assert [step.done for step in told] == [0, 1, 2, 3, 4]
     assert told[0].best is None
     assert told[-1].best is not None
@@ -63,7 +63,7 @@ def test_a_wrong_candidate_that_is_fastest_does_not_win():
     bench._build = half
     found = run(bench)
     assert found.winner.config == B16
-    wrong = next(one for one in found.outcomes if one.config == B32)
+    wrong = next(one for one in found.attempts if one.config == B32)
     assert wrong.verdict is Verdict.WRONG
     assert wrong.seconds is None
     assert wrong.reason == "relative error nan, and 1e-06 is allowed"
@@ -92,7 +92,7 @@ def test_a_candidate_that_fails_costs_no_other(fail, verdict, reason):
     found = run(bench)
     assert found.winner.config == B16
     assert found.counts == {Verdict.TIMED: 3, verdict: 1}
-    assert found.outcomes[-1] == Outcome(B32, verdict, reason=reason)
+    assert found.attempts[-1] == Attempt(B32, verdict, reason=reason)
 
 
 class Assembled:
@@ -138,13 +138,13 @@ def test_what_the_assembler_says_rules_candidates_out_before_they_run():
     programs |= {B16: done(Assembled(shared=300 << 10)), B32: done(Assembled(spilled=513))}
     bench = with_programs(Bench(larger_is_faster), programs)
     found = run(bench)
-    assert found.winner == Outcome(B8, Verdict.TIMED, 1 / 8, 0.0, usage=Usage(255, 0, 512))
-    assert [one.reason for one in found.outcomes[2:]] == [
+    assert found.winner == Attempt(B8, Verdict.TIMED, 1 / 8, 0.0, usage=Usage(255, 0, 512))
+    assert [one.reason for one in found.attempts[2:]] == [
         "it needs 307,200 bytes of shared memory",
         "it spills 513 bytes a thread",
     ]
     assert set(bench.clock.asked) == {B4, B8}
-    assert str(found.outcomes[3].usage) == "255 registers, 0 bytes shared, 513 bytes spilled"
+    assert str(found.attempts[3].usage) == "255 registers, 0 bytes shared, 513 bytes spilled"
 
 
 def test_an_assembler_that_fails_costs_no_other():
@@ -153,8 +153,8 @@ def test_an_assembler_that_fails_costs_no_other():
     programs = {config: done(Assembled()) for config in SPACE} | {B32: failed}
     found = run(with_programs(Bench(larger_is_faster), programs))
     assert found.winner.config == B16
-    assert found.outcomes[-1].verdict is Verdict.FAILED
-    assert found.outcomes[-1].reason == "ToolchainError: tileiras for sm_90 took longer than 600 s"
+    assert found.attempts[-1].verdict is Verdict.FAILED
+    assert found.attempts[-1].reason == "ToolchainError: tileiras for sm_90 took longer than 600 s"
 
 
 def test_when_the_time_is_up_the_best_of_what_is_known_wins():
@@ -239,24 +239,24 @@ def test_a_search_that_was_interrupted_goes_on_where_it_was(tmp_path):
     found = run(second, journal=Journal(file))
     assert set(second.built[: second.built.index(B32) + 1]) == {B32}, "B4 and B8 are known"
     assert found.winner.config == B32
-    lost = found.outcomes[2]
+    lost = found.attempts[2]
     assert (lost.config, lost.verdict) == (B16, Verdict.LOST)
     assert lost.reason == "the process ended while it ran"
     third = Bench(larger_is_faster)
-    assert run(third, journal=Journal(file)).outcomes == found.outcomes
+    assert run(third, journal=Journal(file)).attempts == found.attempts
     assert B16 not in third.built
 
 
 def test_a_line_that_was_cut_off_is_dropped_and_the_next_begins_anew(tmp_path):
     file = tmp_path / "tuning.jsonl"
     journal = Journal(file)
-    journal.end("a search", Outcome(B4, Verdict.TIMED, 1.0, 0.0))
+    journal.end("a search", Attempt(B4, Verdict.TIMED, 1.0, 0.0))
     with file.open("a") as half:
         half.write('{"search": "a search", "outc')
     again = Journal(file)
-    again.end("a search", Outcome(B8, Verdict.WRONG, error=math.inf, reason="far off"))
-    assert set(Journal(file).outcomes("a search")) == {B4, B8}
-    assert Journal(file).outcomes("another") == {}
+    again.end("a search", Attempt(B8, Verdict.WRONG, error=math.inf, reason="far off"))
+    assert set(Journal(file).attempts("a search")) == {B4, B8}
+    assert Journal(file).attempts("another") == {}
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path):
@@ -271,25 +271,25 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path):
 
 
 def test_outcomes_both_ways():
-    for outcome in (
-        Outcome(B4, Verdict.TIMED, 1e-3, 1e-7, usage=Usage(128, 65536, 0)),
-        Outcome(Config.of(group=(8, 1)), Verdict.REFUSED, reason="no"),
+    for attempt in (
+        Attempt(B4, Verdict.TIMED, 1e-3, 1e-7, usage=Usage(128, 65536, 0)),
+        Attempt(Config.of(group=(8, 1)), Verdict.REFUSED, reason="no"),
     ):
-        assert Outcome.from_json(json.loads(json.dumps(outcome.to_json()))) == outcome
-    for data in (None, {}, {**outcome.to_json(), "verdict": "splendid"}):
-        with pytest.raises(TuneError, match="this is no outcome of a candidate"):
-            Outcome.from_json(data)
+        assert Attempt.from_json(json.loads(json.dumps(attempt.to_json()))) == attempt
+    for data in (None, {}, {**attempt.to_json(), "verdict": "splendid"}):
+        with pytest.raises(TuneError, match="this is no attempt of a candidate"):
+            Attempt.from_json(data)
 
 
 def test_another_kernel_key_or_target_is_another_search():
-    problem = Bench(larger_is_faster).problem
+    task = Bench(larger_is_faster).task
     names = {
         search_name(one)
         for one in (
-            problem,
-            replace(problem, kernel="tripled"),
-            replace(problem, key=problem.key._replace(shape=(51,))),
-            replace(problem, source="another digest"),
+            task,
+            replace(task, kernel="tripled"),
+            replace(task, key=task.key._replace(shape=(51,))),
+            replace(task, source="another digest"),
         )
     }
     assert len(names) == 4
@@ -309,7 +309,7 @@ def test_relative_errors():
 def test_a_search_without_a_fake_clock():
     """On the CPU device with its own clock: whatever wins is right."""
     bench, start = Bench(larger_is_faster), time.monotonic()
-    found = search(bench.problem, QUICK)
+    found = search(bench.task, QUICK)
     assert found.winner.config in SPACE
     assert found.winner.error == 0
     assert found.seconds > 0
@@ -317,7 +317,7 @@ def test_a_search_without_a_fake_clock():
 
 
 def test_from_a_problem_to_a_record():
-    record, found = tune(Bench(larger_is_faster).problem, QUICK)
+    record, found = tune(Bench(larger_is_faster).task, QUICK)
     assert record.kernel == "doubled"
     assert record.config == found.winner.config
     assert record.seconds == found.seconds

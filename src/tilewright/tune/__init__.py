@@ -17,19 +17,19 @@ A library function looks up what to launch with, and says what it does without a
 
 from tilewright.tune.config import Config, Schedule
 from tilewright.tune.keys import Key, key_of
-from tilewright.tune.problem import Problem, Trial, Tunable, poison, relative_error
 from tilewright.tune.records import Provenance, Record, Records, chosen, forcing
 from tilewright.tune.space import Space
+from tilewright.tune.task import Task, Trial, Tunable, poison, relative_error
 
 __all__ = [
     "Config",
     "Key",
-    "Problem",
     "Provenance",
     "Record",
     "Records",
     "Schedule",
     "Space",
+    "Task",
     "Trial",
     "Tunable",
     "chosen",

@@ -1,4 +1,4 @@
-"""From a problem to a record: search, and say where the result comes from.
+"""From a task to a record: search, and say where the result comes from.
 
 Loaded by name on the first tuning (`tune.loader`), because whoever only looks configurations up
 needs no clocks and no toolchain.
@@ -14,9 +14,9 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 from tilewright.runtime.device import Device
 from tilewright.tune.journal import Journal
-from tilewright.tune.problem import Problem
 from tilewright.tune.records import Provenance, Record
 from tilewright.tune.search import Found, Plan, Report, search
+from tilewright.tune.task import Task
 from tilewright.version import VERSION
 
 __all__ = ["provenance_on", "stale_reasons", "tune"]
@@ -43,17 +43,17 @@ def provenance_on(device: Device, source: str) -> Provenance:
 
 
 def tune(
-    problem: Problem,
+    task: Task,
     plan: Plan | None = None,
     *,
     journal: Journal | None = None,
     report: Report = lambda _: None,
 ) -> tuple[Record, Found]:
     """Search, and make the record of what was found; nothing is kept yet."""
-    found = search(problem, plan, journal=journal, report=report)
-    origin = provenance_on(problem.device, problem.source)
+    found = search(task, plan, journal=journal, report=report)
+    origin = provenance_on(task.device, task.source)
     config = found.winner.config
-    return Record(problem.kernel, problem.key, config, found.seconds, origin), found
+    return Record(task.kernel, task.key, config, found.seconds, origin), found
 
 
 def stale_reasons(record: Record, source: str | None, tileiras: str | None) -> Iterable[str]:

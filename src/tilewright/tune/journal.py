@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import TuneError
+from tilewright.tune.attempts import Attempt, Verdict
 from tilewright.tune.config import Config
-from tilewright.tune.outcomes import Outcome, Verdict
 
 __all__ = ["Journal"]
 
@@ -37,22 +37,22 @@ class Journal:
         """Note that a candidate is about to run."""
         self._write({"search": search, "begun": config.to_json()})
 
-    def end(self, search: str, outcome: Outcome) -> None:
+    def end(self, search: str, attempt: Attempt) -> None:
         """Note what became of a candidate."""
-        self._write({"search": search, "outcome": outcome.to_json()})
+        self._write({"search": search, "attempt": attempt.to_json()})
 
-    def outcomes(self, search: str) -> dict[Config, Outcome]:
+    def attempts(self, search: str) -> dict[Config, Attempt]:
         """What is known of a search, by candidate."""
-        found: dict[Config, Outcome] = {}
+        found: dict[Config, Attempt] = {}
         for line in self._lines:
             if line["search"] != search:
                 continue
             if "begun" in line:
                 config = Config.from_json(line["begun"])
-                found[config] = Outcome(config, Verdict.LOST, reason=_LOST)
+                found[config] = Attempt(config, Verdict.LOST, reason=_LOST)
             else:
-                outcome = Outcome.from_json(line["outcome"])
-                found[outcome.config] = outcome
+                attempt = Attempt.from_json(line["attempt"])
+                found[attempt.config] = attempt
         return found
 
     def _write(self, line: dict[str, Any]) -> None:

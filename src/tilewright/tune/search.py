@@ -26,10 +26,10 @@ from tilewright.bench.timer import Timer
 from tilewright.bench.timing import Effort
 from tilewright.errors import CompileError, LaunchError, TuneError
 from tilewright.jit.fingerprints import digest
+from tilewright.tune.attempts import Attempt, Usage, Verdict
 from tilewright.tune.config import Config
 from tilewright.tune.journal import Journal
-from tilewright.tune.outcomes import Outcome, Usage, Verdict
-from tilewright.tune.problem import Problem
+from tilewright.tune.task import Task
 
 __all__ = ["Found", "Plan", "Progress", "Report", "search", "search_name"]
 
@@ -63,24 +63,24 @@ class Progress:
 
     done: int
     total: int
-    best: Outcome | None
-    latest: Outcome | None
+    best: Attempt | None
+    latest: Attempt | None
 
 
 @dataclass(frozen=True)
 class Found:
     """What a search came to."""
 
-    winner: Outcome
+    winner: Attempt
     seconds: float  # the winner's, in the run-off
     noise: float  # of the run-off, as a fraction
-    outcomes: tuple[Outcome, ...]  # of all candidates that were tried, in the order of the space
+    attempts: tuple[Attempt, ...]  # of all candidates that were tried, in the order of the space
     skipped: int  # for which there was no time
 
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many candidates came how far."""
-        return dict(Counter(outcome.verdict for outcome in self.outcomes))
+        return dict(Counter(attempt.verdict for attempt in self.attempts))
 
 
 # Who wants to know how far a search is.
@@ -91,77 +91,77 @@ Pending = tuple[Config, tuple[Future[Any], ...]]
 
 
 def search(
-    problem: Problem,
+    task: Task,
     plan: Plan | None = None,
     *,
     journal: Journal | None = None,
     report: Report = lambda _: None,
     timer: TimerMaker | None = None,
 ) -> Found:
-    """The fastest right configuration of a problem; raises `TuneError` if there is none.
+    """The fastest right configuration of a task; raises `TuneError` if there is none.
 
     `journal` makes the search one that can be ended and started again. `report` is told of every
     step. `timer` is for tests, which have a clock of their own.
     """
-    make_timer = timer or partial(Timer, problem.device.stream, flush=problem.flush)
-    state = _Search(problem, plan or Plan(), journal or Journal(), report, make_timer)
+    make_timer = timer or partial(Timer, task.device.stream, flush=task.flush)
+    state = _Search(task, plan or Plan(), journal or Journal(), report, make_timer)
     for config, programs in state.assembled(state.built()):
         state.settle(config, programs)
     return state.conclude()
 
 
-def search_name(problem: Problem) -> str:
+def search_name(task: Task) -> str:
     """What stands for a search in a journal: another kernel, key or target is another search."""
-    target = problem.device.target
-    return digest(problem.kernel, repr(problem.key), problem.source, target)[:16]
+    target = task.device.target
+    return digest(task.kernel, repr(task.key), task.source, target)[:16]
 
 
 class _Search:
     """One search: what is known so far, and the steps."""
 
     def __init__(
-        self, problem: Problem, plan: Plan, journal: Journal, report: Report, timer: TimerMaker
+        self, task: Task, plan: Plan, journal: Journal, report: Report, timer: TimerMaker
     ) -> None:
-        self._problem = problem
+        self._task = task
         self._plan = plan
         self._journal = journal
         self._report = report
-        self._name = search_name(problem)
+        self._name = search_name(task)
         self._timer = timer(plan.first)
         self._last_timer = partial(timer, plan.last)
         self._end = time.monotonic() + plan.seconds
-        wanted = set(problem.configs)
-        known = journal.outcomes(self._name).items()
-        self._outcomes = {config: outcome for config, outcome in known if config in wanted}
+        wanted = set(task.configs)
+        known = journal.attempts(self._name).items()
+        self._attempts = {config: attempt for config, attempt in known if config in wanted}
         self._tell(None)
 
     def _time_is_up(self) -> bool:
         return time.monotonic() >= self._end
 
-    def _tell(self, latest: Outcome | None) -> None:
+    def _tell(self, latest: Attempt | None) -> None:
         best = min(self._timed(), key=_seconds, default=None)
-        total = len(self._problem.configs)
-        self._report(Progress(len(self._outcomes), total, best, latest))
+        total = len(self._task.configs)
+        self._report(Progress(len(self._attempts), total, best, latest))
 
-    def _timed(self) -> list[Outcome]:
-        return [one for one in self._outcomes.values() if one.verdict is Verdict.TIMED]
+    def _timed(self) -> list[Attempt]:
+        return [one for one in self._attempts.values() if one.verdict is Verdict.TIMED]
 
-    def _note(self, outcome: Outcome) -> None:
-        self._outcomes[outcome.config] = outcome
-        self._journal.end(self._name, outcome)
-        self._tell(outcome)
+    def _note(self, attempt: Attempt) -> None:
+        self._attempts[attempt.config] = attempt
+        self._journal.end(self._name, attempt)
+        self._tell(attempt)
 
     # --- one candidate after the other ---
 
     def built(self) -> Iterator[Pending]:
         """Every candidate that nothing is known of, through the front end."""
-        for config in self._problem.configs:
+        for config in self._task.configs:
             if self._time_is_up():
                 return
-            if config in self._outcomes:
+            if config in self._attempts:
                 continue
             try:
-                operation = self._problem.build(config)
+                operation = self._task.build(config)
             except Exception as error:  # noqa: BLE001 (it costs this candidate, no other)
                 self._note(_failure(config, error))
                 continue
@@ -189,13 +189,13 @@ class _Search:
             usage = Usage.of(tuple(one for p in programs for one in p.result().resources()))
             ruled_out = self._ruled_out(usage)
             if ruled_out:
-                outcome = Outcome(config, Verdict.PRUNED, reason=ruled_out, usage=usage)
+                attempt = Attempt(config, Verdict.PRUNED, reason=ruled_out, usage=usage)
             else:
                 self._journal.begin(self._name, config)
-                outcome = self._run(config, usage)
+                attempt = self._run(config, usage)
         except Exception as error:  # noqa: BLE001 (it costs this candidate, no other)
-            outcome = _failure(config, error, usage)
-        self._note(outcome)
+            attempt = _failure(config, error, usage)
+        self._note(attempt)
 
     def _ruled_out(self, usage: Usage | None) -> str:
         if usage is not None and usage.spilled > self._plan.spilled:
@@ -204,16 +204,16 @@ class _Search:
             return f"it needs {usage.shared_memory:,} bytes of shared memory"
         return ""
 
-    def _run(self, config: Config, usage: Usage | None) -> Outcome:
+    def _run(self, config: Config, usage: Usage | None) -> Attempt:
         """Check what a candidate computes, and only then how fast."""
-        problem = self._problem
-        problem.prepare()
-        error = problem.error(problem.build(config).sync())
-        if not error <= problem.limit:  # NaN is above any limit
-            reason = f"relative error {error:.3g}, and {problem.limit:.3g} is allowed"
-            return Outcome(config, Verdict.WRONG, error=error, reason=reason, usage=usage)
-        timing = self._timer.time(lambda: problem.build(config))
-        return Outcome(config, Verdict.TIMED, timing.median, error, usage=usage)
+        task = self._task
+        task.prepare()
+        error = task.error(task.build(config).sync())
+        if not error <= task.limit:  # NaN is above any limit
+            reason = f"relative error {error:.3g}, and {task.limit:.3g} is allowed"
+            return Attempt(config, Verdict.WRONG, error=error, reason=reason, usage=usage)
+        timing = self._timer.time(lambda: task.build(config))
+        return Attempt(config, Verdict.TIMED, timing.median, error, usage=usage)
 
     # --- the end ---
 
@@ -222,56 +222,56 @@ class _Search:
         finalists = self._finalists()
         found = compare(
             [
-                Candidate(str(one.config), partial(self._problem.build, one.config))
+                Candidate(str(one.config), partial(self._task.build, one.config))
                 for one in finalists
             ],
             timer=self._last_timer(),
         )
         fastest = found.fastest
         if fastest is None:
-            raise TuneError(_nothing_left(self._problem, self._outcomes.values()))
+            raise TuneError(_nothing_left(self._task, self._attempts.values()))
         incumbent = str(finalists[0].config)
         if found.seconds(incumbent) <= found.seconds(fastest) * (1 + found.noise):
             fastest = incumbent  # a difference within the noise is none
-        order = {config: place for place, config in enumerate(self._problem.configs)}
+        order = {config: place for place, config in enumerate(self._task.configs)}
         return Found(
             next(one for one in finalists if str(one.config) == fastest),
             found.seconds(fastest),
             found.noise,
-            tuple(sorted(self._outcomes.values(), key=lambda one: order[one.config])),
-            len(self._problem.configs) - len(self._outcomes),
+            tuple(sorted(self._attempts.values(), key=lambda one: order[one.config])),
+            len(self._task.configs) - len(self._attempts),
         )
 
-    def _finalists(self) -> list[Outcome]:
+    def _finalists(self) -> list[Attempt]:
         """The fastest, and before them what runs without tuning, if it was right."""
         timed = sorted(self._timed(), key=_seconds)
         if not timed:
-            raise TuneError(_nothing_left(self._problem, self._outcomes.values()))
-        incumbent = self._problem.configs[0]
+            raise TuneError(_nothing_left(self._task, self._attempts.values()))
+        incumbent = self._task.configs[0]
         first = [one for one in timed if one.config == incumbent]
         return list(dict.fromkeys((*first, *timed[: self._plan.finalists])))
 
 
-def _seconds(outcome: Outcome) -> float:
-    return math.inf if outcome.seconds is None else outcome.seconds
+def _seconds(attempt: Attempt) -> float:
+    return math.inf if attempt.seconds is None else attempt.seconds
 
 
-def _failure(config: Config, error: Exception, usage: Usage | None = None) -> Outcome:
+def _failure(config: Config, error: Exception, usage: Usage | None = None) -> Attempt:
     """What became of a candidate that raised; the first line says what, the rest where."""
     verdict = Verdict.REFUSED if isinstance(error, _REFUSALS) else Verdict.FAILED
     first = str(error).strip().partition("\n")[0]
-    return Outcome(config, verdict, reason=f"{type(error).__name__}: {first}", usage=usage)
+    return Attempt(config, verdict, reason=f"{type(error).__name__}: {first}", usage=usage)
 
 
-def _nothing_left(problem: Problem, outcomes: Iterable[Outcome]) -> str:
+def _nothing_left(task: Task, attempts: Iterable[Attempt]) -> str:
     """Why a search has no winner: how many came how far, and the first reason of each kind."""
     reasons: dict[Verdict, str] = {}
     counts: Counter[Verdict] = Counter()
-    for outcome in outcomes:
-        counts[outcome.verdict] += 1
-        reasons.setdefault(outcome.verdict, f"{outcome.reason} ({outcome.config})")
+    for attempt in attempts:
+        counts[attempt.verdict] += 1
+        reasons.setdefault(attempt.verdict, f"{attempt.reason} ({attempt.config})")
     told = "".join(f"\n  {n} {verdict.value}: {reasons[verdict]}" for verdict, n in counts.items())
     return (
-        f"no configuration of {problem.kernel} for {problem.key} is right and runs; of "
-        f"{len(problem.configs)} candidates{told or ' none was tried in the time there was'}"
+        f"no configuration of {task.kernel} for {task.key} is right and runs; of "
+        f"{len(task.configs)} candidates{told or ' none was tried in the time there was'}"
     )

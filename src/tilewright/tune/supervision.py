@@ -3,7 +3,7 @@
 The child writes a journal. While it grows, all is well; when it has not grown for too long, the
 child is ended from outside, and when the child has ended before it was done, it is started again:
 it goes on behind the candidate that was running. A child that ends twice without a new line in the
-journal has another problem, which is told.
+journal has some other trouble, which is told.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tilewright.tune.config import Config
 if TYPE_CHECKING:
     from tilewright.backends.cuda.cubin import Resources
 
-__all__ = ["Outcome", "Usage", "Verdict"]
+__all__ = ["Attempt", "Usage", "Verdict"]
 
 
 class Verdict(Enum):
@@ -53,7 +53,7 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Attempt:
     """One candidate, how far it came, and why no further."""
 
     config: Config
@@ -75,10 +75,10 @@ class Outcome:
         }
 
     @staticmethod
-    def from_json(data: Any) -> Outcome:
-        """An outcome that was written by `to_json`; anything else is a `TuneError`."""
+    def from_json(data: Any) -> Attempt:
+        """An attempt that was written by `to_json`; anything else is a `TuneError`."""
         try:
-            return Outcome(
+            return Attempt(
                 Config.from_json(data["config"]),
                 Verdict(data["verdict"]),
                 data["seconds"],
@@ -87,4 +87,4 @@ class Outcome:
                 None if data["usage"] is None else Usage(*data["usage"]),
             )
         except (TypeError, KeyError, ValueError) as error:
-            raise TuneError(f"this is no outcome of a candidate: {data!r}") from error
+            raise TuneError(f"this is no attempt of a candidate: {data!r}") from error

@@ -1,7 +1,7 @@
 """What is to be tuned: one kernel on one set of tensors, and how to tell whether it is right.
 
-A `Problem` is concrete: it has tensors. A `Tunable` describes a kernel of a library: for which keys
-it is worth tuning, and how to make the problem of a key. Neither searches: `tune.search` does.
+A `Task` is concrete: it has tensors. A `Tunable` describes a kernel of a library: for which keys
+it is worth tuning, and how to make the task of a key. Neither searches: `tune.search` does.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tilewright.tune.records import forcing
 from tilewright.tune.sources import source_digest
 from tilewright.tune.space import Space
 
-__all__ = ["Problem", "Trial", "Tunable", "poison", "problem_of", "relative_error"]
+__all__ = ["Task", "Trial", "Tunable", "poison", "relative_error", "task_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Task:
     """One kernel on one set of tensors.
 
     `build` gives the operation for a configuration. `error` looks at the result of one that has
@@ -54,7 +54,7 @@ class Trial:
     """The tensors of one key, as the tuner sees them.
 
     `build` gives the operation as a user would write it: which configuration it runs with is forced
-    from outside. `error` and `limit` are those of a problem.
+    from outside. `error` and `limit` are those of a task.
     """
 
     build: Callable[[], DeviceOp[Any]]
@@ -95,15 +95,15 @@ def relative_error(found: npt.ArrayLike, expected: npt.ArrayLike) -> float:
     return float(distance / size) if size else float(distance)
 
 
-def problem_of(tunable: Tunable, key: Key, device: Device) -> Problem:
-    """The problem of one key, with its tensors on a device."""
+def task_of(tunable: Tunable, key: Key, device: Device) -> Task:
+    """The task of one key, with its tensors on a device."""
     trial = tunable.trial(key, device)
 
     def forced(config: Config) -> DeviceOp[Any]:
         with forcing(tunable.name, config):
             return trial.build()
 
-    return Problem(
+    return Task(
         kernel=tunable.name,
         key=key,
         configs=tuple(tunable.space(key)),
