@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.regions import Region
-from tilewright.runtime.storage import Borrow, Holder, Storage
+from tilewright.runtime.storage import Holder, Storage
 
-__all__ = ["Access", "Handle", "Mode", "acquire", "check_accesses", "refusal", "release"]
+__all__ = ["Access", "Handle", "Mode", "check_accesses", "refusal"]
 
 
 class Mode(Enum):
@@ -91,30 +91,6 @@ def _check_output(written: Access, others: tuple[Access, ...], label: str) -> No
                 f"{written.describe()} is written by this launch and also {verb} by it{alias}:"
                 " give it its own tensor, or slices that do not overlap"
             )
-
-
-def acquire(accesses: tuple[Access, ...], holder: Holder) -> Holder:
-    """Take the borrows of a built operation, all or none. The device's lock is held."""
-    for tensor, mode, name in accesses:
-        if tensor.storage.borrows or tensor.storage.shares:
-            held = tensor.storage.conflict(tensor.region, writes=mode.writes)
-            if held is not None:
-                raise BorrowError(_refusal(held, Access(tensor, mode, name), holder))
-    for tensor, mode, name in accesses:
-        tensor.storage.borrows.append(Borrow(tensor.region, mode.writes, name, holder))
-    return holder
-
-
-def release(accesses: tuple[Access, ...], holder: Holder) -> None:
-    """Give back what an operation holds. The device's lock is held."""
-    for access in accesses:
-        borrows = access.tensor.storage.borrows
-        borrows[:] = [borrow for borrow in borrows if borrow.holder is not holder]
-
-
-def _refusal(held: Borrow, wanted: Access, by: Holder) -> str:
-    name = held.name or wanted.describe()
-    return refusal(held.holder, name, held.writes, by, wanted.mode.writes)
 
 
 def refusal(first: Holder, name: str, held_writes: bool, by: Holder, writes: bool) -> str:

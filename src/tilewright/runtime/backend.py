@@ -76,6 +76,10 @@ class Queue(Protocol[_A]):
     def known(self) -> int:
         """The last operation known to have completed, without asking the device."""
 
+    @property
+    def is_adopted(self) -> bool:
+        """Whether it is somebody else's, who may record what is put on it."""
+
     def is_capturing(self) -> bool:
         """Whether work put on it is recorded into somebody's graph instead of being run."""
 

@@ -26,6 +26,7 @@ from tilewright.runtime.stream import Stream
 
 if TYPE_CHECKING:
     from tilewright.runtime.storage import Storage
+    from tilewright.runtime.tickets import Ticket
 
 __all__ = [
     "LEGACY_STREAM",
@@ -65,6 +66,7 @@ class Device:
         "backend",
         "forked",
         "kind",
+        "latest",
         "lock",
         "name",
         "notes",
@@ -81,6 +83,7 @@ class Device:
     backend: Backend
     forked: bool
     kind: str
+    latest: Ticket | None  # of the operation built last, if its borrows stand nowhere else yet
     lock: threading.RLock
     name: str
     notes: queue.SimpleQueue[Note]
@@ -121,6 +124,7 @@ class Device:
         self.recorded = []
         self.stream_owners = {}
         self.unseen = set()
+        self.latest = None
         self.forked = False
         self._default = None
         self._policy = None
@@ -246,6 +250,12 @@ class Device:
             return
         for one in self.streams:
             one.queue.restart()
+
+    def tell_latest(self) -> None:
+        """Write the borrows of the operation built last where others look. The lock is held."""
+        if self.latest is not None:
+            latest, self.latest = self.latest, None
+            latest.tell()
 
     def settle_notes(self) -> None:
         """Do what finalisers have left to be done. The lock is held."""

@@ -14,14 +14,14 @@ import numpy as np
 
 from tilewright.dtypes import DType, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError
-from tilewright.runtime.access import Access, Handle, Mode, acquire, release
+from tilewright.runtime.access import Handle, Mode
 from tilewright.runtime.device import LEGACY_STREAM, Device
 from tilewright.runtime.dlpack import CPU, CUDA, describe_capsule
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.inside_chains import refuse_waiting
-from tilewright.runtime.sites import user_site
-from tilewright.runtime.storage import Holder
+from tilewright.runtime.sites import locate
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.tickets import Role, Ticket
 
 __all__ = ["Export", "Exportable", "Exporting", "place_of"]
 
@@ -69,17 +69,25 @@ class Exporting:
         return place_of(self.storage.device)
 
 
+class _Hold(Ticket):
+    """What an export holds of its tensor."""
+
+    __slots__ = ()
+
+    state = "is in use: drop the array that was made of it"
+
+
 class Export:
     """A tensor's memory for other libraries: `torch.from_dlpack(t.export())`, `cupy.asarray(…)`."""
 
-    __slots__ = ("__weakref__", "_access", "_holder", "_streams", "tensor")
+    __slots__ = ("__weakref__", "_holder", "_streams", "read_only", "tensor")
 
     def __init__(self, tensor: Exportable, *, read_only: bool) -> None:
         device = tensor.storage.device
         if not device.backend.can_run:
             raise LaunchError("a tensor without memory (tw.meta) cannot be exported")
         self.tensor = tensor
-        self._access = (Access(tensor, Mode.READ if read_only else Mode.UPDATE),)
+        self.read_only = read_only  # whether the consumer has promised not to write
         self._streams: set[Stream] = set()
         self._take()
         if device.kind == "cpu":
@@ -94,10 +102,10 @@ class Export:
             storage.device.check_usable()
             storage.device.settle_notes()
             storage.doubts(region)
-            holder = Holder(
-                "an export", user_site(), "is in use: drop the array that was made of it"
-            )
-            self._holder = acquire(self._access, holder)
+            mode = Mode.READ if self.read_only else Mode.UPDATE
+            holder = _Hold("an export", locate(2), (Role(mode, ""),), (self.tensor,))
+            holder.acquire(storage.device)
+            self._holder = holder
             storage.materialise(storage.device.stream)
 
     def _wait(self) -> None:
@@ -112,13 +120,8 @@ class Export:
             try:
                 storage.doubts(region)
             except BaseException:
-                release(self._access, self._holder)
+                self._holder.release(storage.device)
                 raise
-
-    @property
-    def read_only(self) -> bool:
-        """Whether the consumer has promised not to write."""
-        return not self._access[0].mode.writes
 
     @property
     def device(self) -> Device:
@@ -182,7 +185,7 @@ class Export:
         # No lock and no driver here: a deleter may run this on any thread.
         holder = getattr(self, "_holder", None)
         if holder is not None:
-            self.device.notes.put(_Returned(self._access, holder, tuple(self._streams)))
+            self.device.notes.put(_Returned(self.device, holder, tuple(self._streams)))
 
     def __repr__(self) -> str:
         how = "for reading" if self.read_only else "whole"
@@ -226,14 +229,14 @@ def _capsule(window: np.ndarray[Any, Any], max_version: tuple[int, int] | None) 
 class _Returned(NamedTuple):
     """An export that nobody has any more."""
 
-    access: tuple[Access, ...]
-    holder: Holder
+    device: Device
+    holder: Ticket
     streams: tuple[Stream, ...]
 
     def settle(self) -> None:
         """End the hold, ordered after what the consumer has put on its streams by now."""
-        release(self.access, self.holder)
-        for tensor, mode, _ in self.access:
+        self.holder.release(self.device)
+        for tensor, mode, _ in self.holder.accesses:
             record = tensor.storage.record_write if mode.writes else tensor.storage.record_read
             for stream in self.streams:
                 record(tensor.region, Fence(stream, stream.advance(), None))

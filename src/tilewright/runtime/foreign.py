@@ -21,7 +21,7 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.leases import Share
 from tilewright.runtime.regions import Region
-from tilewright.runtime.storage import Borrow, Storage, Use
+from tilewright.runtime.storage import Borrows, Storage, Use
 from tilewright.runtime.stream import Stream
 
 __all__ = ["ForeignStorage", "Producer", "reset_table"]
@@ -83,7 +83,7 @@ class ForeignStorage(Storage):
     def come_after(self, region: Region, stream: Stream) -> None:
         """Order every use after a stream that has been made to wait for the library."""
         # It takes the place of no other writer: nothing says that it came after them.
-        self._writes.append((region, Fence(stream, stream.advance(), None)))
+        self._writes.append(Use(region, Fence(stream, stream.advance(), None)))
 
     def why_not_written(self) -> str | None:
         """The producer's reason."""
@@ -123,7 +123,7 @@ class _Group:
         self.low = low
         self.high = high
         self.members: list[weakref.ref[ForeignStorage]] = []
-        self.borrows: list[Borrow] = []
+        self.borrows: Borrows = {}
         self.shares: list[Share] = []
         self.writes: list[Use] = []
         self.reads: list[Use] = []
@@ -131,7 +131,8 @@ class _Group:
     def take_in(self, other: _Group) -> None:
         """Become one with a group that has been bridged."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
-        self.borrows += other.borrows
+        for holder, borrows in other.borrows.items():
+            self.borrows.setdefault(holder, []).extend(borrows)
         self.shares += other.shares
         self.writes += other.writes
         self.reads += other.reads
@@ -145,7 +146,7 @@ class _Group:
 
     def pending(self) -> Iterable[Stream]:
         """Streams with operations that are not known to have completed; asks no device."""
-        fences = (fence for _, fence in (*self.writes, *self.reads))
+        fences = (use.fence for use in (*self.writes, *self.reads))
         return (fence.stream for fence in fences if fence.count > fence.stream.queue.known)
 
     @property

@@ -19,7 +19,7 @@ from tilewright.runtime.lifecycle import Ends, run_steps
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.recording import Job, Tape, graph_maker, is_recording, recording_on
 from tilewright.runtime.replay import Replay
-from tilewright.runtime.storage import Holder
+from tilewright.runtime.tickets import Ticket
 
 __all__ = ["Graph", "graph"]
 
@@ -126,7 +126,7 @@ class Graph:
         with built.device.lock:
             built.device.check_usable()
             built.device.settle_notes()
-            built.update(number, jobs[0], Holder(label, site))
+            built.update(number, jobs[0], Ticket(label, (site.code, site.instruction)))
         if number in self._only:
             place = self._only[number]
             self._results = (*self._results[:place], result, *self._results[place + 1 :])

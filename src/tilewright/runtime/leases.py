@@ -144,14 +144,12 @@ class Lease:
             if any(other.member.conflicts(r, writes=w) for r, w in share.member.claims):
                 self.rivals.setdefault(other.lease, set()).add(share.index)
                 other.lease.rivals.setdefault(self, set()).add(other.index)
-        storage.shares.append(share)
+        storage.join_lease(share)
 
     def dissolve(self) -> None:
         """Leave every storage, with all fences handed over."""
         for share in self.shares:
-            storage = share.member.storage
-            storage.catch_up()
-            storage.shares.remove(share)
+            share.member.storage.leave_lease(share)
         for rival in self.rivals:
             rival.forget(self)
         self.rivals.clear()

@@ -18,7 +18,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.inside_chains import refuse_waiting
-from tilewright.runtime.sites import Site, user_site
+from tilewright.runtime.sites import Site
 from tilewright.runtime.stream import Stream
 
 __all__ = ["Ends", "Runnable", "State", "Steps", "run_steps"]
@@ -83,23 +83,30 @@ class Ends:
 class Runnable(ABC, Generic[T]):
     """One operation, whatever it does. Its result is handed over once."""
 
-    __slots__ = (
-        "__weakref__", "_chosen", "_ends", "_error", "_failure", "_results", "_state", "device",
-        "label", "site",
-    )  # fmt: skip
+    # What few operations ever have is in their dictionary, and costs the others nothing.
+    __slots__ = ("__dict__", "__weakref__", "_results", "_state", "device", "label")
+
+    _chosen: Stream | None = None  # the stream that a policy gave
+    _error: BaseException | None = None  # why it could not be submitted
+    _failure: Outcome | None = None  # how it failed while it ran
 
     def __init__(self, label: str, device: Device) -> None:
         self._state = State.CLOSED  # until a subclass has all it needs, there is nothing to run
         self.label = label
         self.device = device
-        self.site: Site = user_site()
-        self._chosen: Stream | None = None  # the stream that a policy gave
-        self._ends = Ends()
         self._results: list[T] = []
-        self._error: BaseException | None = None  # why it could not be submitted
-        self._failure: Outcome | None = None  # how it failed while it ran
 
     # --- what a kind of operation does ---
+
+    @property
+    @abstractmethod
+    def site(self) -> Site:
+        """Where it was built."""
+
+    @property
+    @abstractmethod
+    def ends(self) -> Ends:
+        """Where its work ends; nothing before it was submitted."""
 
     @abstractmethod
     def compile(self) -> Self:
@@ -135,7 +142,7 @@ class Runnable(ABC, Generic[T]):
     @property
     def done(self) -> bool:
         """Whether it has ended, one way or another. Never blocks."""
-        if self._state is State.SUBMITTED and self._ends.have_passed:
+        if self._state is State.SUBMITTED and self.ends.have_passed:
             self._conclude()
         return self._state not in (State.BUILT, State.TAKEN, State.SUBMITTED)
 
@@ -179,7 +186,7 @@ class Runnable(ABC, Generic[T]):
             self.submit()
         self._check_run()
         if self._state is State.SUBMITTED:
-            self._ends.wait()
+            self.ends.wait()
         return self.finish()
 
     def sync_on(self, stream: Stream) -> T:
@@ -233,11 +240,6 @@ class Runnable(ABC, Generic[T]):
         """How messages call it."""
         return f"operation {self.label}, built at {self.site},"
 
-    @property
-    def ends(self) -> Ends:
-        """Where its work ends; nothing before it was submitted."""
-        return self._ends
-
     def check_built(self) -> None:
         """Refuse to run something twice."""
         if self._state is State.CLOSED:
@@ -255,7 +257,7 @@ class Runnable(ABC, Generic[T]):
 
     def _conclude(self) -> None:
         with self.device.lock:
-            self._failure = self._ends.failure()
+            self._failure = self.ends.failure()
             self._state = State.COMPLETED if self._failure is None else State.FAILED
 
     def __repr__(self) -> str:

@@ -25,6 +25,7 @@ from tilewright.runtime.lifecycle import Ends, Runnable, State, Steps, run_steps
 from tilewright.runtime.partition import Partition, PersistentPartition, check_tile
 from tilewright.runtime.policies import SchedulingPolicy
 from tilewright.runtime.recording import Tape, graph_maker
+from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.stream import Stream
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class DeviceOp(Runnable[T], Awaitable[T]):
             self.submit(self._chosen or self.device.policy.next_stream())
         self._check_run()
         if self._state is State.SUBMITTED:
-            for fence in tuple(self._ends.fences.values()):
+            for fence in tuple(self.ends.fences.values()):
                 yield from completed(fence).__await__()
         return self.finish()
 
@@ -135,12 +136,24 @@ class DeviceOp(Runnable[T], Awaitable[T]):
 class Compound(DeviceOp[T]):
     """An operation that consists of others and has no work of its own."""
 
-    __slots__ = ("_lock",)
+    __slots__ = ("_ends", "_lock", "_site")
 
     def __init__(self, label: str, device: Device) -> None:
         super().__init__(label, device)
+        self._site = user_site()
+        self._ends = Ends()
         self._lock = threading.RLock()  # held while it is submitted: another thread waits
         self._state = State.BUILT
+
+    @property
+    def site(self) -> Site:
+        """Where it was made of others."""
+        return self._site
+
+    @property
+    def ends(self) -> Ends:
+        """Where its parts end."""
+        return self._ends
 
     @abstractmethod
     def parts(self) -> Iterable[DeviceOp[Any]]:

@@ -10,8 +10,10 @@ from tilewright.runtime.built_graph import BuiltGraph
 from tilewright.runtime.handshake import in_their_order, library_streams
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.recording import Tape, block_is_open
-from tilewright.runtime.storage import Holder, Storage
+from tilewright.runtime.sites import Site, locate
+from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.tickets import Ticket
 from tilewright.runtime.work import SingleOp
 
 __all__ = ["Replay"]
@@ -25,13 +27,19 @@ class Replay(SingleOp[tuple[Any, ...]]):
     def __init__(self, graph: BuiltGraph, results: tuple[Any, ...]) -> None:
         super().__init__("graph replay", graph.device)
         self._graph: BuiltGraph | None = graph
-        self._holder = Holder(self.label, self.site)
+        self._fence = None
+        self._holder = Ticket(self.label, locate(2))
         self._results.append(results)
         with self.device.lock:
             self.device.check_usable()
             self.device.settle_notes()
             graph.acquire(self._holder)
             self._state = State.BUILT
+
+    @property
+    def site(self) -> Site:
+        """Where it was built."""
+        return self._holder.site
 
     def compile(self) -> Self:
         """Nothing: that was done when the graph was recorded."""
@@ -62,7 +70,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         theirs = library_streams(self.storages())
         self.give_back()
         with in_their_order(stream, theirs):
-            self._ends.add(graph.replay(stream))
+            self._fence = graph.replay(stream)
 
     def storages(self) -> Iterable[Storage]:
         """The memory of other libraries that the graph uses."""
@@ -79,7 +87,7 @@ class _Dropped(NamedTuple):
     """A built replay that was dropped."""
 
     graph: BuiltGraph
-    holder: Holder
+    holder: Ticket
 
     def settle(self) -> None:
         """Give its lease back."""

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from types import CodeType
 
-__all__ = ["Site", "user_site"]
+__all__ = ["Site", "locate", "user_site"]
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _TOUR = f"{_OURS}cli{os.sep}tour"  # shown to people as code of their own would be
@@ -47,10 +47,15 @@ class Site:
 
 def user_site() -> Site:
     """The innermost call outside this package, or the outermost frame if all are inside."""
-    frame = sys._getframe(1)  # noqa: SLF001 (`inspect` would cost more than the rest)
+    return Site(*locate(2))
+
+
+def locate(depth: int) -> tuple[CodeType, int]:
+    """The code object and the instruction of that call; so many calls up are known to be ours."""
+    frame = sys._getframe(depth)  # noqa: SLF001 (`inspect` would cost more than the rest)
     while _is_ours[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
-    return Site(frame.f_code, frame.f_lasti)
+    return frame.f_code, frame.f_lasti
 
 
 class _Files(dict[str, bool]):

@@ -4,12 +4,16 @@ Tensors and views are handles on a storage and hold nothing themselves, so two h
 bytes cannot disagree. *Built* operations hold borrows; *submitted* ones have left a fence, a stream
 and a count. Bytes are allocated on the stream of the first user. Everything but creation and the
 finaliser happens under the device's lock.
+
+Most storages are used on one stream, by work that cannot fail. That stream is their *home*: an
+operation that is submitted there has nothing to wait for, nothing to doubt and nothing to allocate,
+and only leaves its fence (`use_at_home`). Whatever changes that takes the home away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.device import Device
@@ -21,17 +25,25 @@ from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.stream import Stream
 
-__all__ = ["Borrow", "Holder", "Initialiser", "Storage", "Use"]
+__all__ = ["Borrow", "Borrows", "Holder", "Initialiser", "Storage", "Use"]
 
 _CROWDED = 16  # fences on one storage from which passed ones are dropped
 
 
-class Holder(NamedTuple):
+class Holder(Protocol):
     """A built operation as others see it: it may be dropped, so this does not refer to it."""
 
-    label: str
-    site: Site
-    state: str = "has not been run: submit, sync or await it, or close it"  # and the way out
+    @property
+    def label(self) -> str:
+        """What it does."""
+
+    @property
+    def site(self) -> Site:
+        """Where it was built."""
+
+    @property
+    def state(self) -> str:
+        """Why it still holds what it holds, and the way out."""
 
 
 class Borrow(NamedTuple):
@@ -43,8 +55,18 @@ class Borrow(NamedTuple):
     holder: Holder
 
 
-# A region and the fence of the operation that was submitted last to use it.
-Use = tuple[Region, Fence]
+# The rights of each holder.
+Borrows = dict[Holder, list[Borrow]]
+
+
+class Use:
+    """A region and the fence of the operation that was submitted last to use it."""
+
+    __slots__ = ("fence", "region")
+
+    def __init__(self, region: Region, fence: Fence) -> None:
+        self.region = region
+        self.fence = fence
 
 
 class Storage:
@@ -60,6 +82,7 @@ class Storage:
         "address",
         "borrows",
         "device",
+        "home",
         "label",
         "nbytes",
         "pool",
@@ -80,7 +103,8 @@ class Storage:
             self.pool = device.pool
         self.site = user_site()
         self.address = 0  # in the device's address space, from the first submission on
-        self.borrows: list[Borrow] = []
+        self.borrows: Borrows = {}
+        self.home: Stream | None = None
         self.shares: list[Share] = []  # in the leases of graphs
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
@@ -126,6 +150,7 @@ class Storage:
                 initialise(self, stream)
             except BaseException:
                 self._initialiser = initialise
+                self.home = None
                 raise
             finally:
                 self._is_beginning = False
@@ -134,7 +159,18 @@ class Storage:
             count = stream.advance()
             whole = Region.whole(self.nbytes)
             fence = Fence(stream, count, stream.watch(count, None, ()))
-            self._writes.append((whole, fence))
+            self._writes.append(Use(whole, fence))
+            self._find_home(fence)
+
+    def join_lease(self, share: Share) -> None:
+        """Be part of a graph; its replays leave their fences in the lease."""
+        self.shares.append(share)
+        self.home = None
+
+    def leave_lease(self, share: Share) -> None:
+        """Be part of a graph no longer."""
+        self.catch_up()
+        self.shares.remove(share)
 
     def catch_up(self) -> None:
         """Take over the fences of replays since the last look."""
@@ -159,10 +195,14 @@ class Storage:
             if held is not None:
                 claim, holder = held
                 return Borrow(claim.region, claim.writes, "", holder)
-        for borrow in self.borrows:
+        for borrow in self._all_borrows():
             if (writes or borrow.writes) and borrow.region.overlaps(region):
                 return borrow
         return None
+
+    def _all_borrows(self) -> Iterator[Borrow]:
+        self.device.tell_latest()
+        return (borrow for borrows in self.borrows.values() for borrow in borrows)
 
     def held_by(self, region: Region) -> Holder | None:
         """A built operation that holds a region, for whatever purpose."""
@@ -170,7 +210,7 @@ class Storage:
             held = share.held_against(region, writes=True)
             if held is not None:
                 return held[1]
-        for borrow in self.borrows:
+        for borrow in self._all_borrows():
             if borrow.region is region or borrow.region.overlaps(region):
                 return borrow.holder
         return None
@@ -178,13 +218,20 @@ class Storage:
     def order(self, stream: Stream, region: Region, *, writes: bool) -> None:
         """Make a stream wait for the operations that must come before a new one."""
         self.catch_up()
-        for used, fence in self._writes:
-            if fence.stream is not stream and used.overlaps(region):
+        for use in (*self._writes, *self._reads) if writes else self._writes:
+            fence = use.fence
+            if fence.stream is not stream and use.region.overlaps(region):
                 stream.wait_for(fence.stream, fence.count)
-        if writes:
-            for used, fence in self._reads:
-                if fence.stream is not stream and used.overlaps(region):
-                    stream.wait_for(fence.stream, fence.count)
+
+    def use_at_home(self, region: Region, fence: Fence, *, writes: bool) -> None:
+        """Leave the fence of an operation that is being submitted on the storage's home."""
+        uses = self._writes if writes else self._reads
+        if len(uses) == 1 and uses[0].region is region and not (writes and self._reads):
+            uses[0].fence = fence
+        elif writes:
+            self.take_write(region, fence)
+        else:
+            self.take_read(region, fence)
 
     def record_read(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a reader that is being submitted."""
@@ -193,13 +240,16 @@ class Storage:
 
     def take_read(self, region: Region, fence: Fence) -> None:
         """Take the fence of a submitted reader."""
-        for position, (used, old) in enumerate(self._reads):
-            if old.stream is fence.stream and region.covers(used):
-                self._reads[position] = (region, fence)
-                return
-        self._reads.append((region, fence))
-        if len(self._reads) > _CROWDED:
-            self._reads[:] = [use for use in self._reads if use[1].matters]
+        stream = fence.stream
+        for use in self._reads:
+            if use.fence.stream is stream and region.covers(use.region):
+                use.region, use.fence = region, fence
+                break
+        else:
+            self._reads.append(Use(region, fence))
+            if len(self._reads) > _CROWDED:
+                self._reads[:] = [use for use in self._reads if use.fence.matters]
+        self._find_home(fence)
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a writer that is being submitted."""
@@ -209,22 +259,38 @@ class Storage:
     def take_write(self, region: Region, fence: Fence) -> None:
         """Take the fence of a submitted writer, which came after all that it covers."""
         if self._reads:
-            self._reads[:] = [use for use in self._reads if not region.covers(use[0])]
-        self._writes[:] = [use for use in self._writes if not region.covers(use[0])]
-        self._writes.append((region, fence))
+            self._reads[:] = [use for use in self._reads if not region.covers(use.region)]
+        self._writes[:] = [use for use in self._writes if not region.covers(use.region)]
+        self._writes.append(Use(region, fence))
         if len(self._writes) > _CROWDED:
-            self._writes[:] = [use for use in self._writes if use[1].matters]
+            self._writes[:] = [use for use in self._writes if use.fence.matters]
+        self._find_home(fence)
+
+    def _find_home(self, last: Fence) -> None:
+        """Whether everything is on one stream, with nothing else to look at, after another use."""
+        stream = last.stream
+        if self.home is not stream or last.outcome is not None:
+            fences = (use.fence for use in (*self._writes, *self._reads))
+            is_home = (
+                stream.is_plain
+                and self.owns_bytes
+                and not self.shares
+                and self._allocation is not None
+                and self._initialiser is None
+                and all(one.stream is stream and one.outcome is None for one in fences)
+            )
+            self.home = stream if is_home else None
 
     def writers(self, region: Region) -> Iterator[Fence]:
         """The submitted writers that a reader of a region must know about."""
         self.catch_up()
-        return (fence for used, fence in self._writes if used.overlaps(region))
+        return (use.fence for use in self._writes if use.region.overlaps(region))
 
     def fences(self, region: Region, *, writes: bool) -> Iterator[Fence]:
         """The submitted operations that must come before a new one."""
         yield from self.writers(region)
         if writes:
-            yield from (fence for used, fence in self._reads if used.overlaps(region))
+            yield from (use.fence for use in self._reads if use.region.overlaps(region))
 
     def doubts(self, region: Region, hidden: tuple[Region, ...] = ()) -> list[Outcome]:
         """Outcomes that a reader depends on; raises if one is known to be a failure.
@@ -233,11 +299,11 @@ class Storage:
         """
         self.catch_up()
         found: list[Outcome] = []
-        for used, fence in self._writes:
-            outcome = fence.outcome
-            if outcome is None or not used.overlaps(region):
+        for use in self._writes:
+            fence, outcome = use.fence, use.fence.outcome
+            if outcome is None or not use.region.overlaps(region):
                 continue
-            if any(cover.covers(used) for cover in hidden):
+            if any(cover.covers(use.region) for cover in hidden):
                 continue
             if not outcome.settled and fence.stream.has_passed(fence.count):
                 outcome.settle()
@@ -267,7 +333,7 @@ class _Freed(NamedTuple):
 
     def settle(self) -> None:
         """Free on the stream of the last use, ordered after the uses elsewhere."""
-        fences = [fence for _, fence in self.uses]
+        fences = [use.fence for use in self.uses]
         some = self.pool.device.streams[0]  # it was allocated on one of them
         last = max(fences, key=lambda fence: fence.count).stream if fences else some
         for fence in fences:

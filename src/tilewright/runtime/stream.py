@@ -35,6 +35,7 @@ class Stream:
         "_unsettled",
         "device",
         "failed",
+        "is_plain",
         "issued",
         "label",
         "queue",
@@ -62,6 +63,8 @@ class Stream:
             self.queue: Queue[Any] = queue or device.backend.new_queue(name)
             if is_listed:  # among those that are waited for when everything is
                 device.streams.append(self)
+        # Whether what is put here runs and nothing else: not a tape, and nobody else records it.
+        self.is_plain = is_listed and not self.queue.is_adopted
 
     # Under the device's lock.
 

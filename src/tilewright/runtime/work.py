@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
-from tilewright.runtime.access import Access, acquire, check_accesses, release
+from tilewright.runtime.access import Access, check_accesses
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence, Outcome
 from tilewright.runtime.handshake import (
@@ -24,8 +24,10 @@ from tilewright.runtime.handshake import (
 from tilewright.runtime.lifecycle import Ends, State, Steps
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.recording import Tape, block_is_open, refuse_recorded
-from tilewright.runtime.storage import Holder, Storage
+from tilewright.runtime.sites import Site, locate
+from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.tickets import Role, Ticket
 
 __all__ = ["SingleOp", "Work", "WorkOp"]
 
@@ -48,7 +50,9 @@ class Work(Protocol):
 class SingleOp(DeviceOp[T]):
     """An operation that is put on a stream in one step, under the device's lock."""
 
-    __slots__ = ()
+    __slots__ = ("_fence",)
+
+    _fence: Fence | None  # where it ends, once it has been submitted
 
     @abstractmethod
     def put(self, stream: Stream) -> None:
@@ -57,6 +61,14 @@ class SingleOp(DeviceOp[T]):
     @abstractmethod
     def storages(self) -> Iterable[Storage]:
         """The memory that it uses."""
+
+    @property
+    def ends(self) -> Ends:
+        """Its fence."""
+        found = Ends()
+        if self._fence is not None:
+            found.add(self._fence)
+        return found
 
     def choose_stream(self, stream: Stream | None) -> Stream:
         """The stream to use: that of the library whose arrays these are, if nobody says another."""
@@ -81,7 +93,8 @@ class SingleOp(DeviceOp[T]):
         except BaseException as error:
             self.abandon(error)
             raise
-        ends.include(self._ends)
+        if self._fence is not None:
+            ends.add(self._fence)
         return self._results.pop()
 
     def _put(self, stream: Stream) -> None:
@@ -96,7 +109,9 @@ class SingleOp(DeviceOp[T]):
 class WorkOp(SingleOp[T]):
     """One piece of work with the borrows it needs."""
 
-    __slots__ = ("_accesses", "_check", "_holder", "_work")
+    __slots__ = ("_check", "_ticket", "_work")
+
+    _work: Work | None
 
     def __init__(
         self,
@@ -109,26 +124,39 @@ class WorkOp(SingleOp[T]):
         failure: Check | None = None,
     ) -> None:
         super().__init__(label, device)
-        self._accesses = accesses
-        self._work: Work | None = work
-        self._results.append(result)
+        roles = tuple(Role(mode, name) for _, mode, name in accesses)
+        tensors = tuple(access.tensor for access in accesses)
+        self._ticket = Ticket(label, locate(2), roles, tensors)
+        self._work = work
         self._check = failure
+        self._results.append(result)
         check_accesses(accesses, label, device)
+        self.take_borrows()
+
+    def take_borrows(self) -> None:
+        """Begin to hold the tensors, if nothing stands against it."""
+        device = self.device
+        self._fence = None
         with device.lock:
-            device.check_usable()
-            device.settle_notes()
-            _find_doubts(accesses)
-            self._holder = acquire(accesses, Holder(label, self.site))
+            if device.forked or not device.notes.empty():
+                device.check_usable()
+                device.settle_notes()
+            self._ticket.acquire(device)
             self._state = State.BUILT
+
+    @property
+    def site(self) -> Site:
+        """Where it was built."""
+        return self._ticket.site
 
     @property
     def accesses(self) -> tuple[Access, ...]:
         """The tensors it uses and how; empty once it has been submitted or closed."""
-        return self._accesses
+        return self._ticket.accesses
 
     def storages(self) -> Iterable[Storage]:
         """The memory of its tensors."""
-        return (access.tensor.storage for access in self._accesses)
+        return (tensor.storage for tensor in self._ticket.tensors)
 
     def giving(self, result: U) -> WorkOp[U]:
         """This operation, which has not run yet, with another result."""
@@ -151,72 +179,66 @@ class WorkOp(SingleOp[T]):
 
     def give_back(self) -> None:
         """Give the borrows back. The device's lock is held."""
-        release(self._accesses, self._holder)
-        self._accesses, self._work, self._check = (), None, None
+        self._ticket.release(self.device)
+        self._ticket.forget()
+        self._work = self._check = None
 
     def put(self, stream: Stream) -> None:
         """Give the borrows back and put the work on a stream, where fences take their place."""
-        accesses, work, check = self._accesses, self._work, self._check
+        ticket, work, check = self._ticket, self._work, self._check
         assert work is not None, "a built operation has its work"
         if isinstance(stream, Tape):
-            stream.add(self.label, self.site, accesses, work, check)
-            self.give_back()
+            stream.add(self.label, self.site, ticket.accesses, work, check)
         elif stream.queue.is_capturing():
-            check_recordable(self.label, accesses, check, stream)
-            self.give_back()
-            _record(accesses, work, stream)
+            check_recordable(self.label, ticket.accesses, check, stream)
+            ticket.release(self.device)
+            _record(ticket.accesses, work, stream)
         else:
             if block_is_open():
-                used = ((one.tensor.storage, one.tensor.region) for one in accesses)
+                used = ((tensor.storage, tensor.region) for tensor in ticket.tensors)
                 refuse_recorded(used, self.name)
             theirs = library_streams(self.storages())
-            self.give_back()
+            ticket.release(self.device)
             with in_their_order(stream, theirs):
-                self._ends.add(_run(accesses, work, check, stream))
+                run(ticket, work, check, stream)
+            self._fence = ticket
+        self.give_back()
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
         if self._state in (State.BUILT, State.TAKEN):
-            self.device.notes.put(_Dropped(self._accesses, self._holder))
+            self.device.notes.put(_Dropped(self.device, self._ticket))
             self.warn_if_never_run()
 
 
 class _Dropped(NamedTuple):
     """A built operation that was dropped."""
 
-    accesses: tuple[Access, ...]
-    holder: Holder
+    device: Device
+    ticket: Ticket
 
     def settle(self) -> None:
         """Give its borrows back."""
-        release(self.accesses, self.holder)
+        self.ticket.release(self.device)
+        self.ticket.forget()
 
 
-def _find_doubts(accesses: tuple[Access, ...]) -> list[Outcome]:
-    """Operations in flight that these accesses read from; raises if one has failed."""
-    doubts: list[Outcome] = []
-    for access in accesses:
-        if access.mode.reads:
-            doubts += access.tensor.storage.doubts(access.tensor.region)
-    return doubts
-
-
-def _run(accesses: tuple[Access, ...], work: Work, check: Check | None, stream: Stream) -> Fence:
-    for access in accesses:
-        access.tensor.storage.materialise(stream)
-        access.tensor.storage.order(stream, access.tensor.region, writes=access.mode.writes)
-    causes = _find_doubts(accesses)
+def run(ticket: Ticket, work: Work, check: Check | None, stream: Stream) -> None:
+    """Order the work, put it on a stream, and leave its fence. The device's lock is held."""
+    at_home = ticket.is_at_home(stream)
+    causes: Iterable[Outcome] = ()
+    if not at_home:
+        ticket.order(stream)
+        causes = ticket.doubts()
     try:
         work.enqueue(stream)
     except BaseException as error:
         # Part of the work may be on the stream already: order it, and trust nothing it wrote.
         count = stream.advance()
-        _leave_fences(accesses, Fence(stream, count, Outcome.refused(stream, count, error)))
+        ticket.leave(stream, count, Outcome.refused(stream, count, error))
         raise
     count = stream.advance()
-    fence = Fence(stream, count, stream.watch(count, check, causes))
-    _leave_fences(accesses, fence)
-    return fence
+    ticket.leave(stream, count, stream.watch(count, check, causes))
 
 
 def _record(accesses: tuple[Access, ...], work: Work, stream: Stream) -> None:
@@ -228,10 +250,3 @@ def _record(accesses: tuple[Access, ...], work: Work, stream: Stream) -> None:
     for access in accesses:
         if access.mode.writes:
             access.tensor.storage.note_write()
-
-
-def _leave_fences(accesses: tuple[Access, ...], fence: Fence) -> None:
-    for access in accesses:
-        storage = access.tensor.storage
-        record = storage.record_write if access.mode.writes else storage.record_read
-        record(access.tensor.region, fence)

@@ -99,6 +99,7 @@ class CpuQueue(Tasks):
 
     number = 0
     may_raise = True
+    is_adopted = False
 
     def __init__(self, label: str) -> None:
         self._label = label

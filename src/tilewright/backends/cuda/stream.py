@@ -59,6 +59,7 @@ class CudaQueue:
     """One CUDA stream."""
 
     may_raise = False
+    is_adopted = False
 
     def __init__(self, driver: Driver, poller: Poller, handle: Any) -> None:
         self.driver = driver
@@ -184,6 +185,8 @@ class CudaQueue:
 
 class AdoptedQueue(CudaQueue):
     """A stream of another library, which may be recording a graph on it."""
+
+    is_adopted = True
 
     def is_capturing(self) -> bool:
         """Asks the driver."""

@@ -1,0 +1,146 @@
+"""Tickets: one operation as its tensors know it.
+
+While the operation is built, its ticket stands for the borrows that it holds; when it is submitted,
+the ticket turns into its fence. It never refers to the operation, which may be dropped, and once
+that is submitted it refers to no tensor either. Most operations are submitted before anybody else
+asks for their tensors, so the device keeps the ticket of the operation built last (`latest`), and
+storages hear of its borrows when somebody looks. All of this happens under the device's lock.
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import NamedTuple
+
+from tilewright.errors import BorrowError
+from tilewright.runtime.access import Access, Handle, Mode, refusal
+from tilewright.runtime.device import Device
+from tilewright.runtime.failures import Fence, Outcome
+from tilewright.runtime.sites import Site
+from tilewright.runtime.storage import Borrow
+from tilewright.runtime.stream import Stream
+
+__all__ = ["Role", "Ticket"]
+
+
+class Role(NamedTuple):
+    """What an operation does to one of its tensors, and how messages call that."""
+
+    mode: Mode
+    name: str
+
+
+class Ticket(Fence):
+    """The borrows of a built operation, and the fence of a submitted one."""
+
+    __slots__ = ("code", "instruction", "label", "roles", "tensors")
+
+    state = "has not been run: submit, sync or await it, or close it"  # and the way out
+
+    def __init__(
+        self,
+        label: str,
+        place: tuple[CodeType, int],
+        roles: tuple[Role, ...] = (),
+        tensors: tuple[Handle, ...] = (),
+    ) -> None:
+        # As a fence it means nothing yet.
+        self.label = label
+        self.code, self.instruction = place
+        self.roles = roles
+        self.tensors = tensors
+
+    @property
+    def site(self) -> Site:
+        """Where the operation was built."""
+        return Site(self.code, self.instruction)
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The tensors it uses and how; empty once it has been submitted or closed."""
+        pairs = zip(self.tensors, self.roles, strict=True)
+        return tuple(Access(tensor, mode, name) for tensor, (mode, name) in pairs)
+
+    # --- as borrows ---
+
+    def acquire(self, device: Device) -> None:
+        """Take the borrows, all or none; raises if one is refused or what is read has failed."""
+        if device.latest is not None:
+            device.tell_latest()
+        for tensor in self.tensors:
+            storage = tensor.storage
+            if storage.home is None or storage.borrows:
+                self._acquire_each()
+                return
+        device.latest = self
+
+    def _acquire_each(self) -> None:
+        self.doubts()
+        for access in self.accesses:
+            storage, region = access.tensor.storage, access.tensor.region
+            if storage.borrows or storage.shares:
+                held = storage.conflict(region, writes=access.mode.writes)
+                if held is not None:
+                    raise BorrowError(_refusal(held, access, self))
+        self.tell()
+
+    def tell(self) -> None:
+        """Write the borrows where others look."""
+        for tensor, (mode, name) in zip(self.tensors, self.roles, strict=True):
+            borrow = Borrow(tensor.region, mode.writes, name, self)
+            tensor.storage.borrows.setdefault(self, []).append(borrow)
+
+    def release(self, device: Device) -> None:
+        """Give the borrows back."""
+        if device.latest is self:
+            device.latest = None
+        else:
+            for tensor in self.tensors:
+                tensor.storage.borrows.pop(self, None)
+
+    def forget(self) -> None:
+        """Refer to no tensor any more: storages keep the ticket as a fence."""
+        self.tensors, self.roles = (), ()
+
+    # --- as a fence ---
+
+    def is_at_home(self, stream: Stream) -> bool:
+        """Whether all tensors have this stream as their home, so that nothing needs to be done."""
+        for tensor in self.tensors:
+            if tensor.storage.home is not stream:
+                return False
+        return bool(self.tensors)
+
+    def doubts(self) -> list[Outcome]:
+        """Operations in flight that these tensors depend on; raises if one has failed."""
+        found: list[Outcome] = []
+        for tensor, (mode, _) in zip(self.tensors, self.roles, strict=True):
+            if mode.reads:
+                found += tensor.storage.doubts(tensor.region)
+        return found
+
+    def leave(self, stream: Stream, count: int, outcome: Outcome | None) -> None:
+        """Become the fence of an operation that has been put on a stream."""
+        self.stream, self.count, self.outcome = stream, count, outcome
+        for tensor, (mode, _) in zip(self.tensors, self.roles, strict=True):
+            storage = tensor.storage
+            if storage.home is stream and outcome is None:
+                storage.use_at_home(tensor.region, self, writes=mode.writes)
+            elif mode.writes:
+                storage.record_write(tensor.region, self)
+            else:
+                storage.record_read(tensor.region, self)
+
+    def order(self, stream: Stream) -> None:
+        """Give the tensors their bytes, and put the operation behind those that it conflicts with.
+
+        One after the other: bytes may be made by operations on the very same tensors.
+        """
+        for tensor, (mode, _) in zip(self.tensors, self.roles, strict=True):
+            tensor.storage.materialise(stream)
+            tensor.storage.order(stream, tensor.region, writes=mode.writes)
+
+
+def _refusal(held: Borrow, wanted: Access, by: Ticket) -> str:
+    name = held.name or wanted.describe()
+    return refusal(held.holder, name, held.writes, by, wanted.mode.writes)
