@@ -40,13 +40,14 @@ RANK = {unit: rank for rank, row in enumerate(LAYERS) for unit in row}
 FOUNDATION = LAYERS[0]
 
 # What takes long to import or is not installed everywhere is loaded by name on first use: a kind of
-# device, our kernels, the compiler and the program makers, the CUDA bindings.
+# device, our kernels, the compiler and the program makers, the CUDA bindings, what draws plots.
 LOADERS_BY_NAME = {
     f"{PACKAGE}.runtime.backend",
     f"{PACKAGE}.runtime.library",
     f"{PACKAGE}.jit.loader",
     f"{PACKAGE}.backends.cuda.driver",
     f"{PACKAGE}.kernels",
+    f"{PACKAGE}.bench.plots",
     f"{PACKAGE}.witness.solver",
 }
 

@@ -16,7 +16,9 @@ from tilewright.bench.graphs import graph_of
 from tilewright.bench.host_cost import HostCost, Prepare, each, host_costs
 from tilewright.bench.machine import machine_facts
 from tilewright.bench.paired import Candidate, Comparison, compare
+from tilewright.bench.plots import draw
 from tilewright.bench.reports import Bound, Report, Target
+from tilewright.bench.roofline import Ceilings, Work, measure_ceilings
 from tilewright.bench.subjects import Run, drain, on_stream
 from tilewright.bench.tables import Plot, Series, Table
 from tilewright.bench.timer import Timer, do_bench
@@ -25,6 +27,7 @@ from tilewright.bench.timing import Effort, Timing
 __all__ = [
     "Bound",
     "Candidate",
+    "Ceilings",
     "Clock",
     "Comparison",
     "DeviceClock",
@@ -40,12 +43,15 @@ __all__ = [
     "Target",
     "Timer",
     "Timing",
+    "Work",
     "compare",
     "do_bench",
     "drain",
+    "draw",
     "each",
     "graph_of",
     "host_costs",
     "machine_facts",
+    "measure_ceilings",
     "on_stream",
 ]

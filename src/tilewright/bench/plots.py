@@ -1,0 +1,91 @@
+"""Drawing: a `Plot` as PNG and SVG, by matplotlib, which the extra `bench` brings.
+
+A GPU host needs none of it: plots are data in a report, and drawn wherever there is matplotlib.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from tilewright.bench.tables import Plot
+from tilewright.errors import TilewrightError
+
+__all__ = ["draw"]
+
+_FORMATS = ("png", "svg")
+_SIZE = (7.2, 4.2)  # inches
+_MARKERS = "osD^vPX*"
+# Colours that stay apart for all kinds of colour vision (Okabe and Ito).
+_COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999",
+)  # fmt: skip
+# No date and fixed names of parts: the same plot is the same file.
+_STYLE = {
+    "svg.hashsalt": "tilewright",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+}
+
+
+def draw(plot: Plot, folder: Path) -> tuple[Path, ...]:
+    """Draw a plot into a folder, in each format, under its own name."""
+    matplotlib = _matplotlib("matplotlib")
+    figures = _matplotlib("matplotlib.figure")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    with matplotlib.rc_context(_STYLE):
+        figure = figures.Figure(figsize=_SIZE, layout="constrained")
+        _fill(figure.add_subplot(), plot)
+        for form in _FORMATS:
+            path = folder / f"{plot.name}.{form}"
+            figure.savefig(path, dpi=144, metadata={"Date": None} if form == "svg" else None)
+            written.append(path)
+    return tuple(written)
+
+
+def _fill(axes: Any, plot: Plot) -> None:
+    for number, series in enumerate(plot.series):
+        columns: Any = tuple(zip(*series.points, strict=True)) or ((), ())
+        axes.plot(
+            *columns,
+            label=series.name,
+            color=_COLOURS[number % len(_COLOURS)],
+            marker=None if series.is_dashed else _MARKERS[number % len(_MARKERS)],
+            linestyle="--" if series.is_dashed else "-",
+            markersize=5,
+        )
+    axes.set(title=plot.title, xlabel=plot.x, ylabel=plot.y)
+    if plot.log_x:
+        axes.set_xscale("log", base=2)
+        ticks = sorted({x for series in plot.series for x, _ in series.points})
+        axes.set_xticks(ticks, [_short(tick) for tick in ticks], minor=False)
+        axes.set_xticks([], minor=True)
+    if plot.log_y:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.legend()
+
+
+def _short(number: float) -> str:
+    """A power of two from a million on as one, others as they are."""
+    whole = int(number)
+    if whole >= 1 << 20 and whole & (whole - 1) == 0:
+        return f"$2^{{{whole.bit_length() - 1}}}$"
+    return f"{number:g}"
+
+
+def _matplotlib(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise TilewrightError(
+            f"plots are drawn by matplotlib, which is not installed ({error}):"
+            " pip install 'tilewright[bench]'"
+        ) from error

@@ -1,0 +1,139 @@
+"""The roofline: how fast work can be at all here, by what this very device was seen to do.
+
+Ceilings are measured, not taken from a datasheet: bytes a second of a plain copy, and arithmetic a
+second of the best matrix product at hand, ours or torch's where it is loaded.
+"""
+
+# ruff: noqa: N803 (constants of a kernel are upper case)
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import tilewright as tw
+from tilewright import Const, Mapped, Ref, f16, f32
+from tilewright.bench.paired import Candidate, compare
+from tilewright.bench.subjects import on_stream
+from tilewright.bench.timer import do_bench
+from tilewright.bench.timing import Effort
+from tilewright.dims import BM, BN, K, M, N, T
+from tilewright.runtime.device import current_device
+
+__all__ = ["Ceilings", "Work", "measure_ceilings"]
+
+_COPIED = {"cuda": 1 << 30, "cpu": 1 << 25}  # bytes
+_SIZES = {"cuda": (8192, f16), "cpu": (256, f32)}
+_WIDE = {"num_ctas": 2, "num_worker_warps": 8}  # two neighbours share what they load
+
+
+@dataclass(frozen=True)
+class Work:
+    """What has to be done at least: bytes moved and operations computed."""
+
+    nbytes: float
+    flops: float = 0.0
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte."""
+        return self.flops / self.nbytes
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """The best that a device was seen to do."""
+
+    bandwidth: float  # bytes a second, read and written
+    matrix_rate: float  # operations a second of a matrix product
+    matrix_dtype: str
+
+    def seconds(self, work: Work) -> float:
+        """The least time for some work: whatever takes longer, moving or computing."""
+        return max(work.nbytes / self.bandwidth, work.flops / self.matrix_rate)
+
+    def fraction(self, work: Work, seconds: float) -> float:
+        """How near a measured time is to the least."""
+        return self.seconds(work) / seconds
+
+    def is_memory_bound(self, work: Work) -> bool:
+        """Whether moving takes longer than computing."""
+        return work.nbytes / self.bandwidth >= work.flops / self.matrix_rate
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+@tw.kernel(deny_checks=True)
+def _multiply(
+    z: Mapped[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
+) -> None:
+    xs, ys = x.partition(BM, BK), y.partition(BK, BN)
+    for at in z.indices():
+        i, j = at
+        acc = tw.zeros((BM, BN), f32)
+        for k in range(xs.num_tiles(1)):
+            acc = tw.mma(xs[i, k], ys[k, j], acc)
+        z.store(acc.astype(z.dtype), at)
+
+
+def measure_ceilings(stream: tw.Stream | None = None, effort: Effort | None = None) -> Ceilings:
+    """Measure them; a second or two on a GPU."""
+    stream = stream or current_device().stream
+    kind = stream.device.kind
+    size, dtype = _SIZES[kind]
+    return Ceilings(
+        _bandwidth(stream, _COPIED[kind], effort),
+        _matrix_rate(stream, size, dtype, effort),
+        dtype.label,
+    )
+
+
+def _bandwidth(stream: tw.Stream, nbytes: int, effort: Effort | None) -> float:
+    source = tw.zeros((nbytes,), tw.u8, device=stream.device)
+    target = tw.empty((nbytes,), tw.u8, device=stream.device)
+    timing = do_bench(lambda: tw.copy(target, source), stream=stream, effort=effort)
+    return 2 * nbytes / timing.median
+
+
+def _matrix_rate(
+    stream: tw.Stream, size: int, dtype: type[tw.DType], effort: Effort | None
+) -> float:
+    # Never zeros or ones: a GPU multiplies those with less power, and faster.
+    x, y = (tw.randn((size, size), dtype, seed=seed, device=stream.device) for seed in (1, 2))
+    z = tw.empty((size, size), dtype, device=stream.device)
+    candidates = [
+        Candidate("square", lambda: _multiply(z.partition(128, 128).persistent(), x, y)),
+        Candidate(
+            "wide",
+            lambda: _multiply.with_hints(**_WIDE)(
+                z.partition(256, 256).persistent(blocks=_half(stream)), x, y
+            ),
+        ),
+    ]
+    theirs = _torch_product(stream, size, dtype)
+    candidates += [Candidate("torch", theirs)] if theirs else []
+    found = compare(candidates, stream=stream, effort=effort)
+    assert found.fastest is not None, found.failures
+    return 2 * size**3 / found.seconds(found.fastest)
+
+
+def _half(stream: tw.Stream) -> int:
+    """Pairs of multiprocessors."""
+    return max(1, stream.device.backend.resident_blocks // 2)
+
+
+def _torch_product(
+    stream: tw.Stream, size: int, dtype: type[tw.DType]
+) -> Callable[[], object] | None:
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not stream.queue.number or not torch.cuda.is_available():
+        return None
+    with on_stream(stream):
+        kind = getattr(torch, dtype.__name__.replace("f", "float"))
+        x, y = (torch.randn(size, size, device="cuda").to(kind) for _ in "xy")
+        z = torch.empty_like(x)
+    return lambda: torch.matmul(x, y, out=z)
