@@ -27,7 +27,7 @@ import kernels
 
 import tilewright as tw
 
-__all__ = ["main"]
+__all__ = ["main", "measure_hits"]
 
 TARGET = "sm_90"
 LIMIT = 5.0  # milliseconds
@@ -89,6 +89,20 @@ def _process(folder: str) -> dict[str, Any]:
     return answer
 
 
+def measure_hits(repetitions: int) -> dict[str, dict[str, float]]:
+    """Milliseconds by kernel: when nothing was kept, and of a hit."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold = _process(folder)
+        hits = [_process(folder) for _ in range(repetitions)]
+    if any(hit["front end"] for hit in hits):
+        sys.exit("a kernel was compiled again: these are no hits")
+    found = {}
+    for name, first in cold["times"].items():
+        times = [hit["times"][name] for hit in hits]
+        found[name] = {"cold": first, "median": statistics.median(times), "least": min(times)}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=20)
@@ -98,19 +112,11 @@ def main() -> None:
     if options.once:
         _once()
         return
-    with tempfile.TemporaryDirectory() as folder:
-        cold = _process(folder)
-        hits = [_process(folder) for _ in range(options.repetitions)]
-    if any(hit["front end"] for hit in hits):
-        sys.exit("a kernel was compiled again: these are no hits")
+    found = measure_hits(options.repetitions)
     print(f"disk-cache hit, ms (limit {LIMIT:.0f})     cold   median    least")
-    found = {}
-    for name, first in cold["times"].items():
-        times = [hit["times"][name] for hit in hits]
-        row = {"cold": first, "median": statistics.median(times), "least": min(times)}
-        found[name] = row
-        label = f"{name} (first of a process)" if len(found) == 1 else name
-        print(f"{label:28} {first:8.1f} {row['median']:8.2f} {row['least']:8.2f}")
+    for place, (name, row) in enumerate(found.items()):
+        label = name if place else f"{name} (first of a process)"
+        print(f"{label:28} {row['cold']:8.1f} {row['median']:8.2f} {row['least']:8.2f}")
     if options.json is not None:
         data = {
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
