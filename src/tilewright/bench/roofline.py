@@ -13,20 +13,25 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import tilewright as tw
-from tilewright import Const, Mapped, Ref, f16, f32
 from tilewright.bench.paired import Candidate, compare
 from tilewright.bench.subjects import on_stream
 from tilewright.bench.timer import do_bench
 from tilewright.bench.timing import Effort
 from tilewright.dims import BM, BN, K, M, N, T
+from tilewright.dtypes import DType, f16, f32, u8
+from tilewright.host import randn
+from tilewright.kernel import kernel
+from tilewright.lang.annotations import Const, Mapped, Ref
+from tilewright.lang.functions import mma, zeros
+from tilewright.runtime.copies import copy
+from tilewright.runtime.creation import empty
 from tilewright.runtime.device import current_device
+from tilewright.runtime.stream import Stream
 
 __all__ = ["Ceilings", "Work", "measure_ceilings"]
 
 _COPIED = {"cuda": 1 << 30, "cpu": 1 << 25}  # bytes
 _SIZES = {"cuda": (8192, f16), "cpu": (256, f32)}
-_WIDE = {"num_ctas": 2, "num_worker_warps": 8}  # two neighbours share what they load
 
 
 @dataclass(frozen=True)
@@ -67,20 +72,20 @@ class Ceilings:
         return asdict(self)
 
 
-@tw.kernel(deny_checks=True)
+@kernel(deny_checks=True)
 def _multiply(
     z: Mapped[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
 ) -> None:
     xs, ys = x.partition(BM, BK), y.partition(BK, BN)
     for at in z.indices():
         i, j = at
-        acc = tw.zeros((BM, BN), f32)
+        acc = zeros((BM, BN), f32)
         for k in range(xs.num_tiles(1)):
-            acc = tw.mma(xs[i, k], ys[k, j], acc)
+            acc = mma(xs[i, k], ys[k, j], acc)
         z.store(acc.astype(z.dtype), at)
 
 
-def measure_ceilings(stream: tw.Stream | None = None, effort: Effort | None = None) -> Ceilings:
+def measure_ceilings(stream: Stream | None = None, effort: Effort | None = None) -> Ceilings:
     """Measure them; a second or two on a GPU."""
     stream = stream or current_device().stream
     kind = stream.device.kind
@@ -92,26 +97,22 @@ def measure_ceilings(stream: tw.Stream | None = None, effort: Effort | None = No
     )
 
 
-def _bandwidth(stream: tw.Stream, nbytes: int, effort: Effort | None) -> float:
-    source = tw.zeros((nbytes,), tw.u8, device=stream.device)
-    target = tw.empty((nbytes,), tw.u8, device=stream.device)
-    timing = do_bench(lambda: tw.copy(target, source), stream=stream, effort=effort)
+def _bandwidth(stream: Stream, nbytes: int, effort: Effort | None) -> float:
+    source, target = (empty((nbytes,), u8, device=stream.device) for _ in range(2))
+    timing = do_bench(lambda: copy(target, source), stream=stream, effort=effort)
     return 2 * nbytes / timing.median
 
 
-def _matrix_rate(
-    stream: tw.Stream, size: int, dtype: type[tw.DType], effort: Effort | None
-) -> float:
+def _matrix_rate(stream: Stream, size: int, dtype: type[DType], effort: Effort | None) -> float:
     # Never zeros or ones: a GPU multiplies those with less power, and faster.
-    x, y = (tw.randn((size, size), dtype, seed=seed, device=stream.device) for seed in (1, 2))
-    z = tw.empty((size, size), dtype, device=stream.device)
+    x, y = (randn((size, size), dtype, seed=seed, device=stream.device) for seed in (1, 2))
+    z = empty((size, size), dtype, device=stream.device)
+    wide = _multiply.with_hints(num_ctas=2, num_worker_warps=8)  # two neighbours share their loads
     candidates = [
         Candidate("square", lambda: _multiply(z.partition(128, 128).persistent(), x, y)),
         Candidate(
             "wide",
-            lambda: _multiply.with_hints(**_WIDE)(
-                z.partition(256, 256).persistent(blocks=_half(stream)), x, y
-            ),
+            lambda: wide(z.partition(256, 256).persistent(blocks=_half(stream)), x, y),
         ),
     ]
     theirs = _torch_product(stream, size, dtype)
@@ -121,14 +122,12 @@ def _matrix_rate(
     return 2 * size**3 / found.seconds(found.fastest)
 
 
-def _half(stream: tw.Stream) -> int:
+def _half(stream: Stream) -> int:
     """Pairs of multiprocessors."""
     return max(1, stream.device.backend.resident_blocks // 2)
 
 
-def _torch_product(
-    stream: tw.Stream, size: int, dtype: type[tw.DType]
-) -> Callable[[], object] | None:
+def _torch_product(stream: Stream, size: int, dtype: type[DType]) -> Callable[[], object] | None:
     torch: Any = sys.modules.get("torch")
     if torch is None or not stream.queue.number or not torch.cuda.is_available():
         return None
