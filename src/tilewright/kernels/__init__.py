@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.kernels.embeddings import embedding, embedding_rows
+    from tilewright.kernels.gemv import gemv_kernel
+    from tilewright.kernels.grouped import grouped_matmul, grouped_matmul_kernel
+    from tilewright.kernels.matmul import matmul, matmul_kernel, sum_splits_kernel
     from tilewright.kernels.norms import (
         add_rms_norm,
         add_rms_norm_rows,
@@ -59,8 +62,13 @@ __all__ = [
     "embedding_rows",
     "gelu",
     "gelu_elements",
+    "gemv_kernel",
+    "grouped_matmul",
+    "grouped_matmul_kernel",
     "layer_norm",
     "layer_norm_rows",
+    "matmul",
+    "matmul_kernel",
     "max",
     "mean",
     "min",
@@ -75,12 +83,16 @@ __all__ = [
     "softmax",
     "softmax_rows",
     "sum",
+    "sum_splits_kernel",
     "transpose",
     "transpose_tiles",
 ]
 
 _NAMES = {
     "embeddings": "embedding embedding_rows",
+    "gemv": "gemv_kernel",
+    "grouped": "grouped_matmul grouped_matmul_kernel",
+    "matmul": "matmul matmul_kernel sum_splits_kernel",
     "norms": "add_rms_norm add_rms_norm_rows layer_norm layer_norm_rows rms_norm rms_norm_rows",
     "pointwise": (
         "add add_elements dropout dropout_elements gelu gelu_elements silu_mul silu_mul_elements"

@@ -22,7 +22,7 @@ from tilewright.kernels.arguments import (
     lines_of,
     output,
 )
-from tilewright.kernels.arithmetic import LOG2_E, quotient, wide
+from tilewright.kernels.arithmetic import normal_share, sigmoid, wide
 from tilewright.kernels.cutting import element_config
 
 __all__ = [
@@ -38,19 +38,7 @@ __all__ = [
 
 _MASK = (1 << 64) - 1
 
-# Of the normal distribution's tail beyond a >= 0, log2(tail * exp(a² / 2) / t) as a polynomial of
-# t = 1 / (1 + 0.4 a), lowest power first: the best of its degree, 9e-8 of the tail away.
-TAIL = (
-    -2.64752279, 1.43861034, 0.536041699, -0.258473809, 0.774262245, -2.51524796, 2.80124731,
-    -1.40286147, 0.27394456,
-)  # fmt: skip
-NO_TAIL = 16.0  # beyond it f32 has no number so small
 TANH_SCALE = math.sqrt(2 / math.pi)
-
-
-def _sigmoid(x: Any) -> Any:
-    """`1 / (1 + exp(-x))`."""
-    return quotient(tw.full(x.shape, 1.0, x.dtype), 1.0 + tw.exp2(x * -LOG2_E))
 
 
 @tw.kernel(deny_checks=True)
@@ -63,7 +51,7 @@ def add_elements(z: Mut[T, BM, BN], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
 def silu_mul_elements(z: Mut[T, BM, BN], gate: Ref[T, M, N], up: Ref[T, M, N]) -> None:
     """`z = gate * sigmoid(gate) * up`."""
     g = wide(gate.load_like(z))
-    z.store((g * _sigmoid(g) * wide(up.load_like(z))).astype(z.dtype))
+    z.store((g * sigmoid(g) * wide(up.load_like(z))).astype(z.dtype))
 
 
 @tw.kernel(deny_checks=True)
@@ -72,19 +60,9 @@ def gelu_elements(z: Mut[T, BM, BN], x: Ref[T, M, N], *, TANH: Const[bool] = Fal
     v = wide(x.load_like(z))
     if TANH:
         inner = TANH_SCALE * (v + 0.044715 * v * v * v)
-        z.store((v * _sigmoid(2.0 * inner)).astype(z.dtype))
+        z.store((v * sigmoid(2.0 * inner)).astype(z.dtype))
     else:
-        z.store((tw.maximum(v, 0.0, nan=True) - _tail(v)).astype(z.dtype))
-
-
-def _tail(x: Any) -> Any:
-    """`|x| * (share of a normal distribution beyond |x|)`."""
-    a = tw.minimum(tw.abs(x), NO_TAIL, nan=True)
-    t = quotient(tw.full(x.shape, 1.0, x.dtype), 1.0 + 0.4 * a)
-    exponent = tw.full(x.shape, TAIL[-1], x.dtype)
-    for power in tw.static_range(len(TAIL) - 2, -1, -1):
-        exponent = exponent * t + TAIL[power]
-    return a * t * tw.exp2(exponent - a * a * (LOG2_E / 2))
+        z.store(normal_share(v).astype(z.dtype))
 
 
 @tw.kernel(deny_checks=True)

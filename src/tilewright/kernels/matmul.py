@@ -1,0 +1,151 @@
+"""Matrix products: `activation(a @ b + bias) + residual`, one or a batch of them, summed in f32.
+
+One kernel computes them all, walking the tiles of the output. How an operand is stored makes no
+difference to it, so a transposed one is a view with its axes exchanged. Where the output has too
+few tiles to occupy a GPU, the sum over K is cut into splits: each writes sums of its own, and a
+second kernel adds them in a fixed order, so results are the same at every run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import tilewright as tw
+from tilewright import Const, Mapped, Mut, Ref, f32
+from tilewright.dims import BM, BN, A, B, C, K, M, N, P, Q, T, X, Y, Z
+from tilewright.kernels.arguments import giving
+from tilewright.kernels.epilogues import finished
+from tilewright.kernels.gemv import launch_gemv
+from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
+from tilewright.kernels.products import Product, Request, exchanged, product
+from tilewright.tune import Config
+
+__all__ = ["launch_matmul", "matmul", "matmul_kernel", "sum_splits_kernel"]
+
+SUM_TILE = (32, 128)  # of the kernel that adds splits
+
+
+class OUT(tw.AnyDType):
+    """What the result is kept in."""
+
+
+class BIAS(tw.AnyDType):
+    """What the bias is kept in."""
+
+
+class RESIDUAL(tw.AnyDType):
+    """What the residual is kept in."""
+
+
+# The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
+@tw.kernel(deny_checks=True)
+def matmul_kernel(
+    out: Mapped[OUT, Literal[1], BM, BN], a: Ref[T, P, M, K], b: Ref[T, Q, K, N],
+    bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
+    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, SPLITS: Const[int] = 1,
+    IS_FAST: Const[bool] = False, SHARED_A: Const[bool] = False, SHARED_B: Const[bool] = False,
+    HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
+) -> None:  # fmt: skip
+    """`out = activation(a @ b + bias) + residual`, or the sums of SPLITS stretches of K each."""
+    left, right = a.partition(1, BM, BK), b.partition(1, BK, BN)
+    biases = bias.partition(1, 1, BN) if HAS_BIAS else None
+    residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
+    steps = left.num_tiles(2)
+    stretch = tw.cdiv(steps, SPLITS)
+    for at in out.indices():  # this block's share of the tiles, disjoint from every other's
+        part, i, j = at
+        batch, first = part // SPLITS, part % SPLITS * stretch
+        acc = tw.zeros((BM, BN), f32)
+        for k in range(first, min(first + stretch, steps)):
+            x = left[0 if SHARED_A else batch, i, k].reshape(BM, BK).astype(FACTOR)
+            y = right[0 if SHARED_B else batch, k, j].reshape(BK, BN).astype(FACTOR)
+            acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
+        result = finished(acc, (part, i, j), biases, ACTIVATION, residuals)
+        out.store(result.astype(out.dtype).reshape(1, BM, BN), at)
+
+
+@tw.kernel(deny_checks=True)
+def sum_splits_kernel(
+    out: Mut[OUT, Literal[1], BM, BN], parts: Ref[f32, P, M, N],
+    bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z], *, SPLITS: Const[int],
+    HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
+) -> None:  # fmt: skip
+    """`out = activation(sum of SPLITS parts + bias) + residual`."""
+    batch, i, j = out.index
+    tiles = parts.partition(1, BM, BN)
+    biases = bias.partition(1, 1, BN) if HAS_BIAS else None
+    residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
+    acc = tw.zeros((BM, BN), f32)
+    for split in tw.static_range(SPLITS):
+        acc += tiles[batch * SPLITS + split, i, j].reshape(BM, BN)
+    result = finished(acc, (batch, i, j), biases, ACTIVATION, residuals)
+    out.store(result.astype(out.dtype).reshape(1, BM, BN))
+
+
+# --- the function ---------------------------------------------------------------------------------
+
+
+def matmul(
+    a: tw.Tensor,
+    b: tw.Tensor,
+    *,
+    out: tw.Tensor | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    bias: tw.Tensor | None = None,
+    activation: str | None = None,
+    residual: tw.Tensor | None = None,
+    out_dtype: type[tw.DType] | None = None,
+    tf32: bool = False,
+    fast_accumulate: bool = False,
+) -> tw.DeviceOp[tw.Tensor]:
+    """`activation(a @ b + bias) + residual`, computed in f32 and rounded once, when it is stored.
+
+    `a` is `[M, K]` and `b` is `[K, N]`; `transpose_a` and `transpose_b` exchange their last two
+    axes first. Either may have a batch axis in front, and then the result has it. Both hold f16,
+    bf16, f32 or 8-bit floats. `bias` is `[N]`, `residual` has the shape of the result, and
+    `activation` is None, "relu", "gelu" or "silu".
+
+    The result has `out_dtype`, else the dtype of `out`, else that of the factors (bf16 for 8-bit
+    floats). f32 is multiplied exactly, or rounded to `tf32` first, which is many times faster.
+    `fast_accumulate` lets sums of 8-bit floats be less exact.
+
+    The operation is lazy, and can be recorded in a graph; its result is `out`, or a new tensor.
+    """
+    request = Request(
+        "matmul", out, out_dtype, bias, activation, residual, tf32, fast_accumulate
+    )  # fmt: skip
+    left = exchanged("matmul", "a", a) if transpose_a else a
+    right = exchanged("matmul", "b", b) if transpose_b else b
+    wanted, result = product(left, right, request)
+    return giving(_launched(wanted), result)
+
+
+def _launched(wanted: Product) -> tw.DeviceOp[Any]:
+    m, n, k = wanted.shape
+    if not k:  # there is nothing to sum, and no part of a sum
+        return add_splits(wanted, tw.empty((0, m, n), f32, device=wanted.out.device), 0)
+    if m <= MOST_ROWS:
+        return launch_gemv(wanted, choose_gemv(wanted))
+    return launch_matmul(wanted, choose_matmul(wanted))
+
+
+def launch_matmul(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
+    """The launches of a product with a configuration: one, or two if it has splits."""
+    kernel, splits = config.applied_to(matmul_kernel), config["SPLITS"]
+    tile, constants = (1, config["BM"], config["BN"]), config.arguments(matmul_kernel)
+    factors = wanted.a, wanted.b
+    if splits == 1:
+        cut = config.walk(wanted.out.partition(*tile))
+        return kernel(cut, *factors, **wanted.epilogue, **wanted.constants, **constants)
+    count, m, n = wanted.out.shape
+    parts = tw.empty((count * splits, m, n), f32, device=wanted.out.device)
+    cut = config.walk(parts.partition(*tile))
+    sums = kernel(cut, *factors, **wanted.no_epilogue, **wanted.constants, **constants)
+    return sums.then(lambda _: add_splits(wanted, parts, splits))
+
+
+def add_splits(wanted: Product, parts: tw.Tensor, splits: int) -> tw.DeviceOp[Any]:
+    """The launch that adds parts of sums, as many as there are splits for each matrix."""
+    cut = wanted.out.partition(1, *SUM_TILE)
+    return sum_splits_kernel(cut, parts, SPLITS=splits, **wanted.epilogue)

@@ -1,0 +1,275 @@
+"""Matrix products of the library against float64, on sizes that no tile divides."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright as tw
+from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, f64, i32, i64
+from tilewright.dtypes import numpy_dtype
+from tilewright.kernels import grouped_matmul, matmul, matmul_kernel
+from tilewright.kernels.matmul import launch_matmul
+from tilewright.kernels.products import Request, product
+from tilewright.kernels.reference import products as reference
+from tilewright.tune import Config
+
+PRIMES = (37, 53, 29)  # M, N, K
+TF32 = 2.0**-11  # relative error of rounding to it
+
+
+def some(shape, dtype=f16, seed=0) -> tw.Tensor:
+    """Normally distributed numbers, as the dtype rounds them."""
+    numbers = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return tw.from_numpy(numbers.astype(numpy_dtype(dtype)))
+
+
+def rounding(dtype) -> float:
+    """The relative error of storing a number."""
+    return float(ml_dtypes.finfo(numpy_dtype(dtype)).eps) / 2
+
+
+def check(result, a, b, *, factor_rounding=0.0, transpose_a=False, transpose_b=False, **epilogue):
+    """Within the error that the arithmetic may have."""
+    x, y = a.numpy().astype(np.float64), b.numpy().astype(np.float64)
+    x, y = x.swapaxes(-1, -2) if transpose_a else x, y.swapaxes(-1, -2) if transpose_b else y
+    arrays = {
+        name: value.numpy() if isinstance(value, tw.Tensor) else value
+        for name, value in epilogue.items()
+    }
+    wanted = reference.matmul(x, y, **arrays)
+    added = (
+        abs(arrays[name].astype(np.float64)) for name in ("bias", "residual") if name in arrays
+    )
+    sizes = sum(added, abs(x) @ abs(y))
+    bound = reference.rounding_bound(
+        sizes, x.shape[-1], wanted, out_rounding=rounding(result.dtype),
+        factor_rounding=factor_rounding,
+    )  # fmt: skip
+    found = result.numpy().astype(np.float64)
+    assert found.shape == wanted.shape
+    assert (abs(found - wanted) <= bound).all()
+
+
+def stored(m, n, k, transpose_a, transpose_b, dtype):
+    """Two factors as they lie in memory."""
+    a = some((k, m) if transpose_a else (m, k), dtype, 1)
+    return a, some((n, k) if transpose_b else (k, n), dtype, 2)
+
+
+class TestMatmul:
+    @pytest.mark.parametrize("transpose_b", [False, True])
+    @pytest.mark.parametrize("transpose_a", [False, True])
+    def test_all_transposes(self, transpose_a, transpose_b):
+        asked = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+        a, b = stored(*PRIMES, transpose_a, transpose_b, f16)
+        check(matmul(a, b, **asked).sync(), a, b, **asked)
+
+    @pytest.mark.parametrize("dtype", [bf16, f32, f8e4m3fn, f8e5m2], ids=lambda d: d.label)
+    def test_every_dtype(self, dtype):
+        a, b = stored(*PRIMES, False, True, dtype)
+        result = matmul(a, b, transpose_b=True).sync()
+        assert result.dtype is (bf16 if dtype in (f8e4m3fn, f8e5m2) else dtype)
+        check(result, a, b, transpose_b=True)
+
+    def test_tf32(self):
+        a, b = stored(*PRIMES, False, False, f32)
+        check(matmul(a, b, tf32=True).sync(), a, b, factor_rounding=TF32)
+
+    def test_fast_accumulation(self):
+        a, b = stored(*PRIMES, False, True, f8e4m3fn)
+        result = matmul(a, b, transpose_b=True, fast_accumulate=True, out_dtype=f32).sync()
+        check(result, a, b, transpose_b=True, factor_rounding=2.0**-13)
+
+    def test_several_tiles(self):
+        a, b = stored(300, 260, 200, False, True, f16)
+        check(matmul(a, b, transpose_b=True).sync(), a, b, transpose_b=True)
+
+    @pytest.mark.parametrize("activation", [None, "relu", "gelu", "silu"])
+    def test_epilogues(self, activation):
+        m, n, k = PRIMES
+        a, b = stored(m, n, k, False, False, f16)
+        epilogue = {
+            "bias": some(n, f32, 3), "activation": activation, "residual": some((m, n), bf16, 4)
+        }  # fmt: skip
+        out = tw.zeros((m, n), f32)
+        assert matmul(a, b, out=out, **epilogue).sync() is out
+        check(out, a, b, **epilogue)
+
+    def test_bias_alone_and_residual_alone(self):
+        m, n, k = PRIMES
+        a, b = stored(m, n, k, False, False, f16)
+        for epilogue in ({"bias": some(n, f16, 3)}, {"residual": some((m, n), f16, 4)}):
+            check(matmul(a, b, **epilogue).sync(), a, b, **epilogue)
+
+    def test_batches(self):
+        a, b = some((3, 20, 29)), some((3, 29, 24), f16, 1)
+        epilogue = {"bias": some(24, f16, 2), "residual": some((3, 20, 24), f16, 3)}
+        check(matmul(a, b, **epilogue).sync(), a, b, **epilogue)
+        check(matmul(a, b[0], **epilogue).sync(), a, b[0], **epilogue)  # one matrix
+        check(matmul(a[:, ::2], b[1]).sync(), a[:, ::2], b[1])  # which strides forbid
+        check(matmul(a[1], b).sync(), a[1], b)
+        check(matmul(a[:, 0], b).sync(), a[:, 0], b)
+
+    def test_strided_operands_and_output(self):
+        a, b, out = some((40, 60)), some((60, 50), f16, 1), tw.full((40, 100), 7, f16)
+        matmul(a[::2, 1:30], b[1:30], out=out[::2, :50]).sync()
+        check(out[::2, :50], a[::2, 1:30], b[1:30])
+        assert (out.numpy()[1::2] == 7).all()
+        assert (out.numpy()[:, 50:] == 7).all()
+
+    @pytest.mark.parametrize("shape", [(0, 5, 3), (20, 0, 5), (20, 5, 0), (1, 5, 0), (0, 0, 0)])
+    def test_empty(self, shape):
+        m, n, k = shape
+        a, b = stored(m, n, k, False, False, f16)
+        epilogue = {"bias": some(n, f16, 3), "activation": "relu", "residual": some((m, n), f16, 4)}
+        check(matmul(a, b, **epilogue).sync(), a, b, **epilogue)
+
+    @pytest.mark.parametrize("splits", [2, 3])
+    def test_splits(self, splits):
+        a, b = some((2, 40, 100)), some((2, 100, 40), f16, 1)
+        epilogue = {"bias": some(40, f16, 2), "activation": "silu"}
+        wanted, result = product(a, b, Request("matmul", **epilogue))
+        config = Config.of(BM=32, BN=32, BK=16, SPLITS=splits, group=(1, 2, 1))
+        launch_matmul(wanted, config).sync()
+        check(result, a, b, **epilogue)
+
+    def test_in_a_graph(self):
+        a, b, out = some((40, 29)), some((29, 53), f16, 1), tw.zeros((40, 53), f16)
+        with tw.graph() as g:
+            assert g.record(matmul(a, b, out=out)) is out
+        g.launch().sync()
+        check(out, a, b)
+        tw.copy(a, some((40, 29), f16, 5)).sync()
+        g.launch().sync()
+        check(out, a, b)
+
+    def test_a_chain(self):
+        a, b = some((40, 29)), some((29, 40), f16, 1)
+        chain = matmul(a, b, activation="relu").then(lambda hidden: matmul(hidden, hidden))
+        hidden = matmul(a, b, activation="relu").sync()
+        check(chain.sync(), hidden, hidden)
+
+    def test_the_kernel_itself(self):
+        a, b, out = some((1, 40, 29)), some((1, 29, 40), f16, 1), tw.zeros((1, 40, 40), f16)
+        matmul_kernel(out.partition(1, 16, 16).persistent(), a, b, a, a, BK=16, FACTOR=f16).sync()
+        check(out, a, b)
+
+
+class TestFewRows:
+    @pytest.mark.parametrize("transpose_b", [False, True])
+    @pytest.mark.parametrize("rows", [1, 7])
+    def test_rows(self, rows, transpose_b):
+        a, b = stored(rows, 53, 700, False, transpose_b, f16)
+        epilogue = {
+            "bias": some(53, f16, 3), "activation": "gelu", "residual": some((rows, 53), f16, 4)
+        }  # fmt: skip
+        asked = {"transpose_b": transpose_b, **epilogue}
+        check(matmul(a, b, **asked).sync(), a, b, **asked)
+
+    def test_narrow_factors(self):
+        a, b = stored(16, 24, 96, False, True, f8e4m3fn)
+        check(matmul(a, b, transpose_b=True).sync(), a, b, transpose_b=True)
+
+
+class TestGrouped:
+    @settings(max_examples=10, deadline=None)
+    @given(st.lists(st.integers(-3, 40), min_size=4, max_size=4), st.sampled_from([i32, i64]))
+    def test_whatever_the_offsets_hold(self, places, dtype):
+        with tw.device("cpu"):
+            a, b = some((37, 29)), some((3, 29, 24), f16, 1)
+            offsets = np.array(places, numpy_dtype(dtype))
+            out = tw.full((37, 24), 7, f16)
+            with tw.race_check():
+                grouped_matmul(a, b, tw.from_numpy(offsets), out=out).sync()
+        inside = np.clip(offsets, 0, 37)
+        wanted = reference.grouped_matmul(a.numpy(), b.numpy(), inside)
+        found = out.numpy().astype(np.float64)
+        assert (found[np.isnan(wanted)] == 7).all()
+        np.testing.assert_allclose(found, np.where(np.isnan(wanted), 7, wanted), atol=0.02)
+
+    def test_epilogue(self):
+        a, b, offsets = (
+            some((70, 40), bf16),
+            some((4, 24, 40), bf16, 1),
+            np.array([0, 3, 3, 40, 65]),
+        )
+        epilogue = {"bias": some((4, 24), f32, 2), "residual": some((70, 24), bf16, 3)}
+        made = grouped_matmul(
+            a, b, tw.from_numpy(offsets), transpose_b=True, activation="silu", out_dtype=f32,
+            **epilogue,
+        ).sync()  # fmt: skip
+        arrays = {name: tensor.numpy() for name, tensor in epilogue.items()}
+        wanted = reference.grouped_matmul(
+            a.numpy(), b.numpy(), offsets, transpose_b=True, activation="silu", **arrays
+        )
+        np.testing.assert_allclose(made.numpy(), np.nan_to_num(wanted), atol=1e-4)
+
+    def test_nothing_to_do(self):
+        offsets = tw.from_numpy(np.array([0], np.int32))
+        assert grouped_matmul(some((5, 4)), some((0, 4, 3)), offsets).sync().numpy().sum() == 0
+        empty = grouped_matmul(some((0, 4)), some((0, 4, 3)), offsets).sync()
+        assert empty.shape == (0, 3)
+
+
+A, B = (4, 8), (8, 6)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("a", "b", "options", "message"),
+        [
+            (A, (7, 6), {}, r"columns of `a` and the rows of `b`, of which there are 8 and 7"),
+            (A, B, {"transpose_b": True}, r"8 and 6: shapes \(4, 8\) and \(6, 8\), transposed as"),
+            ((8,), B, {}, r"`a` of matmul has 2 or 3 axes, .* shape \(8,\) has 1"),
+            (A, (1, 2, 8, 6), {}, r"`b` of matmul has 2 or 3 axes"),
+            ((2, *A), (3, *B), {}, r"multiplies each matrix of `a` by one of `b`"),
+            (A, B, {"bias": (5,)}, r"`bias` of matmul has shape \(5,\).* ask for \(6,\)"),
+            (A, B, {"residual": (6,)}, r"`residual` of matmul has shape \(6,\).* \(4, 6\)"),
+            (A, B, {"out": (4, 5)}, r"`out` of matmul has shape \(4, 5\).* \(4, 6\)"),
+            (A, B, {"activation": "swish"}, r"is one of None, 'relu', 'gelu', 'silu', not 'swish'"),
+            (A, B, {"tf32": True}, r"`tf32` of matmul is for factors of f32, .*are f16: leave"),
+            (A, B, {"fast_accumulate": True}, r"is for factors of f8e4m3fn or f8e5m2"),
+            (A, B, {"out_dtype": f64}, r"`out_dtype` of matmul is one of .*, not f64"),
+            (A, B, {"out_dtype": "f16"}, r"not 'f16'"),
+        ],
+    )
+    def test_matmul(self, a, b, options, message):
+        given = {
+            name: some(value) if isinstance(value, tuple) else value
+            for name, value in options.items()
+        }
+        with pytest.raises(tw.LaunchError, match=message):
+            matmul(some(a), some(b), **given)
+
+    @pytest.mark.parametrize(
+        ("make", "error", "message"),
+        [
+            (lambda a, b: matmul(a.numpy(), b), tw.LaunchError, "`a` of matmul is a tensor, and"),
+            (lambda a, b: matmul(a, some(B, bf16)), tw.LaunchError, "f16 where `b` is bf16"),
+            (lambda a, b: matmul(a, some(B, i32)), tw.LaunchError, "`b` of matmul is one of"),
+            (
+                lambda a, b: matmul(a, tw.zeros(B, f16, device="cpu:1")),
+                tw.LaunchError,
+                "lives on cpu:1",
+            ),
+            (lambda a, b: matmul(a, b[:, :4].T, out=a[:, :4]), tw.LaunchError, "8 and 4"),
+            (lambda a, b: matmul(a[:, :4], a[:, 4:], out=a[:, :4]), tw.BorrowError, "also read"),
+        ],
+    )
+    def test_operands(self, make, error, message):
+        with pytest.raises(error, match=message):
+            make(some(A), some(B))
+
+    @pytest.mark.parametrize(
+        ("a", "b", "offsets", "message"),
+        [
+            ((2, *A), (2, *B), (3,), "`a` of grouped_matmul has 2 axes"),
+            (A, B, (3,), "`b` of grouped_matmul has 3 axes"),
+            (A, (2, *B), (2,), r"`offsets` of grouped_matmul has shape \(2,\).* \(3,\)"),
+        ],
+    )
+    def test_grouped(self, a, b, offsets, message):
+        with pytest.raises(tw.LaunchError, match=message):
+            grouped_matmul(some(a), some(b), tw.zeros(offsets, i32))
