@@ -1,5 +1,6 @@
 """Tilewright: GPU kernels in Python that cannot race and cannot touch memory they do not own."""
 
+from tilewright import external
 from tilewright.dtypes import (
     AnyDType,
     DType,
@@ -233,6 +234,7 @@ __all__ = [
     "empty",
     "exp",
     "exp2",
+    "external",
     "extract",
     "eye",
     "f4e2m1fn",

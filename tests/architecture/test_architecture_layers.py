@@ -29,7 +29,7 @@ LAYERS = (
     ("runtime",),
     ("backends",),
     ("jit",),
-    ("kernel", "host"),
+    ("kernel", "host", "external"),
     ("bench", "tune"),
     ("",),
     ("kernels",),

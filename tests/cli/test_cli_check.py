@@ -87,3 +87,18 @@ def test_a_file_that_is_not_there(run):
     result = run("check", "nowhere.py")
     assert result.exit_code == 2
     assert "there is no file nowhere.py" in result.stderr
+
+
+def test_kernels_of_other_compilers_are_listed_with_their_reasons(run):
+    file = FILE.parent / "external_samples.py"
+    result = run("check", file)
+    assert result.exit_code == 0
+    assert "  touch  external kernel\n" in result.stdout
+    assert "unsafe  reads and writes nothing: it returns at once" in result.stdout
+    assert "1 kernel: 1 safe, 0 unsafe; 1 external kernel; no unsafe blocks" in result.stdout
+    [told] = json.loads(run("check", file, "--json").stdout)["external_kernels"]
+    assert told["kernel"] == "touch"
+    assert file.read_text().splitlines()[told["line"] - 1].startswith("touch = ")
+    denied = run("check", file, "--deny-unsafe")
+    assert denied.exit_code == 1
+    assert "external_samples.py::touch is external (--deny-unsafe)" in denied.stderr

@@ -199,14 +199,14 @@ def test_arrays_of_numpy_among_the_results():
 
 def test_several_results_are_no_argument():
     launch = add(ones().partition(16), ones(), ones())
-    with refuse("given for `x` of kernel `add`, has 3 results: choose one, `.first()`, `.last()`"):
+    with refuse("given for `x` of add, has 3 results: choose one, `.first()`, `.last()`"):
         add(ones().partition(16), launch, ones())
     with refuse("has 3 results: choose one"):
         launch.partition(16)
     launch.sync()  # nobody has taken it
     pair = tw.value((ones(), ones()))  # how many is known when it runs
     z = tw.zeros((64,), f32)
-    with refuse("the operation given for `x` of kernel `add` has 2 results: choose one"):
+    with refuse("the operation given for `x` of add has 2 results: choose one"):
         add(z.partition(16), pair, ones()).submit()
     with refuse("the operation has 2 results: choose one"):
         tw.value((ones(), ones())).partition(16).submit()

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import random
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from paper_graphs import PaperGraphs
 
 from tilewright import runtime as tw
 from tilewright.dtypes import numpy_dtype
+from tilewright.runtime.function import KernelLimits, LaunchShape
 
 _BASE = 0x7F00_0000_0000
 
@@ -101,101 +102,6 @@ class _PaperEvent:
         self.at: tuple[_PaperStream, int] | None = None
 
 
-class _PaperNode:
-    def __init__(self, number: int, after: list[_PaperNode]) -> None:
-        self.number = number
-        self.after = tuple(after)
-
-    def __repr__(self) -> str:
-        return f"n{self.number}"
-
-
-class PaperGraphs:
-    """Graphs on paper: a launch runs the nodes in any order that their edges allow."""
-
-    def __init__(self, seed: int) -> None:
-        self.log: list[tuple] = []
-        self.graphs: list[dict[_PaperNode, Callable[[], None]]] = []  # that are not destroyed
-        self.executables: list[dict[_PaperNode, Callable[[], None]]] = []
-        self._random = random.Random(seed)
-
-    def create_graph(self) -> dict:
-        self.log.append(("create_graph",))
-        self.graphs.append({})
-        return self.graphs[-1]
-
-    def _add(self, graph: dict, after: list[_PaperNode], name: str, task) -> _PaperNode:
-        assert all(one in graph for one in after)
-        node = _PaperNode(len(graph), after)
-        graph[node] = task
-        self.log.append((name, node.number, tuple(one.number for one in after)))
-        return node
-
-    def add_empty_node(self, graph: dict, after: list[_PaperNode]) -> _PaperNode:
-        return self._add(graph, after, "add_empty", lambda: None)
-
-    def add_launch_node(self, graph, after, kernel, blocks, parameters) -> _PaperNode:
-        task = self.launch_task(kernel, blocks, parameters)
-        return self._add(graph, after, "add_launch", task)
-
-    def set_launch_node(self, executable, node, kernel, blocks, parameters) -> None:
-        self.log.append(("set_launch", node.number))
-        executable[node] = self.launch_task(kernel, blocks, parameters)
-
-    def add_fill_node(self, graph, after, fill) -> _PaperNode:
-        return self._add(graph, after, "add_fill", partial(self._fill, fill))
-
-    def set_fill_node(self, executable, node, fill) -> None:
-        self.log.append(("set_fill", node.number))
-        executable[node] = partial(self._fill, fill)
-
-    def _fill(self, fill) -> None:
-        for row in range(fill.height):
-            nbytes = fill.width * len(fill.pattern)
-            target = self.at(fill.address + row * fill.pitch, nbytes)
-            target[:] = np.tile(np.frombuffer(fill.pattern, np.uint8), fill.width)
-
-    def add_copy_node(self, graph, after, copy) -> _PaperNode:
-        return self._add(graph, after, "add_copy", partial(self._copy, copy))
-
-    def set_copy_node(self, executable, node, copy) -> None:
-        self.log.append(("set_copy", node.number))
-        executable[node] = partial(self._copy, copy)
-
-    def _copy(self, copy) -> None:
-        source = copy.source
-        if not copy.from_host:
-            source = self.at(source, copy.nbytes).ctypes.data
-        ctypes.memmove(self.at(copy.target, copy.nbytes).ctypes.data, source, copy.nbytes)
-
-    def instantiate_graph(self, graph: dict) -> dict:
-        self.log.append(("instantiate", len(graph)))
-        self.executables.append(dict(graph))
-        return self.executables[-1]
-
-    def launch_graph(self, executable: dict, stream: _PaperStream) -> None:
-        self.log.append(("launch_graph", stream, len(executable)))
-        tasks = dict(executable)  # what is set later is for later launches
-        self._put(stream, "launch_graph", lambda: self._run_graph(executable, tasks))
-
-    def _run_graph(self, executable: dict, tasks: dict) -> None:
-        assert any(one is executable for one in self.executables), "destroyed while under way"
-        done: set[_PaperNode] = set()
-        while len(done) < len(tasks):
-            ready = [node for node in tasks if node not in done and done.issuperset(node.after)]
-            node = self._random.choice(ready)
-            tasks[node]()
-            done.add(node)
-
-    def destroy_executable_graph(self, executable: dict) -> None:
-        self.log.append(("destroy_executable",))
-        self.executables = [one for one in self.executables if one is not executable]
-
-    def destroy_graph(self, graph: dict) -> None:
-        self.log.append(("destroy_graph",))
-        self.graphs = [one for one in self.graphs if one is not graph]
-
-
 class RecordingDriver(PaperGraphs):
     """One GPU on paper."""
 
@@ -207,6 +113,8 @@ class RecordingDriver(PaperGraphs):
         self.streams: list[_PaperStream] = []
         self.memory: dict[int, np.ndarray] = {}
         self.kernels: dict[str, tuple[tuple[int, ...], Callable[..., None]]] = {}
+        self.externals: set[str] = set()  # kernels of threads, which get a whole shape
+        self.shared_bytes: dict[str, int] = {}  # what each may ask for
         self.patient = False  # a query then says "not ready" for ever
         self._numbers = itertools.count(1)
         self._next = _BASE
@@ -370,10 +278,31 @@ class RecordingDriver(PaperGraphs):
         self.log.append(("load", len(cubin), name))
         return name
 
+    def load_external(self, code: bytes, name: str) -> str:
+        self.log.append(("load_external", len(code), name))
+        self.externals.add(name)
+        return name
+
+    def kernel_limits(self, kernel: str) -> KernelLimits:
+        return KernelLimits(threads=512, shared_bytes=99 * 1024)
+
+    def allow_shared_memory(self, kernel: str, nbytes: int) -> None:
+        self.log.append(("allow_shared_memory", kernel, nbytes))
+        self.shared_bytes[kernel] = nbytes
+
     def parameter_sizes(self, kernel: str) -> tuple[int, ...]:
         return self.kernels[kernel][0]
 
-    def launch_task(self, kernel: str, blocks: int, parameters: int) -> Callable[[], None]:
+    def shaped_task(self, kernel: str, shape: LaunchShape, parameters: int) -> Callable[[], None]:
+        assert shape.shared_bytes <= self.shared_bytes.get(kernel, 48 * 1024)
+        if kernel in self.externals:
+            return self.launch_task(kernel, shape, parameters)
+        assert shape == LaunchShape.of_blocks(shape.grid[0]), "tile kernels have blocks in a row"
+        return self.launch_task(kernel, shape.grid[0], parameters)
+
+    def launch_task(
+        self, kernel: str, blocks: int | LaunchShape, parameters: int
+    ) -> Callable[[], None]:
         sizes, function = self.kernels[kernel]
         addresses = (ctypes.c_void_p * len(sizes)).from_address(parameters)
         # Read now: the driver copies parameters during the call.
@@ -383,4 +312,11 @@ class RecordingDriver(PaperGraphs):
     def launch(self, kernel: str, blocks: int, parameters: int, stream: _PaperStream) -> None:
         task = self.launch_task(kernel, blocks, parameters)
         self.log.append(("launch", stream, kernel, blocks))
+        self._put(stream, "launch", task)
+
+    def launch_shape(
+        self, kernel: str, shape: LaunchShape, parameters: int, stream: _PaperStream
+    ) -> None:
+        task = self.shaped_task(kernel, shape, parameters)
+        self.log.append(("launch_shape", stream, kernel, *shape))
         self._put(stream, "launch", task)

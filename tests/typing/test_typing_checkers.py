@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ACCEPTED, MISUSED = HERE / "kernels_accepted.py", HERE / "kernels_misused.py"
 PROGRAMS = (
+    HERE / "host_accepted.py",
     *(ROOT / "src" / "tilewright" / "cli" / name for name in ("tour.py", "tour_kernels.py")),
     *sorted((ROOT / "examples").glob("*.py")),
 )
@@ -69,7 +70,7 @@ def test_kernels_are_accepted(checker):
 
 
 def test_whole_programs_are_accepted(checker):
-    """The tour and the examples, their host side included."""
+    """The tour and the examples, their host side included, and more of the host."""
     _, reports = checker
     assert {path.name: reports.get(path.name) for path in PROGRAMS} == dict.fromkeys(
         path.name for path in PROGRAMS

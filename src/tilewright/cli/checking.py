@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 
 import click
@@ -11,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.cli.loading import load_kernels
+from tilewright.cli.loading import load_declared
 from tilewright.cli.options import TARGETS, json_option
-from tilewright.cli.reviewing import Review, review
+from tilewright.cli.reviewing import ExternalReview, Review, review
 from tilewright.cli.screen import Screen, error_text
 from tilewright.source import SourceFile
 
@@ -40,15 +39,24 @@ def check_command(
 ) -> None:
     """List what is unsafe in the kernels of some files, with the reasons, and the checks left.
 
+    Kernels that another compiler has made (`tw.external`) are unsafe as a whole.
+
     The exit code is 0 if every kernel compiles and nothing denied was found, else 1.
     """
     with screen.working("looking at kernels"):
-        reviews = [review(k, path, target) for path in files for k in load_kernels(path)]
+        declared = [(path, load_declared(path)) for path in files]
+        reviews = [review(k, path, target) for path, found in declared for k in found.kernels]
+        externals = [ExternalReview(k, path) for path, found in declared for k in found.externals]
     faults = list(_faults(reviews, deny_unsafe=deny_unsafe, deny_checks=deny_checks))
+    if deny_unsafe:
+        faults += [
+            f"{one.path}::{one.kernel.__name__} is external (--deny-unsafe)" for one in externals
+        ]
     if as_json:
-        screen.answer({"kernels": [one.to_json() for one in reviews], "faults": faults})
+        answer = {"kernels": [one.to_json() for one in reviews], "faults": faults}
+        screen.answer(answer | {"external_kernels": [one.to_json() for one in externals]})
     else:
-        _show(screen.out, reviews)
+        _show(screen.out, reviews, externals)
         for fault in faults:
             screen.err.print(Text(fault, "bad"), soft_wrap=True)
     ctx.exit(1 if faults else 0)
@@ -73,11 +81,14 @@ def _counted(count: int, noun: str) -> str:
 # --- for people -----------------------------------------------------------------------------------
 
 
-def _show(out: Console, reviews: Sequence[Review]) -> None:
-    for path, group in groupby(reviews, key=lambda one: one.path):
+def _show(out: Console, reviews: Sequence[Review], externals: Sequence[ExternalReview]) -> None:
+    paths = [*(one.path for one in reviews), *(one.path for one in externals)]
+    for path in dict.fromkeys(paths):
         out.print(Text(str(path), "title"))
-        for one in group:
+        for one in (one for one in reviews if one.path == path):
             _show_one(out, one)
+        for external in (one for one in externals if one.path == path):
+            _show_external(out, external)
         out.print()
     unsafe = sum(one.is_unsafe for one in reviews)
     blocks = sum(len(one.blocks) for one in reviews)
@@ -87,6 +98,8 @@ def _show(out: Console, reviews: Sequence[Review]) -> None:
         _counted(blocks, "unsafe block"),
         f"{_counted(checks, 'check')} left in kernels",
     ]
+    if externals:
+        parts.insert(1, _counted(len(externals), "external kernel"))
     out.print(Text("; ".join(parts)))
 
 
@@ -111,6 +124,14 @@ def _show_one(out: Console, one: Review) -> None:
         out.print(Text(f"    not compiled: {one.left_out}", "soft"), soft_wrap=True)
     if one.refused:
         out.print(error_text(one.refused), soft_wrap=True)
+
+
+def _show_external(out: Console, one: ExternalReview) -> None:
+    out.print(Text(f"  {one.kernel.__name__}  ") + Text("external kernel", "bad"), soft_wrap=True)
+    rows = Table.grid(padding=(0, 2, 0, 0))
+    place = f"line {one.kernel.site.line}"
+    rows.add_row("   ", place, Text("unsafe", "bad"), Text(one.kernel.reason))
+    out.print(rows)
 
 
 def _place(here: SourceFile, file: SourceFile, line: int) -> str:

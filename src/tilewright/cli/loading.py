@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -20,9 +21,10 @@ from typing import Any
 
 from tilewright.cli.screen import BadInput
 from tilewright.errors import TilewrightError
+from tilewright.external import ExternalKernel
 from tilewright.kernel import Kernel
 
-__all__ = ["SEPARATOR", "load_kernel", "load_kernels"]
+__all__ = ["SEPARATOR", "Declared", "load_declared", "load_kernel"]
 
 SEPARATOR = "::"  # between a file and the name of a kernel in it
 
@@ -42,16 +44,27 @@ def load_kernel(address: str) -> Kernel:
     raise BadInput(_why_not(path, name, found, kernels))
 
 
-def load_kernels(path: Path) -> list[Kernel]:
-    """The kernels that a file defines, in the order of their lines; not those it imports."""
+@dataclass(frozen=True)
+class Declared:
+    """What a file declares itself, in the order of its lines; not what it imports."""
+
+    kernels: tuple[Kernel, ...]
+    externals: tuple[ExternalKernel, ...]
+
+
+def load_declared(path: Path) -> Declared:
+    """The kernels that a file defines, and those of other compilers that it declares."""
     _check_file(path)
-    kernels = [value for value in vars(_load(path)).values() if isinstance(value, Kernel)]
-    own = {
-        kernel.source.node.lineno: kernel
-        for kernel in kernels
-        if Path(kernel.source.file.path) == path.resolve()
-    }
-    return [own[line] for line in sorted(own)]
+    values, file = {id(v): v for v in vars(_load(path)).values()}.values(), str(path.resolve())
+    kernels = [v for v in values if isinstance(v, Kernel) and v.source.file.path == file]
+    externals = [
+        v for v in values if isinstance(v, ExternalKernel) and v.site.code.co_filename == file
+    ]
+    by_line = {kernel.source.node.lineno: kernel for kernel in kernels}  # hints make no other one
+    return Declared(
+        tuple(by_line[line] for line in sorted(by_line)),
+        tuple(sorted(externals, key=lambda kernel: kernel.site.line)),
+    )
 
 
 def _check_file(path: Path) -> None:

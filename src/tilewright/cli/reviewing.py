@@ -15,13 +15,14 @@ from typing import Any
 from tilewright.check.ledger import LedgerEntry
 from tilewright.cli.options import target_here
 from tilewright.errors import CompileError, LaunchError
+from tilewright.external import ExternalKernel
 from tilewright.frontend.capture import capture
 from tilewright.frontend.unsafe import UnsafeBlock, unsafe_blocks
 from tilewright.jit.compiled import CompiledKernel
 from tilewright.jit.defaults import sample_specialization
 from tilewright.kernel import Kernel
 
-__all__ = ["Review", "has_unsafe_blocks", "review"]
+__all__ = ["ExternalReview", "Review", "has_unsafe_blocks", "review"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,23 @@ class Review:
             ],
             "left_out": self.left_out or None,
             "refused": self.refused or None,
+        }
+
+
+@dataclass(frozen=True)
+class ExternalReview:
+    """A kernel that another compiler has made: all that is known of it is what is declared."""
+
+    kernel: ExternalKernel
+    path: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """The review as plain data."""
+        return {
+            "kernel": self.kernel.__name__,
+            "file": str(self.path),
+            "line": self.kernel.site.line,
+            "reason": self.kernel.reason,
         }
 
 

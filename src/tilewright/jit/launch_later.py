@@ -15,7 +15,7 @@ from tilewright.frontend.signature import GroupParam, ScalarParam, Signature
 from tilewright.jit.bind_launch import bind_arguments
 from tilewright.jit.binding import Binding, refused
 from tilewright.jit.check_dims import check_devices
-from tilewright.runtime.deferring import defer, require_single
+from tilewright.runtime.deferring import defer
 from tilewright.runtime.operation import DeviceOp
 
 __all__ = ["launch_later"]
@@ -29,24 +29,15 @@ def launch_later(
 ) -> DeviceOp[tuple[Any, ...]]:
     """The operation that runs those among the arguments, and then the kernel on their results."""
     waiting = {name: v for name, v in call.arguments.items() if isinstance(v, DeviceOp)}
-    groups = {param.name for param in signature.params if isinstance(param, GroupParam)}
-    single = waiting.keys() - groups  # the others may be given a tuple
 
     def build(values: tuple[Any, ...]) -> DeviceOp[tuple[Any, ...]]:
-        arguments = dict(zip(call.arguments, values, strict=True))
-        for name in single:
-            _require_single(signature, name, arguments[name])
-        call.arguments = arguments
+        call.arguments = dict(zip(call.arguments, values, strict=True))
         return launch(call)
 
-    for name in single:
-        _require_single(signature, name, waiting[name])
     _check_known(signature, call, waiting)
-    return defer(signature.kernel, tuple(call.arguments.values()), build, len(call.arguments))
-
-
-def _require_single(signature: Signature, name: str, value: Any) -> None:
-    require_single(f"`{name}` of kernel `{signature.kernel}`", value)
+    groups = [param.name for param in signature.params if isinstance(param, GroupParam)]
+    count = len(call.arguments)
+    return defer(signature.kernel, call.arguments, build, count=count, tuples=groups)
 
 
 def _check_known(

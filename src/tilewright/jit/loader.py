@@ -6,11 +6,13 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from tilewright.dtypes import Element
 from tilewright.errors import LaunchError
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.runtime.device import Device
-from tilewright.runtime.function import KernelFunction
+from tilewright.runtime.function import KernelFunction, KernelLimits, LaunchShape
+from tilewright.runtime.stream import Stream
 
 if TYPE_CHECKING:
     from tilewright.backends.cuda.cubin import Resources
@@ -26,11 +28,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Assembler",
     "Compiler",
+    "ExternalCode",
+    "ExternalFunction",
     "Program",
     "ProgramMaker",
     "load_assembler",
     "load_compiler",
     "load_disk_cache",
+    "load_external_code",
     "load_program_maker",
     "load_torch",
 ]
@@ -107,6 +112,47 @@ def load_torch() -> Any:
         raise LaunchError(
             f"torch cannot be imported ({error}), and an operator of torch needs it"
         ) from error
+
+
+class ExternalFunction(Protocol):
+    """A kernel that somebody else compiled, loaded on one GPU."""
+
+    @property
+    def limits(self) -> KernelLimits:
+        """The most that a launch may ask for."""
+
+    @property
+    def passed(self) -> tuple[int, ...]:
+        """Bytes of each argument, as they are packed."""
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """Bytes of each parameter, as the driver says."""
+
+    def prepare(self, shape: LaunchShape) -> None:
+        """Make launches of a shape possible that is within the limits."""
+
+    def launch(
+        self, stream: Stream, shape: LaunchShape, arguments: tuple[int | float, ...]
+    ) -> None:
+        """Put a launch on a stream. The device's lock is held."""
+
+
+class ExternalCode(Protocol):
+    """What `tilewright.backends.cuda.external` provides."""
+
+    def kernel_names(self, code: bytes) -> tuple[str, ...] | None:
+        """The kernels of some code; None where only the driver can tell."""
+
+    def load_function(
+        self, device: Device, code: bytes, name: str, kinds: tuple[Element | None, ...]
+    ) -> ExternalFunction:
+        """A kernel on a GPU, for arguments of these kinds; None is an address."""
+
+
+def load_external_code() -> ExternalCode:
+    """The part of the CUDA backend that reads what somebody else compiled."""
+    return cast("ExternalCode", importlib.import_module("tilewright.backends.cuda.external"))
 
 
 class Compiler(Protocol):

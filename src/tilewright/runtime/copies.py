@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.dtypes import DType, u8, u16, u32, u64
 from tilewright.errors import LaunchError
 from tilewright.runtime.access import Access, Mode
-from tilewright.runtime.deferring import call_later
+from tilewright.runtime.deferring import defer
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.library import load_copying
 from tilewright.runtime.memory_dtypes import check_roundable, element_bytes
@@ -39,7 +39,7 @@ def copy(dst: Tensor | DeviceOp[Tensor], src: Tensor | DeviceOp[Tensor]) -> Devi
     of an operation, which runs first.
     """
     if isinstance(dst, DeviceOp) or isinstance(src, DeviceOp):
-        return call_later("copy", copy, dst=dst, src=src)
+        return defer("copy", {"dst": dst, "src": src}, lambda given: copy(*given))
     _check_pair(dst, src)
     if dst.dtype is not src.dtype:
         raise LaunchError(
@@ -67,7 +67,7 @@ def fill(dst: Tensor | DeviceOp[Tensor], value: Any) -> DeviceOp[Tensor]:
     Either may be the result of an operation, which runs first.
     """
     if isinstance(dst, DeviceOp) or isinstance(value, DeviceOp):
-        return call_later("fill", fill, dst=dst, value=value)
+        return defer("fill", {"dst": dst, "value": value}, lambda given: fill(*given))
     _check_tensor(dst)
     pattern = element_bytes(value, dst.dtype)
     if dst.region.dense:

@@ -8,7 +8,7 @@ of the other arguments begin when the call is made, as in any step of a chain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from tilewright.errors import LaunchError, TilewrightError
@@ -16,7 +16,7 @@ from tilewright.runtime.cut_results import choose_one
 from tilewright.runtime.operation import Chain, DeviceOp, How, Step
 from tilewright.runtime.zipping import zip_operations
 
-__all__ = ["call_later", "defer", "has_operations", "require_single"]
+__all__ = ["defer", "has_operations"]
 
 T = TypeVar("T")
 
@@ -26,40 +26,39 @@ def has_operations(values: Iterable[Any]) -> bool:
     return any(isinstance(value, DeviceOp) for value in values)
 
 
-def require_single(name: str, value: Any) -> None:
-    """Refuse an argument, called `name`, that stands for several results."""
-    if isinstance(value, tuple):
-        raise LaunchError(choose_one(f"the operation given for {name}", len(value)))
-    number = value.known_count() if isinstance(value, DeviceOp) else None
-    if number is not None:
-        raise LaunchError(choose_one(f"{value.name} given for {name},", number))
-
-
 def defer(
     label: str,
-    values: tuple[Any, ...],
+    arguments: Mapping[str, Any],
     build: Callable[[tuple[Any, ...]], DeviceOp[T]],
+    *,
     count: int | None = None,
+    tuples: Collection[str] = (),
 ) -> DeviceOp[T]:
     """The operation that `build` gives for the arguments, once those that are operations have run.
 
-    `count` is how many results it will have, if that is known. At least one is an operation.
+    At least one is. `count` is how many results it will have, if that is known; `tuples` are the
+    arguments for which an operation may give a tuple.
     """
-    places: dict[int, int] = {}  # of each operation, by identity, among the results
-    operations: list[DeviceOp[Any]] = []
-    for value in values:
-        if isinstance(value, DeviceOp) and id(value) not in places:
-            places[id(value)] = len(operations)
-            operations.append(value)
-    plain = tuple(None if isinstance(value, DeviceOp) else value for value in values)
-    where = tuple(places.get(id(value)) for value in values)
+    waiting = {name: v for name, v in arguments.items() if isinstance(v, DeviceOp)}
+    single = [name for name in waiting if name not in tuples]
+    for name in single:
+        operation = waiting[name]
+        _refuse_several(operation.known_count(), f"{operation.name} given for `{name}` of {label},")
+    operations = list({id(operation): operation for operation in waiting.values()}.values())
     source = zip_operations(*operations, label=label)
+    places = {id(operation): place for place, operation in enumerate(operations)}
+    where = {name: places[id(operation)] for name, operation in waiting.items()}
+    plain = {name: None if name in waiting else value for name, value in arguments.items()}
     site = source.site
 
     def step(results: tuple[Any, ...]) -> DeviceOp[T]:
-        given = zip(plain, where, strict=True)
+        values = plain | {name: results[place] for name, place in where.items()}
         try:
-            return build(tuple(value if at is None else results[at] for value, at in given))
+            for name in single:
+                got = values[name]
+                number = len(got) if isinstance(got, tuple) else None
+                _refuse_several(number, f"the operation given for `{name}` of {label}")
+            return build(tuple(values.values()))
         except TilewrightError as error:
             error.add_note(f"{label} was called at {site}, with operations among its arguments")
             raise
@@ -67,17 +66,9 @@ def defer(
     return Deferred(source, step, count)
 
 
-def call_later(label: str, function: Callable[..., DeviceOp[T]], **arguments: Any) -> DeviceOp[T]:
-    """The operation that a function of ours gives, once the operations among these have run."""
-
-    def build(values: tuple[Any, ...]) -> DeviceOp[T]:
-        for name, value in zip(arguments, values, strict=True):
-            require_single(f"`{name}` of {label}", value)
-        return function(*values)
-
-    for name, value in arguments.items():
-        require_single(f"`{name}` of {label}", value)
-    return defer(label, tuple(arguments.values()), build)
+def _refuse_several(number: int | None, what: str) -> None:
+    if number is not None:
+        raise LaunchError(choose_one(what, number))
 
 
 class Deferred(Chain[T]):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tilewright.runtime.records import Allocation
 from tilewright.runtime.stream import Stream
 
-__all__ = ["KernelFunction", "Memory"]
+__all__ = ["KernelFunction", "KernelLimits", "LaunchShape", "Memory"]
 
 
 class Memory(Protocol):
@@ -29,3 +29,27 @@ class KernelFunction(Protocol):
         memories: tuple[Memory, ...],
     ) -> None:
         """Put a launch of `blocks` blocks on a stream. The device's lock is held."""
+
+
+class LaunchShape(NamedTuple):
+    """Blocks, threads in each, and bytes of shared memory beside what the kernel declares.
+
+    A tile kernel has blocks in a row and leaves the rest to its code; only kernels that somebody
+    else compiled are launched with more.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int] = (1, 1, 1)
+    shared_bytes: int = 0
+
+    @classmethod
+    def of_blocks(cls, blocks: int) -> LaunchShape:
+        """Blocks in a row."""
+        return cls((blocks, 1, 1))
+
+
+class KernelLimits(NamedTuple):
+    """The most that a launch of one kernel may ask for on one GPU."""
+
+    threads: int  # in a block
+    shared_bytes: int  # beside what the kernel declares

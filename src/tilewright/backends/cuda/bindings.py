@@ -24,6 +24,7 @@ from cuda.core import (
 )
 from cuda.core import Stream as CoreStream
 
+from tilewright.backends.cuda.external_bindings import ExternalCalls
 from tilewright.backends.cuda.graph_bindings import GraphCalls
 from tilewright.errors import DriverError, OutOfMemoryError
 
@@ -38,6 +39,8 @@ _NEXT_STEPS = {
     cu.CUresult.CUDA_ERROR_INVALID_DEVICE: "`tilewright doctor` lists the GPUs there are",
     cu.CUresult.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: "reboot, or reload the NVIDIA kernel module",
     cu.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU: "compile for the target of this GPU",
+    cu.CUresult.CUDA_ERROR_INVALID_PTX: "`ptxas -arch=sm_90 FILE` says what is wrong with it",
+    cu.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION: "update the driver, or lower its .version",
     cu.CUresult.CUDA_ERROR_INVALID_IMAGE: "clear the cache with `tilewright cache clear`",
     cu.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS: _LOST,
     cu.CUresult.CUDA_ERROR_MISALIGNED_ADDRESS: _LOST,
@@ -67,7 +70,7 @@ def device_count() -> int:
     return int(count)
 
 
-class CudaDriver(GraphCalls):
+class CudaDriver(GraphCalls, ExternalCalls):
     """One GPU through its primary context, which it shares with torch and CuPy."""
 
     def __init__(self, ordinal: int) -> None:
@@ -81,6 +84,8 @@ class CudaDriver(GraphCalls):
             self._device.set_current()
         code, self._context = cu.cuCtxGetCurrent()
         _check("cuCtxGetCurrent", code)
+        code, self._handle = cu.cuDeviceGet(ordinal)
+        _check("cuDeviceGet", code)
         self.target = f"sm_{self._device.arch}"
         self.multiprocessors = int(self._device.properties.multiprocessor_count)
         self._libraries: list[ObjectCode] = []  # never unloaded: a kernel may be running
@@ -89,6 +94,11 @@ class CudaDriver(GraphCalls):
     def context(self) -> Any:
         """The primary context."""
         return self._context
+
+    @property
+    def device_handle(self) -> Any:
+        """The GPU, as the driver calls it."""
+        return self._handle
 
     def check(self, call: str, code: Any) -> None:
         """Raise what a call failed with."""
@@ -293,9 +303,13 @@ class CudaDriver(GraphCalls):
 
     def load_kernel(self, cubin: bytes, name: str) -> Any:
         """A kernel of a cubin; it belongs to no context and runs in that of its stream."""
+        return self.load(ObjectCode.from_cubin, cubin, name)
+
+    def load(self, read: Any, code: bytes, name: str) -> Any:
+        """A kernel of code that one of cuda-core's functions reads."""
         self.bind()
         with _core_call(f"loading the kernel {name}"):
-            library = ObjectCode.from_cubin(cubin, name=name)
+            library = read(code, name=name)
             kernel = _CudaKernel(library.get_kernel(name))
         self._libraries.append(library)
         return kernel

@@ -13,8 +13,16 @@ import sys
 from typing import Any, NamedTuple, Protocol, cast
 
 from tilewright.errors import DriverError
+from tilewright.runtime.function import KernelLimits, LaunchShape
 
-__all__ = ["Copy", "Driver", "Fill", "GraphDriver", "missing_driver", "open_driver"]
+__all__ = [
+    "Copy",
+    "Driver",
+    "Fill",
+    "GraphDriver",
+    "missing_driver",
+    "open_driver",
+]
 
 
 class Fill(NamedTuple):
@@ -46,12 +54,12 @@ class GraphDriver(Protocol):
         """A node that does nothing behind others."""
 
     def add_launch_node(
-        self, graph: Any, after: list[Any], kernel: Any, blocks: int, parameters: int
+        self, graph: Any, after: list[Any], kernel: Any, shape: LaunchShape, parameters: int
     ) -> Any:
-        """A node that launches blocks in a row; the parameters are copied now."""
+        """A node that launches a kernel; the parameters are copied now."""
 
     def set_launch_node(
-        self, executable: Any, node: Any, kernel: Any, blocks: int, parameters: int
+        self, executable: Any, node: Any, kernel: Any, shape: LaunchShape, parameters: int
     ) -> None:
         """Another launch in place of a node's, from the next launch of the graph on."""
 
@@ -177,6 +185,18 @@ class Driver(GraphDriver, Protocol):
 
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
         """Launch blocks in a row; `parameters` is the address of an array of addresses."""
+
+    def load_external(self, code: bytes, name: str) -> Any:
+        """A kernel of PTX, a cubin or a fat binary that somebody else has made."""
+
+    def kernel_limits(self, kernel: Any) -> KernelLimits:
+        """What a launch of a kernel may ask for."""
+
+    def allow_shared_memory(self, kernel: Any, nbytes: int) -> None:
+        """Let launches of a kernel ask for so much shared memory, within its limits."""
+
+    def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int, stream: Any) -> None:
+        """Launch blocks of threads, as somebody else's kernel needs."""
 
 
 def missing_driver() -> str | None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 from tilewright.backends.cuda.driver import Copy, Driver, Fill
 from tilewright.backends.cuda.stream import CudaAllocation, CudaQueue
 from tilewright.runtime.backend import Bytes, Recipe
+from tilewright.runtime.function import LaunchShape
 from tilewright.runtime.refused_in_graphs import allocation_in_graph, copy_to_host_in_graph
 
 __all__ = ["CudaGraph"]
@@ -47,8 +48,12 @@ class _Target(ABC):
     """Takes work as a queue does."""
 
     @abstractmethod
+    def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
+        """A launch of blocks of threads."""
+
     def launch(self, kernel: Any, blocks: int, parameters: int) -> None:
         """A launch of blocks in a row."""
+        self.launch_shape(kernel, LaunchShape.of_blocks(blocks), parameters)
 
     @abstractmethod
     def put_fill(self, fill: Fill) -> None:
@@ -104,10 +109,10 @@ class _Adding(_Target):
         self.pieces.append(_Piece(kind, handle))
         self._after = [handle]
 
-    def launch(self, kernel: Any, blocks: int, parameters: int) -> None:
+    def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
         """A kernel node."""
         add = self._driver.add_launch_node
-        self._add(_Kind.LAUNCH, add(self._graph, self._after, kernel, blocks, parameters))
+        self._add(_Kind.LAUNCH, add(self._graph, self._after, kernel, shape, parameters))
 
     def put_fill(self, fill: Fill) -> None:
         """A memset node."""
@@ -137,10 +142,10 @@ class _Changing(_Target):
             raise _Mismatch
         return self._left.pop(0).handle
 
-    def launch(self, kernel: Any, blocks: int, parameters: int) -> None:
+    def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
         """Another launch."""
         node = self._next(_Kind.LAUNCH)
-        self._driver.set_launch_node(self._graph, node, kernel, blocks, parameters)
+        self._driver.set_launch_node(self._graph, node, kernel, shape, parameters)
 
     def put_fill(self, fill: Fill) -> None:
         """Another fill."""

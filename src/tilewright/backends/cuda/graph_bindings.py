@@ -15,6 +15,7 @@ from typing import Any
 from cuda.bindings import driver as cu
 
 from tilewright.backends.cuda.driver import Copy, Fill
+from tilewright.runtime.function import LaunchShape
 
 __all__ = ["GraphCalls"]
 
@@ -52,29 +53,30 @@ class GraphCalls(ABC):
         return node
 
     def add_launch_node(
-        self, graph: Any, after: list[Any], kernel: Any, blocks: int, parameters: int
+        self, graph: Any, after: list[Any], kernel: Any, shape: LaunchShape, parameters: int
     ) -> Any:
-        """A node that launches blocks in a row; the parameters are copied now."""
+        """A node that launches a kernel; the parameters are copied now."""
         self.bind()
-        launch = self._launch(kernel, blocks, parameters)
+        launch = self._launch(kernel, shape, parameters)
         code, node = cu.cuGraphAddKernelNode(graph, after, len(after), launch)
         self.check("cuGraphAddKernelNode", code)
         return node
 
     def set_launch_node(
-        self, executable: Any, node: Any, kernel: Any, blocks: int, parameters: int
+        self, executable: Any, node: Any, kernel: Any, shape: LaunchShape, parameters: int
     ) -> None:
         """Another launch in place of a node's."""
         self.bind()
-        launch = self._launch(kernel, blocks, parameters)
+        launch = self._launch(kernel, shape, parameters)
         (code,) = cu.cuGraphExecKernelNodeSetParams(executable, node, launch)
         self.check("cuGraphExecKernelNodeSetParams", code)
 
-    def _launch(self, kernel: Any, blocks: int, parameters: int) -> Any:
+    def _launch(self, kernel: Any, shape: LaunchShape, parameters: int) -> Any:
         launch = cu.CUDA_KERNEL_NODE_PARAMS()
         launch.kern, launch.ctx = kernel.kernel_handle, self.context
-        launch.gridDimX, launch.gridDimY, launch.gridDimZ = blocks, 1, 1
-        launch.blockDimX, launch.blockDimY, launch.blockDimZ = 1, 1, 1
+        launch.gridDimX, launch.gridDimY, launch.gridDimZ = shape.grid
+        launch.blockDimX, launch.blockDimY, launch.blockDimZ = shape.block
+        launch.sharedMemBytes = shape.shared_bytes
         launch.kernelParams = parameters
         return launch
 

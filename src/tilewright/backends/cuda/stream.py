@@ -17,6 +17,7 @@ from tilewright.backends.cuda.poller import Poller
 from tilewright.backends.cuda.pool import CudaPool
 from tilewright.errors import LaunchError
 from tilewright.runtime.backend import Bytes
+from tilewright.runtime.function import LaunchShape
 
 __all__ = ["AdoptedQueue", "CudaAllocation", "CudaHold", "CudaQueue", "CudaStamp"]
 
@@ -152,6 +153,10 @@ class CudaQueue:
     def launch(self, kernel: Any, blocks: int, parameters: int) -> None:
         """Launch blocks in a row; the driver copies the parameters before this returns."""
         self.driver.launch(kernel, blocks, parameters, self.handle)
+
+    def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
+        """Launch blocks of threads; the driver copies the parameters before this returns."""
+        self.driver.launch_shape(kernel, shape, parameters, self.handle)
 
     def fill(
         self, allocation: CudaAllocation, pattern: bytes, repeats: int, offset: int = 0

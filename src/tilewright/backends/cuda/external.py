@@ -1,0 +1,91 @@
+"""Code that somebody else compiled: what it is, which kernels it has, and one of them on a GPU.
+
+PTX is read as text and a cubin as an ELF file, with no driver, as far as names go. What a kernel
+takes is asked of the driver that has loaded it. Nothing here knows what a kernel does.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import cast
+
+from tilewright.backends.cuda.cubin import cubin_resources
+from tilewright.backends.cuda.device import CudaBackend
+from tilewright.backends.cuda.module import Kind, Packer
+from tilewright.backends.cuda.stream import CudaQueue
+from tilewright.errors import LaunchError
+from tilewright.runtime.device import Device
+from tilewright.runtime.function import KernelLimits, LaunchShape
+from tilewright.runtime.stream import Stream
+
+__all__ = ["CodeKind", "ExternalFunction", "kernel_names", "kind_of", "load_function"]
+
+_ENTRY = re.compile(rb"\.entry\s+([A-Za-z_$%][\w$]*)")
+_VERSION = re.compile(rb"^\s*\.version\s", re.MULTILINE)  # a PTX file has one, at its top
+_UNASKED_SHARED = 48 * 1024  # bytes that any kernel may have
+
+
+class CodeKind(Enum):
+    """What a file of code is."""
+
+    PTX = "PTX"
+    CUBIN = "a cubin"
+    FATBIN = "a fat binary"
+
+
+_MAGIC = {b"\x7fELF": CodeKind.CUBIN, b"\x50\xed\x55\xba": CodeKind.FATBIN}
+
+
+def kind_of(code: bytes) -> CodeKind:
+    """What some code is, by how it begins."""
+    known = _MAGIC.get(code[:4])
+    if known is not None:
+        return known
+    if _VERSION.search(code) is None:
+        raise LaunchError(
+            "this is neither PTX, which has a `.version` line, nor a cubin or a fat binary:"
+            " compile with `nvcc -ptx` or `nvcc -cubin`"
+        )
+    return CodeKind.PTX
+
+
+def kernel_names(code: bytes) -> tuple[str, ...] | None:
+    """The kernels of some code; None where only the driver can tell."""
+    kind = kind_of(code)
+    if kind is CodeKind.PTX:
+        return tuple(name.decode() for name in _ENTRY.findall(code))
+    return tuple(cubin_resources(code)) if kind is CodeKind.CUBIN else None
+
+
+class ExternalFunction:
+    """One kernel on one GPU, ready to launch."""
+
+    def __init__(self, device: Device, code: bytes, name: str, kinds: tuple[Kind, ...]) -> None:
+        self._driver = cast("CudaBackend", device.backend).driver
+        self._kernel = self._driver.load_external(code, name)
+        self._packer = Packer(kinds)
+        self._shared = _UNASKED_SHARED
+        self.limits: KernelLimits = self._driver.kernel_limits(self._kernel)
+        self.passed: tuple[int, ...] = self._packer.sizes  # bytes of each argument
+        self.taken: tuple[int, ...] = self._driver.parameter_sizes(self._kernel)
+
+    def prepare(self, shape: LaunchShape) -> None:
+        """Make launches of a shape possible that is within the limits. The lock is held."""
+        if shape.shared_bytes > self._shared:
+            self._driver.allow_shared_memory(self._kernel, shape.shared_bytes)
+            self._shared = shape.shared_bytes
+
+    def launch(
+        self, stream: Stream, shape: LaunchShape, arguments: tuple[int | float, ...]
+    ) -> None:
+        """Put a launch on a stream. The device's lock is held."""
+        queue = cast("CudaQueue", stream.queue)
+        queue.launch_shape(self._kernel, shape, self._packer.pack(arguments))
+
+
+def load_function(
+    device: Device, code: bytes, name: str, kinds: tuple[Kind, ...]
+) -> ExternalFunction:
+    """A kernel of some code on a GPU, for arguments of these kinds."""
+    return ExternalFunction(device, code, name, kinds)
