@@ -149,6 +149,7 @@ from tilewright.runtime.tensor import Tensor, move
 from tilewright.runtime.watching import race_check
 from tilewright.runtime.zipping import value
 from tilewright.runtime.zipping import zip_operations as zip
+from tilewright.tune.autotune import Autotuned, autotune
 from tilewright.version import VERSION
 
 __version__ = VERSION
@@ -157,6 +158,7 @@ __all__ = [
     "Accum",
     "All",
     "AnyDType",
+    "Autotuned",
     "BorrowError",
     "CompileError",
     "Const",
@@ -216,6 +218,7 @@ __all__ = [
     "atomic_or",
     "atomic_xchg",
     "atomic_xor",
+    "autotune",
     "bf16",
     "bitcast",
     "block_id",

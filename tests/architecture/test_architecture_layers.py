@@ -45,6 +45,7 @@ LOADERS_BY_NAME = {
     f"{PACKAGE}.runtime.backend",
     f"{PACKAGE}.runtime.library",
     f"{PACKAGE}.jit.loader",
+    f"{PACKAGE}.tune.loader",
     f"{PACKAGE}.backends.cuda.driver",
     f"{PACKAGE}.kernels",
     f"{PACKAGE}.bench.plots",

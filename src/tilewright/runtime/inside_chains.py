@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 from tilewright.errors import LaunchError
 
-__all__ = ["inside_chain", "refuse_waiting"]
+__all__ = ["inside_chain", "is_inside_chain", "refuse_waiting"]
 
 _chain: ContextVar[str] = ContextVar("chain", default="")
 
@@ -25,6 +25,11 @@ def inside_chain(name: str) -> Iterator[None]:
         yield
     finally:
         _chain.reset(token)
+
+
+def is_inside_chain() -> bool:
+    """Whether this runs as a step of a chain."""
+    return bool(_chain.get())
 
 
 def refuse_waiting(what: str) -> None:

@@ -190,9 +190,13 @@ def keep(record: Record, target: str) -> None:
     with _changing:
         _tables[target] = Records((*known, record))
         file = own_file(target)
-        if file is not None:
+        if file is None:
+            return
+        try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_records(file, target, (*_usable(file), record))
+        except OSError as error:
+            _log.warning("tilewright: what was tuned is not kept: %s", error)
 
 
 def forget_tables() -> None:

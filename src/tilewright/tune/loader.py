@@ -1,0 +1,25 @@
+"""The engine by name, on the first tuning: looking configurations up must not cost its import."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from tilewright.tune.records import Record
+    from tilewright.tune.search import Found
+    from tilewright.tune.task import Task
+
+__all__ = ["Engine", "load_engine"]
+
+
+class Engine(Protocol):
+    """What `tilewright.tune.engine` provides."""
+
+    def tune(self, task: Task) -> tuple[Record, Found]:
+        """Search, and make the record of what was found."""
+
+
+def load_engine() -> Engine:
+    """The part that compiles, measures and compares."""
+    return cast("Engine", importlib.import_module("tilewright.tune.engine"))
