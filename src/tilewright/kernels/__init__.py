@@ -12,9 +12,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tilewright.kernels.decode import (
+        Parts,
+        attend_split,
+        decode_attention,
+        decode_parts,
+        merge_splits,
+    )
     from tilewright.kernels.embeddings import embedding, embedding_rows
     from tilewright.kernels.gemv import gemv_kernel
     from tilewright.kernels.grouped import grouped_matmul, grouped_matmul_kernel
+    from tilewright.kernels.kv_cache import append_few, append_kv, append_many
     from tilewright.kernels.matmul import matmul, matmul_kernel, sum_splits_kernel
     from tilewright.kernels.norms import (
         add_rms_norm,
@@ -34,7 +42,9 @@ if TYPE_CHECKING:
         silu_mul,
         silu_mul_elements,
     )
+    from tilewright.kernels.prefill import attention, attention_tiles, attention_tiles_with_lse
     from tilewright.kernels.reductions import max, mean, min, reduce_columns, reduce_rows, sum
+    from tilewright.kernels.rotary import rope, rope_at_starts, rope_in_step
     from tilewright.kernels.scans import cumsum, scan_columns, scan_rows
     from tilewright.kernels.softmaxes import (
         cross_entropy,
@@ -45,17 +55,28 @@ if TYPE_CHECKING:
         softmax_rows,
     )
     from tilewright.kernels.transposes import transpose, transpose_tiles
+    from tilewright.kernels.varlen import varlen_attention, varlen_attention_tiles
 
 __all__ = [
+    "Parts",
     "add",
     "add_elements",
     "add_rms_norm",
     "add_rms_norm_rows",
+    "append_few",
+    "append_kv",
+    "append_many",
+    "attend_split",
+    "attention",
+    "attention_tiles",
+    "attention_tiles_with_lse",
     "cross_entropy",
     "cross_entropy_gradient",
     "cross_entropy_gradient_rows",
     "cross_entropy_rows",
     "cumsum",
+    "decode_attention",
+    "decode_parts",
     "dropout",
     "dropout_elements",
     "embedding",
@@ -71,11 +92,15 @@ __all__ = [
     "matmul_kernel",
     "max",
     "mean",
+    "merge_splits",
     "min",
     "reduce_columns",
     "reduce_rows",
     "rms_norm",
     "rms_norm_rows",
+    "rope",
+    "rope_at_starts",
+    "rope_in_step",
     "scan_columns",
     "scan_rows",
     "silu_mul",
@@ -86,24 +111,31 @@ __all__ = [
     "sum_splits_kernel",
     "transpose",
     "transpose_tiles",
+    "varlen_attention",
+    "varlen_attention_tiles",
 ]
 
 _NAMES = {
+    "decode": "Parts attend_split decode_attention decode_parts merge_splits",
     "embeddings": "embedding embedding_rows",
     "gemv": "gemv_kernel",
     "grouped": "grouped_matmul grouped_matmul_kernel",
+    "kv_cache": "append_few append_kv append_many",
     "matmul": "matmul matmul_kernel sum_splits_kernel",
     "norms": "add_rms_norm add_rms_norm_rows layer_norm layer_norm_rows rms_norm rms_norm_rows",
     "pointwise": (
         "add add_elements dropout dropout_elements gelu gelu_elements silu_mul silu_mul_elements"
     ),
+    "prefill": "attention attention_tiles attention_tiles_with_lse",
     "reductions": "max mean min reduce_columns reduce_rows sum",
+    "rotary": "rope rope_at_starts rope_in_step",
     "scans": "cumsum scan_columns scan_rows",
     "softmaxes": (
         "cross_entropy cross_entropy_gradient cross_entropy_gradient_rows cross_entropy_rows"
         " softmax softmax_rows"
     ),
     "transposes": "transpose transpose_tiles",
+    "varlen": "varlen_attention varlen_attention_tiles",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -1,0 +1,112 @@
+"""What attention asks of its arguments, before anything is launched.
+
+Queries, keys and values come as (sequence, head, place, channel); what is packed or lacks an axis
+is brought into that form first (`varlen`, `decode`), so shapes in messages are the caller's own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import tilewright as tw
+from tilewright import bf16, f16, f32
+from tilewright.kernels.arguments import check_extents, check_one_device, check_tensor
+from tilewright.kernels.cutting import power_of_two
+from tilewright.kernels.online_softmax import LOG2_E
+
+__all__ = [
+    "WIDEST",
+    "Heads",
+    "check_attention",
+    "check_axes",
+    "check_lse",
+    "scale_of",
+    "window_of",
+]
+
+DTYPES = (f16, bf16)
+WIDEST = 256  # channels of a head: a tile of them is held in registers
+FARTHEST = 1 << 30  # places: no window reaches further
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The shape of a problem."""
+
+    dtype: type[tw.DType]
+    target: str  # the GPU to compile for
+    batch: int
+    key_heads: int
+    group: int  # query heads that share a key head
+    queries: int
+    length: int
+    channels: int
+
+    @property
+    def width(self) -> int:
+        """The extent of a tile of channels."""
+        return max(16, power_of_two(self.channels))
+
+
+def check_axes(caller: str, axes: str, **tensors: tw.Tensor) -> None:
+    """Tensors of f16 or bf16, alike, each with as many axes as there are words in `axes`."""
+    dtypes: tuple[type[tw.DType], ...] = DTYPES
+    for name, tensor in tensors.items():
+        check_tensor(caller, name, tensor, dtypes)
+        dtypes = (tensor.dtype,)
+        if tensor.ndim != len(axes.split()):
+            raise tw.LaunchError(
+                f"`{name}` of {caller} has the axes ({', '.join(axes.split())}), and one of shape"
+                f" {tensor.shape} has not"
+            )
+    check_one_device(caller, **tensors)
+
+
+def check_attention(caller: str, q: tw.Tensor, k: tw.Tensor, v: tw.Tensor) -> Heads:
+    """Queries (B, H, S, D) with keys and values (B, K, L, D)."""
+    check_axes(caller, "sequence head place channel", q=q, k=k, v=v)
+    batch, heads, queries, channels = q.shape
+    key_heads, length = k.shape[1:3]
+    check_extents(caller, "k", k, (batch, key_heads, length, channels))
+    check_extents(caller, "v", v, k.shape)
+    if not key_heads or heads % key_heads:
+        raise tw.LaunchError(
+            f"{caller} shares each key head between as many query heads, and {heads} query heads"
+            f" cannot share {key_heads}"
+        )
+    if not 1 <= channels <= WIDEST:
+        raise tw.LaunchError(f"a head of {caller} has 1 to {WIDEST} channels, not {channels}")
+    group = max(heads // key_heads, 1)  # also of no heads
+    return Heads(q.dtype, q.device.target, batch, key_heads, group, queries, length, channels)
+
+
+def check_lse(caller: str, lse: tw.Tensor, shape: tuple[int, ...], like: tw.Tensor) -> tw.Tensor:
+    """A place for logarithms, one for each query."""
+    check_tensor(caller, "lse", lse, (f32,))
+    check_extents(caller, "lse", lse, shape)
+    check_one_device(caller, q=like, lse=lse)
+    return lse
+
+
+def scale_of(caller: str, scale: float | None, heads: Heads) -> float:
+    """The scale of the scores as kernels want it, for powers of two."""
+    if scale is None:
+        scale = 1 / math.sqrt(heads.channels)
+    if not (isinstance(scale, int | float) and 0 < scale < math.inf):
+        raise tw.LaunchError(
+            f"`scale` of {caller} is a positive number, not {scale!r}: for another sign, negate q"
+        )
+    return scale * LOG2_E
+
+
+def window_of(caller: str, window: int | None) -> int:
+    """A window as kernels want it."""
+    if window is None:
+        return FARTHEST
+    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+        raise tw.LaunchError(
+            f"`window` of {caller} is a number of places, 1 or more, not {window!r}: without it"
+            " all are seen"
+        )
+    return min(window, FARTHEST)

@@ -1,0 +1,127 @@
+"""Rotary positions: pairs of channels turned by an angle that grows with the place in the text.
+
+A block takes BS places of BH heads, which share their angles. Where a text starts is either known
+to the host, which then hands over the right rows of the tables, or to the device only, and rows are
+gathered. `rope` at the end chooses and launches; it says what is computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import tilewright as tw
+from tilewright import Const, Mut, Ref, Tile, bf16, f16, f32, i32
+from tilewright.dims import BH, BS, B, D, H, P, S, T
+from tilewright.kernels.arguments import (
+    check_extents,
+    check_one_device,
+    check_tensor,
+    giving,
+    output,
+)
+from tilewright.kernels.cutting import power_of_two
+
+__all__ = ["rope", "rope_at_starts", "rope_in_step"]
+
+DTYPES = (f16, bf16, f32)
+TILE = 4096  # elements
+
+
+class HALF(tw.Dim):
+    """Half of D: as many angles as pairs."""
+
+
+def _turn(
+    z: Mut[Any, Literal[1], BH, BS, D], x: Ref[Any, B, H, S, D],
+    cos: Tile[f32], sin: Tile[f32], INTERLEAVED: bool,
+) -> None:  # fmt: skip
+    """The piece of `z`, from that of `x` and the angles of its places, [BS, D / 2]."""
+    b, h, i, _ = z.index
+    _, BH, BS, D = z.tile
+    half = D // 2
+    if INTERLEAVED:
+        pairs = x.load_like(z).astype(f32).reshape(BH, BS, half, 2)
+        one = tw.extract(pairs, (0, 0, 0, 0), (BH, BS, half, 1)).reshape(BH, BS, half)
+        two = tw.extract(pairs, (0, 0, 0, 1), (BH, BS, half, 1)).reshape(BH, BS, half)
+        turned = ((one * cos - two * sin)[:, :, :, None], (two * cos + one * sin)[:, :, :, None])
+        z.store(tw.cat(turned, axis=3).reshape(1, BH, BS, D).astype(z.dtype))
+    else:
+        halves, parts = x.partition(1, BH, BS, half), z.partition(1, BH, BS, half)
+        one, two = halves[b, h, i, 0].astype(f32), halves[b, h, i, 1].astype(f32)
+        parts.store((one * cos - two * sin).astype(z.dtype), 0, 0, 0, 0)
+        parts.store((two * cos + one * sin).astype(z.dtype), 0, 0, 0, 1)
+
+
+@tw.kernel(deny_checks=True)
+def rope_in_step(
+    z: Mut[T, Literal[1], BH, BS, D], x: Ref[T, B, H, S, D],
+    cosines: Ref[f32, S, HALF], sines: Ref[f32, S, HALF], *, INTERLEAVED: Const[bool] = False,
+) -> None:  # fmt: skip
+    """Place s turned by row s of the tables."""
+    tw.require(D == 2 * HALF)
+    i = z.index[2]
+    cos, sin = cosines.partition(BS, D // 2)[i, 0], sines.partition(BS, D // 2)[i, 0]
+    _turn(z, x, cos, sin, INTERLEAVED)
+
+
+@tw.kernel(deny_checks=True)
+def rope_at_starts(
+    z: Mut[T, Literal[1], BH, BS, D], x: Ref[T, B, H, S, D],
+    cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], starts: Ref[i32, B],
+    *, INTERLEAVED: Const[bool] = False,
+) -> None:  # fmt: skip
+    """Place s of sequence b turned by row `starts[b] + s` of the tables."""
+    tw.require(D == 2 * HALF)
+    b, _, i, _ = z.index
+    places = (starts.partition(1)[b].item() + i * BS + tw.arange(BS))[:, None]
+    channels = tw.arange(D // 2)
+    _turn(z, x, cosines.gather(places, channels), sines.gather(places, channels), INTERLEAVED)
+
+
+# --- the launch -----------------------------------------------------------------------------------
+
+
+def rope(
+    x: tw.Tensor, cosines: tw.Tensor, sines: tw.Tensor, *, starts: tw.Tensor | int = 0,
+    interleaved: bool = False, out: tw.Tensor | None = None,
+) -> tw.DeviceOp[tw.Tensor]:  # fmt: skip
+    """Queries or keys (B, H, S, D) with each pair of channels (u, v) turned by an angle t.
+
+    `u cos t - v sin t` and `v cos t + u sin t` take their places. Pair c has the channels c and
+    `c + D/2`, or 2c and `2c + 1` if `interleaved`. The angle of pair c at place p has its cosine
+    in `cosines[p, c]` and its sine in `sines[p, c]`: f32 (P, D/2). Token s of sequence b stands at
+    `starts[b] + s`, where `starts` is a number, or i32 (B) and read on the device; a place without
+    a row in the tables gives zeros there.
+
+    The result of the operation is `out`, which is new unless it is given.
+    """
+    check_tensor("rope", "x", x, DTYPES)
+    if x.ndim != 4 or x.shape[3] < 2 or x.shape[3] & (x.shape[3] - 1):
+        raise tw.LaunchError(
+            "`x` of rope has the axes (sequence, head, place, channel), the channels a power of"
+            f" two, 2 or more, and one of shape {x.shape} has not"
+        )
+    batch, heads, places, channels = x.shape
+    rows = cosines.shape[0] if isinstance(cosines, tw.Tensor) and cosines.ndim else 0
+    for name, table in (("cosines", cosines), ("sines", sines)):
+        check_tensor("rope", name, table, (f32,))
+        check_extents("rope", name, table, (rows, channels // 2))
+    check_one_device("rope", x=x, cosines=cosines, sines=sines)
+    z = output("rope", out, x.shape, x.dtype, x)
+    together = min(power_of_two(places), 32)
+    cut = z.partition(
+        1, min(power_of_two(heads), max(TILE // channels // together, 1)), together, channels
+    )
+    if isinstance(starts, tw.Tensor):
+        check_tensor("rope", "starts", starts, (i32,))
+        check_extents("rope", "starts", starts, (batch,))
+        check_one_device("rope", x=x, starts=starts)
+        run = rope_at_starts(cut, x, cosines, sines, starts, INTERLEAVED=bool(interleaved))
+        return giving(run, z)
+    if isinstance(starts, bool) or not isinstance(starts, int) or not 0 <= starts <= rows - places:
+        raise tw.LaunchError(
+            f"`starts` of rope is {starts!r}, and the {places} places from there on do not lie in"
+            f" tables of {rows}"
+        )
+    tables = (cosines[starts : starts + places], sines[starts : starts + places])
+    return giving(rope_in_step(cut, x, *tables, INTERLEAVED=bool(interleaved)), z)

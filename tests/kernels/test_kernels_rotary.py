@@ -1,0 +1,122 @@
+"""Rotary positions and caches of the library against NumPy."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import bf16, f16, f32, f64, i32, kernels
+from tilewright.kernels.reference import attention as reference
+
+PLACES = 60
+
+
+def tables(half):
+    angles = np.outer(np.arange(PLACES), 10_000.0 ** (-np.arange(half) / half))
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+def tensors(*arrays):
+    return tuple(tw.from_numpy(array) for array in arrays)
+
+
+class TestRope:
+    @pytest.mark.parametrize("interleaved", [False, True])
+    @pytest.mark.parametrize("starts", [0, 7, [3, 30]])
+    @pytest.mark.parametrize(("heads", "places", "channels"), [(3, 21, 32), (8, 1, 64), (1, 29, 2)])
+    def test_turned(self, interleaved, starts, heads, places, channels):
+        first = starts if isinstance(starts, int) else np.array(starts, np.int32)
+        x = np.random.default_rng(0).standard_normal((2, heads, places, channels))
+        x, angles = x.astype(np.float16), tables(channels // 2)
+        given = first if isinstance(first, int) else tw.from_numpy(first)
+        found = kernels.rope(*tensors(x, *angles), starts=given, interleaved=interleaved).sync()
+        wanted = reference.rope(x, *angles, starts=first, interleaved=interleaved)
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=2**-10, atol=1e-6)
+
+    @pytest.mark.parametrize("dtype", [bf16, f32])
+    def test_dtypes(self, dtype):
+        rounding = 2**-8 if dtype is bf16 else 1e-6
+        x = np.random.default_rng(0).standard_normal((1, 2, 9, 16)).astype(np.float32)
+        x = x.astype(ml_dtypes.bfloat16) if dtype is bf16 else x
+        angles = tables(8)
+        found = kernels.rope(*tensors(x, *angles)).sync()
+        wanted = reference.rope(x, *angles)
+        np.testing.assert_allclose(
+            found.numpy().astype(np.float64), wanted, rtol=rounding, atol=1e-6
+        )
+
+    def test_places_without_a_row_give_zeros(self):
+        x = np.ones((1, 1, 4, 4), np.float32)
+        starts = tw.from_numpy(np.array([PLACES - 2], np.int32))
+        found = kernels.rope(*tensors(x, *tables(2)), starts=starts).sync().numpy()
+        assert found[0, 0, :2].all()
+        assert not found[0, 0, 2:].any()
+
+    def test_recorded(self):
+        x = np.random.default_rng(0).standard_normal((1, 2, 9, 16)).astype(np.float32)
+        ours = tensors(x, *tables(8))
+        out = tw.zeros(x.shape, f32)
+        with tw.graph() as g:
+            g.record(kernels.rope(*ours, starts=2, out=out))
+        g.launch().sync()
+        np.testing.assert_array_equal(out.numpy(), kernels.rope(*ours, starts=2).sync().numpy())
+
+    @pytest.mark.parametrize(
+        ("changed", "message"),
+        [
+            ({"x": tw.zeros((2, 9, 16), f16)}, r"axes \(sequence, head, place, channel\)"),
+            ({"x": tw.zeros((1, 2, 9, 24), f16)}, "channels a power of two"),
+            ({"x": tw.zeros((1, 2, 9, 16), f64)}, "`x` of rope is one of f16, bf16, f32"),
+            ({"sines": tw.zeros((60, 4), f32)}, r"`sines` .* shape \(60, 4\)"),
+            ({"cosines": tw.zeros((60, 8), f16)}, "`cosines` of rope is one of f32"),
+            ({"starts": 52}, "52, and the 9 places from there on do not lie in tables of 60"),
+            ({"starts": -1}, "do not lie in tables"),
+            ({"starts": tw.zeros(2, i32)}, r"`starts` of rope has shape \(2,\)"),
+        ],
+    )
+    def test_refused(self, changed, message):
+        table = tw.zeros((60, 8), f32)
+        given = {"x": tw.zeros((1, 2, 9, 16), f16), "cosines": table, "sines": table, **changed}
+        with pytest.raises(tw.LaunchError, match=message):
+            kernels.rope(**given)
+
+
+class TestAppend:
+    @pytest.mark.parametrize("tokens", [1, 5, 40])
+    @pytest.mark.parametrize("starts", [(4, 4, 4), (3, 47, -2), (2**31 - 1, -(2**31), 50)])
+    def test_rows_land_where_they_are_told_to(self, tokens, starts):
+        random = np.random.default_rng(0)
+        caches = random.standard_normal((2, 3, 6, 50, 24)).astype(np.float16)
+        new = random.standard_normal((2, 3, 6, tokens, 24)).astype(np.float16)
+        first = np.array(starts, np.int32)
+        with tw.race_check():
+            done = kernels.append_kv(*tensors(*caches, *new, first)).sync()
+        for found, cache, rows in zip(done, caches, new, strict=True):
+            wanted = reference.append_kv(cache, rows, first.astype(np.int64))
+            np.testing.assert_array_equal(found.numpy(), wanted)
+
+    def test_nothing_to_write(self):
+        cache = tw.zeros((2, 3, 50, 16), f16)
+        new = tw.zeros((2, 3, 0, 16), f16)
+        kernels.append_kv(cache, cache.clone(), new, new, tw.zeros(2, i32)).sync()
+
+    @pytest.mark.parametrize(
+        ("changed", "error", "message"),
+        [
+            ({"k": (2, 3, 4)}, tw.LaunchError, "`k` of append_kv has the axes"),
+            ({"k": (2, 2, 4, 16)}, tw.LaunchError, r"`k` .* shape \(2, 2, 4, 16\)"),
+            ({"v": (2, 3, 5, 16)}, tw.LaunchError, r"`v` .* shape \(2, 3, 5, 16\)"),
+            ({"values": (2, 3, 9, 16)}, tw.LaunchError, "`values` of append_kv has shape"),
+        ],
+    )
+    def test_refused(self, changed, error, message):
+        shapes = {"keys": (2, 3, 50, 16), "values": (2, 3, 50, 16)}
+        shapes |= {"k": (2, 3, 4, 16), "v": (2, 3, 4, 16), **changed}
+        given = {name: tw.zeros(shape, f16) for name, shape in shapes.items()}
+        with pytest.raises(error, match=message):
+            kernels.append_kv(**given, starts=tw.zeros(2, i32))
+
+    def test_one_cache_for_both_is_refused(self):
+        cache, new = tw.zeros((2, 3, 50, 16), f16), tw.zeros((2, 3, 4, 16), f16)
+        with pytest.raises(tw.BorrowError):
+            kernels.append_kv(cache, cache, new, new, tw.zeros(2, i32))
