@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import tilewright as tw
 from tilewright import bf16, f16, f32
 from tilewright.kernels.arguments import check_extents, check_one_device, check_tensor
+from tilewright.kernels.arithmetic import LOG2_E
 from tilewright.kernels.cutting import power_of_two
-from tilewright.kernels.online_softmax import LOG2_E
 
 __all__ = [
     "WIDEST",

@@ -22,6 +22,7 @@ from tilewright.kernels.arguments import (
     giving,
     output,
 )
+from tilewright.kernels.arithmetic import LOG2_E
 from tilewright.kernels.attention_arguments import (
     Heads,
     check_attention,
@@ -33,7 +34,6 @@ from tilewright.kernels.attention_configs import choose_decode
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.online_softmax import (
     LEAST,
-    LOG2_E,
     LOWEST,
     add,
     fresh,

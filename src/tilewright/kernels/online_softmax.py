@@ -10,15 +10,14 @@ Rows that have seen no score give zeros, and minus infinity as the logarithm of 
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import tilewright as tw
 from tilewright import Tile, f32
+from tilewright.kernels.arithmetic import LN_2
 
-__all__ = ["LOG2_E", "Rows", "add", "fresh", "log_of_sums", "means"]
+__all__ = ["LEAST", "LOWEST", "Rows", "add", "fresh", "log_of_sums", "means"]
 
-LOG2_E = math.log2(math.e)
 LOWEST = -1e30  # below any score, and finite: what is masked keeps the weight 0 beside it
 LEAST = 1e-30  # a sum of weights is 1 or more, or there was nothing to sum
 
@@ -54,4 +53,4 @@ def means(rows: Rows) -> Tile[f32]:
 
 def log_of_sums(rows: Rows, scale: f32) -> Tile[f32]:
     """The natural logarithm of the sum of `exp` over all scores of each row, [BM, 1]."""
-    return (rows.highest * scale + tw.log2(rows.total)) / LOG2_E
+    return (rows.highest * scale + tw.log2(rows.total)) * LN_2
