@@ -25,6 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update-golden", action="store_true", help="write the golden files instead of comparing"
     )
     parser.addoption(
+        "--device", default="cpu", metavar="NAME", help="where the tests of the host run: cuda:0"
+    )
+    parser.addoption(
         "--record-kernels", type=Path, metavar="DIR", help="keep every kernel that is compiled"
     )
     parser.addoption(
@@ -66,6 +69,13 @@ def _why_no_gpu() -> str | None:
         return f"needs a GPU: {status.name}"
     _, count = driver.cuDeviceGetCount()
     return None if count else "needs a GPU: the driver sees none"
+
+
+@pytest.fixture(scope="session")
+def device_name(pytestconfig: pytest.Config) -> str:
+    """Where the tests of the host run, the CPU unless `--device` says another one."""
+    name: str = pytestconfig.getoption("--device")
+    return name
 
 
 @pytest.fixture(autouse=True)

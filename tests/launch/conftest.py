@@ -1,4 +1,4 @@
-"""Everything here runs on the CPU device, also where there is a GPU."""
+"""Launches run on the CPU device, also where there is a GPU, unless `--device` says another one."""
 
 import pytest
 
@@ -6,6 +6,6 @@ import tilewright as tw
 
 
 @pytest.fixture(autouse=True)
-def on_the_cpu():
-    with tw.device("cpu"):
+def on_the_device(device_name):
+    with tw.device(device_name):
         yield

@@ -14,14 +14,22 @@ cuda_device = importlib.import_module("tilewright.backends.cuda.device")
 
 
 @pytest.fixture
-def cpu(monkeypatch):
-    """A CPU device of its own, with no stream held or failure left over."""
+def device(device_name, monkeypatch):
+    """A device of its own, with no stream held or failure left over; `--device` says which."""
     monkeypatch.setattr(device_module, "_devices", {})
-    device = tw.Device("cpu")
+    device = tw.Device(device_name)
     with tw.device(device):
         yield device
     for stream in device.streams:
         stream.queue.end_holds()
+
+
+@pytest.fixture
+def cpu(device):
+    """That device, for a test that looks at what only the CPU has."""
+    if device.kind != "cpu":
+        pytest.skip("for the CPU only: its streams run Python, its memory is that of NumPy")
+    return device
 
 
 @pytest.fixture

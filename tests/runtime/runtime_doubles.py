@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from gpu_functions import GpuWork
 from paper_graphs import PaperGraphs
 
 from tilewright import runtime as tw
@@ -49,10 +50,15 @@ def operation(
     *accesses: tw.Access,
     failure: Callable[[], BaseException | None] | None = None,
 ) -> tw.DeviceOp[tuple[tw.Tensor, ...]]:
-    """An operation on CPU tensors; the function gets their arrays."""
+    """An operation that runs a function of the tensors' arrays."""
     tensors = tuple(access.tensor for access in accesses)
-    work = NumpyWork(function, *tensors)
-    return tw.WorkOp(label, tensors[0].device, accesses, work, tensors, failure=failure)
+    device = tensors[0].device
+    if device.kind == "cpu":
+        work = NumpyWork(function, *tensors)
+    else:
+        work = GpuWork(function, *accesses)
+        failure = failure or work.failure  # a CUDA stream cannot say what a function raised
+    return tw.WorkOp(label, device, accesses, work, tensors, failure=failure)
 
 
 def reads(tensor: tw.Tensor, name: str = "x") -> tw.Access:

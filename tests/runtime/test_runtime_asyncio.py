@@ -12,14 +12,14 @@ from runtime_doubles import operation, put, updates
 from tilewright import runtime as tw
 from tilewright.errors import LaunchError, OutOfBoundsError
 
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 def add_one(z):
     return operation("add_one", lambda array: np.add(array, 1, out=array), updates(z))
 
 
-def test_await_gives_the_result(cpu):
+def test_await_gives_the_result(device):
     z = tw.zeros(4)
 
     async def main():
@@ -28,14 +28,14 @@ def test_await_gives_the_result(cpu):
 
     assert asyncio.run(main()) is z
     assert z.numpy().tolist() == [3.0] * 4
-    assert cpu.stream.issued == 0  # awaited operations take the streams of the policy
+    assert device.stream.issued == 0  # awaited operations take the streams of the policy
 
 
-def test_await_submits_before_it_first_yields(cpu):
+def test_await_submits_before_it_first_yields(device):
     z = tw.zeros(1)
 
     async def main():
-        streams = [cpu.policy.next_stream() for _ in range(4)]
+        streams = [device.policy.next_stream() for _ in range(4)]
         holds = [stream.hold() for stream in streams]
         op = put(z, 1)
         waiting = op.__await__()
@@ -50,7 +50,7 @@ def test_await_submits_before_it_first_yields(cpu):
     assert z.numpy().tolist() == [1.0]
 
 
-def test_the_loop_goes_on_while_an_operation_runs(cpu):
+def test_the_loop_goes_on_while_an_operation_runs(device):
     z = tw.zeros(1)
     gate = threading.Event()
 
@@ -68,7 +68,7 @@ def test_the_loop_goes_on_while_an_operation_runs(cpu):
     assert asyncio.run(main()) >= 5
 
 
-def test_gather_overlaps_independent_operations():
+def test_gather_overlaps_independent_operations(cpu):
     tensors = [tw.zeros(1) for _ in range(4)]
     meeting = threading.Barrier(4)  # passed only if all four run at the same time
 
@@ -92,7 +92,7 @@ def test_gather_orders_what_conflicts():
     assert z.numpy().tolist() == [11.0]
 
 
-def test_a_submitted_operation_is_only_waited_for(cpu):
+def test_a_submitted_operation_is_only_waited_for(device):
     z = tw.zeros(1)
 
     async def main():
@@ -106,7 +106,7 @@ def test_a_submitted_operation_is_only_waited_for(cpu):
             await closed
 
     asyncio.run(main())
-    assert cpu.stream.issued == 2
+    assert device.stream.issued == 2
 
 
 def test_failures_reach_whoever_awaits():
@@ -130,11 +130,11 @@ def test_failures_reach_whoever_awaits():
     asyncio.run(main())
 
 
-def test_a_cancelled_wait_leaves_the_work_in_its_stream(cpu):
+def test_a_cancelled_wait_leaves_the_work_in_its_stream(device):
     z = tw.zeros(1)
 
     async def main():
-        streams = [cpu.policy.next_stream() for _ in range(4)]
+        streams = [device.policy.next_stream() for _ in range(4)]
         holds = [stream.hold() for stream in streams]
         task = asyncio.ensure_future(put(z, 4))
         await asyncio.sleep(0)
@@ -154,9 +154,9 @@ async def _awaited(tensor):
     return await tensor
 
 
-def test_a_loop_that_is_gone_is_nobody_to_tell(cpu):
+def test_a_loop_that_is_gone_is_nobody_to_tell(device):
     z = tw.zeros(1)
-    streams = [cpu.policy.next_stream() for _ in range(4)]
+    streams = [device.policy.next_stream() for _ in range(4)]
     holds = [stream.hold() for stream in streams]
     loop = asyncio.new_event_loop()
     with pytest.raises(asyncio.TimeoutError):

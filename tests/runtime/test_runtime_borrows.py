@@ -19,7 +19,7 @@ def nothing(*_):
     return None
 
 
-@pytest.mark.usefixtures("cpu")
+@pytest.mark.usefixtures("device")
 class TestMatrix:
     """Many readers, or one writer."""
 
@@ -57,9 +57,9 @@ class TestMatrix:
         assert x.numpy().tolist() == [1.0] * 4
         op.close()
 
-    def test_submitted_conflicts_are_ordered_not_refused(self, cpu):
+    def test_submitted_conflicts_are_ordered_not_refused(self, device):
         z = tw.zeros(4)
-        hold = cpu.stream.hold()
+        hold = device.stream.hold()
         ops = [put(z, value).submit() for value in range(5)]
         hold.release()
         assert z.numpy().tolist() == [4.0] * 4
@@ -95,7 +95,7 @@ class TestMatrix:
         held.close()
 
 
-@pytest.mark.usefixtures("cpu")
+@pytest.mark.usefixtures("device")
 class TestInsideOneOperation:
     def test_written_and_read(self):
         z = tw.zeros(8)
@@ -134,13 +134,13 @@ class TestInsideOneOperation:
             operation("add", nothing, writes(broadcast))
         operation("sum", nothing, reads(broadcast)).close()
 
-    def test_two_devices(self):
+    def test_two_devices(self, device):
         x, z = tw.ones(4, device="cpu:1"), tw.zeros(4)
-        with pytest.raises(LaunchError, match="x lives on cpu:1, but copy runs on cpu"):
+        with pytest.raises(LaunchError, match=f"x lives on cpu:1, but copy runs on {device.name}"):
             copy(z, x)
 
 
-@pytest.mark.usefixtures("cpu")
+@pytest.mark.usefixtures("device")
 class TestStates:
     def test_runs_once(self):
         z = tw.zeros(4)
@@ -170,11 +170,11 @@ class TestStates:
         op.close()
         assert op.sync() == (z,)
 
-    def test_done_and_repr_never_wait(self, cpu):
+    def test_done_and_repr_never_wait(self, device):
         z = tw.zeros(4)
-        hold = cpu.stream.hold()
+        hold = device.stream.hold()
         op = put(z, 1, "put")
-        assert repr(op).startswith("<put on cpu, built at ")
+        assert repr(op).startswith(f"<put on {device.name}, built at ")
         assert repr(op).endswith(": built>")
         assert not op.done
         op.submit()
@@ -220,9 +220,9 @@ class TestStates:
         put(z, 2).sync()
         assert z.numpy()[0] == 2
 
-    def test_dropped_after_submission_says_nothing(self, cpu):
+    def test_dropped_after_submission_says_nothing(self, device):
         z = tw.zeros(4)
-        hold = cpu.stream.hold()
+        hold = device.stream.hold()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             put(z, 3).submit()
@@ -246,7 +246,7 @@ class TestStates:
         assert z.numpy()[0] == 1
 
 
-@pytest.mark.usefixtures("cpu")
+@pytest.mark.usefixtures("device")
 class TestMove:
     def test_old_handle_is_refused_everywhere(self):
         x = tw.ones(4)

@@ -16,7 +16,7 @@ from tilewright.errors import BorrowError, LaunchError, OutOfBoundsError
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.policies import RoundRobin, SingleStream
 
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 def add_one(z, label="add_one"):
@@ -32,8 +32,8 @@ def failing(z, message="index 9"):
 # --- then, map, inspect ---
 
 
-def test_steps_run_in_order_on_one_stream(cpu):
-    z, other = tw.zeros(4), cpu.new_stream()
+def test_steps_run_in_order_on_one_stream(device):
+    z, other = tw.zeros(4), device.new_stream()
     chain = put(z, 1).then(lambda r: add_one(r[0])).then(lambda r: add_one(r[0]))
     before = other.issued
     (result,) = chain.sync_on(other)
@@ -122,10 +122,10 @@ def test_a_step_cannot_wait(wait, named):
     assert z.numpy().tolist() == [1.0]  # what was put before the step has run
 
 
-def test_plain_submissions_of_a_step_use_the_stream_of_the_chain(cpu):
-    z, other = tw.zeros(1), cpu.new_stream()
+def test_plain_submissions_of_a_step_use_the_stream_of_the_chain(device):
+    z, other = tw.zeros(1), device.new_stream()
     put(z, 1).map(lambda _: add_one(z).submit()).sync_on(other)
-    assert cpu.stream.issued == 0
+    assert device.stream.issued == 0
     assert z.numpy().tolist() == [2.0]
 
 
@@ -269,9 +269,9 @@ def test_a_shared_operation_raises_its_error_to_everyone():
             use()
 
 
-def test_users_of_a_shared_operation_on_other_streams_wait_for_it(cpu):
+def test_users_of_a_shared_operation_on_other_streams_wait_for_it(device):
     z, y = tw.zeros(1), tw.zeros(1)
-    first, second = cpu.new_stream(), cpu.new_stream()
+    first, second = device.new_stream(), device.new_stream()
     hold = first.hold()
     shared = put(z, 5).shared()
     shared.map(lambda r: r).submit(first)
@@ -310,9 +310,9 @@ def test_a_shared_operation_that_needs_itself_is_refused():
 # --- where ---
 
 
-def test_schedule_takes_the_next_stream_of_a_policy(cpu):
+def test_schedule_takes_the_next_stream_of_a_policy(device):
     z = [tw.zeros(1) for _ in range(4)]
-    policy = RoundRobin(cpu, 2)
+    policy = RoundRobin(device, 2)
     streams = [policy.next_stream() for _ in range(2)]
     for tensor in z:
         put(tensor, 1).schedule(policy).submit()
@@ -321,16 +321,16 @@ def test_schedule_takes_the_next_stream_of_a_policy(cpu):
     put(z[0], 2).schedule(single).sync()
     assert streams[0].issued == 5
     with pytest.raises(LaunchError, match="a policy needs a stream at least, not 0"):
-        RoundRobin(cpu, 0)
+        RoundRobin(device, 0)
     op = put(z[0], 3)
     with pytest.raises(LaunchError, match="cannot be submitted to a stream of cpu:1"):
         op.schedule(RoundRobin(tw.Device("cpu:1"), 1))
     op.close()
 
 
-def test_repr_says_how_far_it_is_and_never_waits(cpu):
+def test_repr_says_how_far_it_is_and_never_waits(device):
     z = tw.zeros(1)
-    hold = cpu.stream.hold()
+    hold = device.stream.hold()
     first = put(z, 1, "first")
     chain = first.map(lambda r: r)
     assert "part of another operation" in repr(first)

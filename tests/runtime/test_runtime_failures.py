@@ -23,9 +23,9 @@ def failing(z, *others, message="index 9 left axis 0"):
     return operation("gather", lambda z, *_: z.fill(5), *accesses, failure=check(message))
 
 
-def test_every_observer_sees_it(cpu):
+def test_every_observer_sees_it(device):
     z, y, w = tw.zeros(4), tw.zeros(4), tw.zeros(4)
-    hold = cpu.stream.hold()
+    hold = device.stream.hold()
     op = failing(z).submit()
     behind = copy(y, z).submit()
     further = copy(w, y).submit()
@@ -40,30 +40,30 @@ def test_every_observer_sees_it(cpu):
     assert op.done
 
 
-def test_the_stream_tells_once(cpu):
+def test_the_stream_tells_once(device):
     z, y = tw.zeros(4), tw.zeros(4)
     failing(z).submit()
     copy(y, z).submit()
     with pytest.raises(OutOfBoundsError):
-        cpu.stream.sync()
-    cpu.stream.sync()
+        device.stream.sync()
+    device.stream.sync()
     with pytest.raises(OutOfBoundsError):
         y.numpy()
 
 
-def test_the_stream_tells_each_failure(cpu):
+def test_the_stream_tells_each_failure(device):
     y, z = tw.zeros(4), tw.zeros(4)
     failing(z, message="first").submit()
     failing(y, message="second").submit()
     with pytest.raises(OutOfBoundsError, match="first"):
-        cpu.synchronize()
+        device.synchronize()
     with pytest.raises(OutOfBoundsError, match="second"):
-        cpu.synchronize()
+        device.synchronize()
     tw.synchronize()
 
 
-def test_derived_failures_cross_streams(cpu):
-    first, second = cpu.new_stream(), cpu.new_stream()
+def test_derived_failures_cross_streams(device):
+    first, second = device.new_stream(), device.new_stream()
     y, z = tw.zeros(4), tw.zeros(4)
     hold = first.hold()
     failing(z).submit(first)
@@ -75,7 +75,7 @@ def test_derived_failures_cross_streams(cpu):
         first.sync()
 
 
-def test_new_readers_are_refused_and_unrelated_operations_are_not(cpu):
+def test_new_readers_are_refused_and_unrelated_operations_are_not(device):
     x, y, z = tw.ones(4), tw.zeros(4), tw.zeros(4)
     op = failing(z).submit()
     with pytest.raises(OutOfBoundsError):
@@ -88,9 +88,9 @@ def test_new_readers_are_refused_and_unrelated_operations_are_not(cpu):
     assert y.numpy()[0] == 1
 
 
-def test_refused_at_submission_if_it_failed_meanwhile(cpu):
+def test_refused_at_submission_if_it_failed_meanwhile(device):
     y, z = tw.zeros(4), tw.zeros(4)
-    hold = cpu.stream.hold()
+    hold = device.stream.hold()
     op = failing(z).submit()
     late = copy(y, z)
     hold.release()
@@ -102,7 +102,7 @@ def test_refused_at_submission_if_it_failed_meanwhile(cpu):
     put(y, 1).sync()
 
 
-def test_overwriting_the_whole_tensor_clears_it(cpu):
+def test_overwriting_the_whole_tensor_clears_it(device):
     z = tw.zeros(4)
     op = failing(z).submit()
     put(z, 3).submit()
@@ -111,7 +111,7 @@ def test_overwriting_the_whole_tensor_clears_it(cpu):
         op.sync()
 
 
-def test_overwriting_a_part_does_not(cpu):
+def test_overwriting_a_part_does_not(device):
     z = tw.zeros(4)
     failing(z).submit()
     put(z[:2], 3).submit()
@@ -122,7 +122,7 @@ def test_overwriting_a_part_does_not(cpu):
         z[:2].numpy()
 
 
-def test_a_failed_part_leaves_the_other(cpu):
+def test_a_failed_part_leaves_the_other(device):
     z = tw.zeros(4)
     z.numpy()
     failing(z[:2]).submit()
@@ -140,7 +140,7 @@ def test_outputs_keep_what_was_written_and_the_stream_goes_on(cpu):
     assert z.numpy()[0] == 1
 
 
-def test_work_that_raises_is_a_failure_too(cpu):
+def test_work_that_raises_is_a_failure_too(device):
     z = tw.zeros(4)
 
     def explode(_):
@@ -153,11 +153,11 @@ def test_work_that_raises_is_a_failure_too(cpu):
         op.sync()
 
 
-def test_a_long_chain_behind_a_failure(cpu):
+def test_a_long_chain_behind_a_failure(device):
     tensors = [tw.zeros(4), tw.zeros(4)]
     for tensor in tensors:
         tensor.wait()
-    hold = cpu.stream.hold()
+    hold = device.stream.hold()
     failing(tensors[0]).submit()
     for step in range(3000):
         copy(tensors[(step + 1) % 2], tensors[step % 2]).submit()
@@ -166,24 +166,24 @@ def test_a_long_chain_behind_a_failure(cpu):
         tensors[1].numpy()
 
 
-def test_what_nobody_saw_is_kept_for_the_end(cpu):
+def test_what_nobody_saw_is_kept_for_the_end(device):
     z = tw.zeros(4)
     failing(z).submit()
-    cpu.stream.wait(cpu.stream.issued)
-    assert len(cpu.unseen) == 1
+    device.stream.wait(device.stream.issued)
+    assert len(device.unseen) == 1
     with pytest.raises(OutOfBoundsError):
         z.numpy()
-    assert not cpu.unseen
+    assert not device.unseen
 
 
-def test_good_operations_leave_nothing_behind(cpu):
+def test_good_operations_leave_nothing_behind(device):
     z = tw.zeros(4)
     for _ in range(500):
         put(z, 1).submit()
     z.numpy()
-    assert not cpu.stream._unsettled
-    assert not cpu.stream._kept
-    assert not cpu.unseen
+    assert not device.stream._unsettled
+    assert not device.stream._kept
+    assert not device.unseen
 
 
 def test_a_record_is_not_reused_while_its_operation_runs(cpu):

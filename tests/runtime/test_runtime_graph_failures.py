@@ -16,7 +16,7 @@ from tilewright.dims import B, M, N
 from tilewright.errors import LaunchError, OutOfBoundsError
 from tilewright.runtime.lifecycle import State
 
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 @tile.kernel
@@ -46,7 +46,7 @@ class Numbers:
 
 
 @pytest.fixture
-def graph(cpu):
+def graph(device):
     """A checked node, two that depend on it and one that does not."""
 
     class Made:
@@ -110,14 +110,14 @@ def test_of_ten_replays_the_failing_ones_tell_at_once(graph):
             assert graph.further.numpy()[1] == 4
 
 
-def test_records_are_used_again_when_all_went_well(graph, cpu):
+def test_records_are_used_again_when_all_went_well(graph, device):
     graph.g.launch().sync()
     node = graph.g._built.nodes[0]
     record = node.check.record
     for _ in range(5):
         graph.g.launch().sync()
     assert node.check.record is record
-    hold = cpu.stream.hold()
+    hold = device.stream.hold()
     graph.g.launch().submit()
     graph.g.launch().submit()  # the one before is under way: it keeps its record
     assert node.check.record is not record
@@ -125,14 +125,14 @@ def test_records_are_used_again_when_all_went_well(graph, cpu):
     graph.further.numpy()
 
 
-def test_failing_replays_leak_no_record(graph, cpu):
+def test_failing_replays_leak_no_record(graph, device):
     graph.ids.set(BAD)
     for _ in range(300):
         with pytest.raises(OutOfBoundsError):
             graph.g.launch().sync()
     gc.collect()
-    assert cpu.backend._records._free.qsize() <= 64  # one chunk was enough
-    assert not cpu.unseen
+    assert device.backend._records._free.qsize() <= 64  # one chunk was enough
+    assert not device.unseen
 
 
 def test_the_next_whole_write_clears_it(graph):
@@ -148,30 +148,30 @@ def test_the_next_whole_write_clears_it(graph):
     assert graph.behind.numpy()[1] == 2
 
 
-def test_the_next_launch_tells_what_nobody_was_told(graph, cpu):
+def test_the_next_launch_tells_what_nobody_was_told(graph, device):
     graph.ids.set(BAD)
     graph.g.launch().submit()
     graph.ids.set(GOOD)
-    cpu.stream.wait(cpu.stream.issued)
+    device.stream.wait(device.stream.issued)
     with pytest.raises(OutOfBoundsError, match="index 9"):
         graph.g.launch()
-    assert not cpu.unseen
+    assert not device.unseen
     graph.g.launch().sync()
     assert graph.further.numpy()[1] == 4
 
 
-def test_the_stream_tells_too(graph, cpu):
+def test_the_stream_tells_too(graph, device):
     graph.ids.set(BAD)
     graph.g.launch().submit()
     with pytest.raises(OutOfBoundsError):
-        cpu.stream.sync()
-    cpu.stream.sync()
+        device.stream.sync()
+    device.stream.sync()
 
 
-def test_operations_queued_behind_a_failing_replay(graph, cpu):
+def test_operations_queued_behind_a_failing_replay(graph, device):
     y, w = tw.zeros(8), tw.zeros(8)
     graph.ids.set(BAD)
-    hold = cpu.stream.hold()
+    hold = device.stream.hold()
     graph.g.launch().submit()
     copy(y, graph.further).submit()
     copy(w, graph.apart).submit()
@@ -195,7 +195,7 @@ def test_in_a_chain_and_awaited(graph):
     assert isinstance(fine, int)
 
 
-def test_a_replay_that_reads_what_failed_is_refused(graph, cpu):
+def test_a_replay_that_reads_what_failed_is_refused(graph, device):
     y, z = tw.zeros(8), tw.zeros(8)
     g = copy(z, y).graph()
     g.launch().sync()
@@ -211,13 +211,13 @@ def test_a_replay_that_reads_what_failed_is_refused(graph, cpu):
     assert z.numpy()[0] == 2
 
 
-def test_a_replay_whose_input_may_fail_yet(cpu):
+def test_a_replay_whose_input_may_fail_yet(device):
     x, y, z, w = tw.zeros(4), tw.zeros(4), tw.zeros(4), tw.zeros(4)
     with tw.graph() as g:
         g.record(copy(z, y))
         g.record(copy(w, x))
     g.launch().sync()
-    hold = cpu.stream.hold()
+    hold = device.stream.hold()
     check = lambda: LaunchError("broken")  # noqa: E731
     operation("bad", lambda a: a.fill(1), writes(y), failure=check).submit()
     replay = g.launch().submit()
@@ -229,7 +229,7 @@ def test_a_replay_whose_input_may_fail_yet(cpu):
     assert w.numpy()[0] == 0
 
 
-def test_what_a_replay_leaves_for_the_next_stays_failed(cpu):
+def test_what_a_replay_leaves_for_the_next_stays_failed(device):
     """A graph that reads what it wrote the last time is refused until that is overwritten."""
     x, state = tw.full(8, 1), tw.zeros(8)
     ids = Numbers()
@@ -239,7 +239,7 @@ def test_what_a_replay_leaves_for_the_next_stays_failed(cpu):
         g.record(operation("sum", lambda s, p: np.add(s, p, out=s), updates(state), reads(part)))
     g.launch().sync()
     ids.set(BAD)
-    hold = cpu.stream.hold()
+    hold = device.stream.hold()
     first, second = g.launch().submit(), None
     ids.set(GOOD)
     second = g.launch().submit()  # under way before anybody knows
@@ -270,7 +270,7 @@ def test_what_a_graph_overwrites_first_is_no_input():
     assert x.numpy().tolist() == [1, 1, 2, 2]
 
 
-def test_a_graph_behind_a_failing_graph(cpu):
+def test_a_graph_behind_a_failing_graph(device):
     x, y, z = tw.full(8, 1), tw.zeros(8), tw.zeros(8)
     ids = Numbers()
     first = pick(y.partition(4), x, ids.tensor).graph()
@@ -278,7 +278,7 @@ def test_a_graph_behind_a_failing_graph(cpu):
     first.launch().sync()
     second.launch().sync()
     ids.set(BAD)
-    hold = cpu.stream.hold()
+    hold = device.stream.hold()
     first.launch().submit()
     behind = second.launch().submit()
     hold.release()
@@ -349,9 +349,9 @@ def test_an_update_compiled_otherwise_is_refused(graph):
 
 
 @pytest.mark.parametrize("last_is_bad", [False, True])
-def test_the_last_of_several_graphs_counts(cpu, last_is_bad):
+def test_the_last_of_several_graphs_counts(device, last_is_bad):
     """A storage takes stamps over in the order of the replays, whichever graph was made first."""
-    first, second = cpu.new_stream(), cpu.new_stream()
+    first, second = device.new_stream(), device.new_stream()
     x = tw.zeros(4)
 
     def explode(array):

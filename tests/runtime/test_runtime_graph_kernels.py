@@ -14,7 +14,7 @@ from tilewright import Mut, Ref, f32, i32
 from tilewright.dims import B, M, N
 from tilewright.errors import BorrowError, LaunchError
 
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 @tw.kernel
@@ -83,11 +83,11 @@ def test_an_empty_launch_is_a_node():
     assert z.numpy().shape == (0,)
 
 
-def test_handles_moved_away_after_recording(cpu):
+def test_handles_moved_away_after_recording(device):
     x, z, ids = tw.ones(8), tw.zeros(8), tw.from_numpy(np.array([0, 1], np.int32))
     g = pick(z.partition(4), x, ids).graph()
     kept = tw.move(x), tw.move(z), tw.move(ids)
-    hold = cpu.stream.hold()
+    hold = device.stream.hold()
     for _ in range(3):  # each gets a failure record of its own
         g.launch().submit()
     hold.release()
@@ -127,7 +127,7 @@ async def _cancelled(graph):
     await graph.launch()
 
 
-def test_threads_replay_one_graph():
+def test_threads_replay_one_graph(device):
     x, z, one = tw.zeros(1000), tw.zeros(1000), tw.ones(1000)
     with tw.graph() as g:
         g.record(add(z.partition(64), x, one))
@@ -135,7 +135,7 @@ def test_threads_replay_one_graph():
     done, lock = [], threading.Lock()
 
     def replay():
-        stream = tw.Device("cpu").new_stream()
+        stream = device.new_stream()
         for _ in range(20):
             while True:
                 try:
@@ -161,7 +161,7 @@ def collide(z: tw.Ptr[f32]) -> None:
         tw.store(z, 1.0)
 
 
-def test_a_graph_recorded_under_race_check_is_watched():
+def test_a_graph_recorded_under_race_check_is_watched(cpu):
     z = tw.zeros(4)
     with tw.race_check():
         g = collide.grid(2).unsafe(z).graph()

@@ -12,7 +12,7 @@ from runtime_doubles import add_one, copy, edges, put
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError
 
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 class TestMemory:
@@ -46,26 +46,26 @@ class TestMemory:
         assert built() is None
         assert x.numpy()[0] == 2
 
-    def test_a_graph_dropped_while_a_replay_is_under_way(self, cpu):
+    def test_a_graph_dropped_while_a_replay_is_under_way(self, device):
         z = tw.zeros(1024)
         z.wait()
-        hold = cpu.stream.hold()
+        hold = device.stream.hold()
         with tw.graph() as g:
             x = tw.full(1024, 8)
             g.record(copy(z, x))
         g.launch().submit()
-        used = cpu.pool.statistics().used
+        used = device.pool.statistics().used
         del g, x
         gc.collect()
-        assert cpu.pool.statistics().used == used  # freed behind the replay
-        tw.full(1024, 9).storage.materialise(cpu.new_stream())
+        assert device.pool.statistics().used == used  # freed behind the replay
+        tw.full(1024, 9).storage.materialise(device.new_stream())
         hold.release()
         assert z.numpy()[0] == 8
-        cpu.synchronize()
-        assert cpu.pool.statistics().used < used
+        device.synchronize()
+        assert device.pool.statistics().used < used
 
-    def test_a_tensor_outlives_the_graph_with_its_fences(self, cpu):
-        first, second = cpu.new_stream(), cpu.new_stream()
+    def test_a_tensor_outlives_the_graph_with_its_fences(self, device):
+        first, second = device.new_stream(), device.new_stream()
         x, y = tw.zeros(4), tw.zeros(4)
         g = add_one(x).graph()
         hold = first.hold()
@@ -76,7 +76,7 @@ class TestMemory:
         hold.release()
         assert y.numpy()[0] == 1
 
-    def test_nothing_is_left_of_an_abandoned_graph(self, cpu):
+    def test_nothing_is_left_of_an_abandoned_graph(self, device):
         def block():
             with tw.graph() as g:
                 x = tw.full(4, 8)
@@ -121,11 +121,11 @@ class TestUpdate:
         g.launch().sync()
         assert b.numpy()[0] == 7
 
-    def test_a_replay_under_way_keeps_its_tensors(self, cpu):
+    def test_a_replay_under_way_keeps_its_tensors(self, device):
         x, y, z = tw.full(4, 1), tw.full(4, 2), tw.zeros(4)
         w = tw.zeros(4)
         g = copy(z, x).graph()
-        hold = cpu.stream.hold()
+        hold = device.stream.hold()
         g.launch().submit()
         g.update(copy(w, y))
         g.launch().submit()

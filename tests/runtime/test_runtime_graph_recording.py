@@ -9,7 +9,7 @@ from tilewright import runtime as tw
 from tilewright.errors import LaunchError
 from tilewright.runtime.lifecycle import State
 
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 class TestRecording:
@@ -96,16 +96,16 @@ class TestRecording:
         assert op.state is State.RECORDED
         assert op.done
 
-    def test_lazy_tensors_get_their_bytes_before(self, cpu):
+    def test_lazy_tensors_get_their_bytes_before(self, device):
         x, z = tw.full(4, 2), tw.zeros(4)
         with tw.graph() as g:
             g.record(copy(z, x))
             assert x.storage.is_lazy
         assert not x.storage.is_lazy
-        before = cpu.pool.statistics().used
+        before = device.pool.statistics().used
         for _ in range(3):
             g.launch().sync()
-        assert cpu.pool.statistics().used == before
+        assert device.pool.statistics().used == before
 
     def test_contents_are_made_once_and_not_at_every_replay(self):
         x = tw.zeros(4)

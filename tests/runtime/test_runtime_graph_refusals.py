@@ -12,7 +12,7 @@ from runtime_doubles import add_one, copy, put, writes
 from tilewright import runtime as tw
 from tilewright.errors import LaunchError
 
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 class TestRefusals:
@@ -28,7 +28,7 @@ class TestRefusals:
             g.record(add_one(x))
         assert len(g) == 1
 
-    def test_an_exception_in_the_block_leaves_nothing(self, cpu):
+    def test_an_exception_in_the_block_leaves_nothing(self, device):
         x, z = tw.zeros(4), tw.zeros(4)
         g = tw.graph()
 
@@ -170,12 +170,13 @@ class TestRefusals:
         with tw.graph() as g, pytest.raises(LaunchError, match=message):
             g.record(tw.zeros(4))
 
-    def test_one_device(self):
+    def test_one_device(self, device):
         x, other = tw.zeros(4), tw.zeros(4, device="cpu:1")
         with tw.graph() as g:
             g.record(add_one(x))
             op = add_one(other)
-            with pytest.raises(LaunchError, match=r"runs on cpu:1, and this graph on cpu"):
+            message = f"runs on cpu:1, and this graph on {device.name}"
+            with pytest.raises(LaunchError, match=message):
                 g.record(op)
             op.close()
 

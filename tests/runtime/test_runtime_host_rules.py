@@ -18,7 +18,7 @@ import tilewright as tw
 from tilewright import BorrowError, LaunchError, MovedError, Mut, Ptr, Ref, f32, i32
 from tilewright.dims import B, N
 
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 @tw.kernel

@@ -88,12 +88,12 @@ def test_a_refusal_names_the_tensor_and_the_largest_holders(cpu):
     assert small.numpy().sum() == 300
 
 
-def test_numbers_of_bytes_are_checked(cpu):
+def test_numbers_of_bytes_are_checked(device):
     with pytest.raises(LaunchError, match="limit=-1: it is a number of bytes"):
-        Pool(cpu, limit=-1)
+        Pool(device, limit=-1)
     with pytest.raises(LaunchError, match="release_threshold=-5: it is a number of bytes"):
-        Pool(cpu, release_threshold=-5)
-    assert "used=0" in repr(Pool(cpu))
+        Pool(device, release_threshold=-5)
+    assert "used=0" in repr(Pool(device))
 
 
 def test_on_paper_a_gpu_has_a_pool_of_its_own(driver, cuda):

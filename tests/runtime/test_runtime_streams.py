@@ -17,20 +17,20 @@ def add_one(array):
     array += 1
 
 
-def test_a_thousand_alternating_submissions(cpu):
+def test_a_thousand_alternating_submissions(device):
     x, z = tw.zeros(64), tw.zeros(64)
     for _ in range(500):
         operation("up", lambda z, x: np.add(x, 1, out=z), writes(z), reads(x)).submit()
         operation("back", np.copyto, writes(x), reads(z)).submit()
     assert x.numpy().tolist() == [500.0] * 64
-    assert cpu.stream.waited == {}
+    assert device.stream.waited == {}
 
 
 class TestAcrossStreams:
     """A conflict on another stream waits for it, and only for it."""
 
-    def test_read_after_write(self, cpu):
-        first, second = cpu.new_stream(), cpu.new_stream()
+    def test_read_after_write(self, device):
+        first, second = device.new_stream(), device.new_stream()
         x, z = tw.zeros(8), tw.zeros(8)
         hold = first.hold()
         put(x, 7).submit(first)
@@ -41,8 +41,8 @@ class TestAcrossStreams:
         late.sync()
         assert z.numpy().tolist() == [7.0] * 8
 
-    def test_write_after_read(self, cpu):
-        first, second = cpu.new_stream(), cpu.new_stream()
+    def test_write_after_read(self, device):
+        first, second = device.new_stream(), device.new_stream()
         x, z = tw.ones(8), tw.zeros(8)
         x.wait()
         hold = first.hold()
@@ -54,8 +54,8 @@ class TestAcrossStreams:
         assert early.done
         assert (z.numpy()[0], x.numpy()[0]) == (1, 5)
 
-    def test_write_after_write(self, cpu):
-        first, second = cpu.new_stream(), cpu.new_stream()
+    def test_write_after_write(self, device):
+        first, second = device.new_stream(), device.new_stream()
         z = tw.zeros(8)
         hold = first.hold()
         put(z, 1).submit(first)
@@ -63,8 +63,8 @@ class TestAcrossStreams:
         hold.release()
         assert z.numpy()[0] == 2
 
-    def test_read_after_read_does_not_wait(self, cpu):
-        first, second = cpu.new_stream(), cpu.new_stream()
+    def test_read_after_read_does_not_wait(self, device):
+        first, second = device.new_stream(), device.new_stream()
         x, a, b = tw.ones(8), tw.empty(8), tw.empty(8)
         put(x, 3).sync()
         hold = first.hold()
@@ -75,8 +75,8 @@ class TestAcrossStreams:
         hold.release()
         held.sync()
 
-    def test_disjoint_slices_do_not_wait(self, cpu):
-        first, second = cpu.new_stream(), cpu.new_stream()
+    def test_disjoint_slices_do_not_wait(self, device):
+        first, second = device.new_stream(), device.new_stream()
         z = tw.zeros((2, 8))
         z.numpy()
         hold = first.hold()
@@ -87,8 +87,8 @@ class TestAcrossStreams:
         hold.release()
         assert z.numpy()[:, 0].tolist() == [1, 2]
 
-    def test_one_wait_orders_everything_before_it(self, cpu):
-        first, second = cpu.new_stream(), cpu.new_stream()
+    def test_one_wait_orders_everything_before_it(self, device):
+        first, second = device.new_stream(), device.new_stream()
         x, y, z = tw.zeros(8), tw.zeros(8), tw.zeros(8)
         hold = first.hold()
         put(x, 1).submit(first)
@@ -102,15 +102,15 @@ class TestAcrossStreams:
         hold.release()
         assert z.numpy()[0] == 1
 
-    def test_a_passed_fence_needs_no_wait(self, cpu):
-        first, second = cpu.new_stream(), cpu.new_stream()
+    def test_a_passed_fence_needs_no_wait(self, device):
+        first, second = device.new_stream(), device.new_stream()
         x, z = tw.zeros(8), tw.zeros(8)
         put(x, 1).submit(first).sync()
         copy(z, x).submit(second).sync()
         assert second.waited == {}
 
-    def test_waits_are_inherited(self, cpu):
-        first, second, third = (cpu.new_stream() for _ in range(3))
+    def test_waits_are_inherited(self, device):
+        first, second, third = (device.new_stream() for _ in range(3))
         x, y, z = tw.zeros(8), tw.zeros(8), tw.zeros(8)
         hold = first.hold()
         put(x, 1).submit(first)
@@ -120,34 +120,34 @@ class TestAcrossStreams:
         hold.release()
         assert z.numpy()[0] == 1
 
-    def test_the_host_reads_on_the_writers_stream(self, cpu):
-        first = cpu.new_stream()
+    def test_the_host_reads_on_the_writers_stream(self, device):
+        first = device.new_stream()
         z = tw.zeros(8)
         put(z, 1).submit(first)
         z.numpy()
-        assert cpu.stream.issued == 0
+        assert device.stream.issued == 0
 
 
 class TestContext:
-    def test_the_current_stream(self, cpu):
-        other = cpu.new_stream()
-        assert cpu.stream is cpu.stream
+    def test_the_current_stream(self, device):
+        other = device.new_stream()
+        assert device.stream is device.stream
         z = tw.zeros(4)
         with tw.stream(other) as chosen:
             assert chosen is other
-            assert cpu.stream is other
+            assert device.stream is other
             put(z, 1).submit()
-        assert cpu.stream is not other
+        assert device.stream is not other
         assert other.issued
-        assert cpu.stream.issued == 0
+        assert device.stream.issued == 0
 
-    def test_a_new_thread_starts_with_the_default_stream(self, cpu):
+    def test_a_new_thread_starts_with_the_default_stream(self, device):
         seen = []
-        with tw.stream(cpu.new_stream()):
-            thread = threading.Thread(target=lambda: seen.append(cpu.stream))
+        with tw.stream(device.new_stream()):
+            thread = threading.Thread(target=lambda: seen.append(device.stream))
             thread.start()
             thread.join()
-        assert seen == [cpu.stream]
+        assert seen == [device.stream]
 
     def test_devices_by_name(self, cpu):
         assert tw.Device("cpu") is cpu
@@ -164,21 +164,21 @@ class TestContext:
         with pytest.raises(LaunchError, match="device"):
             tw.Device(name)
 
-    def test_synchronize_waits_for_every_stream(self, cpu):
+    def test_synchronize_waits_for_every_stream(self, device):
         tensors = [tw.zeros(4) for _ in range(3)]
-        ops = [put(tensor, 1).submit(cpu.new_stream()) for tensor in tensors]
+        ops = [put(tensor, 1).submit(device.new_stream()) for tensor in tensors]
         tw.synchronize()
         assert all(op.done for op in ops)
 
 
 class TestThreads:
-    def test_two_threads_on_one_tensor(self, cpu):
+    def test_two_threads_on_one_tensor(self, device):
         z = tw.zeros(16)
         z.numpy()
         lock = threading.Lock()
 
         def work():
-            with tw.stream(cpu.new_stream()):
+            with tw.stream(device.new_stream()):
                 for _ in range(200):
                     with lock:  # built operations conflict; submitted ones are ordered
                         operation("up", add_one, updates(z)).submit()
@@ -190,7 +190,7 @@ class TestThreads:
             thread.join()
         assert z.numpy().tolist() == [400.0] * 16
 
-    def test_two_threads_without_a_lock_are_refused_or_right(self, cpu):
+    def test_two_threads_without_a_lock_are_refused_or_right(self, device):
         z = tw.zeros(16)
         z.numpy()
         done = []
@@ -212,7 +212,7 @@ class TestThreads:
 
 
 class TestMemory:
-    def test_lazy_tensors_get_bytes_once_on_the_first_users_stream(self, cpu):
+    def test_lazy_tensors_get_bytes_once_on_the_first_users_stream(self, device):
         made = []
 
         def make(tensor, stream):
@@ -222,14 +222,14 @@ class TestMemory:
         z = tw.fill_by((4,), np.float32, make)
         assert z.storage.is_lazy
         assert "no bytes yet" in repr(z)
-        first = cpu.new_stream()
+        first = device.new_stream()
         y = tw.zeros(4)
         copy(y, z).submit(first)
         copy(y, z).submit()
         assert y.numpy().tolist() == [3.0] * 4
         assert made == [((4,), first)]
 
-    def test_a_failing_initialiser_is_tried_again(self, cpu):
+    def test_a_failing_initialiser_is_tried_again(self, device):
         attempts = []
 
         def make(tensor, stream):
@@ -259,21 +259,21 @@ class TestMemory:
         put(z, 0).sync()
         assert alive() is None
 
-    def test_a_built_operation_keeps_what_it_uses(self, cpu):
+    def test_a_built_operation_keeps_what_it_uses(self, device):
         z = tw.zeros(8)
         op = copy(z, tw.ones(8))
         op.sync()
         assert z.numpy()[0] == 1
 
-    def test_from_numpy_copies_at_the_call(self, cpu):
+    def test_from_numpy_copies_at_the_call(self, device):
         source = np.arange(4.0)
-        hold = cpu.stream.hold()
+        hold = device.stream.hold()
         x = tw.from_numpy(source)
         source[:] = 9
         hold.release()
         assert x.numpy().tolist() == [0, 1, 2, 3]
 
-    def test_many_regions_stay_few_fences(self, cpu):
+    def test_many_regions_stay_few_fences(self, device):
         z = tw.zeros((200, 4))
         for row in range(200):
             put(z[row], row).sync()

@@ -26,7 +26,7 @@ from tilewright.dtypes import (
 from tilewright.errors import LaunchError
 
 IN_MEMORY = [dtype for dtype in DTYPES if dtype not in IN_TILES_ONLY]
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 class TestCreation:
@@ -110,11 +110,11 @@ class TestCreation:
 
 
 class TestHandles:
-    def test_repr(self):
+    def test_repr(self, device):
         z = tw.zeros((2, 3))
-        assert repr(z) == "<tensor f32[2, 3] on cpu, no bytes yet>"
+        assert repr(z) == f"<tensor f32[2, 3] on {device.name}, no bytes yet>"
         z.numpy()
-        assert repr(z) == "<tensor f32[2, 3] on cpu>"
+        assert repr(z) == f"<tensor f32[2, 3] on {device.name}>"
 
     def test_a_handle_is_no_array_and_no_truth(self):
         z = tw.zeros(3)
@@ -232,7 +232,8 @@ class TestPartition:
         with pytest.raises(LaunchError, match=message):
             tw.zeros((8, 8)).partition(2, 2).persistent(**given_)
 
-    def test_repr(self):
+    def test_repr(self, device):
         cut = tw.zeros((4,)).partition(2)
-        assert repr(cut) == "<<tensor f32[4] on cpu, no bytes yet> in tiles of (2,): grid (2,)>"
+        lazy = f"<tensor f32[4] on {device.name}, no bytes yet>"
+        assert repr(cut) == f"<{lazy} in tiles of (2,): grid (2,)>"
         assert "persistent" in repr(cut.persistent())

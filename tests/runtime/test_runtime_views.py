@@ -12,7 +12,7 @@ from tilewright import runtime as tw
 from tilewright.dtypes import bool_, f16, f32, f64, i8, i32, i64, u8, u32
 from tilewright.errors import BorrowError, LaunchError
 
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 bounds = st.none() | st.integers(-6, 6)
 steps = st.none() | st.integers(1, 4)
