@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from tilewright.kernels.grouped import grouped_matmul, grouped_matmul_kernel
     from tilewright.kernels.kv_cache import append_few, append_kv, append_many
     from tilewright.kernels.matmul import matmul, matmul_kernel, sum_splits_kernel
+    from tilewright.kernels.histograms import histogram, histogram_elements
+    from tilewright.kernels.norm_gradients import (
+        layer_norm_gradient,
+        layer_norm_gradient_rows,
+        rms_norm_gradient,
+        rms_norm_gradient_rows,
+    )
     from tilewright.kernels.norms import (
         add_rms_norm,
         add_rms_norm_rows,
@@ -43,6 +50,13 @@ if TYPE_CHECKING:
         silu_mul_elements,
     )
     from tilewright.kernels.prefill import attention, attention_tiles, attention_tiles_with_lse
+    from tilewright.kernels.ranking import (
+        argmax,
+        argmax_rows,
+        top_k,
+        top_k_of_keys,
+        top_keys_of_parts,
+    )
     from tilewright.kernels.reductions import max, mean, min, reduce_columns, reduce_rows, sum
     from tilewright.kernels.rotary import rope, rope_at_starts, rope_in_step
     from tilewright.kernels.scans import cumsum, scan_columns, scan_rows
@@ -70,6 +84,8 @@ __all__ = [
     "attention",
     "attention_tiles",
     "attention_tiles_with_lse",
+    "argmax",
+    "argmax_rows",
     "cross_entropy",
     "cross_entropy_gradient",
     "cross_entropy_gradient_rows",
@@ -86,7 +102,11 @@ __all__ = [
     "gemv_kernel",
     "grouped_matmul",
     "grouped_matmul_kernel",
+    "histogram",
+    "histogram_elements",
     "layer_norm",
+    "layer_norm_gradient",
+    "layer_norm_gradient_rows",
     "layer_norm_rows",
     "matmul",
     "matmul_kernel",
@@ -97,6 +117,8 @@ __all__ = [
     "reduce_columns",
     "reduce_rows",
     "rms_norm",
+    "rms_norm_gradient",
+    "rms_norm_gradient_rows",
     "rms_norm_rows",
     "rope",
     "rope_at_starts",
@@ -109,6 +131,9 @@ __all__ = [
     "softmax_rows",
     "sum",
     "sum_splits_kernel",
+    "top_k",
+    "top_k_of_keys",
+    "top_keys_of_parts",
     "transpose",
     "transpose_tiles",
     "varlen_attention",
@@ -122,11 +147,16 @@ _NAMES = {
     "grouped": "grouped_matmul grouped_matmul_kernel",
     "kv_cache": "append_few append_kv append_many",
     "matmul": "matmul matmul_kernel sum_splits_kernel",
+    "histograms": "histogram histogram_elements",
+    "norm_gradients": (
+        "layer_norm_gradient layer_norm_gradient_rows rms_norm_gradient rms_norm_gradient_rows"
+    ),
     "norms": "add_rms_norm add_rms_norm_rows layer_norm layer_norm_rows rms_norm rms_norm_rows",
     "pointwise": (
         "add add_elements dropout dropout_elements gelu gelu_elements silu_mul silu_mul_elements"
     ),
     "prefill": "attention attention_tiles attention_tiles_with_lse",
+    "ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",
     "reductions": "max mean min reduce_columns reduce_rows sum",
     "rotary": "rope rope_at_starts rope_in_step",
     "scans": "cumsum scan_columns scan_rows",

@@ -12,6 +12,7 @@ from tilewright.tune import Config, chosen, key_of
 __all__ = [
     "column_config",
     "element_config",
+    "gradient_config",
     "power_of_two",
     "row_config",
     "span_config",
@@ -44,6 +45,17 @@ def _whole_rows(rows: int, columns: int) -> Config:
     if part > WIDEST:
         return Config.of(BM=1, PART=WIDEST // 2)
     return Config.of(BM=_together(rows, part, SMALLEST), PART=part)
+
+
+def gradient_config(name: str, x: tw.Tensor) -> Config:
+    """ROWS, STEP and PART of a kernel that adds up what its rows give."""
+    return _measured(name, x) or _gradients(*x.shape)
+
+
+def _gradients(rows: int, columns: int) -> Config:
+    part = min(power_of_two(columns), WIDEST // 2)
+    step = _together(rows, part, SMALLEST)
+    return Config.of(ROWS=max(power_of_two(rows) // ENOUGH, step), STEP=step, PART=part)
 
 
 def element_config(name: str, x: tw.Tensor) -> Config:

@@ -31,6 +31,7 @@ __all__ = [
     "MEAN",
     "MIN",
     "SUM",
+    "launch_reduction",
     "max",
     "mean",
     "min",
@@ -193,7 +194,7 @@ def _reduced(
     else:
         source = three_axes(name, "x", x, place)
     target = reshaped(name, "out", z, (source.shape[0], 1, source.shape[2]))
-    return giving(_launched(kind, target, source, acc, prod(reduced)), z)
+    return giving(launch_reduction(kind, target, source, acc, prod(reduced)), z)
 
 
 def _accumulator(kind: int, dtype: type[tw.DType]) -> type[tw.DType]:
@@ -224,7 +225,7 @@ def _nothing(kind: int, x: tw.Tensor) -> float:
     return (1 << bits - signed) - 1
 
 
-def _launched(
+def launch_reduction(
     kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType], count: int
 ) -> tw.DeviceOp[Any]:
     """Reduce [outer, n, inner] to [outer, 1, inner], in one step or two; a mean is of `count`."""
@@ -249,4 +250,4 @@ def _launched(
     launch = config.applied_to(kernel)(pieces, source, _nothing(kind, x), 1 / count, **how)
     if spans == 1:
         return launch
-    return launch.then(lambda _: _launched(kind, z, target, acc, count))
+    return launch.then(lambda _: launch_reduction(kind, z, target, acc, count))

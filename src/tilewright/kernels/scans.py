@@ -58,7 +58,7 @@ def scan_rows(
     rows = i * BM + tw.arange(BM)
     carry = sums.gather(rows, s - 1).reshape(BM, 1)  # of the first span zero: there is no -1
     for j in range(parts.num_tiles(1)):
-        part = xs[i, xs.clip(s * (SPAN // PART) + j, 1)].astype(sums.dtype)
+        part = xs[i, s * (SPAN // PART) + j].astype(sums.dtype)
         parts.store((tw.cumsum(part, axis=1) + carry).astype(z.dtype), 0, j)
         carry += tw.sum(part, axis=1, keepdims=True)
 

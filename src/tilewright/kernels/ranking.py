@@ -1,0 +1,181 @@
+"""The highest elements along the last axis: where the first of them is, and the k highest.
+
+An element and its place are one key of 64 bits: the element's bits above, so changed that integers
+compare as the floats do (a NaN above all), and below them the place, counted backwards, so that of
+equal elements the first wins. The highest key has the answer, and keys below the last one found
+give the next.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import tilewright as tw
+from tilewright import Const, Mut, Ref, f32, i32, i64
+from tilewright.dims import BM, M, N, T
+from tilewright.kernels.arguments import FLOATS, check_tensor, giving, output, rows_of
+from tilewright.kernels.cutting import power_of_two, span_config
+
+__all__ = ["argmax", "argmax_rows", "top_k", "top_k_of_keys", "top_keys_of_parts"]
+
+MOST = 256  # results of a row: each costs a pass over its tiles
+LONGEST_PART = 4096  # elements that one block ranks
+MOST_KEYS = 16384  # of a row, that the last step ranks
+LOWEST = -(1 << 63)  # below every key
+PLACES = (1 << 32) - 1
+MAGNITUDE = 0x7FFFFFFF  # all bits of an f32 but the sign
+
+
+def _keys(rows: Any, places: Any) -> Any:
+    """Elements and their places as keys."""
+    bits = tw.bitcast(rows.astype(f32) + 0.0, i32)  # -0.0 + 0.0 is 0.0: they are equal
+    ordered = tw.where(bits < 0, bits ^ MAGNITUDE, bits)
+    ordered = tw.where(rows.astype(f32) == rows.astype(f32), ordered, MAGNITUDE)
+    return (ordered.astype(i64) << 32) | (PLACES - places.astype(i64))
+
+
+def _tiles(x: Any, rows: Any, part: int) -> Any:
+    """Elements or keys in tiles; behind the edge elements are the lowest."""
+    return x.partition(rows, part, padding=0.0 if x.dtype == i64 else -math.inf)
+
+
+def _keys_of(tile: Any, places: Any, columns: Any) -> Any:
+    """Elements as keys, or keys as they are; behind the edge none is high."""
+    if tile.dtype == i64:
+        return tw.where(places < columns, tile, LOWEST)
+    return _keys(tile, places)
+
+
+def _elements(keys: Any) -> Any:
+    """The elements of keys, f32."""
+    ordered = (keys >> 32).astype(i32)
+    return tw.bitcast(tw.where(ordered < 0, ordered ^ MAGNITUDE, ordered), f32)
+
+
+def _places(keys: Any) -> Any:
+    return PLACES - (keys & PLACES)
+
+
+@tw.kernel(deny_checks=True)
+def argmax_rows(
+    z: Mut[i64, BM, Literal[1]],
+    x: Ref[T, M, N],
+    *,
+    PART: Const[int] = 1024,
+    SPAN: Const[int] = 1,
+    LAST: Const[bool] = True,
+) -> None:
+    """The highest key of SPAN tiles of PART columns of each row; LAST: its place instead.
+
+    `x` may hold keys already, those of the spans of a row.
+    """
+    i, s = z.index
+    best = tw.full((BM, PART), LOWEST, i64)
+    xs = _tiles(x, BM, PART)
+    for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
+        best = tw.maximum(best, _keys_of(xs[i, j], j * PART + tw.arange(PART), N))
+    highest = tw.max(best, axis=1, keepdims=True)
+    z.store(_places(highest) if LAST else highest)
+
+
+@tw.kernel(deny_checks=True)
+def top_keys_of_parts(
+    z: Mut[i64, Literal[1], Literal[1], tw.All], x: Ref[T, M, N], *, PART: Const[int] = 1024
+) -> None:
+    """The highest keys of one tile of PART columns, in order, as many as `z` has room for."""
+    i, s, _ = z.index
+    parts = z.partition(1, 1, 1)
+    rows = x.partition(1, PART, padding=-math.inf)[i, s]
+    keys = _keys(rows, s * PART + tw.arange(PART))
+    for k in range(parts.num_tiles(2)):
+        highest = tw.max(keys, axis=1, keepdims=True)
+        parts.store(highest.reshape(1, 1, 1), 0, 0, k)
+        keys = tw.where(keys == highest, LOWEST, keys)
+
+
+@tw.kernel(deny_checks=True)
+def top_k_of_keys(
+    values: Mut[T, Literal[1], tw.All],
+    places: Mut[i64, Literal[1], tw.All],
+    keys: Ref[i64, M, N],
+    *,
+    PART: Const[int] = 1024,
+) -> None:
+    """The elements and places of the highest keys of a row, in order."""
+    tw.require(N <= PART)
+    tw.require(values.shape[1] == places.shape[1])
+    i = values.index[0]
+    elements, numbers = values.partition(1, 1), places.partition(1, 1)
+    left = tw.where(tw.arange(PART) < N, keys.partition(1, PART)[i, 0], LOWEST)
+    for k in range(elements.num_tiles(1)):
+        highest = tw.max(left, axis=1, keepdims=True)
+        elements.store(_elements(highest).astype(values.dtype), 0, k)
+        numbers.store(_places(highest), 0, k)
+        left = tw.where(left == highest, LOWEST, left)
+
+
+# --- functions of tensors -------------------------------------------------------------------------
+
+
+def argmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
+    """Where the highest element along the last axis is, i64: the first of equals; a NaN wins."""
+    check_tensor("argmax", "x", x, FLOATS[:3])
+    rows = rows_of("argmax", "x", x)
+    if not rows.shape[1]:
+        raise tw.LaunchError("argmax along an empty axis: there is no highest element")
+    z = output("argmax", out, x.shape[:-1], i64, x)
+    if not z.size:
+        return tw.value(z, device=z.device)
+    target = rows_of("argmax", "out", z.unsqueeze(z.ndim))
+    return giving(_argmax_of(target, rows), z)
+
+
+def _argmax_of(z: tw.Tensor, x: tw.Tensor) -> tw.DeviceOp[Any]:
+    """The places of the highest of rows, or of the keys of their spans."""
+    rows, columns = x.shape
+    config = span_config("argmax", x)
+    spans = -(-columns // (config["PART"] * config["SPAN"]))
+    target = z if spans == 1 else tw.empty((rows, spans), i64, device=x.device)
+    kernel = config.applied_to(argmax_rows)
+    how = {"PART": config["PART"], "SPAN": config["SPAN"], "LAST": spans == 1}
+    launch = kernel(target.partition(config["BM"], 1), x, **how)
+    if spans == 1:
+        return launch
+    return launch.then(lambda _: _argmax_of(z, target))
+
+
+def top_k(
+    x: tw.Tensor, k: int, *, out: tuple[tw.Tensor, tw.Tensor] | None = None
+) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
+    """The k highest elements along the last axis, the highest first, and where they are (i64).
+
+    Of equal elements the first comes first; a NaN is higher than all numbers. For small k: what it
+    costs grows with it.
+    """
+    check_tensor("top_k", "x", x, FLOATS[:3])
+    rows = rows_of("top_k", "x", x)
+    count, columns = rows.shape
+    if not 0 < k <= min(columns, MOST):
+        most = f"the {columns} that there are" if columns < MOST else f"{MOST}"
+        raise tw.LaunchError(f"top_k finds 1 to {MOST} elements, at most {most}, not {k}")
+    part = min(power_of_two(columns), LONGEST_PART)
+    spans = -(-columns // part)
+    if spans * k > MOST_KEYS:
+        raise tw.LaunchError(
+            f"top_k of {k} from rows of {columns} elements: at most {MOST_KEYS // k * part}"
+        )
+    given, shape = (None, None) if out is None else out, (*x.shape[:-1], k)
+    values = output("top_k", given[0], shape, x.dtype, x)
+    places = output("top_k", given[1], shape, i64, x)
+    if not values.size:
+        return tw.value((values, places), device=x.device)
+    keys = tw.empty((count, spans, k), i64, device=x.device)
+    targets = [rows_of("top_k", "out", one).partition(1, None) for one in (values, places)]
+
+    def finish(_: object) -> tw.DeviceOp[Any]:
+        found = keys.reshape(count, spans * k)
+        return top_k_of_keys(*targets, found, PART=power_of_two(spans * k))
+
+    launch = top_keys_of_parts(keys.partition(1, 1, None), rows, PART=part)
+    return giving(launch.then(finish), (values, places))
