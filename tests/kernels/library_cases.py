@@ -32,7 +32,7 @@ def normal(shape, dtype, seed=0, scale=1.0, shift=0.0):
 
 
 def check(found, expected, dtype, *, terms=1, scale=None):
-    """Equal up to one rounding of the dtype and `terms` of the arithmetic, of the largest number."""
+    """Equal up to one rounding of the dtype and `terms` of what is computed in."""
     array = found.numpy() if isinstance(found, tw.Tensor) else found
     assert array.dtype == np.dtype(dtype)
     assert array.shape == expected.shape
