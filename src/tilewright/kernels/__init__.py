@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tilewright.kernels.embeddings import embedding, embedding_rows
     from tilewright.kernels.gemv import gemv_kernel
     from tilewright.kernels.grouped import grouped_matmul, grouped_matmul_kernel
+    from tilewright.kernels.histograms import histogram, histogram_elements
     from tilewright.kernels.kv_cache import append_few, append_kv, append_many
     from tilewright.kernels.matmul import matmul, matmul_kernel, sum_splits_kernel
-    from tilewright.kernels.histograms import histogram, histogram_elements
     from tilewright.kernels.norm_gradients import (
         layer_norm_gradient,
         layer_norm_gradient_rows,
@@ -80,12 +80,12 @@ __all__ = [
     "append_few",
     "append_kv",
     "append_many",
+    "argmax",
+    "argmax_rows",
     "attend_split",
     "attention",
     "attention_tiles",
     "attention_tiles_with_lse",
-    "argmax",
-    "argmax_rows",
     "cross_entropy",
     "cross_entropy_gradient",
     "cross_entropy_gradient_rows",
