@@ -51,8 +51,8 @@ class Lab:
         return Timer(self.stream, Effort(**effort))
 
     def empty(self, *shape: int, dtype: type[tw.DType] = tw.f16) -> tw.Tensor:
-        """A tensor of this lab's device."""
-        return tw.empty(shape, dtype, device=self.device)
+        """A tensor of this lab's device that has its bytes: peers are told its address."""
+        return tw.fill(tw.empty(shape, dtype, device=self.device), 0).sync()
 
     def random(self, *shape: int, dtype: type[tw.DType] = tw.f16, seed: int = 0) -> tw.Tensor:
         """Normally distributed numbers."""

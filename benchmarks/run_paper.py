@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 from lab import add_options, open_lab
-from paper import distribution, elementwise, jit, modes, overlap, products, race
+from paper import checks, distribution, elementwise, jit, modes, overlap, products, race
 from running import chosen_parts, run_parts
 
 from tilewright.bench import Report
@@ -28,6 +28,7 @@ EXPERIMENTS = {
     "distribution": distribution,
     "jit": jit,
     "race": race,
+    "checks": checks,
 }
 RESULTS = Path(__file__).parent / "results" / "paper"
 

@@ -20,7 +20,7 @@ import tilewright as tw
 from paper.families import Families
 from tilewright.bench import Bound, Candidate, Plot, Report, Series, Table, Target, compare
 
-__all__ = ["LIMIT", "SCHEDULES", "TITLE", "Matrices", "Schedule", "run", "tflops"]
+__all__ = ["SCHEDULES", "SMALL", "TITLE", "Matrices", "Schedule", "run", "tflops"]
 
 TITLE = "Matrix products: TFLOP/s by size"
 SIZES = (1024, 2048, 4096, 8192, 16384)
