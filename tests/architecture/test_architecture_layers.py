@@ -40,7 +40,8 @@ RANK = {unit: rank for rank, row in enumerate(LAYERS) for unit in row}
 FOUNDATION = LAYERS[0]
 
 # What takes long to import or is not installed everywhere is loaded by name on first use: a kind of
-# device, our kernels, the compiler and the program makers, the CUDA bindings, what draws plots.
+# device, our kernels, the compiler and the program makers, the CUDA bindings, what draws plots,
+# torch to compare with.
 LOADERS_BY_NAME = {
     f"{PACKAGE}.runtime.backend",
     f"{PACKAGE}.runtime.library",
@@ -49,6 +50,7 @@ LOADERS_BY_NAME = {
     f"{PACKAGE}.backends.cuda.driver",
     f"{PACKAGE}.kernels",
     f"{PACKAGE}.bench.plots",
+    f"{PACKAGE}.cli.bench_cases",
     f"{PACKAGE}.witness.solver",
 }
 

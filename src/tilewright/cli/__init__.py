@@ -12,6 +12,7 @@ import click
 
 from tilewright.backends.cuda.explain import AssemblyError
 from tilewright.cli.assembling import asm_command
+from tilewright.cli.benching import bench_command
 from tilewright.cli.caching import cache_command
 from tilewright.cli.checking import check_command
 from tilewright.cli.compiling import compile_command
@@ -51,6 +52,7 @@ def main(ctx: click.Context) -> None:
 
 for _command in (
     asm_command,
+    bench_command,
     cache_command,
     check_command,
     compile_command,
