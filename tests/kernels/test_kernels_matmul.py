@@ -10,6 +10,7 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, f64, i32, i64
 from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import grouped_matmul, matmul, matmul_kernel
+from tilewright.kernels.gemv import launch_gemv
 from tilewright.kernels.matmul import launch_matmul
 from tilewright.kernels.products import Request, product
 from tilewright.kernels.reference import products as reference
@@ -131,7 +132,18 @@ class TestMatmul:
         a, b = some((2, 40, 100)), some((2, 100, 40), f16, 1)
         epilogue = {"bias": some(40, f16, 2), "activation": "silu"}
         wanted, result = product(a, b, Request("matmul", **epilogue))
-        config = Config.of(BM=32, BN=32, BK=16, SPLITS=splits, group=(1, 2, 1))
+        config = Config.of(BM=32, BN=32, WIDTH=32, BK=16, SPLITS=splits, group=(1, 2, 1))
+        launch_matmul(wanted, config).sync()
+        check(result, a, b, **epilogue)
+
+    @pytest.mark.parametrize("columns", [40, 48, 65, 100])
+    def test_tiles_of_two_widths(self, columns):
+        """Of 48 columns, which is 32 and 16: the last tile has none, some or all of the latter."""
+        m, k = 37, 29
+        a, b = stored(m, columns, k, False, False, f16)
+        epilogue = {"bias": some(columns, f16, 2), "residual": some((m, columns), f16, 3)}
+        wanted, result = product(a, b, Request("matmul", **epilogue))
+        config = Config.of(BM=16, BN=32, WIDTH=48, BK=16, SPLITS=1, group=(1, 2, 1))
         launch_matmul(wanted, config).sync()
         check(result, a, b, **epilogue)
 
@@ -153,7 +165,8 @@ class TestMatmul:
 
     def test_the_kernel_itself(self):
         a, b, out = some((1, 40, 29)), some((1, 29, 40), f16, 1), tw.zeros((1, 40, 40), f16)
-        matmul_kernel(out.partition(1, 16, 16).persistent(), a, b, a, a, BK=16, FACTOR=f16).sync()
+        cut = out.partition(1, 16, 16).persistent()
+        matmul_kernel(cut, a, b, a, a, BN=16, BK=16, FACTOR=f16).sync()
         check(out, a, b)
 
 
@@ -167,6 +180,15 @@ class TestFewRows:
         }  # fmt: skip
         asked = {"transpose_b": transpose_b, **epilogue}
         check(matmul(a, b, **asked).sync(), a, b, **asked)
+
+    @pytest.mark.parametrize(("rows", "k", "folds"), [(1, 200, 4), (5, 64, 2), (5, 63, 2)])
+    def test_folded_rows(self, rows, k, folds):
+        """Rows that cannot be folded are taken whole."""
+        a, b = stored(rows, 53, k, False, True, f16)
+        bias = some(53, f16, 3)
+        wanted, result = product(a, b.T, Request("matmul", bias=bias))
+        launch_gemv(wanted, Config.of(BM=8, BN=16, BK=32, FOLDS=folds)).sync()
+        check(result, a, b, transpose_b=True, bias=bias)
 
     def test_narrow_factors(self):
         a, b = stored(16, 24, 96, False, True, f8e4m3fn)

@@ -1,7 +1,9 @@
-"""Products of few rows, as decoding has them: `a @ w.T`, which reads each weight once.
+"""Products of few rows, as decoding has them: `a @ b.T`, which reads each row of `b` once.
 
-Such a product is as fast as its weights can be read. One row is multiplied element by element and
-summed at the end; up to sixteen rows share a tile of the tensor cores.
+Such a product is as fast as its weights can be read, so they are the left factor of a tile of the
+tensor cores, whose other side the few rows fill up. Where there are too few weights to occupy a
+GPU, each row of them, and of `a`, is folded into several shorter ones: all of them meet, and of
+their products those of equal parts are summed.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any, Literal
 
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
-from tilewright.dims import BM, BN, A, B, C, K, M, N, P, Q, T, X, Y, Z
+from tilewright.dims import BM, BN, A, B, C, K, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.epilogues import finished
 from tilewright.kernels.products import Product
 from tilewright.tune import Config
@@ -30,41 +32,55 @@ class RESIDUAL(tw.AnyDType):
     """What the residual is kept in."""
 
 
+# The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
 @tw.kernel(deny_checks=True)
 def gemv_kernel(
-    out: Mut[OUT, Literal[1], BM, BN], a: Ref[T, P, M, K], b: Ref[T, Q, N, K],
+    out: Mut[OUT, Literal[1], BM, BN], a: Ref[T, P, R, K], b: Ref[T, Q, S, K],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
-    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 512, IS_FAST: Const[bool] = False,
-    SHARED_A: Const[bool] = False, SHARED_B: Const[bool] = False,
+    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 128, FOLDS: Const[int] = 1,
+    IS_FAST: Const[bool] = False, SHARED_A: Const[bool] = False, SHARED_B: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """`out = activation(a @ b.T + bias) + residual`, for BM rows of `a` and BN of `b`."""
+    """`out = activation(a @ b.T + bias) + residual`; each row of `a` and `b` comes as FOLDS."""
     batch, i, j = out.index
-    rows, weights = a.partition(1, BM, BK), b.partition(1, BN, BK)
+    rows, weights = a.partition(1, BM * FOLDS, BK), b.partition(1, BN * FOLDS, BK)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None
     residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
     u, v = 0 if SHARED_A else batch, 0 if SHARED_B else batch
-    if BM == 1:
-        products = tw.zeros((BN, BK), f32)
-        for k in range(rows.num_tiles(2)):
-            row = rows[u, i, k].reshape(1, BK).astype(f32)
-            products += weights[v, j, k].reshape(BN, BK).astype(f32) * row
-        acc = tw.sum(products, axis=1)[None, :]
-    else:
-        acc = tw.zeros((BM, BN), f32)
-        for k in range(rows.num_tiles(2)):
-            x = rows[u, i, k].reshape(BM, BK).astype(FACTOR)
-            y = weights[v, j, k].reshape(BN, BK).astype(FACTOR).T
-            acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
-    result = finished(acc, (batch, i, j), biases, ACTIVATION, residuals)
+    acc = tw.zeros((BN * FOLDS, BM * FOLDS), f32)
+    for k in range(rows.num_tiles(2)):
+        w = weights[v, j, k].reshape(BN * FOLDS, BK).astype(FACTOR)
+        x = rows[u, i, k].reshape(BM * FOLDS, BK).astype(FACTOR).T
+        acc = tw.mma(w, x, acc, fast_acc=IS_FAST)
+    if FOLDS > 1:
+        each = acc.reshape(BN, FOLDS, BM, FOLDS)
+        part = tw.arange(FOLDS)
+        are_equal = part[:, None, None] == part  # [FOLDS, 1, FOLDS]
+        acc = tw.sum(tw.sum(tw.where(are_equal, each, 0.0), axis=3), axis=1)
+    result = finished(acc.T, (batch, i, j), biases, ACTIVATION, residuals)
     out.store(result.astype(out.dtype).reshape(1, BM, BN))
 
 
 def launch_gemv(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     """The launch of a product of few rows with a configuration."""
+    folds = config["FOLDS"]
+    a, b = wanted.a, wanted.b.permute(0, 2, 1)
+    if folds > 1 and is_foldable(a, folds) and is_foldable(b, folds):
+        a, b = folded(a, folds), folded(b, folds)
+    else:
+        config = config.updated(FOLDS=1, BN=config["BN"] * folds)
     cut = wanted.out.partition(1, config["BM"], config["BN"])
-    constants = config.arguments(gemv_kernel)
-    weights = wanted.b.permute(0, 2, 1)
     return config.applied_to(gemv_kernel)(
-        cut, wanted.a, weights, **wanted.epilogue, **wanted.constants, **constants
+        cut, a, b, **wanted.epilogue, **wanted.constants, **config.arguments(gemv_kernel)
     )
+
+
+def is_foldable(rows: tw.Tensor, folds: int) -> bool:
+    """Whether each row is as many pieces of equal length that lie one behind the other."""
+    return rows.is_contiguous and rows.shape[2] % folds == 0
+
+
+def folded(rows: tw.Tensor, folds: int) -> tw.Tensor:
+    """Each row as several shorter ones."""
+    batch, count, length = rows.shape
+    return rows.reshape(batch, count * folds, length // folds)

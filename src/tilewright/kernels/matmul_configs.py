@@ -15,6 +15,7 @@ __all__ = ["MOST_ROWS", "choose_gemv", "choose_grouped", "choose_matmul"]
 
 # Rows that a tile of the tensor cores has at least: a product of no more is a matter of reading.
 MOST_ROWS = 16
+FEWEST_ROWS = 8  # that the other side of such a tile has
 EDGE = 128  # of a tile that the tensor cores of any GPU are well used by
 EXACT_EDGE = 64  # of one that is computed without them
 BAND = (1, 8, 1)  # tiles of the output that are finished together, so that they share what is read
@@ -27,13 +28,12 @@ def choose_matmul(wanted: Product) -> Config:
 
 
 def choose_gemv(wanted: Product) -> Config:
-    """BM, BN and BK of a product of few rows."""
+    """BM, BN, BK and FOLDS of a product of few rows."""
     measured = chosen("gemv", wanted.key, wanted.out.device.target)
     if measured is not None:
         return measured
-    if wanted.shape[0] == 1:
-        return Config.of(BM=1, BN=8, BK=512)
-    return Config.of(BM=MOST_ROWS, BN=32, BK=128)
+    rows = max(power_of_two(wanted.shape[0]), FEWEST_ROWS)
+    return Config.of(BM=rows, BN=64, BK=128, FOLDS=1)
 
 
 def choose_grouped(key: Key, target: str) -> Config:
@@ -45,6 +45,7 @@ def _tiles(wanted: Product) -> Config:
     m, n, k = wanted.shape
     edge, depth = (EXACT_EDGE, 16) if wanted.factor is f32 else (EDGE, 64)
     rows, columns, deep = (power_of_two(max(extent, 16)) for extent in (m, n, k))
+    width = min(edge, columns)
     return Config.of(
-        BM=min(edge, rows), BN=min(edge, columns), BK=min(depth, deep), SPLITS=1, group=BAND
+        BM=min(edge, rows), BN=width, WIDTH=width, BK=min(depth, deep), SPLITS=1, group=BAND
     )
