@@ -186,6 +186,52 @@ def test_clip_follows_the_order_and_works_on_windows():
     assert_same(run(corner, ((2, 4), f32), (2, 4), x, 2**40), wanted)
 
 
+def test_clip_behind_a_guard_asks_nothing_of_launches_that_do_not_get_there():
+    @tw.kernel(deny_checks=True)
+    def nearest_or_one(z: Mut[f32, B], x: Ref[f32, N], ids: Ref[i32, K]) -> None:
+        p, total = x.partition(B), tw.zeros((B,), f32)
+        if p.num_tiles(0) > 0:
+            z.store(p[p.clip(ids.gather(0).item(), 0)])
+        else:
+            z.store(tw.ones((B,), f32))
+        for k in range(p.num_tiles(0)):
+            total += p[p.clip(k + 1, 0)]
+        z.store(z.load() + total)
+
+    x, at = numbered(3 * 8), np.array([7], np.int32)
+    assert_same(run(nearest_or_one, ((8,), f32), 8, x, at), x[16:] * 3 + x[8:16])
+    assert_same(run(nearest_or_one, ((8,), f32), 8, x[:0], at), np.ones(8, np.float32))
+
+
+def test_clip_behind_another_guard_needs_an_axis_only_where_it_may_get_there():
+    @tw.kernel
+    def some(z: Mut[f32, B], x: Ref[f32, N], ids: Ref[i32, K], n: i32) -> None:
+        p, at = x.partition(B), ids.gather(0).item()
+        z.store(tw.zeros((B,), f32))
+        if n > 2:
+            z.store(p[p.clip(at, 0)])
+        if at > 2:
+            z.store(p[p.clip(at, 0)])
+
+    x, low, high = numbered(8), np.array([0], np.int32), np.array([3], np.int32)
+    assert_same(run(some, ((8,), f32), 8, x, low, 2), np.zeros(8, np.float32))
+    assert_same(run(some, ((8,), f32), 8, x, low, 3), x)
+    assert_same(run(some, ((8,), f32), 8, x, high, 0), x)
+
+    @tw.kernel
+    def known(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
+        p = x.partition(B)
+        z.store(tw.zeros((B,), f32))
+        if n > 2:
+            z.store(p[p.clip(n, 0)])
+
+    assert_same(run(known, ((8,), f32), 8, x[:0], 2), np.zeros(8, np.float32))
+    # Of a place that is read from memory the launch cannot tell whether it is above 2.
+    for kernel, numbers in ((known, (3,)), (some, (low, 2))):
+        with pytest.raises(tw.LaunchError, match=r"requires `x\.shape\[0\] > 0, since an index"):
+            run(kernel, ((8,), f32), 8, x[:0], *numbers)
+
+
 @pytest.mark.parametrize("dtype", INTEGERS, ids=lambda dtype: dtype.label)
 def test_an_index_is_checked_before_it_is_narrowed(dtype):
     @tw.kernel

@@ -24,7 +24,7 @@ from tilewright.dtypes import Element
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
 from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, Require, StepCheck
+from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, NotEmpty, Require, StepCheck
 from tilewright.ir.types import TileType
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Leaving",
     "Obligation",
     "Rule",
+    "Wanted",
     "machine_type",
     "not_followed",
 ]
@@ -122,12 +123,21 @@ class Obligation:
         return not self.open_goals
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """A term that must be at least zero where some facts hold."""
+
+    term: Linear
+    facts: tuple[Linear, ...]
+    guarded: bool  # whether the code there may be skipped
+
+
 # What one kind of op does to an analysis.
 Rule = Callable[["Dataflow", Any], None]
 
 
 class Dataflow:
-    """One analysis. `terms`, `formulas`, `obligations` and `requires` are its result."""
+    """One analysis; `terms`, `formulas`, `obligations`, `requires` and `axes` are its result."""
 
     def __init__(self, rules: dict[type[Op], Rule]) -> None:
         self.rules = rules
@@ -137,6 +147,7 @@ class Dataflow:
         self.formulas: dict[Value, Formula] = {}
         self.obligations: dict[Op, Obligation] = {}
         self.requires: dict[Require, Formula] = {}
+        self.axes: dict[NotEmpty, Wanted | None] = {}  # None where it is shown
         self.splats: dict[Value, Linear] = {}  # tiles all of whose elements lie in one term
         self.blocks: dict[tuple[Linear, ...], tuple[Variable, ...]] = {}
         self._from_memory: set[Value] = set()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tilewright.analysis.arithmetic import greatest, least, nonzero
-from tilewright.analysis.dataflow import Dataflow, machine_type
+from tilewright.analysis.dataflow import Dataflow, Wanted, machine_type
 from tilewright.analysis.terms import Origin, number
-from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, Require, StepCheck
+from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, NotEmpty, Require, StepCheck
 
-__all__ = ["bounds_check", "divisor_check", "require", "step_check"]
+__all__ = ["bounds_check", "divisor_check", "not_empty", "require", "step_check"]
 
 
 def bounds_check(flow: Dataflow, op: BoundsCheck) -> None:
@@ -45,3 +45,14 @@ def require(flow: Dataflow, op: Require) -> None:
     flow.requires[op] = formula
     if formula.is_launch_known:
         flow.root.add(*formula.facts())
+
+
+def not_empty(flow: Dataflow, op: NotEmpty) -> None:
+    """An axis that has something where this stands: shown by what is known here, or by the launch.
+
+    What a launch is asked does not rest on its own answer: the fact is for what follows.
+    """
+    some, scope = flow.term(op.count) - 1, flow.scope
+    wanted = Wanted(some, scope.facts, scope.is_guarded)
+    flow.axes[op] = None if scope.proves(some) else wanted
+    scope.add(some)

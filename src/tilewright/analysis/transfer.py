@@ -23,7 +23,13 @@ from tilewright.analysis.arithmetic import (
 from tilewright.analysis.dataflow import Dataflow, Rule, machine_type, not_followed
 from tilewright.analysis.formulas import FALSE, OPAQUE, TRUE, AllOf, AnyOf, compare
 from tilewright.analysis.intervals import Interval, MachineType
-from tilewright.analysis.obligations import bounds_check, divisor_check, require, step_check
+from tilewright.analysis.obligations import (
+    bounds_check,
+    divisor_check,
+    not_empty,
+    require,
+    step_check,
+)
 from tilewright.analysis.terms import Linear, Origin, number
 from tilewright.ir.attributes import Bounded, Rounding, Signedness
 from tilewright.ir.launch_terms import Blocks
@@ -57,6 +63,7 @@ from tilewright.ir.ops.internal import (
     FloorDiv,
     FloorMod,
     LaunchValue,
+    NotEmpty,
     PartIndex,
     ReadAs,
     Require,
@@ -364,6 +371,7 @@ SCALAR_RULES: dict[type[Op], Rule] = {
     PartIndex: _part_index,
     ReadAs: _scalars_only(_cut),
     RemI: _scalars_only(_truncated_remainder),
+    NotEmpty: not_empty,
     Require: require,
     StepCheck: step_check,
     Reshape: _spread,

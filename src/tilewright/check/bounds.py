@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tilewright.analysis.dataflow import Dataflow, Obligation
+from tilewright.analysis.dataflow import Dataflow, Obligation, Wanted
 from tilewright.analysis.facts import analyse
-from tilewright.analysis.formulas import Formula
+from tilewright.analysis.formulas import AtLeastZero, Formula
 from tilewright.analysis.hoisting import find_hoisted
 from tilewright.analysis.proofs import Scope
 from tilewright.analysis.terms import Linear, Numbers
@@ -46,7 +46,7 @@ from tilewright.check.violations import (
 )
 from tilewright.ir.function import Function
 from tilewright.ir.op import Op
-from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, Require, StepCheck
+from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, NotEmpty, Require, StepCheck
 
 __all__ = ["Settled", "settle_checks"]
 
@@ -84,6 +84,8 @@ class _Settlement:
     def of(self, function: Function) -> Settled:
         for op, formula in self.flow.requires.items():
             self._require(op, formula)
+        for axis, wanted in self.flow.axes.items():
+            self._axis(axis, wanted)
         for obligation in self.flow.obligations.values():
             if isinstance(obligation.op, BoundsCheck):
                 self._index(obligation, obligation.op)
@@ -115,6 +117,18 @@ class _Settlement:
             self.violations.append(RequireNeverHolds(op.loc, op.text))
         elif truth is None:
             self._at_launch(Precondition(op.loc, False, (), formula, op.text))
+
+    def _axis(self, op: NotEmpty, wanted: Wanted | None) -> None:
+        """Where the guards around it do not hold in a launch, as far as it can tell, it may be."""
+        self.gone.add(op)
+        if wanted is None:
+            return
+        formula = AtLeastZero(wanted.term)
+        if formula.truth(Numbers()) is False and not wanted.guarded:
+            self.violations.append(RequireNeverHolds(op.loc, op.text))
+        else:
+            premises = tuple(fact for fact in wanted.facts if is_evaluable(fact))
+            self._at_launch(Precondition(op.loc, False, premises, formula, op.text))
 
     # --- indices ---
 

@@ -33,10 +33,10 @@ from tilewright.frontend.tensors import (
     tile_count,
 )
 from tilewright.frontend.tiles import check_tile_shape, convert, signedness, static_int
-from tilewright.ir.attributes import Hints, Predicate
+from tilewright.ir.attributes import Hints
 from tilewright.ir.op import Value
-from tilewright.ir.ops.elementwise import CmpI, MaxI, MinI, SubI
-from tilewright.ir.ops.internal import CheckSite, Require
+from tilewright.ir.ops.elementwise import MaxI, MinI, SubI
+from tilewright.ir.ops.internal import CheckSite, NotEmpty
 from tilewright.ir.types import PartitionViewType, StridedViewType, TensorViewType
 
 __all__ = ["clip", "count_along", "load", "load_at", "partition", "view_of", "windows"]
@@ -115,7 +115,7 @@ def count_along(lo: Lowering, source: PartitionOperand, axis: int) -> Value:
 
 
 def clip(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
-    """`p.clip(i, axis)`: the nearest index that the axis has. Every launch sees to it that it does.
+    """`p.clip(i, axis)`: the nearest index that the axis has. A launch that gets here has some.
 
     The comparison is made in the index's own width, and only then is it narrowed.
     """
@@ -139,13 +139,9 @@ def clip(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
 
 def _require_some(lo: Lowering, source: PartitionOperand, axis: int, count: Value) -> None:
     """An index cannot be brought into an axis that is empty."""
-    one = lo.builder.index(1)
-    condition = CmpI(
-        lhs=count, rhs=one, comparison_predicate=Predicate.GREATER_THAN_OR_EQUAL
-    )  # fmt: skip
     name, along = source.tensor.name, source.order[axis]
     text = f"{name}.shape[{along}] > 0, since an index is clipped to it"
-    lo.builder.add(Require(condition=lo.builder.add(condition).result, text=text))
+    lo.builder.add(NotEmpty(count=count, text=text))
 
 
 # --- loading --------------------------------------------------------------------------------------

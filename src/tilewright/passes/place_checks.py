@@ -37,6 +37,7 @@ from tilewright.ir.ops.internal import (
     CheckSite,
     DivisorCheck,
     DivisorSite,
+    NotEmpty,
     Record,
     Require,
 )
@@ -249,7 +250,7 @@ def _least_element(placer: _Placer, tile: Value) -> Value:
     return placer.builder.add(reduction).totals[0]
 
 
-def _drop_requirement(placer: _Placer, op: Require) -> None:
+def _drop_requirement(placer: _Placer, op: Require | NotEmpty) -> None:
     """The launch has checked it; its condition is left to `drop_dead_code`."""
 
 
@@ -272,6 +273,7 @@ _RULES: dict[type[Op], Rule] = {
     Assertion: _assertion,
     BoundsCheck: _bounds_check,
     DivisorCheck: _divisor_check,
+    NotEmpty: _drop_requirement,
     Require: _drop_requirement,
     Return: _end,
 }

@@ -35,6 +35,7 @@ __all__ = [
     "FloorDiv",
     "FloorMod",
     "LaunchValue",
+    "NotEmpty",
     "PartIndex",
     "ReadAs",
     "Record",
@@ -225,6 +226,16 @@ class Require(Op, mnemonic="require", effect=Effect.OBSERVE):
     """A condition on launch-known values that every launch checks, and a fact in the kernel."""
 
     condition: Value = operand()
+    text: str = attr()
+
+
+class NotEmpty(Op, mnemonic="not_empty", effect=Effect.OBSERVE):
+    """An axis that has something wherever this is reached: checked by the launch, a fact from here.
+
+    Unlike a `Require` it says nothing about launches that never get here.
+    """
+
+    count: Value = operand()
     text: str = attr()
 
 
