@@ -176,7 +176,7 @@ def _think(shop: Shop, report: Report) -> None:
 def _best(shop: Shop, ways: tuple[Any, ...], streams: int, think: float) -> Iterator[float]:
     turns = [
         [shop.rate(way, streams, think) for way in ways]
-        for _ in range(1 if shop.lab.is_quick or think > 10 else 3)
+        for _ in range(1 if shop.lab.is_quick or think > 10 else 2)
     ]
     return (max(column) for column in zip(*turns, strict=True))
 

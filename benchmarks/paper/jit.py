@@ -50,7 +50,7 @@ def run(lab: Lab, report: Report) -> None:
             report.figure("jit", kernel=name, tile=tile, front_end=front, back_end=back, load=load)
     theirs = Table("The paper: cuTile Rust", columns, list(PAPER))
     hits = Table("From the disk cache", ("kernel", "cold, ms", "hit, ms (least)"))
-    found = measure_hits(2 if lab.is_quick else 10)
+    found = measure_hits(2 if lab.is_quick else 6)
     for name, row in found.items():
         hits.add(name, f"{row['cold']:.0f}", f"{row['median']:.2f} ({row['least']:.2f})")
         report.figure("hits", kernel=name, **row)

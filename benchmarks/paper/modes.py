@@ -37,7 +37,7 @@ def run(lab: Lab, report: Report) -> None:
     counts = COUNTS[:2] if lab.is_quick else COUNTS
     for count in counts:
         ways = dict(_ways(lab, count))
-        times = asyncio.run(_turns(lab, ways, 3 if lab.is_quick else max(15, 3000 // count)))
+        times = asyncio.run(_turns(lab, ways, 3 if lab.is_quick else max(7, 1500 // count)))
         for name, seconds in times.items():
             timing = Timing(tuple(seconds)).per(count)
             found.setdefault(name, {})[count] = timing
