@@ -10,7 +10,7 @@ import tilewright as tw
 
 __all__ = ["as_torch"]
 
-_TYPES = {tw.f16: "<f2", tw.f32: "<f4", tw.i32: "<i4"}
+_TYPES = {tw.f16: "<f2", tw.f32: "<f4", tw.i32: "<i4", tw.i64: "<i8"}
 
 
 class _Exported:

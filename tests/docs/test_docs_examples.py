@@ -8,7 +8,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "DESIGN.md")
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "DESIGN.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+)
 BLOCKS = [
     pytest.param(match.group(1), id=f"{page.name}-{number}")
     for page in PAGES

@@ -1,0 +1,195 @@
+"""The problems of `memory_bound.py`: what is computed, on which shapes, by us and by torch.
+
+Functions of torch take inputs and give outputs, so that torch.compile can make its own kernel of
+them; where torch has one call that does the same into memory that is there, that is the eager peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
+
+import tilewright as tw
+from tilewright import f16, f32, i64, kernels
+
+__all__ = ["Argument", "Problem", "problems"]
+
+ROWS = {1024: 16384, 2560: 16384, 4096: 8192, 8192: 8192, 16384: 4096, 32768: 4096}
+VOCABULARY = 151936
+Many = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor: normally distributed, or numbers below a limit."""
+
+    shape: tuple[int, ...]
+    dtype: type[tw.DType] = f16
+    below: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count * {f16: 2, f32: 4, i64: 8}[self.dtype]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One function on one shape."""
+
+    name: str  # of our function
+    title: str
+    outs: tuple[Argument, ...]
+    ins: tuple[Argument, ...]
+    ours: Callable[[Many, Many], Any]
+    theirs: Callable[..., Any]  # torch: inputs to output or outputs
+    into: Callable[[Many, Many], Any] | None = None  # torch, into memory that is there
+    moved: int = 0  # bytes, where it is not everything once
+    limit: float = 1e-3  # of the relative error
+
+    @property
+    def nbytes(self) -> int:
+        return self.moved or sum(one.nbytes for one in (*self.outs, *self.ins))
+
+
+def _add_rms_norm(x: Any, y: Any, weight: Any) -> Any:
+    total = x + y
+    return F.rms_norm(total, weight.shape, weight, 1e-6), total
+
+
+def _losses(x: Any, labels: Any) -> Any:
+    log_sum = torch.logsumexp(x.float(), -1)
+    return log_sum - x.gather(1, labels[:, None])[:, 0].float(), log_sum
+
+
+def _gradient(x: Any, labels: Any, log_sum: Any, dloss: Any) -> Any:
+    share = torch.exp(x.float() - log_sum[:, None])
+    is_label = torch.arange(x.shape[1], device=x.device) == labels[:, None]
+    return ((share - is_label) * dloss[:, None]).to(x.dtype)
+
+
+def _in_rows(width: int, rows: int) -> Iterator[Problem]:
+    x, weight, shape = Argument((rows, width)), Argument((width,)), f"{rows} x {width}"
+    yield Problem(
+        "softmax", shape, (x,), (x,),
+        lambda o, i: kernels.softmax(i[0], out=o[0]),
+        lambda x: torch.softmax(x, -1),
+        lambda o, i: torch.softmax(i[0], -1, out=o[0]),
+    )  # fmt: skip
+    yield Problem(
+        "rms_norm", shape, (x,), (x, weight),
+        lambda o, i: kernels.rms_norm(i[0], i[1], out=o[0]),
+        lambda x, w: F.rms_norm(x, w.shape, w, 1e-6),
+    )  # fmt: skip
+    yield Problem(
+        "layer_norm", shape, (x,), (x, weight, weight),
+        lambda o, i: kernels.layer_norm(*i, out=o[0]),
+        lambda x, w, b: F.layer_norm(x, w.shape, w, b, 1e-5),
+    )  # fmt: skip
+    yield Problem(
+        "add_rms_norm", shape, (x, x), (x, x, weight),
+        lambda o, i: kernels.add_rms_norm(*i, out=(o[0], o[1])),
+        _add_rms_norm,
+    )  # fmt: skip
+
+
+def _by_element() -> Iterator[Problem]:
+    wide, x = Argument((1 << 28,), f32), Argument((8192, 12288))
+    yield Problem(
+        "add", "2^28 f32", (wide,), (wide, wide),
+        lambda o, i: kernels.add(*i, out=o[0]),
+        torch.add,
+        lambda o, i: torch.add(*i, out=o[0]),
+    )  # fmt: skip
+    yield Problem(
+        "silu_mul", "8192 x 12288", (x,), (x, x),
+        lambda o, i: kernels.silu_mul(*i, out=o[0]),
+        lambda gate, up: F.silu(gate) * up,
+    )  # fmt: skip
+    yield Problem(
+        "gelu", "8192 x 12288", (x,), (x,),
+        lambda o, i: kernels.gelu(i[0], out=o[0]),
+        F.gelu,
+    )  # fmt: skip
+    yield Problem(
+        "gelu_tanh", "8192 x 12288", (x,), (x,),
+        lambda o, i: kernels.gelu(i[0], approximate="tanh", out=o[0]),
+        lambda x: F.gelu(x, approximate="tanh"),
+    )  # fmt: skip
+
+
+def _by_class() -> Iterator[Problem]:
+    logits, labels = Argument((4096, VOCABULARY)), Argument((4096,), i64, VOCABULARY)
+    line = Argument((4096,), f32)
+    yield Problem(
+        "cross_entropy", f"4096 x {VOCABULARY}", (line, line), (logits, labels),
+        lambda o, i: kernels.cross_entropy(*i, out=(o[0], o[1])),
+        _losses,
+    )  # fmt: skip
+    yield Problem(
+        "cross_entropy_gradient", f"4096 x {VOCABULARY}", (logits,), (logits, labels, line, line),
+        lambda o, i: kernels.cross_entropy_gradient(*i, out=o[0]),
+        _gradient,
+        limit=2e-3,
+    )  # fmt: skip
+    for width in (2560, 4096):
+        rows, ids = Argument((16384, width)), Argument((16384,), i64, VOCABULARY)
+        table = Argument((VOCABULARY, width))
+        yield Problem(
+            "embedding", f"16384 x {width}", (rows,), (ids, table),
+            lambda o, i: kernels.embedding(*i, out=o[0]),
+            lambda ids, table: F.embedding(ids, table),
+            lambda o, i: torch.index_select(i[1], 0, i[0], out=o[0]),
+            moved=2 * rows.nbytes + ids.nbytes,
+        )  # fmt: skip
+
+
+def _by_axis() -> Iterator[Problem]:
+    x, everything, one = Argument((16384, 8192)), Argument((1 << 28,), f32), Argument((), f32)
+    yield Problem(
+        "sum", "rows, 16384 x 8192", (Argument((16384,)),), (x,),
+        lambda o, i: kernels.sum(i[0], 1, out=o[0]),
+        lambda x: x.sum(1),
+        lambda o, i: torch.sum(i[0], 1, out=o[0]),
+    )  # fmt: skip
+    yield Problem(
+        "sum_columns", "columns, 16384 x 8192", (Argument((8192,)),), (x,),
+        lambda o, i: kernels.sum(i[0], 0, out=o[0]),
+        lambda x: x.sum(0),
+        lambda o, i: torch.sum(i[0], 0, out=o[0]),
+    )  # fmt: skip
+    yield Problem(
+        "sum_all", "2^28 f32", (one,), (everything,),
+        lambda o, i: kernels.sum(i[0], out=o[0]),
+        torch.sum,
+        lambda o, i: torch.sum(i[0], out=o[0]),
+    )  # fmt: skip
+    yield Problem(
+        "cumsum", "rows, 16384 x 8192", (x,), (x,),
+        lambda o, i: kernels.cumsum(i[0], out=o[0]),
+        lambda x: torch.cumsum(x, 1),
+        lambda o, i: torch.cumsum(i[0], 1, out=o[0]),
+    )  # fmt: skip
+    for dtype in (f16, f32):
+        square = Argument((8192, 8192), dtype)
+        yield Problem(
+            "transpose", f"8192 x 8192 {dtype.label}", (square,), (square,),
+            lambda o, i: kernels.transpose(i[0], out=o[0]),
+            lambda x: x.T.contiguous(),
+            lambda o, i: o[0].copy_(i[0].T),
+        )  # fmt: skip
+
+
+def problems() -> Iterator[Problem]:
+    """All of them."""
+    yield from _by_element()
+    for width, rows in ROWS.items():
+        yield from _in_rows(width, rows)
+    yield from _by_class()
+    yield from _by_axis()

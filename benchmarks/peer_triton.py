@@ -1,0 +1,239 @@
+"""Memory-bound kernels in Triton, written plainly: a row or a block of elements to a program.
+
+Triton's own tuner chooses the number of warps and the size of a block. Each function here gives a
+launch on torch tensors, outputs first. Needs torch and triton.
+"""
+
+# ruff: noqa: ANN001, ANN202, N803 (so are kernels written there)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+__all__ = ["LAUNCHES"]
+
+_WARPS = [triton.Config({}, num_warps=warps) for warps in (4, 8, 16)]
+_BLOCKS = [
+    triton.Config({"B": block}, num_warps=warps)
+    for block, warps in ((1024, 4), (2048, 4), (2048, 8), (4096, 8), (8192, 8))
+]
+_LONG = [
+    triton.Config({"B": block}, num_warps=warps)
+    for block, warps in ((2048, 4), (4096, 8), (8192, 8), (8192, 16), (16384, 16))
+]
+_SQUARES = [
+    triton.Config({"BM": rows, "BN": columns}, num_warps=warps)
+    for rows, columns, warps in ((32, 32, 4), (64, 64, 4), (64, 64, 8), (128, 64, 8), (128, 128, 8))
+]
+
+
+@triton.autotune(_BLOCKS, key=["n"])
+@triton.jit
+def _add(z, x, y, n, B: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    inside = at < n
+    tl.store(z + at, tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside), mask=inside)
+
+
+@triton.autotune(_BLOCKS, key=["n"])
+@triton.jit
+def _silu_mul(z, gate, up, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    inside = at < n
+    g = tl.load(gate + at, mask=inside).to(tl.float32)
+    u = tl.load(up + at, mask=inside).to(tl.float32)
+    tl.store(z + at, (g * tl.sigmoid(g) * u).to(tl.float16), mask=inside)
+
+
+@triton.autotune(_BLOCKS, key=["n"])
+@triton.jit
+def _gelu(z, x, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    inside = at < n
+    v = tl.load(x + at, mask=inside).to(tl.float32)
+    tl.store(z + at, (0.5 * v * (1 + tl.erf(v * 0.7071067811865476))).to(tl.float16), mask=inside)
+
+
+@triton.autotune(_BLOCKS, key=["n"])
+@triton.jit
+def _gelu_tanh(z, x, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    inside = at < n
+    v = tl.load(x + at, mask=inside).to(tl.float32)
+    inner = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(z + at, (0.5 * v * (1 + libdevice.tanh(inner))).to(tl.float16), mask=inside)
+
+
+@triton.autotune(_WARPS, key=["columns"])
+@triton.jit
+def _softmax(z, x, columns, B: tl.constexpr):
+    row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
+    inside = at < columns
+    v = tl.load(x + row + at, mask=inside, other=-float("inf")).to(tl.float32)
+    powers = tl.exp(v - tl.max(v, 0))
+    tl.store(z + row + at, (powers / tl.sum(powers, 0)).to(tl.float16), mask=inside)
+
+
+@triton.autotune(_WARPS, key=["columns"])
+@triton.jit
+def _rms_norm(z, x, weight, columns, B: tl.constexpr):
+    row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
+    inside = at < columns
+    v = tl.load(x + row + at, mask=inside, other=0.0).to(tl.float32)
+    w = tl.load(weight + at, mask=inside, other=0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(v * v, 0) / columns + 1e-6)
+    tl.store(z + row + at, (v * scale * w).to(tl.float16), mask=inside)
+
+
+@triton.autotune(_WARPS, key=["columns"])
+@triton.jit
+def _add_rms_norm(z, total, x, y, weight, columns, B: tl.constexpr):
+    row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
+    inside = at < columns
+    v = tl.load(x + row + at, mask=inside, other=0.0).to(tl.float32)
+    v += tl.load(y + row + at, mask=inside, other=0.0).to(tl.float32)
+    rounded = v.to(tl.float16)
+    tl.store(total + row + at, rounded, mask=inside)
+    v = rounded.to(tl.float32)
+    w = tl.load(weight + at, mask=inside, other=0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(v * v, 0) / columns + 1e-6)
+    tl.store(z + row + at, (v * scale * w).to(tl.float16), mask=inside)
+
+
+@triton.autotune(_WARPS, key=["columns"])
+@triton.jit
+def _layer_norm(z, x, weight, bias, columns, B: tl.constexpr):
+    row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
+    inside = at < columns
+    v = tl.load(x + row + at, mask=inside, other=0.0).to(tl.float32)
+    w = tl.load(weight + at, mask=inside, other=0.0).to(tl.float32)
+    b = tl.load(bias + at, mask=inside, other=0.0).to(tl.float32)
+    v = tl.where(inside, v - tl.sum(v, 0) / columns, 0.0)
+    scale = tl.rsqrt(tl.sum(v * v, 0) / columns + 1e-5)
+    tl.store(z + row + at, (v * scale * w + b).to(tl.float16), mask=inside)
+
+
+@triton.autotune(_LONG, key=["columns"])
+@triton.jit
+def _cross_entropy(loss, log_sum, x, labels, columns, B: tl.constexpr):
+    number = tl.program_id(0)
+    row = number.to(tl.int64) * columns
+    top = tl.full((), -float("inf"), tl.float32)
+    total = tl.zeros((), tl.float32)
+    for start in range(0, columns, B):
+        at = start + tl.arange(0, B)
+        v = tl.load(x + row + at, mask=at < columns, other=-float("inf")).to(tl.float32)
+        higher = tl.maximum(top, tl.max(v, 0))
+        total = total * tl.exp(top - higher) + tl.sum(tl.exp(v - higher), 0)
+        top = higher
+    log = top + tl.log(total)
+    picked = tl.load(x + row + tl.load(labels + number)).to(tl.float32)
+    tl.store(loss + number, log - picked)
+    tl.store(log_sum + number, log)
+
+
+@triton.autotune(_BLOCKS, key=["columns"])
+@triton.jit
+def _cross_entropy_gradient(dx, x, labels, log_sum, dloss, columns, B: tl.constexpr):
+    number = tl.program_id(0)
+    row, at = number.to(tl.int64) * columns, tl.program_id(1) * B + tl.arange(0, B)
+    inside = at < columns
+    v = tl.load(x + row + at, mask=inside, other=0.0).to(tl.float32)
+    share = tl.exp(v - tl.load(log_sum + number))
+    share = tl.where(at == tl.load(labels + number), share - 1.0, share)
+    tl.store(dx + row + at, (share * tl.load(dloss + number)).to(tl.float16), mask=inside)
+
+
+@triton.autotune(_WARPS, key=["columns"])
+@triton.jit
+def _embedding(z, ids, table, columns, B: tl.constexpr):
+    number, at = tl.program_id(0).to(tl.int64), tl.arange(0, B)
+    inside = at < columns
+    row = tl.load(ids + number) * columns
+    tl.store(z + number * columns + at, tl.load(table + row + at, mask=inside), mask=inside)
+
+
+@triton.autotune(_SQUARES, key=["rows", "columns"])
+@triton.jit
+def _transpose(z, x, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    j = tl.program_id(1) * BN + tl.arange(0, BN)
+    inside = (i < rows)[:, None] & (j < columns)[None, :]
+    tile = tl.load(x + i[:, None] * columns + j[None, :], mask=inside)
+    tl.store(z + j[:, None] * rows + i[None, :], tl.trans(tile), mask=tl.trans(inside))
+
+
+@triton.autotune(_WARPS, key=["columns"])
+@triton.jit
+def _sum(z, x, columns, B: tl.constexpr):
+    number, at = tl.program_id(0), tl.arange(0, B)
+    row = number.to(tl.int64) * columns
+    v = tl.load(x + row + at, mask=at < columns, other=0.0).to(tl.float32)
+    tl.store(z + number, tl.sum(v, 0).to(tl.float16))
+
+
+@triton.autotune(_WARPS, key=["columns"])
+@triton.jit
+def _cumsum(z, x, columns, B: tl.constexpr):
+    row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
+    inside = at < columns
+    v = tl.load(x + row + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(z + row + at, tl.cumsum(v, 0).to(tl.float16), mask=inside)
+
+
+def _elements(kernel: Any) -> Callable[..., Callable[[], object]]:
+    def launch(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
+        n = outs[0].numel()
+        return lambda: kernel[lambda chosen: (triton.cdiv(n, chosen["B"]),)](*outs, *ins, n)
+
+    return launch
+
+
+def _whole_rows(kernel: Any) -> Callable[..., Callable[[], object]]:
+    def launch(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
+        rows, columns = next(one.shape for one in (*outs, *ins) if one.ndim == 2)
+        block = triton.next_power_of_2(columns)
+        return lambda: kernel[(rows,)](*outs, *ins, columns, B=block)
+
+    return launch
+
+
+def _rows_in_parts(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
+    rows, columns = ins[0].shape
+    return lambda: _cross_entropy[(rows,)](*outs, *ins, columns)
+
+
+def _gradient(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
+    rows, columns = ins[0].shape
+    grid = lambda chosen: (rows, triton.cdiv(columns, chosen["B"]))  # noqa: E731
+    return lambda: _cross_entropy_gradient[grid](*outs, *ins, columns)
+
+
+def _tiles(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
+    rows, columns = ins[0].shape
+    grid = lambda at: (triton.cdiv(rows, at["BM"]), triton.cdiv(columns, at["BN"]))  # noqa: E731
+    return lambda: _transpose[grid](*outs, *ins, rows, columns)
+
+
+# By the name of our function: what makes a launch on outputs and inputs.
+LAUNCHES: dict[str, Callable[..., Callable[[], object]]] = {
+    "add": _elements(_add),
+    "add_rms_norm": _whole_rows(_add_rms_norm),
+    "cross_entropy": _rows_in_parts,
+    "cross_entropy_gradient": _gradient,
+    "cumsum": _whole_rows(_cumsum),
+    "embedding": _whole_rows(_embedding),
+    "gelu": _elements(_gelu),
+    "gelu_tanh": _elements(_gelu_tanh),
+    "layer_norm": _whole_rows(_layer_norm),
+    "rms_norm": _whole_rows(_rms_norm),
+    "silu_mul": _elements(_silu_mul),
+    "softmax": _whole_rows(_softmax),
+    "sum": _whole_rows(_sum),
+    "transpose": _tiles,
+}
