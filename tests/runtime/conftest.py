@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import contextmanager
 
 import pytest
 from runtime_doubles import RecordingDriver
@@ -16,8 +17,21 @@ cuda_device = importlib.import_module("tilewright.backends.cuda.device")
 @pytest.fixture
 def device(device_name, monkeypatch):
     """A device of its own, with no stream held or failure left over; `--device` says which."""
+    with _opened(device_name, monkeypatch) as device:
+        yield device
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def each_device(request, monkeypatch):
+    """The CPU, and the GPU where there is one: what must be seen on both, whatever is asked for."""
+    with _opened(request.param, monkeypatch) as device:
+        yield device
+
+
+@contextmanager
+def _opened(name, monkeypatch):
     monkeypatch.setattr(device_module, "_devices", {})
-    device = tw.Device(device_name)
+    device = tw.Device(name)
     with tw.device(device):
         yield device
     for stream in device.streams:

@@ -27,7 +27,7 @@ from tilewright.runtime.stream import Stream
 
 __all__ = ["Borrow", "Borrows", "Holder", "Initialiser", "Storage", "Use"]
 
-_CROWDED = 16  # fences on one storage from which passed ones are dropped
+_CROWDED = 16  # fences on one storage from which passed ones are looked for
 
 
 class Holder(Protocol):
@@ -247,8 +247,7 @@ class Storage:
                 break
         else:
             self._reads.append(Use(region, fence))
-            if len(self._reads) > _CROWDED:
-                self._reads[:] = [use for use in self._reads if use.fence.matters]
+            _thin_out(self._reads)
         self._find_home(fence)
 
     def record_write(self, region: Region, fence: Fence) -> None:
@@ -262,8 +261,7 @@ class Storage:
             self._reads[:] = [use for use in self._reads if not region.covers(use.region)]
         self._writes[:] = [use for use in self._writes if not region.covers(use.region)]
         self._writes.append(Use(region, fence))
-        if len(self._writes) > _CROWDED:
-            self._writes[:] = [use for use in self._writes if use.fence.matters]
+        _thin_out(self._writes)
         self._find_home(fence)
 
     def _find_home(self, last: Fence) -> None:
@@ -318,6 +316,16 @@ class Storage:
         if getattr(self, "_allocation", None) is not None:
             uses = self._writes + self._reads
             self.device.notes.put(_Freed(self.pool, self.allocation, uses))
+
+
+def _thin_out(uses: list[Use]) -> None:
+    """Drop what concerns nobody any more, whenever there are twice as many as at some time before.
+
+    To look at every fence asks the driver: once for each new use, all in all, however many are
+    still under way.
+    """
+    if len(uses) >= _CROWDED and len(uses).bit_count() == 1:
+        uses[:] = [use for use in uses if use.fence.matters]
 
 
 # Puts the first contents of a storage on a stream.
