@@ -22,6 +22,7 @@ from tilewright.cli.doctor import doctor_command
 from tilewright.cli.explain import explain_command
 from tilewright.cli.running import run_bytecode_command
 from tilewright.cli.screen import Screen
+from tilewright.cli.tuning import tune_command
 from tilewright.cli.witnessing import witness_command
 from tilewright.errors import TilewrightError, ToolchainError
 from tilewright.version import VERSION
@@ -61,6 +62,7 @@ for _command in (
     doctor_command,
     explain_command,
     run_bytecode_command,
+    tune_command,
     witness_command,
 ):
     main.add_command(_command)

@@ -23,23 +23,40 @@ from tilewright.cli.screen import BadInput
 from tilewright.errors import TilewrightError
 from tilewright.external import ExternalKernel
 from tilewright.kernel import Kernel
+from tilewright.tune import Autotuned
 
-__all__ = ["SEPARATOR", "Declared", "load_declared", "load_kernel"]
+__all__ = ["SEPARATOR", "Declared", "load_autotuned", "load_declared", "load_kernel"]
 
 SEPARATOR = "::"  # between a file and the name of a kernel in it
 
 
 def load_kernel(address: str) -> Kernel:
     """The kernel at `FILE::name`; `FILE` alone will do where the file has only one."""
+    found = _load_one(address)
+    return found.kernel if isinstance(found, Autotuned) else found
+
+
+def load_autotuned(address: str) -> Autotuned:
+    """The kernel at `FILE::name`, which has a search space."""
+    found = _load_one(address)
+    if isinstance(found, Autotuned):
+        return found
+    raise BadInput(
+        f"{address} is a kernel without a search space: put `@tw.autotune(Space(…))` above its "
+        "@tw.kernel"
+    )
+
+
+def _load_one(address: str) -> Kernel | Autotuned:
     file, _, name = address.partition(SEPARATOR)
     path = Path(file)
     _check_file(path)
     names = vars(_load(path))
-    kernels = [key for key, value in names.items() if isinstance(value, Kernel)]
+    kernels = [key for key, value in names.items() if isinstance(value, Kernel | Autotuned)]
     if not name:
         name = _only(path, kernels)
     found = names.get(name)
-    if isinstance(found, Kernel):
+    if isinstance(found, Kernel | Autotuned):
         return found
     raise BadInput(_why_not(path, name, found, kernels))
 
@@ -55,7 +72,8 @@ class Declared:
 def load_declared(path: Path) -> Declared:
     """The kernels that a file defines, and those of other compilers that it declares."""
     _check_file(path)
-    values, file = {id(v): v for v in vars(_load(path)).values()}.values(), str(path.resolve())
+    named = (v.kernel if isinstance(v, Autotuned) else v for v in vars(_load(path)).values())
+    values, file = {id(v): v for v in named}.values(), str(path.resolve())
     kernels = [v for v in values if isinstance(v, Kernel) and v.source.file.path == file]
     externals = [
         v for v in values if isinstance(v, ExternalKernel) and v.site.code.co_filename == file

@@ -15,6 +15,7 @@ A library function looks up what to launch with, and says what it does without a
         return c
 """
 
+from tilewright.tune.autotune import Autotuned
 from tilewright.tune.config import Config, Schedule
 from tilewright.tune.keys import Key, key_of
 from tilewright.tune.records import Provenance, Record, Records, chosen, forcing
@@ -22,6 +23,7 @@ from tilewright.tune.space import Space
 from tilewright.tune.task import Task, Trial, Tunable, poison, relative_error
 
 __all__ = [
+    "Autotuned",
     "Config",
     "Key",
     "Provenance",

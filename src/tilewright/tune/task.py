@@ -22,7 +22,7 @@ from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.tensor import Tensor
 from tilewright.tune.config import Config
 from tilewright.tune.keys import Key
-from tilewright.tune.records import forcing
+from tilewright.tune.records import chosen, forcing
 from tilewright.tune.sources import source_digest
 from tilewright.tune.space import Space
 
@@ -39,7 +39,7 @@ class Task:
 
     kernel: str  # the name that its record gets
     key: Key
-    configs: tuple[Config, ...]  # what to try; the first one is what runs without tuning
+    configs: tuple[Config, ...]  # what to try; the first one stays unless another is faster
     build: Callable[[Config], DeviceOp[Any]]
     error: Callable[[Any], float]
     limit: float
@@ -98,6 +98,8 @@ def relative_error(found: npt.ArrayLike, expected: npt.ArrayLike) -> float:
 def task_of(tunable: Tunable, key: Key, device: Device) -> Task:
     """The task of one key, with its tensors on a device."""
     trial = tunable.trial(key, device)
+    now = chosen(tunable.name, key, device.target)
+    known = () if now is None else (now,)
 
     def forced(config: Config) -> DeviceOp[Any]:
         with forcing(tunable.name, config):
@@ -106,7 +108,7 @@ def task_of(tunable: Tunable, key: Key, device: Device) -> Task:
     return Task(
         kernel=tunable.name,
         key=key,
-        configs=tuple(tunable.space(key)),
+        configs=tuple(dict.fromkeys((*known, *tunable.space(key)))),
         build=forced,
         error=trial.error,
         limit=trial.limit,

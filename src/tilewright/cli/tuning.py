@@ -1,0 +1,217 @@
+"""`tilewright tune`: search for fast configurations, and look at the records of earlier searches.
+
+A search runs in a child process, so that a candidate that hangs or breaks the driver costs its own
+place; its journal says how far it is, and a search that was ended goes on where it was.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tilewright.cli.options import TARGETS, json_option
+from tilewright.cli.screen import BadInput, Screen
+from tilewright.cli.tuning_goals import Goal, find_goals
+from tilewright.cli.tuning_records import show_records, show_tunables
+from tilewright.errors import TuneError
+from tilewright.runtime.backend import load_backend
+from tilewright.runtime.device import Device
+from tilewright.tune import Record
+from tilewright.tune.engine import tune
+from tilewright.tune.journal import Journal
+from tilewright.tune.records import keep, own_file, read_records, write_records
+from tilewright.tune.search import Plan
+from tilewright.tune.search import Progress as Step
+from tilewright.tune.supervision import supervise
+
+__all__ = ["tune_command"]
+
+_PATIENCE = 180.0  # seconds: the first candidates have to be assembled, too
+_HERE = (sys.executable, "-m", "tilewright", "tune")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How to search, and where everything goes."""
+
+    device: str
+    seconds: float
+    finalists: int
+    patience: float
+    journal: Path
+    output: Path | None
+
+    @property
+    def plan(self) -> Plan:
+        """For the engine."""
+        return Plan(seconds=self.seconds, finalists=self.finalists)
+
+    def child(self, goal: Goal, arguments: tuple[str, ...]) -> list[str]:
+        """The command that makes one search in a process of its own."""
+        given = [part for argument in arguments for part in ("--arg", argument)]
+        kept = [] if self.output is None else ["--output", str(self.output)]
+        return [
+            *_HERE, goal.name, "--in-process", *given, *kept,
+            "--only", "" if arguments else goal.what, "--device", self.device,
+            "--seconds", str(self.seconds), "--finalists", str(self.finalists),
+            "--journal", str(self.journal),
+        ]  # fmt: skip
+
+
+@click.command("tune")
+@click.argument("names", metavar="[KERNEL | FILE::KERNEL]…", nargs=-1)
+@click.option("--list", "is_list", is_flag=True, help="Show what of the library can be tuned.")
+@click.option("--check", "is_check", is_flag=True, help="Show the records, and which are stale.")
+@click.option("--target", type=click.Choice(TARGETS), metavar="sm_NN", help="Records of this GPU.")
+@click.option("--only", default="", metavar="TEXT", help="Only keys with this text in them.")
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    metavar="NAME=DTYPE:EXTENTS",
+    help="A tensor of a kernel in a file, --arg x=f16:4096,1024, or a number, --arg eps=1e-6.",
+)
+@click.option("--device", default="cuda:0", show_default=True, help="Where to measure.")
+@click.option("--seconds", default=120.0, show_default=True, help="The most for one search.")
+@click.option("--finalists", default=4, show_default=True, help="Candidates of the run-off.")
+@click.option("--patience", default=_PATIENCE, show_default=True, help="Seconds without a step.")
+@click.option(
+    "--journal",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where steps are noted; a search that was ended goes on from there.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where records are written (default: the folder of TILEWRIGHT_TUNED).",
+)
+@click.option("--in-process", is_flag=True, help="Search here: what hangs cannot be ended.")
+@json_option
+@click.pass_obj
+def tune_command(screen: Screen, /, names: tuple[str, ...], **options: Any) -> None:
+    """Search for the fastest configurations of kernels, and keep them."""
+    if options["is_list"]:
+        show_tunables(screen, options["as_json"])
+        return
+    if options["is_check"]:
+        show_records(screen, options["target"], options["as_json"])
+        return
+    if not names:
+        raise BadInput("say what to tune, `tilewright tune matmul`; --list shows what there is")
+    wanted = _wanted(options)
+    goals = find_goals(names, options["only"], options["arguments"])
+    search = _search_here if options["in_process"] else _search_in_child
+    found = []
+    with _bar(screen) as show:
+        for goal in goals:
+            found += _told(screen, goal, search(goal, wanted, options["arguments"], show))
+    if options["as_json"]:
+        screen.answer([record.to_json() for record in found])
+    if len(found) < len(goals):
+        raise TuneError(f"{len(goals) - len(found)} of {len(goals)} searches found nothing")
+
+
+def _wanted(options: dict[str, Any]) -> Wanted:
+    device = options["device"]
+    reason = load_backend("cuda").missing() if device.startswith("cuda") else None
+    if reason is not None:
+        raise BadInput(f"{reason}: configurations are measured on a GPU")
+    target, output = Device(device).target, options["output"]
+    kept = output or own_file(target)
+    if kept is None:
+        raise BadInput("records are not kept here (TILEWRIGHT_TUNED is `off`): give --output FILE")
+    if kept.stem != target:
+        raise BadInput(f"--output {output}: records of this device go into {target}.json")
+    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    journal = options["journal"] or kept.with_suffix(".journal")
+    numbers = (options["seconds"], options["finalists"], options["patience"])
+    return Wanted(device, *numbers, journal, output)
+
+
+# --- one search -----------------------------------------------------------------------------------
+
+Show = Callable[[str, int, int], None]
+Told = list[Record] | TuneError
+
+
+def _search_here(goal: Goal, wanted: Wanted, _: tuple[str, ...], show: Show) -> Told:
+    """In this process; many searches share what is compiled."""
+
+    def step(now: Step) -> None:
+        show(f"{goal.name} {goal.what}", now.done, now.total)
+
+    try:
+        task = goal.make(Device(wanted.device))
+        record, _found = tune(task, wanted.plan, journal=Journal(wanted.journal), report=step)
+    except TuneError as error:
+        return error
+    _keep(record, wanted)
+    return [record]
+
+
+def _keep(record: Record, wanted: Wanted) -> None:
+    target = Device(wanted.device).target
+    if wanted.output is None:
+        keep(record, target)
+        return
+    known = read_records(wanted.output, target) if wanted.output.exists() else ()
+    write_records(wanted.output, target, (*known, record))
+
+
+def _search_in_child(goal: Goal, wanted: Wanted, arguments: tuple[str, ...], show: Show) -> Told:
+    """In a process of its own, which is watched by its journal."""
+    begun = _lines(wanted.journal)
+    label = f"{goal.name} {goal.what}"
+
+    def look() -> None:
+        show(label, min(_lines(wanted.journal) - begun, goal.candidates), goal.candidates)
+
+    before = _records(wanted)
+    try:
+        supervise(wanted.child(goal, arguments), wanted.journal, wanted.patience, look)
+    except TuneError as error:
+        return error
+    return [record for record in _records(wanted) if record not in before]
+
+
+def _lines(journal: Path) -> int:
+    """How many candidates have come to an end."""
+    return journal.read_bytes().count(b'"attempt"') if journal.exists() else 0
+
+
+def _records(wanted: Wanted) -> tuple[Record, ...]:
+    target = Device(wanted.device).target
+    file = wanted.output or own_file(target)
+    return read_records(file, target) if file is not None and file.exists() else ()
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+
+@contextmanager
+def _bar(screen: Screen) -> Iterator[Show]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=screen.err, transient=True) as progress:
+        bar = progress.add_task("", total=None)
+
+        def show(label: str, done: int, total: int) -> None:
+            progress.update(bar, description=label, completed=done, total=total)
+
+        yield show
+
+
+def _told(screen: Screen, goal: Goal, found: Told) -> list[Record]:
+    if isinstance(found, TuneError):
+        screen.refuse(f"{goal.name} {goal.what}", str(found))
+        return []
+    for record in found:
+        time = f"{record.seconds * 1e6:,.1f} us"
+        screen.err.print(f"{record.kernel} {record.key}: {time}, {record.config}", soft_wrap=True)
+    return found

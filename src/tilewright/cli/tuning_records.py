@@ -1,0 +1,90 @@
+"""`tilewright tune --list` and `--check`: what can be tuned, and what searches have left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.backends.cuda.toolchain import find_toolchain
+from tilewright.cli.screen import Screen
+from tilewright.errors import ToolchainError
+from tilewright.kernels.tunables import TUNABLES
+from tilewright.tune import Record
+from tilewright.tune.engine import stale_reasons
+from tilewright.tune.records import records_for, shipped_file
+from tilewright.tune.sources import source_digest
+
+__all__ = ["show_records", "show_tunables"]
+
+
+def show_tunables(screen: Screen, as_json: bool) -> None:
+    """Every kernel of the library that can be tuned, with its shapes and candidates."""
+    rows = [
+        {
+            "kernel": name,
+            "keys": len(one.keys),
+            "candidates": sum(len(one.space(k)) for k in one.keys),
+        }
+        for name, one in TUNABLES.items()
+    ]
+    if as_json:
+        screen.answer(rows)
+        return
+    table = _table("kernel", "keys", "candidates")
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    screen.out.print(table)
+
+
+def show_records(screen: Screen, target: str | None, as_json: bool) -> None:
+    """Every record, and why it may no longer be the best choice."""
+    folder = shipped_file("any").parent
+    targets = [target] if target else sorted(file.stem for file in folder.glob("*.json"))
+    rows = [row for one in targets for row in _rows(one)]
+    if as_json:
+        screen.answer(rows)
+        return
+    if not rows:
+        screen.out.print("nothing is tuned yet: `tilewright tune matmul` on a machine with a GPU")
+        return
+    table = _table("target", "kernel", "key", "time", "configuration", "stale")
+    for row in rows:
+        reasons = Text("; ".join(row["stale"]) or "no", "hoisted" if row["stale"] else "good")
+        time = f"{row['seconds'] * 1e6:,.1f} us"
+        table.add_row(row["target"], row["kernel"], row["key"], time, row["config"], reasons)
+    screen.out.print(table)
+    stale = sum(1 for row in rows if row["stale"])
+    screen.out.print(f"{len(rows)} records, {stale} of them stale: those are used, and may be slow")
+
+
+def _rows(target: str) -> list[dict[str, Any]]:
+    sources = {name: source_digest(*one.kernels) for name, one in TUNABLES.items()}
+    try:
+        tileiras: str | None = find_toolchain().version
+    except ToolchainError:
+        tileiras = None
+    return [_row(target, one, sources, tileiras) for one in records_for(target)]
+
+
+def _row(
+    target: str, record: Record, sources: dict[str, str], tileiras: str | None
+) -> dict[str, Any]:
+    is_ours = record.kernel in TUNABLES or "." not in record.kernel  # others name their module
+    source = sources.get(record.kernel) if is_ours else record.provenance.source
+    return {
+        "target": target,
+        "kernel": record.kernel,
+        "key": str(record.key),
+        "seconds": record.seconds,
+        "config": str(record.config),
+        "stale": list(stale_reasons(record, source, tileiras)),
+    }
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, header_style="soft", overflow="fold")
+    return table

@@ -1,0 +1,18 @@
+"""What of the library is worth tuning: kernels, search spaces, shapes, and how results are checked.
+
+`tilewright tune` reads these; the library itself only reads the records that come of it.
+"""
+
+from __future__ import annotations
+
+from tilewright.kernels.tunables.heads import ATTENTION, DECODE
+from tilewright.kernels.tunables.matrices import GEMV, MATMUL
+from tilewright.kernels.tunables.rows import LAYER_NORM, RMS_NORM, SOFTMAX
+from tilewright.tune import Tunable
+
+__all__ = ["TUNABLES"]
+
+# By the name that they look their configurations up with.
+TUNABLES: dict[str, Tunable] = {
+    one.name: one for one in (MATMUL, GEMV, ATTENTION, DECODE, SOFTMAX, RMS_NORM, LAYER_NORM)
+}

@@ -1,0 +1,130 @@
+"""Attention: heads of 64 and 128 channels, full and causal, and one query against a cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import f16
+from tilewright.kernels.decode import attend_split, decode_attention, merge_splits
+from tilewright.kernels.prefill import attention, attention_tiles
+from tilewright.kernels.reference import attention as reference
+from tilewright.kernels.tunables.signed_sums import checked_trial, spread
+from tilewright.tune import Key, Space, Trial, Tunable, key_of
+
+__all__ = ["ATTENTION", "DECODE"]
+
+TOKENS = 16384  # of all sequences together
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+HEADS = {64: 32, 128: 16}  # of a sequence, by channels
+KEY_HEADS = 8  # of a model whose query heads share keys
+GROUPS = (4, 8)  # query heads that share one
+CACHED = (1024, 4096, 16384)
+BATCHES = (1, 8, 32)
+
+
+def _attention_space(key: Key) -> Space:
+    """Tiles of queries and keys; blocks of 64 queries leave room for two on a multiprocessor."""
+    del key
+    return (
+        Space(BM=(64,), BN=(128, 64), num_worker_warps=(4,), occupancy=(2, 3))
+        | Space(BM=(128,), BN=(128, 64), num_ctas=(2,), num_worker_warps=(4,), occupancy=(2,))
+        | Space(BM=(128,), BN=(128, 64), num_worker_warps=(8,), occupancy=(1, 2))
+        | Space(BM=(256,), BN=(128, 64), num_ctas=(2,), num_worker_warps=(8,), occupancy=(1,))
+    )
+
+
+def _attention_trial(key: Key, device: tw.Device) -> Trial:
+    every, queries, length = key.shape
+    options = dict(key.options)
+    causal, channels = bool(options["causal"]), int(options["width"] or 0)
+    batch = max(TOKENS // queries, 1)
+    sizes = (batch, every // batch, queries, channels), (batch, every // batch, length, channels)
+    q = tw.randn(sizes[0], f16, seed=1, device=device)
+    k, v = (tw.randn(sizes[1], f16, seed=seed, device=device) for seed in (2, 3))
+    out = tw.empty(sizes[0], f16, device=device)
+
+    def build() -> tw.DeviceOp[Any]:
+        return attention(q, k, v, causal=causal, out=out)
+
+    def sample() -> tuple[Any, Any]:
+        """Some queries of the last head of the last sequence."""
+        found, expected = [], []
+        keys, values = (one[-1:, -1:].clone().numpy() for one in (k, v))
+        for rows in spread(queries, 4, 16):
+            seen = length - queries + rows.stop if causal else length
+            some = q[-1:, -1:, rows].clone().numpy()
+            found.append(out[-1:, -1:, rows].clone().numpy())
+            seen_values = values[:, :, :seen]
+            expected.append(
+                reference.attention(some, keys[:, :, :seen], seen_values, causal=causal)
+            )
+        return np.stack(found), np.stack(expected)
+
+    return checked_trial(build, out, sample)
+
+
+def _decode_space(key: Key) -> Space:
+    """A tile of keys, and how many blocks read all of them."""
+    del key
+    return Space(
+        BN=(128, 64, 256),
+        BLOCKS=(264, 132, 528),
+        occupancy=(2, None, 4),
+        num_worker_warps=(None, 4),
+    )
+
+
+def _decode_trial(key: Key, device: tw.Device) -> Trial:
+    every, length = key.shape
+    options = dict(key.options)
+    group, channels = int(options["group"] or 0), int(options["width"] or 0)
+    key_heads = min(every, KEY_HEADS)
+    batch = every // key_heads
+    q = tw.randn((batch, key_heads * group, channels), f16, seed=1, device=device)
+    shape = (batch, key_heads, length, channels)
+    k, v = (tw.randn(shape, f16, seed=seed, device=device) for seed in (2, 3))
+    lengths = tw.from_numpy(np.full(batch, length, np.int32), device=device)
+    out = tw.empty(q.shape, f16, device=device)
+
+    def build() -> tw.DeviceOp[Any]:
+        return decode_attention(q, k, v, lengths, out=out)
+
+    def sample() -> tuple[Any, Any]:
+        """The last sequence."""
+        some, keys, values = (one[-1:].clone().numpy() for one in (q, k, v))
+        whole = np.array([length])
+        return out[-1:].clone().numpy(), reference.decode_attention(some, keys, values, whole)
+
+    return checked_trial(build, out, sample)
+
+
+# Full and causal, sequences of all lengths.
+ATTENTION = Tunable(
+    name="attention",
+    kernels=(attention_tiles,),
+    space=_attention_space,
+    keys=tuple(
+        key_of(f16, (TOKENS // length * heads, length, length), causal=causal, width=channels)
+        for channels, heads in HEADS.items()
+        for length in LENGTHS
+        for causal in (False, True)
+    ),
+    trial=_attention_trial,
+)
+# One query a sequence, some sequences at once.
+DECODE = Tunable(
+    name="decode_attention",
+    kernels=(attend_split, merge_splits),
+    space=_decode_space,
+    keys=tuple(
+        key_of(f16, (batch * KEY_HEADS, length), group=group, width=128)
+        for group in GROUPS
+        for batch in BATCHES
+        for length in CACHED
+    ),
+    trial=_decode_trial,
+    flush=True,
+)

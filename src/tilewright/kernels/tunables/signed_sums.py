@@ -1,0 +1,72 @@
+"""Checking large results quickly: a few rows by the reference, all of them by sums of random signs.
+
+What runs without tuning is compared with the NumPy reference where a few rows are sampled. Every
+candidate is compared with that, whole: the rows of a result, each with a random sign, are summed on
+the device, sixteen times with other signs. Two results that differ anywhere differ there too, by
+about as much; what a kernel leaves unwritten is poisoned, and makes the sums NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import tilewright as tw
+from tilewright import bf16, f16, f32
+from tilewright.kernels.matmul import matmul
+from tilewright.tune import Trial, poison, relative_error
+
+__all__ = ["Array", "checked_trial", "spread"]
+
+SUMS = 16
+LIMITS = {f32: 1e-4, f16: 2e-3, bf16: 1e-2}  # what rounding differently may change
+
+# Contents of tensors on the host.
+Array = npt.NDArray[Any]
+Sample = Callable[[], tuple[Array, Array]]  # some of the result, and what the reference says of it
+
+
+def spread(extent: int, count: int, width: int) -> list[slice]:
+    """Stretches of an axis: at its start, at its end, and evenly between."""
+    last = max(extent - width, 0)
+    places = sorted({round(place) for place in np.linspace(0, last, count)})
+    return [slice(place, min(place + width, extent)) for place in places]
+
+
+def checked_trial(build: Callable[[], tw.DeviceOp[Any]], out: tw.Tensor, sample: Sample) -> Trial:
+    """A trial whose candidates write `out`, and are as right as the sample says the default is."""
+    checks = _Checks(build, out, sample)
+    return Trial(build, checks.error, LIMITS[out.dtype], lambda: poison(out))
+
+
+class _Checks:
+    def __init__(
+        self, build: Callable[[], tw.DeviceOp[Any]], out: tw.Tensor, sample: Sample
+    ) -> None:
+        self._build = build
+        self._out = out
+        self._sample = sample
+        self._rows = out.reshape(prod(out.shape[:-1]), out.shape[-1])
+        signs = np.random.default_rng(1).choice([-1.0, 1.0], (SUMS, self._rows.shape[0]))
+        self._signs = tw.from_numpy(signs.astype(np.float32), device=out.device).astype(out.dtype)
+
+    def error(self, _: Any) -> float:
+        found = self._sums()  # before the default runs, on the first call
+        return relative_error(found, self._expected)
+
+    @cached_property
+    def _expected(self) -> Array:
+        poison(self._out)
+        self._build().sync()
+        off = relative_error(*self._sample())
+        if not off <= LIMITS[self._out.dtype]:
+            raise tw.TuneError(f"what runs without tuning is wrong: relative error {off:.3g}")
+        return self._sums()
+
+    def _sums(self) -> Array:
+        return matmul(self._signs, self._rows, out_dtype=f32).sync().numpy()

@@ -1,0 +1,120 @@
+"""`tilewright tune`: a search in a child, records, and what is stale."""
+
+import json
+import textwrap
+
+import pytest
+
+from tilewright import f16
+from tilewright.settings import current_settings
+from tilewright.tune import Config, Provenance, Record, key_of
+from tilewright.tune.records import forget_tables, read_records, write_records
+
+KERNEL = """
+    import tilewright as tw
+    from tilewright import Mut, Ref, f32
+    from tilewright.dims import B, N
+    from tilewright.tune import Space
+
+    @tw.autotune(Space(B=(4, 8)), key=("N",))
+    @tw.kernel
+    def doubled(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+        z.store(x.load_like(z) * 2.0)
+
+    @tw.kernel
+    def plain(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+        z.store(x.load_like(z))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A file with kernels, and a folder for records of the test's own."""
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path / "tuned"))
+    current_settings.cache_clear()
+    forget_tables()
+    (tmp_path / "mine.py").write_text(textwrap.dedent(KERNEL))
+    yield tmp_path
+    current_settings.cache_clear()
+    forget_tables()
+
+
+@pytest.mark.parametrize("where", [(), ("--in-process",)], ids=["in a child", "here"])
+def test_a_kernel_of_the_users_own(run, folder, where):
+    address = f"{folder / 'mine.py'}::doubled"
+    arguments = ("--arg", "z=f32:50", "--arg", "x=f32:50", "--device", "cpu", "--json", *where)
+    result = run("tune", address, *arguments)
+    assert result.exit_code == 0, result.output
+    (told,) = json.loads(result.stdout)
+    assert told["key"] == {"dtypes": ["f32", "f32"], "shape": [50], "options": {}}
+    assert told["config"] in ({"B": 4}, {"B": 8})
+    (record,) = read_records(folder / "tuned" / "cpu.json", "cpu")
+    assert record.to_json() == told
+    assert (folder / "tuned" / "cpu.journal").read_text().count('"attempt"') == 2
+
+
+def test_where_the_records_go(run, folder):
+    address, output = f"{folder / 'mine.py'}::doubled", folder / "cpu.json"
+    given = ("--arg", "z=f32:50", "--arg", "x=f32:50", "--device", "cpu", "--in-process")
+    result = run("tune", address, *given, "--output", output)
+    assert result.exit_code == 0, result.output
+    assert "doubled f32,f32 50: " in result.output
+    assert len(read_records(output, "cpu")) == 1
+    result = run("tune", address, *given, "--output", folder / "sm_90.json")
+    assert result.exit_code == 2
+    assert "records of this device go into cpu.json" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "say what to tune, `tilewright tune matmul`; --list shows what there is"),
+        (("matmull", "--device", "cpu"), "no tunable kernel matmull; did you mean matmul?"),
+        (("matmul", "--device", "cpu", "--arg", "x=1"), "--arg is for a kernel in a file"),
+        (("matmul", "--device", "cpu", "--only", "i4"), "--only 'i4': no key has that in it"),
+        (("{file}::plain", "--device", "cpu"), "is a kernel without a search space"),
+        (("{file}::doubled", "--device", "cpu", "--arg", "q=1"), "where NAME is one of"),
+        (("{file}::doubled", "--device", "cpu", "--arg", "x=f33:4"), "a tensor is written as"),
+        (("{file}::doubled", "--device", "cpu", "--arg", "x=many"), "a number, or a tensor"),
+    ],
+)
+def test_what_is_refused(run, folder, arguments, message):
+    given = [argument.format(file=folder / "mine.py") for argument in arguments]
+    result = run("tune", *given, "--in-process")
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_a_search_that_finds_nothing_is_told(run, folder):
+    address = f"{folder / 'mine.py'}::doubled"
+    given = ("--arg", "z=f32:50", "--arg", "x=f32:51", "--device", "cpu")
+    result = run("tune", address, *given, "--in-process")
+    assert result.exit_code == 1
+    assert "2 refused: LaunchError" in result.output
+    assert "1 of 1 searches found nothing" in result.output
+
+
+def test_what_can_be_tuned(run):
+    rows = json.loads(run("tune", "--list", "--json").output)
+    assert {"matmul", "attention", "softmax"} <= {row["kernel"] for row in rows}
+    assert all(row["candidates"] >= row["keys"] > 0 for row in rows)
+    assert "decode_attention" in run("tune", "--list").output
+
+
+def test_stale_records_are_listed_with_the_reason(run, folder):
+    origin = Provenance("NVIDIA H200", "580.159", "1.2.3", "0.1.0", "2026-11-15", "no digest")
+    key, config = key_of(f16, (1, 64, 64, 64), layout="nn"), Config.of(BM=64)
+    (folder / "tuned").mkdir()
+    ours = Record("matmul", key, config, 1e-5, origin)
+    theirs = [Record("mine.doubled", key, config, 1e-5, origin)]
+    gone = [Record("no_such", key, config, 1e-5, origin)]
+    write_records(folder / "tuned" / "sm_80.json", "sm_80", (ours, *theirs, *gone))
+    told = json.loads(run("tune", "--check", "--target", "sm_80", "--json").output)
+    stale = {row["kernel"]: row["stale"] for row in told}
+    assert stale["matmul"][0] == "the kernel has changed"
+    assert stale["no_such"][0] == "there is no such kernel"
+    assert not any("kernel" in reason for reason in stale["mine.doubled"])
+    shown = run("tune", "--check", "--target", "sm_80").output
+    assert "3 records" in shown
+    empty = run("tune", "--check", "--target", "sm_86").output
+    assert "nothing is tuned yet" in empty

@@ -1,0 +1,92 @@
+"""What the library declares to be tuned: every space, and each kernel tried on something small."""
+
+from dataclasses import replace
+
+import pytest
+
+import tilewright as tw
+from tilewright import TuneError, f16
+from tilewright.bench import Effort
+from tilewright.kernels.tunables import TUNABLES, heads, signed_sums
+from tilewright.tune import Config, forcing, key_of
+from tilewright.tune.attempts import Verdict
+from tilewright.tune.engine import tune
+from tilewright.tune.search import Plan
+from tilewright.tune.task import task_of
+
+PLAN = Plan(
+    finalists=1,
+    first=Effort(repetitions=1, warmup=0.0, rounds=1),
+    last=Effort(repetitions=1, warmup=0.0, rounds=1),
+)
+SMALL = {
+    "matmul": key_of(f16, (1, 40, 70, 50), layout="nt"),
+    "gemv": key_of(f16, (1, 1, 90, 50), layout="nt"),
+    "attention": key_of(f16, (4, 32, 32), causal=True, width=16),
+    "decode_attention": key_of(f16, (8, 40), group=4, width=16),
+    "softmax": key_of(f16, (20, 70)),
+    "rms_norm": key_of(f16, (20, 70)),
+    "layer_norm": key_of(f16, (20, 70)),
+}
+
+
+def small_task(name, monkeypatch):
+    monkeypatch.setattr(heads, "TOKENS", 64)
+    task = task_of(TUNABLES[name], SMALL[name], tw.Device("cpu"))
+    return replace(task, configs=(task.configs[0], task.configs[-1]))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_each_kernel_is_tuned_and_right(name, monkeypatch):
+    record, found = tune(small_task(name, monkeypatch), PLAN)
+    assert found.counts == {Verdict.TIMED: 2}
+    assert record.kernel == name
+    assert record.key == SMALL[name]
+
+
+def test_every_kernel_is_tried_here():
+    assert SMALL.keys() == TUNABLES.keys()
+
+
+@pytest.mark.parametrize("name", TUNABLES)
+def test_keys_are_distinct_and_their_spaces_small_enough_to_search(name):
+    tunable = TUNABLES[name]
+    assert len(set(tunable.keys)) == len(tunable.keys)
+    for key in tunable.keys:
+        assert 2 <= len(tunable.space(key)) <= 160
+
+
+def test_a_candidate_that_leaves_something_out_is_wrong(monkeypatch):
+    task = small_task("softmax", monkeypatch)
+    right = task.build
+
+    def half(config):
+        if config != task.configs[1]:
+            return right(config)
+        return tw.value(None, device=tw.Device("cpu"))
+
+    _, found = tune(replace(task, build=half), PLAN)
+    assert found.counts == {Verdict.TIMED: 1, Verdict.WRONG: 1}
+
+
+def test_a_default_that_is_wrong_is_told_and_nothing_wins(monkeypatch):
+    monkeypatch.setattr(signed_sums, "LIMITS", {f16: 1e-9})
+    with pytest.raises(TuneError, match="what runs without tuning is wrong: relative error"):
+        tune(small_task("softmax", monkeypatch), PLAN)
+
+
+def test_what_is_known_already_is_tried_first():
+    known = Config.of(BM=1, PART=128)
+    with forcing("softmax", known):
+        task = task_of(TUNABLES["softmax"], SMALL["softmax"], tw.Device("cpu"))
+    assert task.configs[0] == known
+    assert task.configs.count(known) == 1
+
+
+@pytest.mark.parametrize(
+    ("extent", "starts"), [(100, [0, 46, 92]), (8, [0]), (5, [0]), (9, [0, 1])]
+)
+def test_samples_reach_both_ends(extent, starts):
+    found = signed_sums.spread(extent, 3, 8)
+    assert [one.start for one in found] == starts
+    assert found[-1].stop == extent
