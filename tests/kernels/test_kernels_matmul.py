@@ -1,10 +1,10 @@
 """Matrix products of the library against float64, on sizes that no tile divides."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matrix_products import TF32, check, check_grouped, some, stored
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, f64, i32, i64
@@ -13,50 +13,9 @@ from tilewright.kernels import grouped_matmul, matmul, matmul_kernel
 from tilewright.kernels.gemv import launch_gemv
 from tilewright.kernels.matmul import launch_matmul
 from tilewright.kernels.products import Request, product
-from tilewright.kernels.reference import products as reference
 from tilewright.tune import Config
 
 PRIMES = (37, 53, 29)  # M, N, K
-TF32 = 2.0**-11  # relative error of rounding to it
-
-
-def some(shape, dtype=f16, seed=0) -> tw.Tensor:
-    """Normally distributed numbers, as the dtype rounds them."""
-    numbers = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-    return tw.from_numpy(numbers.astype(numpy_dtype(dtype)))
-
-
-def rounding(dtype) -> float:
-    """The relative error of storing a number."""
-    return float(ml_dtypes.finfo(numpy_dtype(dtype)).eps) / 2
-
-
-def check(result, a, b, *, factor_rounding=0.0, transpose_a=False, transpose_b=False, **epilogue):
-    """Within the error that the arithmetic may have."""
-    x, y = a.numpy().astype(np.float64), b.numpy().astype(np.float64)
-    x, y = x.swapaxes(-1, -2) if transpose_a else x, y.swapaxes(-1, -2) if transpose_b else y
-    arrays = {
-        name: value.numpy() if isinstance(value, tw.Tensor) else value
-        for name, value in epilogue.items()
-    }
-    wanted = reference.matmul(x, y, **arrays)
-    added = (
-        abs(arrays[name].astype(np.float64)) for name in ("bias", "residual") if name in arrays
-    )
-    sizes = sum(added, abs(x) @ abs(y))
-    bound = reference.rounding_bound(
-        sizes, x.shape[-1], wanted, out_rounding=rounding(result.dtype),
-        factor_rounding=factor_rounding,
-    )  # fmt: skip
-    found = result.numpy().astype(np.float64)
-    assert found.shape == wanted.shape
-    assert (abs(found - wanted) <= bound).all()
-
-
-def stored(m, n, k, transpose_a, transpose_b, dtype):
-    """Two factors as they lie in memory."""
-    a = some((k, m) if transpose_a else (m, k), dtype, 1)
-    return a, some((n, k) if transpose_b else (k, n), dtype, 2)
 
 
 class TestMatmul:
@@ -205,11 +164,7 @@ class TestGrouped:
             out = tw.full((37, 24), 7, f16)
             with tw.race_check():
                 grouped_matmul(a, b, tw.from_numpy(offsets), out=out).sync()
-        inside = np.clip(offsets, 0, 37)
-        wanted = reference.grouped_matmul(a.numpy(), b.numpy(), inside)
-        found = out.numpy().astype(np.float64)
-        assert (found[np.isnan(wanted)] == 7).all()
-        np.testing.assert_allclose(found, np.where(np.isnan(wanted), 7, wanted), atol=0.02)
+        check_grouped(out, a, b, np.clip(offsets, 0, 37), elsewhere=7.0)
 
     def test_epilogue(self):
         a, b, offsets = (
@@ -217,16 +172,12 @@ class TestGrouped:
             some((4, 24, 40), bf16, 1),
             np.array([0, 3, 3, 40, 65]),
         )
-        epilogue = {"bias": some((4, 24), f32, 2), "residual": some((70, 24), bf16, 3)}
-        made = grouped_matmul(
-            a, b, tw.from_numpy(offsets), transpose_b=True, activation="silu", out_dtype=f32,
-            **epilogue,
-        ).sync()  # fmt: skip
-        arrays = {name: tensor.numpy() for name, tensor in epilogue.items()}
-        wanted = reference.grouped_matmul(
-            a.numpy(), b.numpy(), offsets, transpose_b=True, activation="silu", **arrays
-        )
-        np.testing.assert_allclose(made.numpy(), np.nan_to_num(wanted), atol=1e-4)
+        options = {
+            "transpose_b": True, "activation": "silu",
+            "bias": some((4, 24), f32, 2), "residual": some((70, 24), bf16, 3),
+        }  # fmt: skip
+        made = grouped_matmul(a, b, tw.from_numpy(offsets), out_dtype=f32, **options).sync()
+        check_grouped(made, a, b, offsets, elsewhere=0.0, **options)
 
     def test_nothing_to_do(self):
         offsets = tw.from_numpy(np.array([0], np.int32))
