@@ -20,7 +20,7 @@ class _Exported:
         self.tensor = tensor  # kept alive with the alias
         self.__cuda_array_interface__ = {
             "shape": tensor.shape,
-            "typestr": _TYPES[tensor.dtype],
+            "typestr": _TYPES[tensor.dtype][0],
             "data": (tensor.address, False),
             "strides": None,
             "version": 3,
@@ -36,4 +36,4 @@ def as_torch(tensor: tw.Tensor) -> Any:
     with tensor.device.lock:
         tensor.storage.materialise(stream)
     stream.sync()
-    return torch.as_tensor(_Exported(tensor), device="cuda")
+    return torch.as_tensor(_Exported(tensor), device="cuda").view(_TYPES[tensor.dtype][1])
