@@ -30,6 +30,13 @@ class Lab:
     stream: tw.Stream
     peers: dict[str, Peer]
     is_quick: bool
+    only: tuple[str, ...] = ()  # parts of the names of what is timed; none is all
+    without: tuple[str, ...] = ()
+
+    def wants(self, name: str) -> bool:
+        """Whether something is to be timed."""
+        chosen = not self.only or any(part in name for part in self.only)
+        return chosen and not any(part in name for part in self.without)
 
     @property
     def has_gpu(self) -> bool:
@@ -79,6 +86,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that every experiment has."""
     parser.add_argument("--device", default=None, help="default: the GPU if there is one")
     parser.add_argument("--quick", action="store_true", help="small sizes, few repetitions")
+    parser.add_argument(
+        "--ways",
+        default="",
+        help="only ways to launch with one of these in their names, `;` between them",
+    )
+    parser.add_argument("--without", action="append", default=[], help="a way to leave out")
     parser.add_argument("--peers", type=Path, default=Path(".gpu/peers"))
 
 
@@ -87,4 +100,6 @@ def open_lab(options: argparse.Namespace) -> Lab:
     device = tw.Device(options.device) if options.device else tw.empty((1,), tw.f32).device
     has_gpu = device.kind == "cuda"
     peers = load_peers(options.peers) if has_gpu else {}
-    return Lab(device, device.stream, peers, options.quick or not has_gpu)
+    only = tuple(filter(None, options.ways.split(";")))
+    is_quick = options.quick or not has_gpu
+    return Lab(device, device.stream, peers, is_quick, only, tuple(options.without))

@@ -9,6 +9,8 @@ installed. On the CPU (`--device cpu`) it only shows that it works.
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 
 from lab import add_options, open_lab
@@ -17,7 +19,7 @@ from launch_rates import measure_rates
 from paper import distribution, modes, overlap
 from running import chosen_parts, run_parts
 
-from tilewright.bench import Report
+from tilewright.bench import BrokenWay, Report
 
 __all__ = ["main"]
 
@@ -39,7 +41,12 @@ def main() -> None:
     parts = chosen_parts(parser, PARTS, options.only)
     report = Report("launch", "Launching", options.json)
     lab = open_lab(options)
-    run_parts({name: lambda part=part: part(lab, report) for name, part in parts.items()})
+    try:
+        run_parts({name: lambda part=part: part(lab, report) for name, part in parts.items()})
+    except BrokenWay as broken:
+        # What breaks on a GPU can take the context with it: the others get a new process.
+        print(f"{broken}\nstarting again without it", flush=True)
+        os.execv(sys.executable, [sys.executable, *sys.argv, "--without", broken.name])
 
 
 if __name__ == "__main__":

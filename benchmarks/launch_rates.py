@@ -105,7 +105,7 @@ class Additions:
 
 def measure_rates(lab: Lab, report: Report) -> None:
     additions = Additions(lab)
-    ways = dict(additions.ways())
+    ways = {name: way for name, way in additions.ways() if lab.wants(name)}
     found = host_costs(
         ways,
         count=20 if lab.is_quick else LAUNCHES,

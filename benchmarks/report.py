@@ -19,7 +19,7 @@ from typing import Any
 
 from tilewright.bench import Plot, Table, draw
 
-__all__ = ["main", "page", "read_reports", "readme_with"]
+__all__ = ["main", "page", "read_reports", "readme_with", "written"]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -147,13 +147,10 @@ def _chosen(table: Mapping[str, Any], columns: Sequence[str]) -> str:
     return Table("", columns, rows).to_markdown()
 
 
-def _written(check: bool) -> Iterator[tuple[Path, str]]:
+def written() -> Iterator[tuple[Path, str]]:
+    """What is written where."""
     reports = read_reports()
     reasons = tomllib.loads(REASONS.read_text(encoding="utf-8"))
-    if not check:
-        for report in reports.values():
-            for plot in report["plots"]:
-                draw(Plot.from_json(plot), report["folder"])
     yield PAGE, page(reports, reasons)
     yield README, readme_with(README.read_text(encoding="utf-8"), reports)
 
@@ -163,7 +160,11 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only say whether all is up to date")
     options = parser.parse_args()
     stale = []
-    for path, text in _written(options.check):
+    if not options.check:
+        for report in read_reports().values():
+            for plot in report["plots"]:
+                draw(Plot.from_json(plot), report["folder"])
+    for path, text in written():
         is_new = not path.exists() or path.read_text(encoding="utf-8") != text
         stale += [str(path)] if is_new else []
         if is_new and not options.check:

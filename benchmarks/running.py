@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from tilewright.bench import BrokenWay
+
 __all__ = ["chosen_parts", "run_parts"]
 
 Part = TypeVar("Part")
@@ -31,6 +33,8 @@ def run_parts(parts: Mapping[str, Callable[[], None]]) -> None:
         start = time.monotonic()
         try:
             part()
+        except BrokenWay:
+            raise  # the caller knows how to go on without it
         except Exception:  # noqa: BLE001 (the other parts are still worth having)
             traceback.print_exc()
             broken.append(name)

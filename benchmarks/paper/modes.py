@@ -36,7 +36,7 @@ def run(lab: Lab, report: Report) -> None:
     found: dict[str, dict[int, Timing]] = {}
     counts = COUNTS[:2] if lab.is_quick else COUNTS
     for count in counts:
-        ways = dict(_ways(lab, count))
+        ways = {name: way for name, way in _ways(lab, count) if lab.wants(name)}
         times = asyncio.run(_turns(lab, ways, 3 if lab.is_quick else max(7, 1500 // count)))
         for name, seconds in times.items():
             timing = Timing(tuple(seconds)).per(count)

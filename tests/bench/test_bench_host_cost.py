@@ -9,6 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright.bench import (
     Bound,
+    BrokenWay,
     Plot,
     Report,
     Series,
@@ -37,6 +38,15 @@ def test_ways_take_turns_and_prepare_before_the_timer():
     assert found["each"].to_json()["queued"]["batch"] == 2
     with pytest.raises(ValueError, match="at least one step"):
         host_costs({}, count=0)
+
+
+def test_a_way_that_breaks_is_named():
+    def broken() -> None:
+        raise RuntimeError("no such launch")
+
+    with pytest.raises(BrokenWay, match="b could not be timed: RuntimeError: no such") as caught:
+        host_costs({"a": each(lambda: None), "b": each(broken)}, count=1, turns=1)
+    assert caught.value.name == "b"
 
 
 def test_a_graph_of_repetitions():

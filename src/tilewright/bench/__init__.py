@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tilewright.bench.clocks import Clock, DeviceClock, HostClock
 from tilewright.bench.graphs import graph_of
-from tilewright.bench.host_cost import HostCost, Prepare, each, host_costs
+from tilewright.bench.host_cost import BrokenWay, HostCost, Prepare, each, host_costs
 from tilewright.bench.machine import machine_facts
 from tilewright.bench.paired import Candidate, Comparison, compare
 from tilewright.bench.plots import draw
@@ -26,6 +26,7 @@ from tilewright.bench.timing import Effort, Timing
 
 __all__ = [
     "Bound",
+    "BrokenWay",
     "Candidate",
     "Ceilings",
     "Clock",

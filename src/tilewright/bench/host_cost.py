@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 
 from tilewright.bench.subjects import drain, on_stream
 from tilewright.bench.timing import Timing
+from tilewright.errors import TilewrightError
 from tilewright.runtime.device import current_device
 from tilewright.runtime.stream import Stream
 
-__all__ = ["HostCost", "Prepare", "each", "host_costs"]
+__all__ = ["BrokenWay", "HostCost", "Prepare", "each", "host_costs"]
 
 # Builds what is needed for so many steps, and gives what does them all.
 Prepare: TypeAlias = "Callable[[int], Callable[[], object]]"
@@ -33,6 +34,14 @@ class HostCost:
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return {"queued": self.queued.to_json(), "done": self.done.to_json()}
+
+
+class BrokenWay(TilewrightError):
+    """A way that raised: which one it was, and its exception as the cause."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        super().__init__(f"{name} could not be timed: {type(error).__name__}: {error}")
+        self.name = name
 
 
 def each(step: Callable[[], object]) -> Prepare:
@@ -59,7 +68,10 @@ def host_costs(
     with on_stream(chosen):
         for turn in range(-1, turns):  # the first one compiles and is not counted
             for name, prepare in ways.items():
-                times = _times(prepare(count), chosen)
+                try:
+                    times = _times(prepare(count), chosen)
+                except Exception as error:
+                    raise BrokenWay(name, error) from error
                 if turn >= 0:
                     found[name].append(times)
     return {name: _cost(times, count) for name, times in found.items()}
