@@ -61,14 +61,14 @@ def is_worse(found: Reach, pinned: Reach) -> bool:
 
 @functools.cache
 def pinned_counts() -> dict[Name, Reach]:
-    """What the file says."""
-    if not PINNED.exists():
-        return {}
-    rows = tomllib.loads(PINNED.read_text(encoding="utf-8"))
-    found = {}
-    for place, numbers in rows.items():
-        file, _, kernel = place.partition(SEPARATOR)
-        found[file, kernel] = reach(Counts(*numbers))
+    """What the file says; of lines that a merge has left about one kernel, the worst."""
+    found: dict[Name, Reach] = {}
+    lines = PINNED.read_text(encoding="utf-8").splitlines() if PINNED.exists() else []
+    for line in lines:
+        for place, numbers in tomllib.loads(line).items():
+            file, _, kernel = place.partition(SEPARATOR)
+            far = reach(Counts(*numbers))
+            found[file, kernel] = worst(far, found.get((file, kernel), far))
     return found
 
 

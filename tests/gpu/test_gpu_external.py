@@ -138,6 +138,7 @@ def test_on_tensors_of_torch(saxpy, arrays):
     z += 1  # on torch's stream, behind it
     assert np.array_equal(z.cpu().numpy(), arrays[0] + 2 * arrays[1] + 1)
     assert z._version > version + 1
+    tw.synchronize()  # nothing can be waited for while torch records
     with torch.cuda.graph(recorded := torch.cuda.CUDAGraph()):
         saxpy.unsafe(z, x, 1.0, N).submit()
     recorded.replay()

@@ -188,3 +188,23 @@ def test_a_kernel_defined_again_is_another_kernel(write):
     write("hole_twice", HEAD + KERNEL.format(1) + "first = kernel\n" + KERNEL.format(2))
     module = importlib.import_module("hole_twice")
     assert (run(module.first), run(module.kernel)) == (1, 2)
+
+
+ALLOWED = tw.unsafe
+
+
+@tw.kernel
+def promised(z: Mut[i32, B], n: i32) -> None:
+    with ALLOWED("callers pass a positive number"):
+        tw.assume(n > 0)
+    z.store(tw.full((B,), 1, i32))
+
+
+def test_what_allows_unsafe_code_is_captured_like_anything_else(monkeypatch):
+    z = tw.zeros((4,), i32)
+    promised(z.partition(4), 1).sync()
+    monkeypatch.setitem(globals(), "ALLOWED", plus)
+    with pytest.raises(tw.CompileError, match=r"the only block of this kind is `with tw\.unsafe"):
+        promised(z.partition(4), 1)
+    monkeypatch.setitem(globals(), "ALLOWED", tw.unsafe)
+    promised(z.partition(4), 1).sync()

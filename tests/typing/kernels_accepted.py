@@ -260,13 +260,15 @@ def pointers(z: Mut[f32, B], x: Ref[f32, N], p: Ptr[f32], n: i32) -> None:
 def reading(
     z: Mut[f32, BM, BN], x: Ref[f32, M, N], ids: Ref[i64, K], scale: Ref[f32], at: i64
 ) -> None:
-    rows = ids.gather(z.index[0] * BM + tw.arange(BM, i32), padding=-1, latency=3)
+    places: Tile[i32] = z.index[0] * BM + tw.arange(BM, i32)
+    rows = ids.gather(places, padding=-1, latency=3)
     picked = x.gather(rows[:, None], tw.arange(BN, i32), mask=rows[:, None] > 0, padding=0.5)
     first: i64 = ids.gather(0).item()
+    second: i64 = ids.gather(first + 1, mask=first > 2, padding=-1) + 1
     turned = x.partition(BM, BN, order=(1, 0))
     around = x.windows(BM, BN, step=(2, 4), padding=math.inf)
     tile: Tile[f32] = turned.load(turned.clip(first, 0), 0, latency=2, allow_tma=False)
-    z.store(picked * scale.item() + tile + around[around.clip(at, 0), first])
+    z.store(picked * scale.item() + tile + around[around.clip(at, 0), second])
 
 
 @dataclass(frozen=True)

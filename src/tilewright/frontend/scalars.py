@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from tilewright.dtypes import DType, bool_, f32, i32
 from tilewright.errors import CompileError
+from tilewright.frontend.shown_annotations import shown_annotation
 
 __all__ = ["GroupParam", "ScalarParam", "read_scalars"]
 
@@ -105,7 +106,7 @@ def _read_member(
         return ScalarParam(name, _PLAIN[annotation])
     found = read_scalars(kernel, name, annotation, local_names)
     if found is None:
-        shown = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
+        shown = shown_annotation(annotation)
         raise CompileError(
             f"`{name}` of kernel `{kernel}` is annotated {shown}; what a launch passes in a tuple "
             "or a dataclass is scalars, a fixed number of them: dtypes, bool, int, float, and "

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType
 from tilewright.errors import CompileError
 from tilewright.frontend.scalars import GroupParam, ScalarParam, read_scalars
+from tilewright.frontend.shown_annotations import shown_annotation
 from tilewright.frontend.type_parameters import TypeParameters
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Mapped, Mut, Ref
@@ -280,9 +281,9 @@ def _read_param(
             _check_in_memory(kernel, scalar.name, scalar.dtype)
         return numbers
     raise CompileError(
-        f"`{parameter.name}` of kernel `{kernel}` is annotated {_shown(annotation)}; a parameter "
-        f"is a Ref, Mut, Mapped or Accum tensor, a Const, a dtype for a scalar, or a tuple or "
-        f"dataclass of scalars"
+        f"`{parameter.name}` of kernel `{kernel}` is annotated {shown_annotation(annotation)}; a "
+        "parameter is a Ref, Mut, Mapped or Accum tensor, a Const, a dtype for a scalar, or a "
+        "tuple or dataclass of scalars"
     )
 
 
@@ -291,7 +292,7 @@ def _read_tensor(kernel: str, name: str, origin: Any, args: tuple[Any, ...]) -> 
     if not (isinstance(dtype, type) and issubclass(dtype, DType)):
         raise CompileError(
             f"`{name}` of kernel `{kernel}`: the first thing in the brackets is a dtype, "
-            f"like `{origin.__name__}[f32, …]`; got {_shown(dtype)}"
+            f"like `{origin.__name__}[f32, …]`; got {shown_annotation(dtype)}"
         )
     _check_in_memory(kernel, name, dtype)
     dims = tuple(_read_dim(kernel, name, dim) for dim in args[1:])
@@ -315,7 +316,7 @@ def _pointed_dtype(kernel: str, name: str, args: tuple[Any, ...]) -> type[DType]
     if len(args) != 1 or not (isinstance(args[0], type) and issubclass(args[0], DType)):
         raise CompileError(
             f"`{name}` of kernel `{kernel}`: a pointer says what it points to and has no dims, "
-            f"like `Ptr[f32]`; got {', '.join(map(_shown, args))}"
+            f"like `Ptr[f32]`; got {', '.join(map(shown_annotation, args))}"
         )
     _check_in_memory(kernel, name, args[0])
     return args[0]
@@ -334,7 +335,7 @@ def _read_const(kernel: str, parameter: inspect.Parameter, of: Any) -> ConstPara
         of = get_args(of)[0]
     if of not in _CONST_TYPES:
         raise CompileError(
-            f"`{parameter.name}` of kernel `{kernel}`: Const takes int, bool, float or DType"
+            f"`{parameter.name}` of kernel `{kernel}`: Const takes int, bool, float or type[DType]"
         )
     return ConstParam(parameter.name, of, parameter.default)
 
@@ -350,10 +351,5 @@ def _read_dim(kernel: str, name: str, dim: Any) -> DimSpec:
         return dim.__name__
     raise CompileError(
         f"`{name}` of kernel `{kernel}`: a dim is a class derived from tw.Dim, `Literal[n]` or a "
-        f"number; got {_shown(dim)}"
+        f"number; got {shown_annotation(dim)}"
     )
-
-
-def _shown(annotation: Any) -> str:
-    """An annotation as its author would write it."""
-    return annotation.__name__ if isinstance(annotation, type) else repr(annotation)

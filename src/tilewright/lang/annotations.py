@@ -20,6 +20,7 @@ from typing import (
     SupportsIndex,
     TypeVar,
     TypeVarTuple,
+    overload,
 )
 
 from tilewright.dtypes import DType, bool_
@@ -78,16 +79,32 @@ class Ref(InKernel, Generic[D, *Dims]):
         read as `padding`, as in `partition`.
         """
 
+    @overload
+    def gather(  # type: ignore[overload-overlap] # a tile is no index
+        self,
+        *index: SupportsIndex,
+        mask: bool | bool_ | None = None,
+        padding: float | D = 0,
+        latency: int | None = None,
+    ) -> D: ...
+    @overload
     def gather(
         self,
         *index: SupportsIndex | Tile[Any],
         mask: bool | bool_ | Tile[bool_] | None = None,
         padding: float | D = 0,
         latency: int | None = None,
-    ) -> Tile[D]:
+    ) -> Tile[D]: ...
+    def gather(
+        self,
+        *index: SupportsIndex | Tile[Any],
+        mask: bool | bool_ | Tile[bool_] | None = None,
+        padding: float | D = 0,
+        latency: int | None = None,
+    ) -> Any:
         """The elements at these indices, one integer tile or scalar for each axis.
 
-        They broadcast together as in NumPy; scalars give one element, `x.gather(i).item()`. Where
+        They broadcast together as in NumPy; scalars give a scalar, `x.gather(i)`. Where
         an index lies outside the tensor or `mask` is false nothing is read, and the result is
         `padding`; -1 is outside, not the last element.
         """
@@ -251,4 +268,7 @@ if TYPE_CHECKING:
 else:
 
     class Const(InKernel):
-        """A keyword parameter whose value the kernel is compiled for: `BK: Const[int] = 64`."""
+        """A keyword parameter whose value the kernel is compiled for: `BK: Const[int] = 64`.
+
+        A dtype is a `Const[type[DType]]`: the class itself, as type checkers read it, too.
+        """
