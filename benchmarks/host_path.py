@@ -111,15 +111,11 @@ class _Cases:
 
     def driver_call(self) -> Callable[[], object]:
         """What the raw call costs through the interface that we reach the driver by."""
-        queue: Any = self.z.device.stream.queue
-        operation = self.add(self.z.partition(LENGTH), self.x, self.y).compile()
-        work: Any = operation._work  # noqa: SLF001
-        function = work._functions[0]  # noqa: SLF001
-        repeated = work.repeated()
-        parameters = function._packer.pack(repeated._arguments)  # noqa: SLF001
+        stream = self.z.device.stream
+        operation: Any = self.add(self.z.partition(LENGTH), self.x, self.y)
+        (call,) = operation._ready._calls  # noqa: SLF001
         operation.close()
-        kernel = function._kernel  # noqa: SLF001
-        return lambda: queue.launch(kernel, 1, parameters)
+        return lambda: call(stream, ())
 
     def partition(self) -> Callable[[], object]:
         z = self.z

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from functools import partial, update_wrapper
 from itertools import count
 from types import FunctionType
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 from tilewright.check.placement import Placement
 from tilewright.errors import CompileError, LaunchError
@@ -28,6 +28,7 @@ from tilewright.jit.executable import Executable, make_executable
 from tilewright.jit.forcing import wanted_placement
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
 from tilewright.jit.launch_later import launch_later
+from tilewright.jit.launches import Launches
 from tilewright.jit.loader import load_compiler
 from tilewright.jit.padding import warn_of_padding
 from tilewright.jit.specialize import specialize
@@ -73,6 +74,7 @@ class Kernel:
         self._call_signature = inspect.signature(function)
         self._compiled: SingleFlight[CompiledKernel] = SingleFlight()
         self._executables: SingleFlight[Executable] = SingleFlight()
+        self._launches = Launches(self.signature, self._call_signature)
 
     def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation that runs this kernel: everything is checked, nothing has run.
@@ -80,7 +82,10 @@ class Kernel:
         An argument may be an operation: it runs first, on the same stream, and its result is the
         argument. What depends on it is checked then.
         """
-        return self.launch(None, args, kwargs)
+        if self.options.unsafe:
+            self._refuse_call(unsafe=False)
+        again = self._launches.again(None, args, kwargs)
+        return self._launch_cold(None, args, kwargs) if again is None else again
 
     def unsafe(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation that runs an unsafe kernel: the caller answers for its pointers.
@@ -102,10 +107,18 @@ class Kernel:
         unsafe: bool = False,
     ) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation for a call: what it says about the blocks and about safety."""
-        self._check_call(unsafe)
+        if unsafe is not self.options.unsafe:
+            self._refuse_call(unsafe)
+        again = self._launches.again(grid, args, kwargs)
+        return self._launch_cold(grid, args, kwargs) if again is None else again
+
+    def _launch_cold(
+        self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> DeviceOp[tuple[Any, ...]]:
+        """Look at everything that a call says."""
         call = self._matched(args, kwargs)
         if has_operations(call.arguments.values()):
-            return launch_later(self.signature, call, partial(self._launched, grid, unsafe))
+            return launch_later(self.signature, call, partial(self._launched, grid))
         binding, result = bind_launch(self.signature, call, grid), tuple(call.arguments.values())
         require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding, self.hints)
@@ -116,20 +129,22 @@ class Kernel:
             guarded = Placement.GUARDED_IN_KERNEL
             executable = self._executable(binding.device, specialization, guarded)
             check_launch(executable.facts, binding)
+            return build_launch(executable, binding, result)
         warn_of_padding(executable.facts, binding)
-        return build_launch(executable.facts, executable.program, binding, result)
+        key = None if executable.facts.padded else self._launches.key(grid, args, kwargs)
+        remember = None if key is None else partial(self._launches.keep, key)
+        return build_launch(executable, binding, result, remember)
 
-    def _check_call(self, unsafe: bool) -> None:
+    def _refuse_call(self, unsafe: bool) -> NoReturn:
         """An unsafe kernel is called as one, and no other is."""
-        if self.options.unsafe and not unsafe:
+        if not unsafe:
             raise LaunchError(
                 f"kernel `{self.__name__}` is unsafe: what it does with its pointers is checked by "
                 f"nobody. Launch it as `{self.__name__}.unsafe(…)`"
             )
-        if unsafe and not self.options.unsafe:
-            raise LaunchError(
-                f"kernel `{self.__name__}` is not unsafe: launch it as `{self.__name__}(…)`"
-            )
+        raise LaunchError(
+            f"kernel `{self.__name__}` is not unsafe: launch it as `{self.__name__}(…)`"
+        )
 
     def specialized(
         self, specialization: Specialization, placement: Placement = Placement.EARLIEST
@@ -159,10 +174,10 @@ class Kernel:
         return call
 
     def _launched(
-        self, grid: tuple[int, ...] | None, unsafe: bool, call: inspect.BoundArguments
+        self, grid: tuple[int, ...] | None, call: inspect.BoundArguments
     ) -> DeviceOp[tuple[Any, ...]]:
         """The operation for a call whose arguments have all become known."""
-        return self.launch(grid, call.args, call.kwargs, unsafe=unsafe)
+        return self.launch(grid, call.args, call.kwargs, unsafe=self.options.unsafe)
 
     def _executable(
         self, device: Device, specialization: Specialization, placement: Placement
@@ -237,6 +252,7 @@ def _with_exactly(kernel: Kernel, hints: KernelHints, report: ReportForm | None)
     """The same kernel with other advice, and with everything that it has compiled."""
     changed = object.__new__(Kernel)
     vars(changed).update(vars(kernel), hints=hints)
+    changed._launches = Launches(kernel.signature, kernel._call_signature)
     if report is not kernel.options.report:  # compiled otherwise, so nothing is shared
         changed.options = replace(kernel.options, report=report)
         changed._compiled, changed._executables = SingleFlight(), SingleFlight()

@@ -14,23 +14,33 @@ from tilewright.frontend.signature import ConstParam, GroupParam, ScalarParam
 from tilewright.frontend.specialization import ExactFloat
 from tilewright.jit.binding import Binding, described, refused
 
-__all__ = ["bind_const", "bind_group", "bind_scalar"]
+__all__ = ["Unfit", "bind_const", "bind_group", "bind_scalar", "number_of"]
 
 
-def bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
-    """A number passed at launch, held to its dtype's range."""
-    dtype = binding.dtype(param.dtype)
+class Unfit(Exception):
+    """A value that is no scalar of a dtype; says why."""
+
+
+def number_of(value: Any, dtype: type[DType]) -> int | float:
+    """A number passed at launch, held to its dtype's range; raises `Unfit`."""
     if isinstance(value, np.generic):
         value = value.item()
     wanted = bool if dtype is bool_ else int if dtype.element.is_integer else (int, float)
     if not isinstance(value, wanted) or (dtype is not bool_ and isinstance(value, bool)):
-        raise refused(binding, param.name, f"is a scalar of {dtype.label}, not {described(value)}")
+        raise Unfit(f"is a scalar of {dtype.label}, not {described(value)}")
     low, high = limits(dtype)
     if not low <= value <= high and abs(value) != math.inf and value == value:
-        raise refused(
-            binding, param.name, f"is {dtype.label}: {value} is outside {low:g} to {high:g}"
-        )
-    binding.scalars[param.name] = value
+        raise Unfit(f"is {dtype.label}: {value} is outside {low:g} to {high:g}")
+    number: int | float = value
+    return number
+
+
+def bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
+    """A number passed at launch."""
+    try:
+        binding.scalars[param.name] = number_of(value, binding.dtype(param.dtype))
+    except Unfit as error:
+        raise refused(binding, param.name, str(error)) from None
 
 
 def bind_group(binding: Binding, param: GroupParam, value: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright.ir.launch_terms import (
     BaseAddress,
@@ -16,15 +16,50 @@ from tilewright.ir.launch_terms import (
     Stride,
     TileCount,
 )
-from tilewright.jit.binding import Binding
 
-__all__ = ["LaunchEnvironment", "launch_number"]
+__all__ = ["Laid", "LaunchEnvironment", "Numbers", "launch_number"]
+
+
+class Laid(Protocol):
+    """How a tensor lies, and where."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours."""
+
+    @property
+    def address(self) -> int:
+        """Where the first element lies."""
+
+
+class Numbers(Protocol):
+    """What is known of a launch: a binding, or what was kept of one."""
+
+    @property
+    def tensors(self) -> Mapping[str, Laid]:
+        """The tensors by name."""
+
+    @property
+    def scalars(self) -> Mapping[str, int | float]:
+        """The scalars by name."""
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Blocks along each axis."""
+
+    @property
+    def blocks(self) -> int:
+        """All blocks."""
 
 
 class LaunchEnvironment(Mapping[LaunchTerm, int]):
     """Extents, strides, counts, scalars and the number of blocks, looked up when asked for."""
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: Numbers) -> None:
         self._binding = binding
 
     def __getitem__(self, term: LaunchTerm) -> int:
@@ -34,7 +69,7 @@ class LaunchEnvironment(Mapping[LaunchTerm, int]):
 
     def __iter__(self) -> Iterator[LaunchTerm]:
         for name, tensor in self._binding.tensors.items():
-            for axis in range(tensor.ndim):
+            for axis in range(len(tensor.shape)):
                 yield Extent(name, axis)
                 yield Stride(name, axis)
         yield from map(ScalarArgument, self._binding.scalars)
@@ -45,12 +80,12 @@ class LaunchEnvironment(Mapping[LaunchTerm, int]):
         return sum(1 for _ in self)
 
 
-def launch_number(binding: Binding, term: LaunchTerm) -> int | float:
+def launch_number(binding: Numbers, term: LaunchTerm) -> int | float:
     """What a term is in one launch; addresses are known when all bytes are allocated."""
     return _VALUES[type(term)](binding, term)
 
 
-_VALUES: dict[type, Callable[[Binding, Any], int | float]] = {
+_VALUES: dict[type, Callable[[Numbers, Any], int | float]] = {
     BaseAddress: lambda binding, term: binding.tensors[term.param].address,
     PointerArgument: lambda binding, term: binding.tensors[term.param].address,
     Extent: lambda binding, term: binding.tensors[term.param].shape[term.axis],

@@ -12,21 +12,22 @@ from contextvars import ContextVar
 
 from tilewright.check.placement import Placement
 
-__all__ = ["force_checks", "wanted_placement"]
+__all__ = ["WANTED", "force_checks", "wanted_placement"]
 
-_WANTED: ContextVar[Placement] = ContextVar("tilewright_placement", default=Placement.EARLIEST)
+# Where a kernel called here is to settle its checks.
+WANTED: ContextVar[Placement] = ContextVar("tilewright_placement", default=Placement.EARLIEST)
 
 
 @contextmanager
 def force_checks() -> Iterator[None]:
     """Kernels called inside settle no check before they run."""
-    before = _WANTED.set(Placement.ALL_IN_KERNEL)
+    before = WANTED.set(Placement.ALL_IN_KERNEL)
     try:
         yield
     finally:
-        _WANTED.reset(before)
+        WANTED.reset(before)
 
 
 def wanted_placement() -> Placement:
     """Where a kernel called now is to settle its checks."""
-    return _WANTED.get()
+    return WANTED.get()

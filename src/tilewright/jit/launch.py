@@ -6,7 +6,7 @@ the background then and is waited for when the operation is submitted.
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import LaunchError
@@ -14,12 +14,14 @@ from tilewright.ir.launch_terms import FailureRecord
 from tilewright.jit.binding import Binding
 from tilewright.jit.compiled import LaunchFacts
 from tilewright.jit.environment import LaunchEnvironment, launch_number
+from tilewright.jit.executable import Executable
 from tilewright.jit.failures import FailureReader
-from tilewright.jit.loader import Program
+from tilewright.jit.plans import Plan, make_plan
 from tilewright.jit.repeated_launch import RepeatedLaunch
 from tilewright.runtime.access import Access, Mode
 from tilewright.runtime.function import KernelFunction
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.tickets import Role
 from tilewright.runtime.work import WorkOp
 
 __all__ = ["build_launch", "check_launch", "refuse_guarded"]
@@ -51,11 +53,18 @@ def refuse_guarded(facts: LaunchFacts, binding: Binding) -> LaunchError:
     )
 
 
+# Keeps what was decided about a launch.
+Remember = Callable[[Plan], None]
+
+
 def build_launch(
-    facts: LaunchFacts, program: Future[Program], binding: Binding, result: tuple[Any, ...]
+    executable: Executable,
+    binding: Binding,
+    result: tuple[Any, ...],
+    remember: Remember | None = None,
 ) -> WorkOp[tuple[Any, ...]]:
     """The operation for one call; it holds its borrows from here on."""
-    signature = binding.signature
+    signature, facts = binding.signature, executable.facts
     outputs = {param.name for param in signature.outputs}
     outputs |= {param.name for param in signature.pointers}
     accesses = tuple(
@@ -66,7 +75,7 @@ def build_launch(
     if facts.may_fail:
         record = binding.device.new_record()
         reader = FailureReader(facts.name, binding.grid, facts.sites, record)
-    work = KernelWork(facts, program, binding, reader)
+    work = KernelWork(executable, binding, accesses, reader, remember)
     return WorkOp(facts.name, binding.device, accesses, work, result, failure=reader)
 
 
@@ -79,35 +88,43 @@ def _mode(facts: LaunchFacts, binding: Binding, output: str) -> Mode:
 class KernelWork:
     """One launch, waiting to be put on a stream."""
 
-    __slots__ = ("_binding", "_facts", "_functions", "_reader", "program")
+    __slots__ = (
+        "_binding", "_executable", "_functions", "_reader", "_remember", "_roles", "program",
+    )  # fmt: skip
 
     def __init__(
         self,
-        facts: LaunchFacts,
-        program: Future[Program],
+        executable: Executable,
         binding: Binding,
+        accesses: tuple[Access, ...],
         reader: FailureReader | None,
+        remember: Remember | None,
     ) -> None:
-        self._facts = facts
-        self.program = program
+        self._executable = executable
+        self.program = executable.program
         self._binding = binding
+        self._roles = tuple(Role(mode, name) for _, mode, name in accesses)
         self._reader = reader
+        self._remember = remember
         self._functions: tuple[KernelFunction, ...] = ()
 
     def compile(self) -> None:
         """Wait for the assembler and load the kernel."""
         program, device = self.program.result(), self._binding.device
-        entries = self._facts.entries if device.backend.can_run else ()
+        entries = self._executable.facts.entries if device.backend.can_run else ()
         self._functions = tuple(program.function(entry, device) for entry in entries)
 
     def enqueue(self, stream: Stream) -> None:
         """Put the launch on a stream. The device's lock is held and all bytes are allocated."""
         self.repeated().enqueue(stream)
+        if self._remember is not None:
+            made = (self._executable, self._functions)
+            self._remember(make_plan(*made, self._binding, self._roles))
 
     def repeated(self) -> RepeatedLaunch:
         """This launch as a node of a graph. The bytes of all tensors are allocated."""
         binding = self._binding
-        terms = (argument.term for argument in self._facts.arguments)
+        terms = (argument.term for argument in self._executable.facts.arguments)
         arguments = tuple(
             None if isinstance(term, FailureRecord) else launch_number(binding, term)
             for term in terms

@@ -19,7 +19,6 @@ from tilewright.runtime.device import LEGACY_STREAM, Device
 from tilewright.runtime.dlpack import CPU, CUDA, describe_capsule
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.inside_chains import refuse_waiting
-from tilewright.runtime.sites import locate
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Role, Ticket
 
@@ -40,10 +39,6 @@ class Exportable(Handle, Protocol):
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-
-    @property
-    def address(self) -> int:
-        """Where the first element lies."""
 
 
 class Exporting:
@@ -103,7 +98,7 @@ class Export:
             storage.device.settle_notes()
             storage.doubts(region)
             mode = Mode.READ if self.read_only else Mode.UPDATE
-            holder = _Hold("an export", locate(2), (Role(mode, ""),), (self.tensor,))
+            holder = _Hold("an export", (Role(mode, ""),), (self.tensor,), 2)
             holder.acquire(storage.device)
             self._holder = holder
             storage.materialise(storage.device.stream)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from tilewright.runtime.access import Handle
 from tilewright.runtime.records import Allocation
 from tilewright.runtime.stream import Stream
 
-__all__ = ["KernelFunction", "KernelLimits", "LaunchShape", "Memory"]
+__all__ = ["KernelFunction", "KernelLimits", "LaunchShape", "Memory", "ReadyCall"]
 
 
 class Memory(Protocol):
@@ -16,6 +18,10 @@ class Memory(Protocol):
     @property
     def allocation(self) -> Allocation:
         """The bytes."""
+
+
+# Puts one launch, of which everything is known, on a stream; the tensors are those it is for.
+ReadyCall = Callable[[Stream, tuple[Handle, ...]], None]
 
 
 class KernelFunction(Protocol):
@@ -29,6 +35,9 @@ class KernelFunction(Protocol):
         memories: tuple[Memory, ...],
     ) -> None:
         """Put a launch of `blocks` blocks on a stream. The device's lock is held."""
+
+    def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
+        """The same launch, to be made any number of times."""
 
 
 class LaunchShape(NamedTuple):

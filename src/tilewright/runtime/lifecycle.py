@@ -84,9 +84,9 @@ class Runnable(ABC, Generic[T]):
     """One operation, whatever it does. Its result is handed over once."""
 
     # What few operations ever have is in their dictionary, and costs the others nothing.
-    __slots__ = ("__dict__", "__weakref__", "_results", "_state", "device", "label")
+    __slots__ = ("__dict__", "__weakref__", "_chosen", "_results", "_state", "device", "label")
 
-    _chosen: Stream | None = None  # the stream that a policy gave
+    _chosen: Stream | None  # the stream that a policy gave
     _error: BaseException | None = None  # why it could not be submitted
     _failure: Outcome | None = None  # how it failed while it ran
 
@@ -94,6 +94,7 @@ class Runnable(ABC, Generic[T]):
         self._state = State.CLOSED  # until a subclass has all it needs, there is nothing to run
         self.label = label
         self.device = device
+        self._chosen = None
         self._results: list[T] = []
 
     # --- what a kind of operation does ---

@@ -22,11 +22,12 @@ from tilewright.runtime.cut_results import Cut, as_cut, choose_one, uncut
 from tilewright.runtime.device import Device
 from tilewright.runtime.inside_chains import inside_chain
 from tilewright.runtime.lifecycle import Ends, Runnable, State, Steps, run_steps
-from tilewright.runtime.partition import Partition, PersistentPartition, check_tile
+from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.policies import SchedulingPolicy
 from tilewright.runtime.recording import Tape, graph_maker
 from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.tilings import check_tile
 
 if TYPE_CHECKING:
     from tilewright.runtime.graph import Graph

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.graph import Graph
 
 __all__ = [
+    "BLOCK",
     "GraphMaker",
     "Job",
     "NoQueue",
@@ -141,11 +142,12 @@ class _Block:
         self.is_open = True
 
 
-_block: ContextVar[_Block | None] = ContextVar("recording", default=None)
+# The innermost block that began around here; it may have ended.
+BLOCK: ContextVar[_Block | None] = ContextVar("recording", default=None)
 
 
 def _open_block() -> _Block | None:
-    block = _block.get()
+    block = BLOCK.get()
     return block if block is not None and block.is_open else None
 
 
@@ -157,12 +159,12 @@ def recording_on(jobs: list[Job]) -> Iterator[None]:
             "a graph is being recorded already, and one is recorded at a time: end that block first"
         )
     block = _Block(jobs)
-    token = _block.set(block)
+    token = BLOCK.set(block)
     try:
         yield
     finally:
         block.is_open = False
-        _block.reset(token)
+        BLOCK.reset(token)
 
 
 def is_recording(jobs: list[Job]) -> bool:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple, Self
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.built_graph import BuiltGraph
+from tilewright.runtime.failures import Fence
 from tilewright.runtime.handshake import in_their_order, library_streams
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.recording import Tape, block_is_open
-from tilewright.runtime.sites import Site, locate
+from tilewright.runtime.sites import Site
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Ticket
@@ -22,13 +23,15 @@ __all__ = ["Replay"]
 class Replay(SingleOp[tuple[Any, ...]]):
     """All operations of a graph once more; gives what recording them gave."""
 
-    __slots__ = ("_graph", "_holder")
+    __slots__ = ("_graph", "_holder", "fence")
+
+    fence: Fence | None
 
     def __init__(self, graph: BuiltGraph, results: tuple[Any, ...]) -> None:
         super().__init__("graph replay", graph.device)
         self._graph: BuiltGraph | None = graph
-        self._fence = None
-        self._holder = Ticket(self.label, locate(2))
+        self.fence = None
+        self._holder = Ticket(self.label, (), (), 2)
         self._results.append(results)
         with self.device.lock:
             self.device.check_usable()
@@ -70,7 +73,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         theirs = library_streams(self.storages())
         self.give_back()
         with in_their_order(stream, theirs):
-            self._fence = graph.replay(stream)
+            self.fence = graph.replay(stream)
 
     def storages(self) -> Iterable[Storage]:
         """The memory of other libraries that the graph uses."""

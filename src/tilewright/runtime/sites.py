@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 
-__all__ = ["Site", "locate", "user_site"]
+__all__ = ["Site", "user_frame", "user_site"]
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _TOUR = f"{_OURS}cli{os.sep}tour"  # shown to people as code of their own would be
@@ -47,23 +47,25 @@ class Site:
 
 def user_site() -> Site:
     """The innermost call outside this package, or the outermost frame if all are inside."""
-    return Site(*locate(2))
+    frame = user_frame(1)
+    return Site(frame.f_code, frame.f_lasti)
 
 
-def locate(depth: int) -> tuple[CodeType, int]:
-    """The code object and the instruction of that call; so many calls up are known to be ours."""
-    frame = sys._getframe(depth)  # noqa: SLF001 (`inspect` would cost more than the rest)
-    while _is_ours[frame.f_code.co_filename] and frame.f_back is not None:
+def user_frame(depth: int) -> FrameType:
+    """The frame of that call, for a look; so many calls above the caller are known to be ours."""
+    frame = sys._getframe(depth + 1)  # noqa: SLF001 (`inspect` would cost more than the rest)
+    while frame.f_code.co_filename not in _theirs and _is_ours(frame.f_code.co_filename):
+        if frame.f_back is None:
+            break
         frame = frame.f_back
-    return frame.f_code, frame.f_lasti
+    return frame
 
 
-class _Files(dict[str, bool]):
-    """Whether a file belongs to this package, found once for each."""
-
-    def __missing__(self, file: str) -> bool:
-        is_ours = self[file] = file.startswith(_OURS) and not file.startswith(_TOUR)
-        return is_ours
+_theirs: set[str] = set()  # files that were found not to be ours
 
 
-_is_ours = _Files()
+def _is_ours(file: str) -> bool:
+    is_ours = file.startswith(_OURS) and not file.startswith(_TOUR)
+    if not is_ours:
+        _theirs.add(file)
+    return is_ours

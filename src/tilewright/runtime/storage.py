@@ -223,15 +223,20 @@ class Storage:
             if fence.stream is not stream and use.region.overlaps(region):
                 stream.wait_for(fence.stream, fence.count)
 
-    def use_at_home(self, region: Region, fence: Fence, *, writes: bool) -> None:
+    def use_at_home(self, region: Region, fence: Fence, writes: bool) -> None:
         """Leave the fence of an operation that is being submitted on the storage's home."""
-        uses = self._writes if writes else self._reads
-        if len(uses) == 1 and uses[0].region is region and not (writes and self._reads):
-            uses[0].fence = fence
-        elif writes:
-            self.take_write(region, fence)
+        if writes:
+            uses = self._writes
+            if len(uses) == 1 and uses[0].region is region and not self._reads:
+                uses[0].fence = fence
+            else:
+                self.take_write(region, fence)
         else:
-            self.take_read(region, fence)
+            uses = self._reads
+            if len(uses) == 1 and uses[0].region is region:
+                uses[0].fence = fence
+            else:
+                self.take_read(region, fence)
 
     def record_read(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a reader that is being submitted."""

@@ -35,6 +35,7 @@ class Stream:
         "_unsettled",
         "device",
         "failed",
+        "has_loose_ends",
         "is_plain",
         "issued",
         "label",
@@ -56,6 +57,7 @@ class Stream:
         self.failed: deque[Outcome] = deque(maxlen=_REMEMBERED_FAILURES)
         self._unsettled: deque[Outcome] = deque()
         self._kept: deque[tuple[int, object]] = deque()
+        self.has_loose_ends = False  # things kept, or ends that nobody has looked at
         with device.lock:
             device.check_usable()
             self.label = label or f"stream {len(device.streams)}"
@@ -93,6 +95,7 @@ class Stream:
     def keep(self, thing: object) -> None:
         """Keep something alive until the operation that is being submitted has completed."""
         self._kept.append((self.issued + 1, thing))
+        self.has_loose_ends = True
 
     def watch(self, count: int, check: Check | None, causes: Iterable[Outcome]) -> Outcome | None:
         """Remember an operation that can fail; None if there is nothing to remember."""
@@ -101,11 +104,12 @@ class Stream:
             return None
         outcome = Outcome(self, count, check, causes)
         self._unsettled.append(outcome)
+        self.has_loose_ends = True
         return outcome
 
     def settle(self, *, ask: bool = True) -> None:
         """Look at what has completed; `ask=False` uses only what is known already."""
-        if not self._unsettled and not self._kept:
+        if not self.has_loose_ends:
             return
         crowded = len(self._unsettled) + len(self._kept) >= _POLL_FROM
         done = self.queue.completed() if ask or crowded else self.queue.known
@@ -113,6 +117,7 @@ class Stream:
             self._kept.popleft()
         while self._unsettled and self._unsettled[0].count <= done:
             self._unsettled.popleft().settle()
+        self.has_loose_ends = bool(self._kept or self._unsettled)
 
     # For everybody.
 

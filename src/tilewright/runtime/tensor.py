@@ -30,11 +30,13 @@ from tilewright.runtime.refusals import NotAnArray
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.storage import Initialiser, Storage
+from tilewright.runtime.tilings import Tiling, find_tiling
 from tilewright.runtime.transfers import download
 
 __all__ = ["Tensor", "move", "new_tensor"]
 
 _serials = itertools.count(1)
+_ALIGNMENT = 16  # bytes; no kernel is compiled for more
 _set = object.__setattr__
 
 
@@ -43,7 +45,9 @@ class Tensor(NotAnArray, Exporting):
 
     __slots__ = (
         "__weakref__",
+        "_facet",
         "_moved",
+        "_tiling",
         "byte_offset",
         "dtype",
         "itemsize",
@@ -64,7 +68,9 @@ class Tensor(NotAnArray, Exporting):
     byte_offset: int
     region: Region
     layout: Layout
+    _facet: tuple[Any, ...] | None
     _moved: Site | None
+    _tiling: Tiling | None  # how it was cut last, if its axes were cut in order
 
     def __init__(self, storage: Storage, dtype: type[DType], layout: Layout) -> None:
         itemsize = numpy_dtype(dtype).itemsize
@@ -77,7 +83,9 @@ class Tensor(NotAnArray, Exporting):
         _set(self, "byte_offset", layout.offset * itemsize)
         _set(self, "region", layout.region(itemsize))
         _set(self, "layout", layout)
+        _set(self, "_facet", None)
         _set(self, "_moved", None)
+        _set(self, "_tiling", None)
 
     def __setattr__(self, name: str, value: object) -> None:
         # Launches are checked by what a handle says, so nobody may make it say something else.
@@ -117,6 +125,16 @@ class Tensor(NotAnArray, Exporting):
     def address(self) -> int:
         """Where the first element lies; known from the first submission on."""
         return self.storage.address + self.byte_offset
+
+    @property
+    def facet(self) -> tuple[Any, ...]:
+        """All that kernels are compiled and launches are checked by, where it lies aside."""
+        found = self._facet
+        if found is None:
+            place = self.byte_offset % _ALIGNMENT  # storages of ours begin at multiples
+            found = (self.dtype, self.shape, self.strides, place, self.storage.device)
+            _set(self, "_facet", found)
+        return found
 
     @property
     def is_contiguous(self) -> bool:
@@ -182,7 +200,18 @@ class Tensor(NotAnArray, Exporting):
         everything up to `offsets[s]` and ends at `offsets[s + 1]`, and is cut into pieces by
         itself. Whatever it holds, no element is in two pieces and none outside the tensor.
         """
-        return Partition(self, tile, order, prefix, segments)
+        is_plain = order == () and prefix is False and segments is None
+        last = self._tiling if is_plain else None
+        if last is not None and last.tile == tile:
+            for entry in tile:
+                if entry is not None and entry.__class__ is not int:
+                    break  # True and 1.0 are equal to 1
+            else:
+                return Partition(self, last)
+        tiling = find_tiling(self.shape, tile, order, bool(prefix), segments)
+        if is_plain:
+            _set(self, "_tiling", tiling)
+        return Partition(self, tiling)
 
     def handle(self, layout: Layout, dtype: type[DType]) -> Tensor:
         """Another handle on what this one has; for us, who know how it lies."""

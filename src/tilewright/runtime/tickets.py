@@ -9,14 +9,13 @@ storages hear of its borrows when somebody looks. All of this happens under the 
 
 from __future__ import annotations
 
-from types import CodeType
 from typing import NamedTuple
 
 from tilewright.errors import BorrowError
 from tilewright.runtime.access import Access, Handle, Mode, refusal
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
-from tilewright.runtime.sites import Site
+from tilewright.runtime.sites import Site, user_frame
 from tilewright.runtime.storage import Borrow
 from tilewright.runtime.stream import Stream
 
@@ -38,17 +37,22 @@ class Ticket(Fence):
     state = "has not been run: submit, sync or await it, or close it"  # and the way out
 
     def __init__(
-        self,
-        label: str,
-        place: tuple[CodeType, int],
-        roles: tuple[Role, ...] = (),
-        tensors: tuple[Handle, ...] = (),
+        self, label: str, roles: tuple[Role, ...], tensors: tuple[Handle, ...], depth: int
     ) -> None:
-        # As a fence it means nothing yet.
+        """Of an operation that is being built so many calls above."""
         self.label = label
-        self.code, self.instruction = place
         self.roles = roles
         self.tensors = tensors
+        self.count = 0  # as a fence it means nothing yet
+        frame = user_frame(depth)
+        self.code, self.instruction = frame.f_code, frame.f_lasti
+
+    @classmethod
+    def at(cls, site: Site, label: str) -> Ticket:
+        """Of something that holds no tensors and was built elsewhere."""
+        made = cls(label, (), (), 0)
+        made.code, made.instruction = site.code, site.instruction
+        return made
 
     @property
     def site(self) -> Site:
@@ -104,6 +108,15 @@ class Ticket(Fence):
 
     # --- as a fence ---
 
+    def leave_at_home(self, stream: Stream) -> None:
+        """Become the fence of an operation that has been put on the home of all its tensors."""
+        self.stream = stream
+        self.outcome = None
+        self.count = stream.advance()
+        for tensor, role in zip(self.tensors, self.roles):  # noqa: B905 (it costs more than the loop)
+            tensor.storage.use_at_home(tensor.region, self, role.mode.writes)
+        self.tensors = self.roles = ()
+
     def is_at_home(self, stream: Stream) -> bool:
         """Whether all tensors have this stream as their home, so that nothing needs to be done."""
         for tensor in self.tensors:
@@ -125,11 +138,17 @@ class Ticket(Fence):
         for tensor, (mode, _) in zip(self.tensors, self.roles, strict=True):
             storage = tensor.storage
             if storage.home is stream and outcome is None:
-                storage.use_at_home(tensor.region, self, writes=mode.writes)
+                storage.use_at_home(tensor.region, self, mode.writes)
             elif mode.writes:
                 storage.record_write(tensor.region, self)
             else:
                 storage.record_read(tensor.region, self)
+
+    def leave_refused(self, stream: Stream, error: BaseException) -> None:
+        """Become the fence of an operation that could not be put on a stream as a whole."""
+        # Part of it may be there already: order it, and trust nothing it wrote.
+        count = stream.advance()
+        self.leave(stream, count, Outcome.refused(stream, count, error))
 
     def order(self, stream: Stream) -> None:
         """Give the tensors their bytes, and put the operation behind those that it conflicts with.

@@ -12,9 +12,10 @@ from contextvars import ContextVar
 
 from tilewright.errors import LaunchError
 
-__all__ = ["is_watching", "race_check", "require_watchable"]
+__all__ = ["WATCHING", "is_watching", "race_check", "require_watchable"]
 
-_watching: ContextVar[bool] = ContextVar("race_check", default=False)
+# Whether launches are watched here.
+WATCHING: ContextVar[bool] = ContextVar("race_check", default=False)
 
 
 @contextmanager
@@ -27,16 +28,16 @@ def race_check(watch: bool = True) -> Iterator[None]:
     blocks, the element and both lines of the kernel. Outputs are written all the same. A graph is
     watched at every replay if its block ends inside.
     """
-    token = _watching.set(watch)
+    token = WATCHING.set(watch)
     try:
         yield
     finally:
-        _watching.reset(token)
+        WATCHING.reset(token)
 
 
 def is_watching() -> bool:
     """Whether a launch that is put on a stream now is to be watched."""
-    return _watching.get()
+    return WATCHING.get()
 
 
 def require_watchable(kind: str, kernel: str) -> None:

@@ -24,7 +24,7 @@ from tilewright.runtime.handshake import (
 from tilewright.runtime.lifecycle import Ends, State, Steps
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.recording import Tape, block_is_open, refuse_recorded
-from tilewright.runtime.sites import Site, locate
+from tilewright.runtime.sites import Site
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Role, Ticket
@@ -33,6 +33,8 @@ __all__ = ["SingleOp", "Work", "WorkOp"]
 
 T = TypeVar("T")
 U = TypeVar("U")
+_BUILT = State.BUILT  # members of an enumeration are slow to find
+_HOLDING = (State.BUILT, State.TAKEN)
 
 
 class Work(Protocol):
@@ -50,9 +52,7 @@ class Work(Protocol):
 class SingleOp(DeviceOp[T]):
     """An operation that is put on a stream in one step, under the device's lock."""
 
-    __slots__ = ("_fence",)
-
-    _fence: Fence | None  # where it ends, once it has been submitted
+    __slots__ = ()
 
     @abstractmethod
     def put(self, stream: Stream) -> None:
@@ -63,11 +63,16 @@ class SingleOp(DeviceOp[T]):
         """The memory that it uses."""
 
     @property
+    @abstractmethod
+    def fence(self) -> Fence | None:
+        """Where it ends; None before it was submitted."""
+
+    @property
     def ends(self) -> Ends:
         """Its fence."""
-        found = Ends()
-        if self._fence is not None:
-            found.add(self._fence)
+        found, fence = Ends(), self.fence
+        if fence is not None:
+            found.add(fence)
         return found
 
     def choose_stream(self, stream: Stream | None) -> Stream:
@@ -93,8 +98,9 @@ class SingleOp(DeviceOp[T]):
         except BaseException as error:
             self.abandon(error)
             raise
-        if self._fence is not None:
-            ends.add(self._fence)
+        fence = self.fence
+        if fence is not None:
+            ends.add(fence)
         return self._results.pop()
 
     def _put(self, stream: Stream) -> None:
@@ -126,7 +132,7 @@ class WorkOp(SingleOp[T]):
         super().__init__(label, device)
         roles = tuple(Role(mode, name) for _, mode, name in accesses)
         tensors = tuple(access.tensor for access in accesses)
-        self._ticket = Ticket(label, locate(2), roles, tensors)
+        self._ticket = Ticket(label, roles, tensors, 2)
         self._work = work
         self._check = failure
         self._results.append(result)
@@ -136,13 +142,21 @@ class WorkOp(SingleOp[T]):
     def take_borrows(self) -> None:
         """Begin to hold the tensors, if nothing stands against it."""
         device = self.device
-        self._fence = None
-        with device.lock:
+        lock = device.lock
+        lock.acquire()  # costs a third of `with`
+        try:
             if device.forked or not device.notes.empty():
                 device.check_usable()
                 device.settle_notes()
             self._ticket.acquire(device)
-            self._state = State.BUILT
+            self._state = _BUILT
+        finally:
+            lock.release()
+
+    @property
+    def fence(self) -> Fence | None:
+        """Its ticket."""
+        return self._ticket if self._ticket.count else None
 
     @property
     def site(self) -> Site:
@@ -200,13 +214,12 @@ class WorkOp(SingleOp[T]):
             theirs = library_streams(self.storages())
             ticket.release(self.device)
             with in_their_order(stream, theirs):
-                run(ticket, work, check, stream)
-            self._fence = ticket
+                _run(ticket, work, check, stream)
         self.give_back()
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
-        if self._state in (State.BUILT, State.TAKEN):
+        if self._state in _HOLDING:
             self.device.notes.put(_Dropped(self.device, self._ticket))
             self.warn_if_never_run()
 
@@ -223,7 +236,7 @@ class _Dropped(NamedTuple):
         self.ticket.forget()
 
 
-def run(ticket: Ticket, work: Work, check: Check | None, stream: Stream) -> None:
+def _run(ticket: Ticket, work: Work, check: Check | None, stream: Stream) -> None:
     """Order the work, put it on a stream, and leave its fence. The device's lock is held."""
     at_home = ticket.is_at_home(stream)
     causes: Iterable[Outcome] = ()
@@ -233,9 +246,7 @@ def run(ticket: Ticket, work: Work, check: Check | None, stream: Stream) -> None
     try:
         work.enqueue(stream)
     except BaseException as error:
-        # Part of the work may be on the stream already: order it, and trust nothing it wrote.
-        count = stream.advance()
-        ticket.leave(stream, count, Outcome.refused(stream, count, error))
+        ticket.leave_refused(stream, error)
         raise
     count = stream.advance()
     ticket.leave(stream, count, stream.watch(count, check, causes))

@@ -16,8 +16,10 @@ from tilewright.backends.cpu.memory import Memory
 from tilewright.backends.cpu.pool import CpuPool
 from tilewright.backends.cpu.stream import CpuQueue, Tasks
 from tilewright.errors import LaunchError
+from tilewright.runtime.access import Handle
 from tilewright.runtime.backend import ALIGNMENT, Recipe
 from tilewright.runtime.function import Memory as Reachable
+from tilewright.runtime.function import ReadyCall
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.watching import is_watching
@@ -65,6 +67,14 @@ class CpuFunction:
         if is_watching():
             run = partial(run, race_check=True)
         cast("Tasks", stream.queue).put(run)
+
+    def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
+        """The same launch, to be made any number of times."""
+
+        def launch(stream: Stream, tensors: tuple[Handle, ...]) -> None:
+            self.launch(stream, blocks, arguments, tuple(tensor.storage for tensor in tensors))
+
+        return launch
 
 
 class _Records(RecordPool):

@@ -77,7 +77,7 @@ class ExternalCalls(ABC):
         """Launch blocks of threads."""
         self.bind()
         (code,) = cu.cuLaunchKernel(
-            kernel.handle, *shape.grid, *shape.block, shape.shared_bytes, stream.handle,
+            kernel.launch_handle, *shape.grid, *shape.block, shape.shared_bytes, stream.handle,
             parameters, 0,
         )  # fmt: skip
         self.check("cuLaunchKernel", code)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from tilewright.backends.cuda.driver import Driver
 from tilewright.backends.cuda.stream import CudaQueue
 from tilewright.dtypes import Element
 from tilewright.errors import InternalError
-from tilewright.runtime.function import Memory
+from tilewright.runtime.access import Handle
+from tilewright.runtime.function import Memory, ReadyCall
 from tilewright.runtime.stream import Stream
 
 __all__ = ["POINTER", "CudaFunction", "Kind", "Packer"]
@@ -91,6 +92,7 @@ class CudaFunction:
 
     def __init__(self, driver: Driver, cubin: bytes, name: str, kinds: tuple[Kind, ...]) -> None:
         self._kernel = driver.load_kernel(cubin, name)
+        self._kinds = kinds
         self._packer = Packer(kinds)
         expected = driver.parameter_sizes(self._kernel)
         if expected != self._packer.sizes:
@@ -110,6 +112,21 @@ class CudaFunction:
         if blocks:
             queue = cast("CudaQueue", stream.queue)
             queue.launch(self._kernel, blocks, self._packer.pack(arguments))
+
+    def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
+        """The same launch with parameters of its own, which never change."""
+        packer = Packer(self._kinds)
+        parameters, kernel = packer.pack(arguments), self._kernel
+
+        def launch(stream: Stream, _: tuple[Handle, ...], kept: Packer = packer) -> None:
+            queue: Any = stream.queue
+            queue.launch(kernel, blocks, parameters)
+
+        return launch if blocks else _nothing
+
+
+def _nothing(stream: Stream, tensors: tuple[Handle, ...]) -> None:
+    """What a launch of no blocks does."""
 
 
 def _code(kind: Kind) -> str:

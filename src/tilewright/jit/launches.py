@@ -1,0 +1,124 @@
+"""The launches of one kernel that were made before, so that the next one like them is quick.
+
+There are three ways to a launch. *Prepared*: the same handles and scalars as before; function, grid
+and packed parameters are found under one key. *Planned*: other handles, alike in all that anything
+was decided by; addresses and scalars are filled in. *Cold*: everything is looked at. The first two
+decide nothing, they remember what the third has decided: a launch that was refused, warned of or
+made under other circumstances is never found here. Tables are bounded and keep no tensor alive.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.check.placement import Placement
+from tilewright.frontend.signature import Signature
+from tilewright.jit.call_readers import make_readers
+from tilewright.jit.forcing import WANTED
+from tilewright.jit.plans import Plan, PlannedLaunch, PreparedLaunch
+from tilewright.jit.tables import Table
+from tilewright.runtime.access import Access, are_apart, check_accesses
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.watching import WATCHING
+
+__all__ = ["Launches"]
+
+_PREPARED = 512  # in each of two generations
+_PLANNED = 128
+
+_EARLIEST = Placement.EARLIEST
+# What a reader raises for a call that does not fit, or whose key is no key.
+_OTHERWISE = (TypeError, AttributeError)
+
+
+class _Seen:
+    """In the table of prepared launches: handles that were launched once, by a plan."""
+
+
+_SEEN = _Seen()
+
+
+class Launches:
+    """What is remembered of the calls of one kernel with one set of hints."""
+
+    __slots__ = ("_like", "_plans", "_prepared", "_same")
+
+    def __init__(self, signature: Signature, call: inspect.Signature) -> None:
+        readers = make_readers(signature, call)
+        self._same: Callable[..., Any] = _nothing if readers is None else readers.same
+        self._like: Callable[..., Any] = _nothing if readers is None else readers.like
+        self._prepared: Table[PreparedLaunch | _Seen] = Table(_PREPARED)
+        self._plans: Table[Plan] = Table(_PLANNED)
+
+    def again(
+        self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> ReadyOp[tuple[Any, ...]] | None:
+        """The operation for a call that was made before; None if somebody has to look at it."""
+        if WATCHING.get() or WANTED.get() is not _EARLIEST:
+            return None
+        try:
+            call = self._same(*args, **kwargs) if kwargs else self._same(*args)
+            if call is None:
+                return None
+            key, tensors, result = call
+            if grid is not None:
+                key = (grid, key)
+            found = self._prepared.get(key)
+        except _OTHERWISE:
+            return None
+        if type(found) is PreparedLaunch and (
+            found.captures is None or found.captures.are_current()
+        ):
+            return ReadyOp(found, tensors, result)
+        return self._planned(grid, self._like(*args, **kwargs), key)
+
+    def _planned(
+        self, grid: tuple[int, ...] | None, call: Any, same: tuple[Any, ...]
+    ) -> ReadyOp[tuple[Any, ...]] | None:
+        key, tensors, scalars, result = call
+        plan = self._plans.find((grid, key))
+        if plan is None or not plan.captures.are_current():
+            return None
+        numbers = plan.numbers(scalars)
+        if numbers is None or not plan.still_holds(tensors, numbers):
+            return None
+        if not are_apart(tensors):
+            accesses = (Access(t, *role) for t, role in zip(tensors, plan.roles, strict=True))
+            check_accesses(tuple(accesses), plan.label, plan.device)
+        if self._prepared.find(same) is not None and _may_be_prepared(plan, tensors):
+            prepared = PreparedLaunch(plan, tensors, numbers)
+            self._prepared.put(same, prepared)
+            return ReadyOp(prepared, tensors, result)
+        self._prepared.put(same, _SEEN)
+        reader = plan.new_reader()
+        return ReadyOp(PlannedLaunch(plan, numbers, reader), tensors, result, reader)
+
+    def key(
+        self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, ...] | None:
+        """The key under which a plan for this call is kept; None if there is none."""
+        if WATCHING.get() or WANTED.get() is not _EARLIEST:
+            return None
+        try:
+            call = self._like(*args, **kwargs)
+        except _OTHERWISE:
+            return None
+        return None if call is None else (grid, call[0])
+
+    def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
+        """Remember how a launch was made."""
+        self._plans.put(key, plan)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """The reader of a kernel that has none."""
+
+
+def _may_be_prepared(plan: Plan, tensors: tuple[Tensor, ...]) -> bool:
+    """Whether a launch of these handles is the same every time."""
+    if plan.facts.may_fail:
+        return False
+    return all(t.storage.owns_bytes and not t.storage.is_lazy for t in tensors)

@@ -1,0 +1,251 @@
+"""Plans: everything that was decided about a launch, apart from where its tensors lie.
+
+A plan holds for all calls with the same key (`call_readers`): tensors alike, the same constants and
+tilings. What is left for such a call are the addresses, the scalars, and the launch checks that
+depend on those. A *prepared* launch is a plan for certain handles, down to the packed parameters;
+it refers to no tensor.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tilewright.dtypes import DType
+from tilewright.frontend.captures import Captures
+from tilewright.ir.launch_terms import (
+    BaseAddress,
+    FailureRecord,
+    PointerArgument,
+    ScalarArgument,
+)
+from tilewright.jit.bind_scalars import Unfit, number_of
+from tilewright.jit.binding import Binding
+from tilewright.jit.compiled import LaunchFacts
+from tilewright.jit.environment import LaunchEnvironment, launch_number
+from tilewright.jit.executable import Executable
+from tilewright.jit.failures import FailureReader
+from tilewright.jit.loader import Program
+from tilewright.jit.repeated_launch import RepeatedLaunch
+from tilewright.runtime.access import Handle
+from tilewright.runtime.device import Device
+from tilewright.runtime.function import KernelFunction, ReadyCall
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.tickets import Role
+
+if TYPE_CHECKING:
+    from tilewright.check.launch import LaunchCheck
+
+__all__ = ["Plan", "PlannedLaunch", "PlannedWork", "PreparedLaunch", "make_plan"]
+
+Number = int | float
+_ADDRESSES = (BaseAddress, PointerArgument)
+
+
+class _Known(NamedTuple):
+    """What launch checks ask of a launch."""
+
+    tensors: dict[str, Tensor]
+    scalars: dict[str, Number]
+    grid: tuple[int, ...]
+    blocks: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Plan:
+    """One launch, for all tensors alike."""
+
+    label: str
+    device: Device
+    roles: tuple[Role, ...]
+    facts: LaunchFacts
+    captures: Captures
+    program: Future[Program]
+    functions: tuple[KernelFunction, ...]
+    grid: tuple[int, ...]
+    blocks: int
+    template: tuple[Number | None, ...]  # the arguments; None is an address, a scalar or the record
+    addresses: tuple[tuple[int, int], ...]  # places of arguments, and numbers of tensors
+    scalars: tuple[tuple[int, int], ...]  # the same for scalars
+    dtypes: tuple[type[DType], ...]  # of the scalars
+    checks: tuple[LaunchCheck, ...]  # those that other scalars may fail
+    names: tuple[str, ...]  # of the tensors
+    scalar_names: tuple[str, ...]
+
+    def numbers(self, scalars: tuple[Any, ...]) -> tuple[Number, ...] | None:
+        """The scalars of a call; None if one does not fit its dtype."""
+        try:
+            return tuple(map(number_of, scalars, self.dtypes))
+        except Unfit:
+            return None
+
+    def still_holds(self, tensors: tuple[Tensor, ...], numbers: tuple[Number, ...]) -> bool:
+        """Whether the launch checks that depend on scalars hold with these."""
+        if self.blocks == 0 or not self.checks:
+            return True
+        scalars = dict(zip(self.scalar_names, numbers, strict=True))
+        known = _Known(dict(zip(self.names, tensors, strict=True)), scalars, self.grid, self.blocks)
+        environment = LaunchEnvironment(known)
+        return all(check.holds(environment) for check in self.checks)
+
+    def arguments(
+        self, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
+    ) -> tuple[Number | None, ...]:
+        """What is passed to the kernel; None is the record. All bytes are allocated."""
+        filled = list(self.template)
+        for position, number in self.addresses:
+            filled[position] = tensors[number].address
+        for position, number in self.scalars:
+            filled[position] = numbers[number]
+        return tuple(filled)
+
+    def new_reader(self) -> FailureReader | None:
+        """Who looks at the failure record of another launch, if the kernel can fail."""
+        if not self.facts.may_fail:
+            return None
+        return FailureReader(self.label, self.grid, self.facts.sites, self.device.new_record())
+
+
+def make_plan(
+    executable: Executable,
+    functions: tuple[KernelFunction, ...],
+    binding: Binding,
+    roles: tuple[Role, ...],
+) -> Plan:
+    """The plan of a launch that everything has been decided about."""
+    facts = executable.facts
+    tensors = {name: number for number, name in enumerate(binding.tensors)}
+    scalars = {param.name: number for number, param in enumerate(binding.signature.scalars)}
+    template: list[Number | None] = []
+    addresses, places = [], []
+    for position, argument in enumerate(facts.arguments):
+        term = argument.term
+        if isinstance(term, _ADDRESSES):
+            addresses.append((position, tensors[term.param]))
+        elif isinstance(term, ScalarArgument):
+            places.append((position, scalars[term.param]))
+        is_open = isinstance(term, (*_ADDRESSES, ScalarArgument, FailureRecord))
+        template.append(None if is_open else launch_number(binding, term))
+    return Plan(
+        label=facts.name,
+        device=binding.device,
+        roles=roles,
+        facts=facts,
+        captures=executable.captures,
+        program=executable.program,
+        functions=functions,
+        grid=binding.grid,
+        blocks=binding.blocks,
+        template=tuple(template),
+        addresses=tuple(addresses),
+        scalars=tuple(places),
+        dtypes=tuple(binding.dtype(param.dtype) for param in binding.signature.scalars),
+        checks=_depending(facts),
+        names=tuple(binding.tensors),
+        scalar_names=tuple(scalars),
+    )
+
+
+def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
+    """The launch checks that other scalars may fail."""
+    return tuple(
+        check
+        for check in facts.launch_checks
+        if any(isinstance(term, ScalarArgument) for term in check.terms)
+    )
+
+
+class PlannedLaunch:
+    """A plan for one call."""
+
+    __slots__ = ("_numbers", "_plan", "_reader", "device", "label", "program", "roles")
+
+    def __init__(
+        self, plan: Plan, numbers: tuple[Number, ...], reader: FailureReader | None
+    ) -> None:
+        self.label, self.device, self.roles = plan.label, plan.device, plan.roles
+        self.program = plan.program
+        self._plan = plan
+        self._numbers = numbers
+        self._reader = reader
+
+    def launch(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
+        """Put the launch on a stream, with its parameters in a buffer that all launches share."""
+        self.work_on(tensors).enqueue(stream)
+
+    def work_on(self, tensors: tuple[Handle, ...]) -> PlannedWork:
+        """The launch as a work of its own."""
+        return PlannedWork(self._plan, self._numbers, self._reader, tensors)
+
+
+class PlannedWork:
+    """A plan for certain tensors, which may have no bytes yet."""
+
+    __slots__ = ("_numbers", "_plan", "_reader", "_tensors", "program")
+
+    def __init__(
+        self,
+        plan: Plan,
+        numbers: tuple[Number, ...],
+        reader: FailureReader | None,
+        tensors: tuple[Handle, ...],
+    ) -> None:
+        self.program = plan.program
+        self._plan = plan
+        self._numbers = numbers
+        self._reader = reader
+        self._tensors = tensors
+
+    def enqueue(self, stream: Stream) -> None:
+        """Put the launch on a stream. The device's lock is held and all bytes are allocated."""
+        self.repeated().enqueue(stream)
+
+    def repeated(self) -> RepeatedLaunch:
+        """This launch as a node of a graph. The bytes of all tensors are allocated."""
+        plan = self._plan
+        return RepeatedLaunch(
+            plan.functions,
+            plan.device,
+            plan.blocks,
+            plan.arguments(self._tensors, self._numbers),
+            tuple(tensor.storage for tensor in self._tensors),
+            self._reader,
+        )
+
+
+class PreparedLaunch:
+    """A plan for certain handles, whose numbers alone it has: it keeps no tensor alive."""
+
+    __slots__ = (
+        "_arguments", "_calls", "_plan", "captures", "device", "label", "launch", "program",
+        "roles",
+    )  # fmt: skip
+
+    launch: ReadyCall
+
+    def __init__(
+        self, plan: Plan, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
+    ) -> None:
+        arguments = tuple(one for one in plan.arguments(tensors, numbers) if one is not None)
+        assert len(arguments) == len(plan.template), "a launch with a record is another every time"
+        self.label, self.device, self.roles = plan.label, plan.device, plan.roles
+        self.program = plan.program
+        self.captures = plan.captures if plan.captures.values() else None
+        self._plan = plan
+        self._arguments = arguments
+        self._calls = tuple(one.prepare(plan.blocks, arguments) for one in plan.functions)
+        self.launch = self._calls[0] if len(self._calls) == 1 else self._launch_all
+
+    def _launch_all(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
+        for call in self._calls:
+            call(stream, tensors)
+
+    def work_on(self, tensors: tuple[Handle, ...]) -> RepeatedLaunch:
+        """The launch as a work of its own."""
+        plan = self._plan
+        memories = tuple(tensor.storage for tensor in tensors)
+        return RepeatedLaunch(
+            plan.functions, plan.device, plan.blocks, self._arguments, memories, None
+        )

@@ -1,0 +1,48 @@
+"""A bounded table that forgets what was not used for long."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+__all__ = ["Table"]
+
+Kept = TypeVar("Kept")
+
+
+class Table(Generic[Kept]):
+    """Two generations: when the young one is full it becomes the old one, and that is forgotten.
+
+    A look-up costs no more than that of a dictionary. Threads may lose each other's entries, never
+    find wrong ones.
+    """
+
+    __slots__ = ("_old", "_size", "_young", "get")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._old: dict[Hashable, Kept] = {}
+        self._begin({})
+
+    def _begin(self, young: dict[Hashable, Kept]) -> None:
+        self._young = young
+        self.get = young.get  # what was used lately; None for anything else
+
+    def find(self, key: Hashable) -> Kept | None:
+        """An entry of either generation; an old one is young again."""
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: Hashable, kept: Kept) -> None:
+        """Keep an entry, in place of another with the same key."""
+        if len(self._young) >= self._size:
+            self._old = self._young
+            self._begin({})
+        self._young[key] = kept
+
+    def __len__(self) -> int:
+        return len(self._young.keys() | self._old.keys())
