@@ -10,7 +10,7 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
 from tilewright.kernels.gemv import gemv_kernel
 from tilewright.kernels.matmul import matmul, matmul_kernel, sum_splits_kernel
-from tilewright.kernels.tunables.signed_sums import checked_trial, spread
+from tilewright.kernels.tunables.signed_sums import checked_trial, in_turns, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
 __all__ = ["GEMV", "MATMUL"]
@@ -35,6 +35,7 @@ def _tiles(
     tile: tuple[int, int],
     depths: tuple[int, ...] = (64,),
     *,
+    widths: tuple[int, ...] = (),
     warps: int = 4,
     ctas: int = 1,
     at_once: int = 1,
@@ -45,6 +46,7 @@ def _tiles(
     return Space(
         BM=tile[:1],
         BN=tile[1:],
+        WIDTH=widths or tile[1:],
         BK=depths,
         SPLITS=splits,
         num_ctas=(ctas,),
@@ -58,47 +60,54 @@ def _tiles(
 def _matmul_space(key: Key) -> Space:
     """Large tiles; where the output has few of them, smaller ones and splits of the sum as well."""
     _, m, n, _ = key.shape
-    depths = (128, 64) if key.dtypes == (f8e4m3fn.label,) else (64, 32)
+    is_narrow = key.dtypes == (f8e4m3fn.label,)
+    depths = (128, 64) if is_narrow else (64, 32)
     large = (
         _tiles((256, 256), depths, warps=8, ctas=2, bands=BANDS)
         | _tiles((128, 256), depths, warps=8, bands=BANDS[:2])
-        | _tiles((256, 128), warps=8)
+        | _tiles((256, 128), depths, warps=8)
         | _tiles((128, 128), (64, 128))
     )
-    if m * n > FEW:
-        return large
+    if not is_narrow:
+        large |= (
+            _tiles((128, 128), widths=(192, 160), warps=8)
+            | _tiles((128, 256), widths=(320,), warps=8)
+            | _tiles((256, 128), widths=(192,), warps=8, ctas=2)
+            | _tiles((256, 256), widths=(320, 384), warps=8, ctas=2)
+        )
+    return large if m * n > FEW else large | _small_tiles()
+
+
+def _small_tiles() -> Space:
     return (
-        large
-        | _tiles((128, 128), splits=(2, 3, 4))
+        _tiles((128, 128), splits=(2, 3, 4))
         | _tiles((256, 256), warps=8, ctas=2, splits=(2, 3))
         | _tiles((128, 256), warps=8, splits=(2, 3))
         | _tiles((64, 128), (64, 128), at_once=2)
         | _tiles((128, 64), (64, 128), at_once=2)
         | _tiles((64, 64), (64, 128), at_once=2)
-        | _tiles((64, 128), (128,))
-        | _tiles((128, 64), (128,))
+        | _tiles((64, 128), (128, 256))
+        | _tiles((128, 64), (128, 256))
+        | _tiles((128, 64), widths=(80, 96), warps=8)
         | _tiles((64, 256))
     )
 
 
 def _gemv_space(key: Key) -> Space:
-    """Tiles of the weights that keep enough bytes in flight."""
-    if key.shape[1] == 1:
-        return Space(
-            BM=(1,),
-            BN=(8, 4, 16, 32, 2),
-            BK=(512, 256, 1024, 2048),
-            num_worker_warps=(None, 4),
-            occupancy=(None, 4, 2),
-            where=lambda c: 2048 <= c["BN"] * c["BK"] <= 8192,
-        )
+    """Tiles of the weights that keep enough bytes in flight; short rows of them are folded."""
+    rows = 8 if key.shape[1] <= 8 else 16
     return Space(
-        BM=(16,),
-        BN=(32, 16, 64, 128),
-        BK=(128, 64, 256),
-        num_worker_warps=(None, 4),
-        occupancy=(None, 2),
-        where=lambda c: 2048 <= c["BN"] * c["BK"] <= 16384,
+        BM=(rows,),
+        BN=(64, 128, 32, 16, 8),
+        BK=(128, 64, 256, 512),
+        FOLDS=(1, 2, 4, 8),
+        num_worker_warps=(4,),
+        occupancy=(None, 2, 4),
+        where=lambda c: (
+            64 <= c["BN"] * c["FOLDS"] <= 128
+            and 8192 <= c["BN"] * c["FOLDS"] * c["BK"] <= 32768
+            and c["BM"] * c["FOLDS"] <= 64
+        ),
     )
 
 
@@ -112,9 +121,11 @@ def _trial(key: Key, device: tw.Device) -> Trial:
     shape = (k, n) if stored == "nn" else (n, k)
     b = tw.randn(shape, f32, seed=2, device=device).astype(dtype)
     out = tw.empty((m, n), bf16 if dtype is f8e4m3fn else dtype, device=device)
+    factors = in_turns(a, b)
 
     def build() -> tw.DeviceOp[Any]:
-        return matmul(a, b, transpose_b=stored == "nt", out=out)
+        left, right = next(factors)
+        return matmul(left, right, transpose_b=stored == "nt", out=out)
 
     def sample() -> tuple[Any, Any]:
         """Tiles at corners and in the middle."""
@@ -147,7 +158,7 @@ MATMUL = Tunable(
     ),
     trial=_trial,
 )
-# Products of few rows, which are a matter of reading weights: the cache is cold each time.
+# Products of few rows, which are a matter of reading weights.
 GEMV = Tunable(
     name="gemv",
     kernels=(gemv_kernel,),
@@ -157,5 +168,4 @@ GEMV = Tunable(
         *(key_of(f16, (1, m, *VOCABULARY), layout="nt") for m in FEW_ROWS),
     ),
     trial=_trial,
-    flush=True,
 )

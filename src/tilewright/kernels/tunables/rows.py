@@ -18,7 +18,8 @@ from tilewright.tune import Key, Space, Trial, Tunable, key_of
 __all__ = ["LAYER_NORM", "RMS_NORM", "SOFTMAX"]
 
 SHAPES = ((4096, 1024), (4096, 2560), (4096, 5120), (4096, 8192), (4096, 16384), (4096, 32768))
-MOST = 16384  # elements that a block holds in registers
+MOST = 32768  # elements that a block holds in registers
+MOST_WARPS = 64  # of a multiprocessor
 
 # Of the input, a weight and a bias of the length of its rows, and the output.
 Launch = Callable[[tw.Tensor, tw.Tensor, tw.Tensor, tw.Tensor], tw.DeviceOp[Any]]
@@ -28,13 +29,17 @@ Reference = Callable[[Array, Array, Array], Array]
 def _space(key: Key) -> Space:
     """All of a row at once, if it fits, or in parts; more than one row where rows are short."""
     whole = power_of_two(key.shape[1])
-    parts = tuple(dict.fromkeys((min(whole, MOST), 4096, 2048, 1024)))
+    parts = tuple(dict.fromkeys((min(whole, MOST), 8192, 4096, 2048, 1024)))
     return Space(
         BM=(1, 2, 4, 8),
         PART=parts,
-        num_worker_warps=(None, 4),
-        occupancy=(None, 2, 4),
-        where=lambda c: 1024 <= c["BM"] * c["PART"] <= MOST and c["PART"] <= whole,
+        num_worker_warps=(4, 8),
+        occupancy=(4, 2, 8, 16),
+        where=lambda c: (
+            1024 <= c["BM"] * c["PART"] <= MOST
+            and c["PART"] <= whole
+            and c["num_worker_warps"] * c["occupancy"] <= MOST_WARPS
+        ),
     )
 
 

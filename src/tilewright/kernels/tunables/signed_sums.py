@@ -8,8 +8,9 @@ about as much; what a kernel leaves unwritten is poisoned, and makes the sums Na
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import cycle
 from math import prod
 from typing import Any
 
@@ -21,9 +22,11 @@ from tilewright import bf16, f16, f32
 from tilewright.kernels.matmul import matmul
 from tilewright.tune import Trial, poison, relative_error
 
-__all__ = ["Array", "checked_trial", "spread"]
+__all__ = ["Array", "checked_trial", "in_turns", "spread"]
 
 SUMS = 16
+LARGER_THAN_CACHES = 128 << 20  # bytes
+MOST_COPIES = 8
 LIMITS = {f32: 1e-4, f16: 2e-3, bf16: 1e-2}  # what rounding differently may change
 
 # Contents of tensors on the host.
@@ -36,6 +39,14 @@ def spread(extent: int, count: int, width: int) -> list[slice]:
     last = max(extent - width, 0)
     places = sorted({round(place) for place in np.linspace(0, last, count)})
     return [slice(place, min(place + width, extent)) for place in places]
+
+
+def in_turns(*tensors: tw.Tensor) -> Iterator[tuple[tw.Tensor, ...]]:
+    """The tensors and copies of them, in turns: so many that no cache holds all of them."""
+    nbytes = sum(one.nbytes for one in tensors)
+    count = min(-(-LARGER_THAN_CACHES // max(nbytes, 1)), MOST_COPIES)
+    copies = [tuple(one.clone() for one in tensors) for _ in range(count - 1)]
+    return cycle((tensors, *copies))
 
 
 def checked_trial(build: Callable[[], tw.DeviceOp[Any]], out: tw.Tensor, sample: Sample) -> Trial:
