@@ -1,6 +1,7 @@
 """`do_bench` and its clocks. No test asserts a time: only what ran, in which order, how often."""
 
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -95,6 +96,32 @@ def test_a_held_stream_is_let_go_when_the_callable_waits_for_it(monkeypatch):
     assert len(DeviceClock(stream).measure(subject, lambda: None, 2, 1)) == 2
     assert subject.room == 0, "from then on it is not held"
     assert threading.active_count() < 50
+
+
+def test_the_first_run_of_each_callable_is_never_held(monkeypatch):
+    stream = tw.Device("cpu").new_stream()
+    held: list[bool] = []
+    log: list[str] = []
+    monkeypatch.setattr(DeviceClock, "_held", _noting(held, DeviceClock._held))
+
+    def run(name):
+        log.append(f"{name} {'held' if held and held[-1] else 'free'}")
+
+    timer = Timer(stream, QUICK, clock=DeviceClock(stream))
+    subject, _ = timer.prepare([lambda: run("a"), lambda: run("b")])
+    assert log[:2] == ["a free", "b free"]
+    timer.measure(subject, 1)
+    assert log[-1].endswith("held")
+
+
+def _noting(held, real):
+    @contextmanager
+    def noting(clock, holding):
+        held.append(holding)
+        with real(clock, holding) as gave_up:
+            yield gave_up
+
+    return noting
 
 
 def test_more_runs_than_a_held_stream_takes_are_put_in_groups():

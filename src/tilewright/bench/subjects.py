@@ -40,6 +40,11 @@ class Subject:
                 )
         self.room = _ROOM
 
+    @property
+    def turns(self) -> int:
+        """How many callables take turns."""
+        return len(self._runs)
+
     def put(self, number: int) -> None:
         """Put one run on the current stream."""
         made = self._runs[number % len(self._runs)]()

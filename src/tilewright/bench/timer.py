@@ -49,7 +49,9 @@ class Timer:
         """Run something until it is warm; how many of it make one figure."""
         subject = Subject(run)
         with on_stream(self.stream):
-            self._clock.measure(subject, _nothing, 1, 1)
+            for number in range(subject.turns):  # compiles, which no hold would wait for
+                subject.put(number)
+            drain(self.stream)
             seconds = min(self._clock.measure(subject, _nothing, 2, 1))
             self._warm_up(subject, seconds)
         if self._flushed is not None or seconds <= 0:
