@@ -2,7 +2,8 @@
 
 Every problem moves its bytes once at least; the table shows them over the time, also as a fraction
 of what a copy reaches here, and how many times as fast we are as the better of torch.compile and
-Triton. Candidates take turns, buffers rotate beyond the cache, results are checked against f32.
+Triton. Candidates are graphs of several launches, so that no host time shows; they take turns,
+inputs rotate beyond the cache, and results are checked against f32.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import fnmatch
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +28,30 @@ from tilewright.bench import (
     Table,
     Target,
     compare,
+    graph_of,
     on_stream,
 )
 
 __all__ = ["main"]
 
-ROTATED = 3e8  # bytes that buffers take turns over: several times the cache
+COUNT = 8  # launches in a graph
+ROTATED = 2.5e8  # bytes that inputs take turns over: several times the cache
 OURS, TORCH, COMPILED, TRITON = "ours", "torch", "torch.compile", "Triton"
 
 
 class Buffers:
-    """Sets of tensors of one problem, as we and as torch see them."""
+    """Tensors of one problem, as we and as torch see them: one set of outputs, inputs in turns.
+
+    That everything writes the same outputs keeps launches in a graph one after the other.
+    """
 
     def __init__(self, lab: Lab, problem: Any) -> None:
         self.lab, self.problem = lab, problem
         count = max(1, min(4, math.ceil(ROTATED / problem.nbytes)))
-        self.ours = [
-            tuple([self._tensor(one, n) for one in side] for side in (problem.outs, problem.ins))
-            for n in range(count)
-        ]
-        self.theirs = [
-            tuple([lab.as_torch(one) for one in side] for side in one) for one in self.ours
-        ]
+        self.outs = [self._tensor(one, 0) for one in problem.outs]
+        self.ins = [[self._tensor(one, seed) for one in problem.ins] for seed in range(count)]
+        self.torch_outs = [lab.as_torch(one) for one in self.outs]
+        self.torch_ins = [[lab.as_torch(one) for one in ins] for ins in self.ins]
 
     def _tensor(self, of: Any, seed: int) -> tw.Tensor:
         made = self.lab.empty(*of.shape, dtype=of.dtype)
@@ -57,23 +61,55 @@ class Buffers:
         torch.cuda.synchronize()
         return made
 
-    def candidate(self, name: str, runs: list[Callable[[], object]]) -> Candidate:
-        """One way to solve the problem, its outputs checked."""
+    def error(self, run: Callable[[list[Any]], Any]) -> float:
+        """What a function of torch tensors, or of nothing but ours, is off by."""
+        torch = self.lab.load("torch")
+        self.torch_outs[0].fill_(math.nan)
+        torch.cuda.synchronize()
+        made = run(self.torch_ins[0])
+        if isinstance(made, tw.DeviceOp):
+            made.sync()
+        torch.cuda.synchronize()
+        given = isinstance(made, torch.Tensor | tuple)
+        found = _first(made) if given else self.torch_outs[0]
+        wide = [one.float() if one.is_floating_point() else one for one in self.torch_ins[0]]
+        return _difference(torch, found, _first(self.problem.theirs(*wide)))
 
-        def error() -> float:
-            torch = self.lab.load("torch")
-            outs, ins = self.theirs[0]
-            outs[0].fill_(math.nan)
-            torch.cuda.synchronize()
-            made = runs[0]()
-            if isinstance(made, tw.DeviceOp):
-                made.sync()
-            torch.cuda.synchronize()
-            found = outs[0] if name in (OURS, TRITON) or self.problem.into else _first(made)
-            wide = [one.float() if one.is_floating_point() else one for one in ins]
-            return _difference(torch, found, _first(self.problem.theirs(*wide)))
+    def our_candidate(self) -> Candidate:
+        """A graph of our launches."""
+        problem = self.problem
+        builders = [lambda ins=ins: problem.ours(self.outs, ins) for ins in self.ins]
+        made = graph_of(builders, COUNT)
+        check = partial(self.error, lambda _: problem.ours(self.outs, self.ins[0]))
+        return Candidate(OURS, lambda: made.launch().submit(), check, problem.limit)
 
-        return Candidate(name, runs, error, self.problem.limit)
+    def candidate(self, name: str, run: Callable[[list[Any]], Any]) -> Candidate:
+        """A graph of a peer's launches, each on torch tensors; made when it is first needed."""
+        replay = _Captured(self.lab, run, self.torch_ins)
+        return Candidate(name, replay, partial(self.error, run), self.problem.limit)
+
+
+class _Captured:
+    """Launches recorded by torch, the first time that they are asked for."""
+
+    def __init__(self, lab: Lab, run: Callable[[list[Any]], Any], ins: list[list[Any]]) -> None:
+        self._lab, self._run, self._ins = lab, run, ins
+        self._graph: Any = None
+
+    def __call__(self) -> None:
+        if self._graph is None:
+            self._graph = self._capture()
+        self._graph.replay()
+
+    def _capture(self) -> Any:
+        torch = self._lab.load("torch")
+        self._run(self._ins[0])  # compiled and tuned outside
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for number in range(COUNT):
+                self._run(self._ins[number % len(self._ins)])
+        return graph
 
 
 def _first(made: Any) -> Any:
@@ -88,19 +124,24 @@ def _difference(torch: Any, found: Any, expected: Any) -> float:
 
 def candidates(lab: Lab, buffers: Buffers) -> Iterator[Candidate]:
     """Ours first, then every peer that there is."""
-    problem = buffers.problem
-    yield buffers.candidate(OURS, [lambda s=s: problem.ours(*s) for s in buffers.ours])
+    problem, outs = buffers.problem, buffers.torch_outs
+    yield buffers.our_candidate()
     if problem.into:
-        eager = [lambda s=s: problem.into(*s) for s in buffers.theirs]
+        yield buffers.candidate(TORCH, lambda ins: _into(problem.into, outs, ins))
     else:
-        eager = [lambda s=s: problem.theirs(*s[1]) for s in buffers.theirs]
-    yield buffers.candidate(TORCH, eager)
-    if lab.has("triton"):
-        launch = lab.load("peer_triton").LAUNCHES.get(problem.name)
-        if launch is not None:
-            yield buffers.candidate(TRITON, [launch(*s) for s in buffers.theirs])
+        yield buffers.candidate(TORCH, lambda ins: problem.theirs(*ins))
+    launch = lab.load("peer_triton").LAUNCHES.get(problem.name) if lab.has("triton") else None
+    if launch is not None:
+        yield buffers.candidate(TRITON, lambda ins: _into(launch, outs, ins))
     compiled = _compiled(lab, problem)
-    yield Candidate(COMPILED, [lambda s=s: compiled(*s[1]) for s in buffers.theirs])
+    yield buffers.candidate(COMPILED, lambda ins: compiled(*ins))
+
+
+def _into(launch: Callable[..., Any], outs: list[Any], ins: list[Any]) -> None:
+    """Run what writes outputs that are there."""
+    made = launch(outs, ins)
+    if callable(made):
+        made()
 
 
 def _compiled(lab: Lab, problem: Any) -> Callable[..., Any]:
@@ -112,10 +153,8 @@ def _compiled(lab: Lab, problem: Any) -> Callable[..., Any]:
 
 def copy_rate(lab: Lab) -> float:
     """Bytes a second of a large copy, the best that there is."""
-    torch = lab.load("torch")
     source, target = (lab.as_torch(lab.empty(1 << 28, dtype=tw.f32)) for _ in range(2))
     found = compare({"copy": lambda: target.copy_(source)}, timer=lab.timer(repetitions=15))
-    del torch
     return 2 * (1 << 30) / found.seconds("copy")
 
 
@@ -123,7 +162,10 @@ def row(table: Table, report: Report, problem: Any, found: Comparison, copied: f
     """One line of the table; how many times as fast we are as the best peer."""
     best = min((found.seconds(name) for name in (COMPILED, TRITON) if name in found), default=None)
     peer = best if best is not None else found.seconds(TORCH)
-    rates = {name: problem.nbytes / found.seconds(name) for name in (OURS, TORCH, COMPILED, TRITON)}
+    rates = {
+        name: COUNT * problem.nbytes / found.seconds(name)
+        for name in (OURS, TORCH, COMPILED, TRITON)
+    }
     ratio = peer / found.seconds(OURS)
     shown = [f"{rate / 1e12:.3f}" if rate == rate else "-" for rate in rates.values()]
     table.add(
@@ -135,6 +177,7 @@ def row(table: Table, report: Report, problem: Any, found: Comparison, copied: f
         name=problem.name,
         title=problem.title,
         nbytes=problem.nbytes,
+        launches=COUNT,
         ratio=ratio,
         **found.to_json(),
     )
