@@ -123,7 +123,12 @@ def lines_of(caller: str, *tensors: tw.Tensor) -> tuple[tw.Tensor, ...]:
 
 
 def reshaped(caller: str, name: str, tensor: tw.Tensor, shape: tuple[int, ...]) -> tw.Tensor:
-    """Another handle on the same elements, or a refusal that says what to do."""
+    """Another handle on the same elements, or a refusal that says what to do.
+
+    The same handle where nothing changes: a launch with handles that it has seen is faster.
+    """
+    if tensor.shape == shape:
+        return tensor
     try:
         return tensor.reshape(shape)
     except tw.LaunchError:

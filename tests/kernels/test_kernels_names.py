@@ -1,0 +1,38 @@
+"""The front of the library: every name is there, is loaded when it is used, and says what it is."""
+
+import subprocess
+import sys
+
+import pytest
+
+import tilewright as tw
+from tilewright import kernels
+
+
+@pytest.mark.parametrize("name", kernels.__all__)
+def test_a_name(name):
+    found = getattr(kernels, name)
+    assert found.__doc__
+    assert found.__name__ == name
+    if isinstance(found, tw.Kernel):
+        assert found.options.deny_checks
+        assert not found.options.unsafe
+
+
+def test_there_are_no_others():
+    assert dir(kernels) == kernels.__all__
+    with pytest.raises(AttributeError, match=r"'tilewright\.kernels' has no attribute 'sofmax'"):
+        kernels.sofmax  # noqa: B018 (looking is the test)
+
+
+def test_modules_are_loaded_by_their_names_alone():
+    code = (
+        "import sys, tilewright as tw\n"
+        "assert 'tilewright.kernels' not in sys.modules\n"
+        "from tilewright import kernels\n"
+        "assert 'tilewright.kernels.norms' not in sys.modules\n"
+        "kernels.rms_norm\n"
+        "assert 'tilewright.kernels.norms' in sys.modules\n"
+        "assert 'tilewright.kernels.scans' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
