@@ -13,6 +13,7 @@ import tilewright as tw
 from tilewright import DeviceOp, Mapped, Mut, Ref, Tensor, f32, i32
 from tilewright.dims import B, N
 from tilewright.external import ExternalKernel, In, InOut, Out
+from tilewright.tune import Config, Space, chosen, key_of
 
 
 @tw.kernel
@@ -25,6 +26,24 @@ def walk(z: Mapped[f32, B], x: Ref[f32, N]) -> None:
     for at in z.indices():
         (i,) = at
         z.store(x.partition(B)[i], at)
+
+
+def shifted(z: Tensor, x: Tensor) -> object:
+    return x.numpy() + 1
+
+
+@tw.autotune(Space(B=(64, 128), occupancy=(None, 2)), key=("N",), reference=shifted)
+@tw.kernel
+def shift(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z) + 1.0)
+
+
+def configurations(z: Tensor, x: Tensor) -> DeviceOp[tuple[object, ...]]:
+    config: Config = chosen("add", key_of(x.dtype, x.shape), x.device.target) or Config.of(B=128)
+    shift(z, x).sync()
+    best: Config = shift.choose(z, x)
+    cut = best.walk(z.partition(config["B"]))
+    return config.applied_to(walk)(cut, x, **config.arguments(walk))
 
 
 def operations_as_arguments(x: Tensor, z: DeviceOp[Tensor], y: DeviceOp[Tensor]) -> Tensor:
