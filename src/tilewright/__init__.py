@@ -27,6 +27,7 @@ from tilewright.dtypes import (
 from tilewright.errors import (
     BorrowError,
     CompileError,
+    CompileErrors,
     DriverError,
     InternalError,
     KernelAssertionError,
@@ -42,6 +43,7 @@ from tilewright.errors import (
     UndefinedBehaviourError,
 )
 from tilewright.host import empty, eye, from_numpy, linspace, meta, randn
+from tilewright.jit.compile_all import CompileProgress, compile_all
 from tilewright.jit.torch_operator import torch_op
 from tilewright.kernel import Kernel, kernel
 from tilewright.lang.accumulator import Accum
@@ -161,6 +163,8 @@ __all__ = [
     "Autotuned",
     "BorrowError",
     "CompileError",
+    "CompileErrors",
+    "CompileProgress",
     "Const",
     "DType",
     "Device",
@@ -227,6 +231,7 @@ __all__ = [
     "cdiv",
     "ceil",
     "clamp",
+    "compile_all",
     "copy",
     "cos",
     "cosh",

@@ -2,6 +2,7 @@
 
 TilewrightError
 ├── CompileError            a kernel is refused; carries all its diagnostics
+├── CompileErrors           several at once, an `ExceptionGroup`: what `tw.compile_all` could not do
 ├── LaunchError             a launch is refused: rank, shape, dtype, device, grid, precondition
 ├── BorrowError             two operations want the same memory and nobody said which comes first
 ├── MovedError              a tensor was handed over with `tw.move` and used again
@@ -22,9 +23,12 @@ PaddingWarning              padding takes part in a reduction; a `UserWarning`, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 __all__ = [
     "BorrowError",
     "CompileError",
+    "CompileErrors",
     "DriverError",
     "InternalError",
     "KernelAssertionError",
@@ -53,6 +57,14 @@ class CompileError(TilewrightError):
     def __init__(self, text: str, problems: tuple[object, ...] = ()) -> None:
         super().__init__(text)
         self.problems = problems
+
+
+class CompileErrors(TilewrightError, ExceptionGroup[Exception]):
+    """Some of many compilations failed; `exceptions` says how, each with a note of its name."""
+
+    def derive(self, errors: Sequence[Exception], /) -> CompileErrors:  # type: ignore[override]
+        """A group of some of them, for `except*`."""
+        return CompileErrors(self.message, errors)
 
 
 class LaunchError(TilewrightError):

@@ -102,3 +102,50 @@ def test_files_that_hold_no_bytecode(run, tmp_path):
     result = run("disasm", file, "--target", "sm_90")
     assert result.exit_code == 2
     assert "--set and --target are for a kernel" in result.stderr
+
+
+def test_all_kernels_of_a_file_side_by_side(run, tmp_path):
+    file = tmp_path / "several.py"
+    file.write_text(
+        "import tilewright as tw\nfrom tilewright import Const, Mut, Ref, f32\n"
+        "from tilewright.dims import B, N\n"
+        "@tw.kernel\ndef one(z: Mut[f32, B], x: Ref[f32, N]) -> None:\n"
+        "    z.store(x.load_like(z) + 1)\n"
+        "@tw.kernel\ndef wrong(z: Mut[f32, B]) -> None:\n    z.store(z)\n"
+        "@tw.kernel\ndef two(z: Mut[f32, B], x: Ref[f32, N]) -> None:\n"
+        "    z.store(x.load_like(z) + 2)\n",
+    )
+    result = run("compile", file, "--all", "--target", "sm_90")
+    assert result.exit_code == 1
+    told = [line.split()[0] for line in result.stdout.splitlines()]
+    assert told == ["kernel", "one", "two"]
+    assert "wrong could not be compiled" in result.stderr
+    assert "error[types]" in result.stderr
+    answer = json.loads(run("compile", file, "--all", "--target", "sm_90", "--json").stdout)
+    found = {one["kernel"]: one for one in answer["kernels"]}
+    assert list(found) == ["one", "wrong", "two"]
+    assert found["one"]["resources"][0]["registers"] > 0
+    assert found["two"]["error"] is None
+    assert "error[types]" in found["wrong"]["error"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--set", "B=64"], "--all takes a FILE and --target"),
+        (["--emit", "tileir"], "--all takes a FILE and --target"),
+    ],
+)
+def test_all_kernels_are_compiled_as_they_usually_are(run, sample, options, text):
+    file = sample("copy").partition("::")[0]
+    result = run("compile", file, "--all", *options)
+    assert result.exit_code == 2
+    assert text in result.stderr
+
+
+def test_a_file_without_kernels_has_none_to_compile(run, tmp_path):
+    file = tmp_path / "none.py"
+    file.write_text("")
+    result = run("compile", file, "--all")
+    assert result.exit_code == 2
+    assert "has no kernel: decorate a function with @tw.kernel" in result.stderr

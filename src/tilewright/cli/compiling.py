@@ -14,8 +14,9 @@ from rich.text import Text
 from tilewright.backends.cuda.cubin import Resources, cubin_resources
 from tilewright.backends.cuda.remarks import Remark
 from tilewright.backends.cuda.toolchain import find_toolchain
+from tilewright.cli.compiling_files import compile_file
 from tilewright.cli.explain import specialization_text
-from tilewright.cli.loading import load_kernel
+from tilewright.cli.loading import SEPARATOR, load_kernel
 from tilewright.cli.options import json_option, kernel_options, specialization_for
 from tilewright.cli.screen import BadInput, Screen, answering_refusals
 from tilewright.cli.tile_ir_files import write_bytes
@@ -59,11 +60,21 @@ class Product:
     help="How far to go.",
 )
 @click.option("--remarks", "with_remarks", is_flag=True, help="Show what tileiras chose by line.")
+@click.option("--all", "is_all", is_flag=True, help="All kernels of FILE, as they usually are.")
 @json_option
 @click.pass_obj
-def compile_command(screen: Screen, /, address: str, **options: Any) -> None:
-    """Compile a kernel without running it, and report registers, memory and time."""
+@click.pass_context
+def compile_command(ctx: click.Context, screen: Screen, /, address: str, **options: Any) -> None:
+    """Compile a kernel without running it, and report registers, memory and time.
+
+    With --all the kernels of a file are compiled side by side, and one that fails stops no other.
+    """
     emit, output, as_json = options["emit"], options["output"], options["as_json"]
+    if options["is_all"]:
+        if SEPARATOR in address or output is not None or options["settings"] or emit != "cubin":
+            raise BadInput("--all takes a FILE and --target; the rest is about a single kernel")
+        done = compile_file(screen, Path(address), options["target"], as_json=as_json)
+        ctx.exit(0 if done else 1)
     if options["with_remarks"] and emit != "cubin":
         raise BadInput("--remarks come from tileiras, which only a cubin needs: use --emit cubin")
     kernel = load_kernel(address)
