@@ -53,7 +53,7 @@ def _ways(lab: Lab, count: int) -> Iterator[tuple[str, Way]]:
     yield "chained", _calling(lambda: _chain(additions, count).sync_on(stream))
 
     async def awaited() -> None:
-        await _chain(additions, count)
+        await _chain(additions, count).submit(stream)
 
     yield "async, one await", awaited
     graph = graph_of(additions.op, count)
@@ -83,19 +83,19 @@ def _submitted(additions: Additions, count: int) -> None:
 
 
 def _peers(lab: Lab, additions: Additions, count: int) -> Iterator[tuple[str, Way]]:
-    """Peers put all launches on the stream and wait once; the first of them waits for each, too."""
+    """Peers wait for each launch, and put all on the stream and wait once."""
     torch = lab.load("torch")
+    wait = torch.cuda.ExternalStream(lab.stream.queue.number).synchronize
     peers = {name: prepare for name, prepare in additions.ways() if not name.startswith("ours")}
     for name, prepare in peers.items():
         once, all_ = prepare(1), prepare(count)
-        wait = torch.cuda.current_stream().synchronize
 
-        def each(once: Any = once, wait: Any = wait) -> None:
+        def each(once: Any = once) -> None:
             for _ in range(count):
                 once()
                 wait()
 
-        def together(all_: Any = all_, wait: Any = wait) -> None:
+        def together(all_: Any = all_) -> None:
             all_()
             wait()
 

@@ -103,7 +103,7 @@ def compare(
     A mapping from names to callables will do where nothing is to be checked.
     """
     if isinstance(candidates, Mapping):
-        candidates = [Candidate(name, run) for name, run in candidates.items()]
+        candidates = [Candidate(str(name), run) for name, run in candidates.items()]
     chosen = tuple(candidates)
     _check(chosen)
     timer = timer or Timer(stream, effort, flush=flush)
