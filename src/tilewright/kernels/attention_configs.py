@@ -8,8 +8,8 @@ from tilewright.tune import Config, chosen, key_of
 
 __all__ = ["choose_decode", "choose_prefill"]
 
-NARROW = Config.of(BM=64, BN=128, occupancy=2, num_worker_warps=4)
-WIDE = Config.of(BM=64, BN=64, num_worker_warps=4)
+NARROW = Config.of(BM=128, BN=128, STEP=2, occupancy=1, num_worker_warps=8)
+WIDE = Config.of(BM=64, BN=64, STEP=1, num_worker_warps=4)
 SPLIT = Config.of(BN=128, BLOCKS=264, occupancy=2)
 
 

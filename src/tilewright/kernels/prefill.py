@@ -61,7 +61,7 @@ def _tiles_in_sight(sight: Sight, first: Any, last: Any, number: int, BN: int) -
         beyond = 1 if sight.causal else sight.window  # the first place that is not seen
         rest = min((first + beyond) // BN, rest)
         end = min(tw.cdiv(last + beyond, BN), end)
-    return Tiles(begin, whole, max(rest, whole), end)
+    return Tiles(begin, whole, min(rest, end), end)
 
 
 def _hide(scores: Tile[f32], sight: Sight, first: Any, column: int) -> Tile[f32]:
@@ -83,9 +83,13 @@ def _hide(scores: Tile[f32], sight: Sight, first: Any, column: int) -> Tile[f32]
 
 def attend(
     queries: Tile[Any], k: Ref[Any, *tuple[Any, ...]], v: Ref[Any, *tuple[Any, ...]],
-    head: tuple[int, int], first: Any, sight: Sight, scale: f32, BN: int,
+    head: tuple[int, int], first: Any, sight: Sight, scale: f32, BN: int, STEP: int,
 ) -> Rows:  # fmt: skip
-    """Queries [BM, BD], the first of them at place `first`, against the keys of one head."""
+    """Queries [BM, BD], the first of them at place `first`, against the keys of one head.
+
+    Whole tiles are taken STEP at a time, each with a buffer of its own: what is read for one does
+    not wait until the one before it has been used by all warps.
+    """
     b, h = head
     BM, BD = queries.shape
     keys, values = k.partition(1, 1, BN, BD), v.partition(1, 1, BN, BD)
@@ -96,11 +100,13 @@ def attend(
             scores = queries @ keys[b, h, j, 0].reshape(BN, BD).T  # [BM, BN]
             scores = _hide(scores, sight, first, j * BN)
             rows = add(rows, scores, values[b, h, j, 0].reshape(BN, BD), scale)
-    for j in range(tiles.whole, min(tiles.rest, tiles.end)):
-        scores = queries @ keys[b, h, j, 0].reshape(BN, BD).T
-        rows = add(rows, scores, values[b, h, j, 0].reshape(BN, BD), scale)
-    if sight.causal or sight.windowed or not sight.even:
-        for j in range(tiles.rest, tiles.end):
+    for j in range(tiles.whole, tiles.rest - (STEP - 1), STEP):
+        for more in tw.static_range(STEP):
+            scores = queries @ keys[b, h, j + more, 0].reshape(BN, BD).T
+            rows = add(rows, scores, values[b, h, j + more, 0].reshape(BN, BD), scale)
+    if sight.causal or sight.windowed or not sight.even or STEP > 1:
+        done = max(tiles.rest - tiles.whole, 0) // STEP * STEP
+        for j in range(tiles.whole + done, tiles.end):
             scores = queries @ keys[b, h, j, 0].reshape(BN, BD).T
             scores = _hide(scores, sight, first, j * BN)
             rows = add(rows, scores, values[b, h, j, 0].reshape(BN, BD), scale)
@@ -112,7 +118,7 @@ def attention_tiles(
     z: Mut[T, Literal[1], Literal[1], BM, BD],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
-    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False,
+    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, STEP: Const[int] = 1,
 ) -> None:  # fmt: skip
     """BM queries of one head; GROUP query heads share a key head; EVEN: BN divides L.
 
@@ -124,7 +130,7 @@ def attention_tiles(
     b, h, i, _ = z.index
     queries = q.load_like(z).reshape(BM, BD)
     sight = Sight(CAUSAL, WINDOWED, packed=False, even=EVEN, window=window, low=0, high=L)
-    rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
+    rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN, STEP)
     z.store(means(rows).astype(z.dtype).reshape(1, 1, BM, BD))
 
 
@@ -133,7 +139,7 @@ def attention_tiles_with_lse(
     z: Mut[T, Literal[1], Literal[1], BM, BD], lse: Mut[f32, Literal[1], Literal[1], BM],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
-    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False,
+    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, STEP: Const[int] = 1,
 ) -> None:  # fmt: skip
     """As `attention_tiles`; `lse` is the logarithm of the sum of each query's powers."""
     tw.require(D <= BD)
@@ -142,7 +148,7 @@ def attention_tiles_with_lse(
     b, h, i, _ = z.index
     queries = q.load_like(z).reshape(BM, BD)
     sight = Sight(CAUSAL, WINDOWED, packed=False, even=EVEN, window=window, low=0, high=L)
-    rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
+    rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN, STEP)
     z.store(means(rows).astype(z.dtype).reshape(1, 1, BM, BD))
     lse.store(log_of_sums(rows, scale).reshape(1, 1, BM))
 
@@ -175,6 +181,7 @@ def attention(
         "CAUSAL": bool(causal),
         "WINDOWED": window is not None,
         "EVEN": heads.length % config["BN"] == 0,
+        "STEP": config["STEP"],
     }
     cut = z.partition(1, 1, config["BM"], heads.width)
     if lse is None:
