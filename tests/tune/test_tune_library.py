@@ -27,6 +27,10 @@ SMALL = {
     "softmax": key_of(f16, (20, 70)),
     "rms_norm": key_of(f16, (20, 70)),
     "layer_norm": key_of(f16, (20, 70)),
+    "add": key_of(f16, (1, 9000)),
+    "silu_mul": key_of(f16, (1, 9000)),
+    "gelu": key_of(f16, (1, 9000)),
+    "transpose": key_of(f16, (1, 40, 70)),
 }
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from tilewright.kernels.tunables.elements import ADD, GELU, SILU_MUL, TRANSPOSE
 from tilewright.kernels.tunables.heads import ATTENTION, DECODE
 from tilewright.kernels.tunables.matrices import GEMV, MATMUL
 from tilewright.kernels.tunables.rows import LAYER_NORM, RMS_NORM, SOFTMAX
@@ -14,5 +15,10 @@ __all__ = ["TUNABLES"]
 
 # By the name that they look their configurations up with.
 TUNABLES: dict[str, Tunable] = {
-    one.name: one for one in (MATMUL, GEMV, ATTENTION, DECODE, SOFTMAX, RMS_NORM, LAYER_NORM)
+    one.name: one
+    for one in (
+        *(MATMUL, GEMV, ATTENTION, DECODE),
+        *(SOFTMAX, RMS_NORM, LAYER_NORM),
+        *(ADD, SILU_MUL, GELU, TRANSPOSE),
+    )
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import cycle
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,10 @@ from tilewright import bf16, f16, f32
 from tilewright.kernels.matmul import matmul
 from tilewright.tune import Trial, poison, relative_error
 
-__all__ = ["Array", "checked_trial", "in_turns", "spread"]
+__all__ = ["Array", "checked_trial", "copied", "in_turns", "spread"]
 
 SUMS = 16
+WIDEST = 4096  # columns of a matrix that is summed up
 LARGER_THAN_CACHES = 128 << 20  # bytes
 MOST_COPIES = 8
 LIMITS = {f32: 1e-4, f16: 2e-3, bf16: 1e-2}  # what rounding differently may change
@@ -32,6 +33,11 @@ LIMITS = {f32: 1e-4, f16: 2e-3, bf16: 1e-2}  # what rounding differently may cha
 # Contents of tensors on the host.
 Array = npt.NDArray[Any]
 Sample = Callable[[], tuple[Array, Array]]  # some of the result, and what the reference says of it
+
+
+def copied(tensor: tw.Tensor) -> Array:
+    """A view as float64, on the host."""
+    return tensor.clone().numpy().astype(np.float64)
 
 
 def spread(extent: int, count: int, width: int) -> list[slice]:
@@ -55,6 +61,12 @@ def checked_trial(build: Callable[[], tw.DeviceOp[Any]], out: tw.Tensor, sample:
     return Trial(build, checks.error, LIMITS[out.dtype], lambda: poison(out))
 
 
+def _as_matrix(out: tw.Tensor) -> tw.Tensor:
+    """All elements, in rows of no more than a few thousand: as many numbers are summed up."""
+    columns = gcd(out.shape[-1], WIDEST) if out.shape[-1] > WIDEST else out.shape[-1]
+    return out.reshape(prod(out.shape) // columns, columns)
+
+
 class _Checks:
     def __init__(
         self, build: Callable[[], tw.DeviceOp[Any]], out: tw.Tensor, sample: Sample
@@ -62,7 +74,7 @@ class _Checks:
         self._build = build
         self._out = out
         self._sample = sample
-        self._rows = out.reshape(prod(out.shape[:-1]), out.shape[-1])
+        self._rows = _as_matrix(out)
         signs = np.random.default_rng(1).choice([-1.0, 1.0], (SUMS, self._rows.shape[0]))
         self._signs = tw.from_numpy(signs.astype(np.float32), device=out.device).astype(out.dtype)
 

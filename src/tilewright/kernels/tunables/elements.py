@@ -1,0 +1,139 @@
+"""Kernels that treat every element by itself: sums, gates, activations, and exchanged axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import f16, f32
+from tilewright.kernels.pointwise import (
+    add,
+    add_elements,
+    gelu,
+    gelu_elements,
+    silu_mul,
+    silu_mul_elements,
+)
+from tilewright.kernels.transposes import transpose, transpose_tiles
+from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread
+from tilewright.tune import Key, Space, Trial, Tunable, key_of
+
+__all__ = ["ADD", "GELU", "SILU_MUL", "TRANSPOSE"]
+
+SIZES = (1 << 20, 1 << 24, 1 << 27)
+SQUARES = (2048, 8192)
+MOST_WARPS = 64  # of a multiprocessor
+DTYPES: dict[str, type[tw.DType]] = {f16.label: f16, f32.label: f32}
+
+# Of two inputs, and the output.
+Launch = Callable[[tw.Tensor, tw.Tensor, tw.Tensor], tw.DeviceOp[Any]]
+Reference = Callable[[Array, Array], Array]
+
+
+def _warps_fit(config: Any) -> bool:
+    return bool((config["num_worker_warps"] or 4) * (config["occupancy"] or 1) <= MOST_WARPS)
+
+
+def _line_space(key: Key) -> Space:
+    del key
+    return Space(
+        BM=(1,),
+        PART=(2048, 1024, 4096, 8192, 512),
+        num_worker_warps=(4, 8),
+        occupancy=(None, 4, 8, 16),
+        where=_warps_fit,
+    )
+
+
+def _tile_space(key: Key) -> Space:
+    del key
+    return Space(
+        BM=(64, 32, 128),
+        BN=(64, 32, 128),
+        num_worker_warps=(4, 8),
+        occupancy=(None, 4, 8),
+        where=_warps_fit,
+    )
+
+
+def _line_trial(launch: Launch, reference: Reference) -> Callable[[Key, tw.Device], Trial]:
+    def trial(key: Key, device: tw.Device) -> Trial:
+        dtype = DTYPES[key.dtypes[0]]
+        x, y = (tw.randn(key.shape, dtype, seed=seed, device=device) for seed in (1, 2))
+        out = tw.empty(key.shape, dtype, device=device)
+
+        def sample() -> tuple[Array, Array]:
+            parts = [(slice(None), some) for some in spread(key.shape[1], 5, 512)]
+            expected = [reference(copied(x[part]), copied(y[part])) for part in parts]
+            return np.stack([copied(out[part]) for part in parts]), np.stack(expected)
+
+        return checked_trial(lambda: launch(x, y, out), out, sample)
+
+    return trial
+
+
+def _transpose_trial(key: Key, device: tw.Device) -> Trial:
+    _, rows, columns = key.shape
+    dtype = DTYPES[key.dtypes[0]]
+    x = tw.randn((rows, columns), dtype, seed=1, device=device)
+    out = tw.empty((columns, rows), dtype, device=device)
+
+    def sample() -> tuple[Array, Array]:
+        some = spread(rows, 5, 8)
+        found = [copied(out[:, part]) for part in some]
+        return np.stack(found), np.stack([copied(x[part]).T for part in some])
+
+    return checked_trial(lambda: transpose(x, out=out), out, sample)
+
+
+def _sigmoid_linear(gate: Array, up: Array) -> Array:
+    return np.asarray(gate / (1 + np.exp(-gate)) * up)
+
+
+def _gaussian_linear(x: Array, _: Array) -> Array:
+    share = np.vectorize(math.erf)(x / math.sqrt(2)) / 2 + 0.5
+    return np.asarray(x * share)
+
+
+_LINES = tuple(key_of(dtype, (1, size)) for dtype in (f16, f32) for size in SIZES)
+
+# Two tensors, element by element.
+ADD = Tunable(
+    name="add",
+    kernels=(add_elements,),
+    space=_line_space,
+    keys=_LINES,
+    trial=_line_trial(lambda x, y, out: add(x, y, out=out), np.add),
+    flush=True,
+)
+# The gate of a feed-forward layer.
+SILU_MUL = Tunable(
+    name="silu_mul",
+    kernels=(silu_mul_elements,),
+    space=_line_space,
+    keys=_LINES[: len(SIZES)],
+    trial=_line_trial(lambda x, y, out: silu_mul(x, y, out=out), _sigmoid_linear),
+    flush=True,
+)
+# As it is, without the approximation.
+GELU = Tunable(
+    name="gelu",
+    kernels=(gelu_elements,),
+    space=_line_space,
+    keys=_LINES[: len(SIZES)],
+    trial=_line_trial(lambda x, _, out: gelu(x, out=out), _gaussian_linear),
+    flush=True,
+)
+# Squares, read along one axis and written along the other.
+TRANSPOSE = Tunable(
+    name="transpose",
+    kernels=(transpose_tiles,),
+    space=_tile_space,
+    keys=tuple(key_of(dtype, (1, size, size)) for dtype in (f16, f32) for size in SQUARES),
+    trial=_transpose_trial,
+    flush=True,
+)
