@@ -17,10 +17,12 @@ FUZZ_COUNT ?= 200000
 FUZZ_SEED ?= $(shell date +%s)
 MODEL_COUNT ?= 200000
 MODEL_SEED ?= $(shell date +%s)
+STRESS_COUNT ?= 20000
+STRESS_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types pytest assembly fuzz model clean
+.PHONY: help demo test lint format check-types pytest assembly fuzz model stress clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +52,9 @@ fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_S
 
 model: $(VENV)/.dev ## Random work against vector clocks; MODEL_COUNT=200000 MODEL_SEED=7
 	MODEL_COUNT=$(MODEL_COUNT) MODEL_SEED=$(MODEL_SEED) $(BIN)/pytest tests/runtime/test_runtime_order_model.py -s
+
+stress: $(VENV)/.dev ## Threads and event loops at once; STRESS_COUNT=20000 STRESS_SEED=7
+	STRESS_COUNT=$(STRESS_COUNT) STRESS_SEED=$(STRESS_SEED) $(BIN)/pytest tests/runtime/test_runtime_stress.py -s
 
 format: $(VENV)/.dev ## Put the code into house style
 	$(BIN)/ruff check --fix

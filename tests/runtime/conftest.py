@@ -28,6 +28,21 @@ def each_device(request, monkeypatch):
         yield device
 
 
+@pytest.fixture
+def fresh_devices(monkeypatch):
+    """Opens devices by name that nobody has used."""
+    monkeypatch.setattr(device_module, "_devices", {})
+    opened = []
+
+    def open_(name):
+        opened.append(tw.Device(name))
+        return opened[-1]
+
+    yield open_
+    for stream in (stream for device in opened for stream in device.streams):
+        stream.queue.end_holds()
+
+
 @contextmanager
 def _opened(name, monkeypatch):
     monkeypatch.setattr(device_module, "_devices", {})
