@@ -13,9 +13,20 @@ from tilewright.kernels import grouped_matmul, matmul, matmul_kernel
 from tilewright.kernels.gemv import launch_gemv
 from tilewright.kernels.matmul import launch_matmul
 from tilewright.kernels.products import Request, product
-from tilewright.tune import Config
+from tilewright.tune import Config, forcing
 
 PRIMES = (37, 53, 29)  # M, N, K
+
+
+@pytest.fixture(autouse=True)
+def small_tiles():
+    """So that small matrices have several, and assembling them takes no time."""
+    with (
+        forcing("matmul", Config.of(BM=32, BN=16, BK=16, group=(1, 2, 1))),
+        forcing("gemv", Config.of(BM=8, BN=16, BK=64)),
+        forcing("grouped_matmul", Config.of(BM=16, BN=16, BK=16)),
+    ):
+        yield
 
 
 class TestMatmul:

@@ -53,6 +53,8 @@ def test_the_nearest_shape_is_found_by_ratios_and_only_among_its_like():
     assert table.chosen("matmul", key_of(f16, (255, 255, 255))) == small.config
     assert table.chosen("matmul", key_of(f16, (257, 257, 257))) == large.config
     assert table.chosen("matmul", key_of(f16, (0, 64, 64))) == small.config
+    assert table.chosen("matmul", key_of(f16, (255, 255, 255)), within=1.0) is None
+    assert table.chosen("matmul", small.key, within=0.0) == small.config
     assert table.chosen("matmul", key_of(f16, (64, 64))) is None
     assert table.chosen("matmul", key_of(f16, (64, 64, 64), transposed=True)) is None
     assert table.chosen("softmax", key_of(f16, (64, 64, 64))) is None

@@ -63,7 +63,7 @@ def gemv_kernel(
 
 def launch_gemv(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     """The launch of a product of few rows with a configuration."""
-    folds = config["FOLDS"]
+    folds = config.values.get("FOLDS", 1)
     a, b = wanted.a, wanted.b.permute(0, 2, 1)
     if folds > 1 and is_foldable(a, folds) and is_foldable(b, folds):
         a, b = folded(a, folds), folded(b, folds)

@@ -154,8 +154,9 @@ def _launched(wanted: Product) -> tw.DeviceOp[Any]:
 
 def launch_matmul(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     """The launches of a product with a configuration: one, or two if it has splits."""
-    kernel, splits = config.applied_to(matmul_kernel), config["SPLITS"]
-    tile, constants = (1, config["BM"], config["WIDTH"]), config.arguments(matmul_kernel)
+    kernel, splits = config.applied_to(matmul_kernel), config.values.get("SPLITS", 1)
+    tile = (1, config["BM"], config.values.get("WIDTH", config["BN"]))
+    constants = config.arguments(matmul_kernel)
     factors = wanted.a, wanted.b
     if splits == 1:
         cut = config.walk(wanted.out.partition(*tile))

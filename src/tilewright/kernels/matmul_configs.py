@@ -1,13 +1,19 @@
-"""With which tiles matrix products are computed: what was measured, or else a rule of thumb.
+"""With which tiles matrix products are computed: what was measured, or else a rule.
 
-A configuration of a product has BM rows and BN columns of a tile of the output, BK of the sum, the
-SPLITS that the sum is cut into, a schedule and hints. Each is legal for every shape.
+A configuration of a product has BM rows of a tile of the output, BN columns and all WIDTH of them,
+BK of the sum, the SPLITS that the sum is cut into, a schedule and hints; one of few rows has the
+FOLDS of a row in place of most. Each is legal for every shape.
+
+Which tile is fast is decided by how evenly the tiles of an output go round, which no nearby shape
+tells. So a record counts for its very shape alone, and otherwise the tile is taken that is expected
+to be done first (`matmul_tiles`).
 """
 
 from __future__ import annotations
 
 from tilewright import f32
 from tilewright.kernels.cutting import power_of_two
+from tilewright.kernels.matmul_tiles import BAND, TILES
 from tilewright.kernels.products import Product
 from tilewright.tune import Config, Key, chosen
 
@@ -17,19 +23,25 @@ __all__ = ["MOST_ROWS", "choose_gemv", "choose_grouped", "choose_matmul"]
 MOST_ROWS = 16
 FEWEST_ROWS = 8  # that the other side of such a tile has
 EDGE = 128  # of a tile that the tensor cores of any GPU are well used by
-EXACT_EDGE = 64  # of one that is computed without them
-BAND = (1, 8, 1)  # tiles of the output that are finished together, so that they share what is read
+SMALL_EDGE = 64  # of one that is computed or read without special units
 
 
 def choose_matmul(wanted: Product) -> Config:
-    """BM, BN, BK and SPLITS of a product of many rows."""
-    measured = chosen("matmul", wanted.key, wanted.out.device.target)
-    return measured or _tiles(wanted)
+    """BM, BN, WIDTH, BK and SPLITS of a product of many rows."""
+    target = wanted.out.device.target
+    measured = chosen("matmul", wanted.key, target, within=0.0)
+    if measured is not None:
+        return measured
+    tiles = TILES.get((target, wanted.factor))
+    if tiles is None or not wanted.is_aligned:
+        return _plain(wanted)
+    batch, (m, n, k) = wanted.out.shape[0], wanted.shape
+    return min(tiles, key=lambda tile: tile.expected(batch, m, n, k)).config
 
 
 def choose_gemv(wanted: Product) -> Config:
     """BM, BN, BK and FOLDS of a product of few rows."""
-    measured = chosen("gemv", wanted.key, wanted.out.device.target)
+    measured = chosen("gemv", wanted.key, wanted.out.device.target, within=1.0)
     if measured is not None:
         return measured
     rows = max(power_of_two(wanted.shape[0]), FEWEST_ROWS)
@@ -41,11 +53,12 @@ def choose_grouped(key: Key, target: str) -> Config:
     return chosen("grouped_matmul", key, target) or Config.of(BM=64, BN=64, BK=64)
 
 
-def _tiles(wanted: Product) -> Config:
-    m, n, k = wanted.shape
-    edge, depth = (EXACT_EDGE, 16) if wanted.factor is f32 else (EDGE, 64)
-    rows, columns, deep = (power_of_two(max(extent, 16)) for extent in (m, n, k))
-    width = min(edge, columns)
-    return Config.of(
-        BM=min(edge, rows), BN=width, WIDTH=width, BK=min(depth, deep), SPLITS=1, group=BAND
-    )
+def _plain(wanted: Product) -> Config:
+    """Tiles that any GPU can do, no larger than the product."""
+    edge, depth = EDGE, 64
+    if not wanted.is_aligned:
+        edge, depth = SMALL_EDGE, 32
+    if wanted.factor is f32:
+        edge, depth = SMALL_EDGE, 16
+    rows, columns, deep = (power_of_two(max(extent, 16)) for extent in wanted.shape)
+    return Config.of(BM=min(edge, rows), BN=min(edge, columns), BK=min(depth, deep), group=BAND)

@@ -22,6 +22,7 @@ NARROW = (f8e4m3fn, f8e5m2)
 FACTORS = (*NARROW, f16, bf16, f32)  # what can be multiplied; sums are f32 whatever it is
 SUMS = (*NARROW, f16, bf16, f32)  # what sums can be stored as
 NARROW_OUT = bf16  # and are, of narrow factors, if nobody says
+LINE = 16  # bytes, of which the places where rows begin are to be multiples
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,11 @@ class Product:
         """M, N, K."""
         _, m, n = self.out.shape
         return m, n, self.a.shape[2]
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether tiles can be read by the units that read tiles: all rows begin at even places."""
+        return all(_has_even_rows(one) for one in (self.a, self.b, self.out))
 
     @property
     def key(self) -> Key:
@@ -212,3 +218,10 @@ def exchanged(caller: str, name: str, tensor: tw.Tensor) -> tw.Tensor:
 
 def _batch(matrix: tw.Tensor) -> tw.Tensor:
     return matrix if matrix.ndim == 3 else matrix[None]
+
+
+def _has_even_rows(matrices: tw.Tensor) -> bool:
+    inner = [stride for stride in matrices.strides[1:] if stride != 1]
+    outer = matrices.strides[:1] if matrices.shape[0] > 1 else ()
+    places = (matrices.offset, *inner, *outer)
+    return len(inner) < 2 and not any(place * matrices.itemsize % LINE for place in places)

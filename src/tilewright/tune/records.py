@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -109,8 +110,8 @@ class Records:
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._records = {(record.kernel, record.key): record for record in records}
-        self._chosen: dict[tuple[str, Key], Config | None] = {
-            place: record.config for place, record in self._records.items()
+        self._chosen: dict[tuple[str, Key], tuple[Record, float] | None] = {
+            place: (record, 0.0) for place, record in self._records.items()
         }
 
     def __iter__(self) -> Iterator[Record]:
@@ -129,18 +130,17 @@ class Records:
         near = [one for one in self if one.kernel == kernel and one.key.family == family]
         return min(near, key=lambda record: record.key.distance(key), default=None)
 
-    def chosen(self, kernel: str, key: Key) -> Config | None:
-        """The configuration of the nearest record, remembered."""
+    def chosen(self, kernel: str, key: Key, within: float = math.inf) -> Config | None:
+        """The configuration of the nearest record, which is remembered, if it is near enough."""
         place = (kernel, key)
         try:
-            return self._chosen[place]
+            found = self._chosen[place]
         except KeyError:
-            pass
-        record = self.nearest(kernel, key)
-        config = None if record is None else record.config
-        if len(self._chosen) < len(self._records) + _MOST_REMEMBERED:
-            self._chosen[place] = config
-        return config
+            record = self.nearest(kernel, key)
+            found = None if record is None else (record, record.key.distance(key))
+            if len(self._chosen) < len(self._records) + _MOST_REMEMBERED:
+                self._chosen[place] = found
+        return None if found is None or found[1] > within else found[0].config
 
 
 # --- the records of this process ------------------------------------------------------------------
@@ -163,15 +163,19 @@ def forcing(kernel: str, config: Config) -> Iterator[None]:
         _forced.reset(token)
 
 
-def chosen(kernel: str, key: Key, target: str) -> Config | None:
-    """The configuration to launch a library kernel with, or None where nothing was measured."""
+def chosen(kernel: str, key: Key, target: str, *, within: float = math.inf) -> Config | None:
+    """The configuration to launch a library kernel with, or None where nothing was measured.
+
+    `within` is how far away in octaves the shape of a record may be: none at all, for a kernel that
+    has a better rule for shapes that were not measured.
+    """
     forced = _forced.get()
     if forced is not None and kernel in forced:
         return forced[kernel]
     table = _tables.get(target)
     if table is None:
         table = records_for(target)
-    return table.chosen(kernel, key)
+    return table.chosen(kernel, key, within)
 
 
 def records_for(target: str) -> Records:

@@ -1,0 +1,57 @@
+"""Which tiles a product is computed with: legal ones, whatever the shape, the dtype and the GPU."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright as tw
+from tilewright import bf16, f8e4m3fn, f16, f32
+from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
+from tilewright.kernels.matmul_tiles import TILES
+from tilewright.kernels.products import Request, product
+from tilewright.tune import Config, forcing
+
+EXTENTS = st.integers(1, 3000) | st.sampled_from([4096, 8192, 151936])
+
+
+def wanted(m, n, k, dtype=f16, target="sm_90", **options):
+    a, b = tw.meta((m, k), dtype, target=target), tw.meta((n, k), dtype, target=target)
+    return product(a, b.T, Request("matmul", **options))[0]
+
+
+@settings(max_examples=60)
+@given(EXTENTS, EXTENTS, EXTENTS, st.sampled_from([f16, bf16, f32, f8e4m3fn]))
+def test_a_tile_is_found_for_every_shape(m, n, k, dtype):
+    for target in ("sm_80", "sm_90", "sm_120"):
+        one = wanted(m, n, k, dtype, target)
+        config = (choose_gemv if m <= MOST_ROWS else choose_matmul)(one)
+        edges = [config[name] for name in ("BM", "BN", "BK")]
+        assert all(edge & (edge - 1) == 0 for edge in edges)
+        if m > MOST_ROWS:
+            assert config.values.get("WIDTH", config["BN"]) % (config["BN"] // 8) == 0
+
+
+def test_a_large_product_gets_large_tiles_and_a_small_one_enough_of_them():
+    assert choose_matmul(wanted(8192, 8192, 8192))["BM"] == 256
+    small = choose_matmul(wanted(1024, 1024, 1024))
+    assert 1024**2 // (small["BM"] * small["WIDTH"]) > 100
+
+
+def test_what_cannot_be_read_in_tiles_gets_small_ones():
+    for one in (wanted(8192, 8192, 8191), wanted(8192, 8192, 8192, f32)):
+        config = choose_matmul(one)
+        assert max(config["BM"], config["BN"]) == 64
+    assert choose_matmul(wanted(8192, 8192, 8192, f32, tf32=True))["BM"] == 128
+
+
+def test_a_forced_configuration_is_taken():
+    config = Config.of(BM=16, BN=16, BK=16)
+    with forcing("matmul", config):
+        assert choose_matmul(wanted(100, 100, 100)) is config
+
+
+@pytest.mark.parametrize("tiles", TILES.values(), ids=str)
+def test_more_work_is_expected_to_take_longer(tiles):
+    for tile in tiles:
+        assert 0 < tile.expected(1, 128, 128, 64) < tile.expected(1, 128, 128, 128)
+        assert tile.expected(1, 8192, 8192, 64) < tile.expected(2, 8192, 8192, 64)
