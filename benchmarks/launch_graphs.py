@@ -16,7 +16,7 @@ from launch_rates import LENGTH, Additions
 import tilewright as tw
 from tilewright.bench import Bound, Report, Table, Target, each, host_costs
 
-__all__ = ["measure_graphs"]
+__all__ = ["measure_graphs", "raw_graph"]
 
 NODES = 100
 REPLAYS = 200
@@ -58,7 +58,7 @@ def _replays(lab: Lab, tensors: int) -> dict[str, Callable[[], object]]:
     name = f"add-f16-{LENGTH}"
     if name in lab.peers:
         launches = [lab.peers[name].launch(lab.stream, 0, *one) for one in sets]
-        replays["driver"] = _raw_graph(lab, launches, is_chained=tensors == 3)
+        replays["driver"] = raw_graph(lab, launches, is_chained=tensors == 3)
     with tw.graph() as made:
         for z, x, y in sets:
             made.record(additions.kernel(z.partition(LENGTH), x, y))
@@ -74,7 +74,8 @@ def _tensors(additions: Additions, tensors: int) -> list[tuple[tw.Tensor, ...]]:
     return [(lab.empty(LENGTH), lab.random(LENGTH), lab.random(LENGTH)) for _ in range(NODES)]
 
 
-def _raw_graph(lab: Lab, launches: list[Any], *, is_chained: bool) -> Callable[[], None]:
+def raw_graph(lab: Lab, launches: list[Any], *, is_chained: bool) -> Callable[[], None]:
+    """The replay of a graph that was built with the driver's own calls."""
     backend: Any = lab.device.backend
     queue: Any = lab.stream.queue
     driver, stream = backend.driver, queue.handle

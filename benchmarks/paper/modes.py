@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from lab import Lab
-from launch_rates import Additions
+from launch_graphs import raw_graph
+from launch_rates import FLOOR, Additions
 
 import tilewright as tw
 from tilewright.bench import Plot, Report, Series, Table, Timing, drain, graph_of, on_stream
@@ -101,6 +102,9 @@ def _peers(lab: Lab, additions: Additions, count: int) -> Iterator[tuple[str, Wa
 
         yield f"{name}: sync each", _calling(each)
         yield f"{name}: one wait", _calling(together)
+    if FLOOR in peers:
+        replay = raw_graph(lab, [additions.raw()] * count, is_chained=True)
+        yield f"{FLOOR}: graph", _calling(lambda: (replay(), wait()))
 
 
 async def _turns(lab: Lab, ways: dict[str, Way], turns: int) -> dict[str, list[float]]:
