@@ -30,7 +30,8 @@ from tilewright.jit.loader import Program
 from tilewright.jit.repeated_launch import RepeatedLaunch
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
-from tilewright.runtime.function import KernelFunction, ReadyCall
+from tilewright.runtime.function import KernelFunction
+from tilewright.runtime.ready import NEVER, ReadyWork, RepeatedWork
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.tickets import Role
@@ -157,21 +158,23 @@ def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
     )
 
 
-class PlannedLaunch:
+class PlannedLaunch(ReadyWork):
     """A plan for one call."""
 
-    __slots__ = ("_numbers", "_plan", "_reader", "device", "label", "program", "roles")
+    __slots__ = ("_numbers", "_plan", "_reader")
 
     def __init__(
         self, plan: Plan, numbers: tuple[Number, ...], reader: FailureReader | None
     ) -> None:
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.program = plan.program
+        self.launch = self._launch
+        self.fence, self.epoch = None, NEVER
         self._plan = plan
         self._numbers = numbers
         self._reader = reader
 
-    def launch(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
+    def _launch(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
         """Put the launch on a stream, with its parameters in a buffer that all launches share."""
         self.work_on(tensors).enqueue(stream)
 
@@ -215,15 +218,10 @@ class PlannedWork:
         )
 
 
-class PreparedLaunch:
+class PreparedLaunch(RepeatedWork):
     """A plan for certain handles, whose numbers alone it has: it keeps no tensor alive."""
 
-    __slots__ = (
-        "_arguments", "_calls", "_plan", "captures", "device", "label", "launch", "program",
-        "roles",
-    )  # fmt: skip
-
-    launch: ReadyCall
+    __slots__ = ("_arguments", "_calls", "_plan", "captures")
 
     def __init__(
         self, plan: Plan, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
@@ -232,6 +230,7 @@ class PreparedLaunch:
         assert len(arguments) == len(plan.template), "a launch with a record is another every time"
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.program = plan.program
+        self.fence, self.epoch = None, NEVER
         self.captures = plan.captures if plan.captures.values() else None
         self._plan = plan
         self._arguments = arguments

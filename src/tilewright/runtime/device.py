@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from tilewright.errors import DriverError, LaunchError
 from tilewright.runtime.backend import Backend, load_backend
@@ -25,8 +25,8 @@ from tilewright.runtime.records import FailureRecord
 from tilewright.runtime.stream import Stream
 
 if TYPE_CHECKING:
+    from tilewright.runtime.ready import ReadyOp
     from tilewright.runtime.storage import Storage
-    from tilewright.runtime.tickets import Ticket
 
 __all__ = [
     "LEGACY_STREAM",
@@ -64,6 +64,7 @@ class Device:
         "_pools",
         "adopted",
         "backend",
+        "epoch",
         "forked",
         "kind",
         "latest",
@@ -81,9 +82,10 @@ class Device:
 
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
     backend: Backend
+    epoch: int  # begins anew whenever a launch made before may be another one now
     forked: bool
     kind: str
-    latest: Ticket | None  # of the operation built last, if its borrows stand nowhere else yet
+    latest: ref[ReadyOp[Any]] | None  # built last, if its borrows stand nowhere else yet
     lock: threading.RLock
     name: str
     notes: queue.SimpleQueue[Note]
@@ -125,6 +127,7 @@ class Device:
         self.stream_owners = {}
         self.unseen = set()
         self.latest = None
+        self.epoch = 0
         self.forked = False
         self._default = None
         self._policy = None
@@ -244,6 +247,7 @@ class Device:
 
     def restart(self) -> None:
         """Go on in a forked child, if the device can."""
+        self.epoch += 1
         self.lock = threading.RLock()
         if not self.backend.survives_fork:
             self.forked = True
@@ -254,8 +258,9 @@ class Device:
     def tell_latest(self) -> None:
         """Write the borrows of the operation built last where others look. The lock is held."""
         if self.latest is not None:
-            latest, self.latest = self.latest, None
-            latest.tell()
+            latest, self.latest = self.latest(), None
+            if latest is not None:
+                latest.tell()
 
     def settle_notes(self) -> None:
         """Do what finalisers have left to be done. The lock is held."""

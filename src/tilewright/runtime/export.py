@@ -19,6 +19,7 @@ from tilewright.runtime.device import LEGACY_STREAM, Device
 from tilewright.runtime.dlpack import CPU, CUDA, describe_capsule
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.inside_chains import refuse_waiting
+from tilewright.runtime.sites import user_site
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Role, Ticket
 
@@ -98,7 +99,7 @@ class Export:
             storage.device.settle_notes()
             storage.doubts(region)
             mode = Mode.READ if self.read_only else Mode.UPDATE
-            holder = _Hold("an export", (Role(mode, ""),), (self.tensor,), 2)
+            holder = _Hold("an export", user_site(), (Role(mode, ""),), (self.tensor,))
             holder.acquire(storage.device)
             self._holder = holder
             storage.materialise(storage.device.stream)
@@ -115,7 +116,7 @@ class Export:
             try:
                 storage.doubts(region)
             except BaseException:
-                self._holder.release(storage.device)
+                self._holder.release()
                 raise
 
     @property
@@ -180,7 +181,7 @@ class Export:
         # No lock and no driver here: a deleter may run this on any thread.
         holder = getattr(self, "_holder", None)
         if holder is not None:
-            self.device.notes.put(_Returned(self.device, holder, tuple(self._streams)))
+            self.device.notes.put(_Returned(holder, tuple(self._streams)))
 
     def __repr__(self) -> str:
         how = "for reading" if self.read_only else "whole"
@@ -224,13 +225,12 @@ def _capsule(window: np.ndarray[Any, Any], max_version: tuple[int, int] | None) 
 class _Returned(NamedTuple):
     """An export that nobody has any more."""
 
-    device: Device
     holder: Ticket
     streams: tuple[Stream, ...]
 
     def settle(self) -> None:
         """End the hold, ordered after what the consumer has put on its streams by now."""
-        self.holder.release(self.device)
+        self.holder.release()
         for tensor, mode, _ in self.holder.accesses:
             record = tensor.storage.record_write if mode.writes else tensor.storage.record_read
             for stream in self.streams:

@@ -126,7 +126,7 @@ class Graph:
         with built.device.lock:
             built.device.check_usable()
             built.device.settle_notes()
-            built.update(number, jobs[0], Ticket.at(site, label))
+            built.update(number, jobs[0], Ticket(label, site))
         if number in self._only:
             place = self._only[number]
             self._results = (*self._results[:place], result, *self._results[place + 1 :])

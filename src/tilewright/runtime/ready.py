@@ -1,86 +1,189 @@
-"""Operations whose work was looked at before: building and submitting one is all that is left.
+"""Operations whose work was looked at before: to build and to submit one is all that is left.
 
-The work says what it does to its tensors (`roles`) and can be put on a stream as it is. Nothing is
-decided here that `work` does not decide: where the tensors are not at home, or anything else is out
-of the ordinary, the operation goes the way of every other.
+Nothing is decided here that `work` does not decide. Where the tensors are not at home, or anything
+else is out of the ordinary, the operation gets a ticket and goes the way of every other. Most never
+need one: they are submitted before anybody else asks for their tensors. So the device alone knows
+the operation built last (`latest`), and storages hear of its borrows when somebody looks. A launch
+made over and over has one fence, which stays with its storages: as long as the device is in the
+same epoch, all there is to do is to move its count on.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol, Self, TypeVar
+from types import CodeType
+from typing import Any, Self, TypeVar
+from weakref import ref
 
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
-from tilewright.runtime.failures import Check
+from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.recording import BLOCK
+from tilewright.runtime.sites import Site, user_frame
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Role, Ticket
 from tilewright.runtime.work import Work, WorkOp
 
-__all__ = ["ReadyOp", "ReadyWork"]
+__all__ = ["NEVER", "ReadyOp", "ReadyWork", "RepeatedWork"]
 
 T = TypeVar("T")
 # Members of an enumeration are slow to find.
 _BUILT, _CLOSED, _SUBMITTED = State.BUILT, State.CLOSED, State.SUBMITTED
+# An epoch that no device is ever in.
+NEVER = -1
 
 
-class ReadyWork(Protocol):
-    """Work for certain tensors, or for any that are like them; many operations may share it."""
+class ReadyWork(ABC):
+    """Work of which all is known but, perhaps, the tensors; many operations may share it."""
 
-    @property
-    def label(self) -> str:
-        """What messages call it."""
+    __slots__ = ("device", "epoch", "fence", "label", "launch", "program", "roles")
 
-    @property
-    def device(self) -> Device:
-        """Where it runs."""
+    device: Device
+    label: str
+    roles: tuple[Role, ...]  # what it does to each tensor
+    program: Future[Any]
+    # Puts it on a stream. The device's lock is held and all bytes are allocated.
+    launch: Callable[[Stream, tuple[Handle, ...]], None]
+    fence: Fence | None  # of the last launch, if all are of the same tensors
+    epoch: int  # in which that fence stands where it has to
 
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """What it does to each tensor."""
-
-    @property
-    def program(self) -> Future[Any]:
-        """What it runs."""
-
-    @property
-    def launch(self) -> Callable[[Stream, tuple[Handle, ...]], None]:
-        """Puts the work on a stream. The device's lock is held and all bytes are allocated."""
-
+    @abstractmethod
     def work_on(self, tensors: tuple[Handle, ...]) -> Work:
         """The same as a work of its own, which keeps what it needs of the tensors."""
+
+    def settle_in(self, fence: Fence, tensors: tuple[Handle, ...]) -> None:
+        """Leave the fence of a launch on the home of all its tensors."""
+        for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
+            storage = tensor.storage
+            take = storage.take_write if mode.writes else storage.take_read
+            take(tensor.region, fence)
+
+
+class RepeatedWork(ReadyWork):
+    """Ready work that is always for the same tensors."""
+
+    __slots__ = ()
+
+    def settle_in(self, fence: Fence, tensors: tuple[Handle, ...]) -> None:
+        """Leave one fence for all launches, where it is not there yet."""
+        if self.fence is None or self.fence.stream is not fence.stream:
+            self.fence = fence
+        self.fence.count = fence.count
+        epoch, is_free = self.device.epoch, True
+        for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
+            tensor.storage.settle_in(tensor.region, self.fence, mode.writes)
+            is_free = is_free and not tensor.storage.borrows
+        # In this epoch nobody borrows from these tensors, and the fence stays where it is.
+        self.epoch = epoch if is_free and epoch == self.device.epoch else NEVER
 
 
 class ReadyOp(WorkOp[T]):
     """An operation with work that is ready."""
 
-    __slots__ = ("_ready",)
+    __slots__ = (
+        "_code", "_count", "_held", "_instruction", "_ready", "_stream", "_tensors",
+    )  # fmt: skip
+
+    _code: CodeType
+    _instruction: int
+    _ready: ReadyWork
+    _tensors: tuple[Handle, ...]  # until it is submitted
+    _held: Ticket | None  # if anybody had to know
+    _stream: Stream  # where it was submitted, if nobody had
+    _count: int
 
     def __init__(
         self, ready: ReadyWork, tensors: tuple[Handle, ...], result: T, check: Check | None = None
     ) -> None:
+        """Built by the call that is three calls up, or further."""
         self._state = _CLOSED
-        self.label = label = ready.label
-        self.device = ready.device
+        self.label = ready.label
+        self.device = device = ready.device
         self._chosen = None
         self._results = [result]
-        self._work = None
         self._ready = ready
         self._check = check
-        self._ticket = Ticket(label, ready.roles, tensors, 4)
-        self.take_borrows()
+        self._tensors = tensors
+        self._held = None
+        self._count = 0
+        frame = user_frame(3)
+        self._code = frame.f_code
+        self._instruction = frame.f_lasti
+        lock = device.lock
+        lock.acquire()  # costs a third of `with`
+        try:
+            if ready.epoch == device.epoch and device.latest is None and device.notes.empty():
+                device.latest = ref(self)
+            else:
+                self._look_and_hold()
+            self._state = _BUILT
+        finally:
+            lock.release()
 
-    def compile(self) -> Self:
-        """Nothing: that was done before."""
-        return self
+    def _look_and_hold(self) -> None:
+        """Begin to hold the tensors, if nothing stands against it. The lock is held."""
+        device = self.device
+        device.check_usable()
+        device.settle_notes()
+        device.tell_latest()
+        for tensor in self._tensors:
+            if tensor.storage.home is None or tensor.storage.borrows:
+                self.ticket.acquire(device)
+                return
+        device.latest = ref(self)
+
+    @property
+    def ticket(self) -> Ticket:
+        """Made when somebody has to know."""
+        if self._held is None:
+            self._held = Ticket(self.label, self.site, self._ready.roles, self._tensors)
+        return self._held
+
+    def tell(self) -> None:
+        """Write the borrows where others look. The lock is held."""
+        self.ticket.tell(self.device)
+
+    @property
+    def site(self) -> Site:
+        """Where it was built."""
+        return Site(self._code, self._instruction)
+
+    @property
+    def work(self) -> Work:
+        """The work for these tensors."""
+        return self._ready.work_on(self._tensors)
 
     @property
     def programs(self) -> tuple[Future[Any], ...]:
         """The program that it will run."""
         return (self._ready.program,)
+
+    @property
+    def fence(self) -> Fence | None:
+        """Where it ends."""
+        if self._held is not None:
+            return super().fence
+        return Fence(self._stream, self._count, None) if self._count else None
+
+    def compile(self) -> Self:
+        """Nothing: that was done before."""
+        return self
+
+    def drop(self) -> None:
+        """Leave a note, if anybody knows of the borrows. No lock is held."""
+        if self._held is not None:
+            super().drop()
+
+    def give_back(self) -> None:
+        """Give the borrows back. The lock is held."""
+        if self._held is None:
+            self.device.latest = None  # nobody else has asked, so it is this one
+        else:
+            super().give_back()
+        self._tensors = ()
 
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream without waiting."""
@@ -90,6 +193,7 @@ class ReadyOp(WorkOp[T]):
         lock.acquire()  # costs a third of `with`
         try:
             if self._state is _BUILT and self._put_at_home(chosen):
+                self._state = _SUBMITTED
                 return self
         except BaseException as error:
             self.abandon(error)
@@ -101,28 +205,40 @@ class ReadyOp(WorkOp[T]):
     def put(self, stream: Stream) -> None:
         """As any other, where it is not at home."""
         if not self._put_at_home(stream):
-            self._work = self._ready.work_on(self._ticket.tensors)
             super().put(stream)
 
     def _put_at_home(self, stream: Stream) -> bool:
         """Launch, if there is nothing else to do. The device's lock is held."""
-        ticket, device = self._ticket, self.device
-        tensors = ticket.tensors
-        for tensor in tensors:
-            if tensor.storage.home is not stream:
-                return False
-        if not tensors or self._check is not None or BLOCK.get() is not None:
+        device, ready, tensors = self.device, self._ready, self._tensors
+        fence = ready.fence
+        is_known = ready.epoch == device.epoch and fence is not None and fence.stream is stream
+        if not is_known and not self._is_at_home(stream):
             return False
-        if device.forked or not device.notes.empty():
+        if self._check is not None or BLOCK.get() is not None or not device.notes.empty():
             return False
         if stream.has_loose_ends:
             stream.settle(ask=False)
-        ticket.release(device)
+        if self._held is None:
+            device.latest = None
+        else:
+            self._held.release()
+            self._held = None
         try:
-            self._ready.launch(stream, tensors)
+            ready.launch(stream, tensors)
         except BaseException as error:
-            ticket.leave_refused(stream, error)
+            self.ticket.leave_refused(stream, error)
             raise
-        ticket.leave_at_home(stream)
-        self._state = _SUBMITTED
+        self._stream = stream
+        self._count = count = stream.advance()
+        if is_known:
+            fence.count = count  # type: ignore[union-attr]
+        else:
+            ready.settle_in(Fence(stream, count, None), tensors)
+        self._tensors = ()
         return True
+
+    def _is_at_home(self, stream: Stream) -> bool:
+        for tensor in self._tensors:
+            if tensor.storage.home is not stream:
+                return False
+        return bool(self._tensors) and not self.device.forked

@@ -11,7 +11,7 @@ from tilewright.runtime.failures import Fence
 from tilewright.runtime.handshake import in_their_order, library_streams
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.recording import Tape, block_is_open
-from tilewright.runtime.sites import Site
+from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Ticket
@@ -31,7 +31,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         super().__init__("graph replay", graph.device)
         self._graph: BuiltGraph | None = graph
         self.fence = None
-        self._holder = Ticket(self.label, (), (), 2)
+        self._holder = Ticket(self.label, user_site())
         self._results.append(results)
         with self.device.lock:
             self.device.check_usable()

@@ -7,7 +7,10 @@ finaliser happens under the device's lock.
 
 Most storages are used on one stream, by work that cannot fail. That stream is their *home*: an
 operation that is submitted there has nothing to wait for, nothing to doubt and nothing to allocate,
-and only leaves its fence (`use_at_home`). Whatever changes that takes the home away.
+and only leaves its fence. Whatever changes that takes the home away. A launch that is made over and
+over leaves one fence for good (`settle_in`), whose count it moves on; whatever borrows from a
+storage of the device, or takes fences off one, begins another `epoch` of the device, in which such
+a launch has to look again.
 """
 
 from __future__ import annotations
@@ -151,6 +154,7 @@ class Storage:
             except BaseException:
                 self._initialiser = initialise
                 self.home = None
+                self.device.epoch += 1
                 raise
             finally:
                 self._is_beginning = False
@@ -161,11 +165,13 @@ class Storage:
             fence = Fence(stream, count, stream.watch(count, None, ()))
             self._writes.append(Use(whole, fence))
             self._find_home(fence)
+            self.device.epoch += 1
 
     def join_lease(self, share: Share) -> None:
         """Be part of a graph; its replays leave their fences in the lease."""
         self.shares.append(share)
         self.home = None
+        self.device.epoch += 1
 
     def leave_lease(self, share: Share) -> None:
         """Be part of a graph no longer."""
@@ -223,20 +229,24 @@ class Storage:
             if fence.stream is not stream and use.region.overlaps(region):
                 stream.wait_for(fence.stream, fence.count)
 
-    def use_at_home(self, region: Region, fence: Fence, writes: bool) -> None:
-        """Leave the fence of an operation that is being submitted on the storage's home."""
-        if writes:
-            uses = self._writes
-            if len(uses) == 1 and uses[0].region is region and not self._reads:
-                uses[0].fence = fence
-            else:
-                self.take_write(region, fence)
-        else:
-            uses = self._reads
-            if len(uses) == 1 and uses[0].region is region:
-                uses[0].fence = fence
-            else:
-                self.take_read(region, fence)
+    def settle_in(self, region: Region, fence: Fence, writes: bool) -> None:
+        """Have the fence of a launch among the others, if it is not; its count will move on."""
+        uses = self._writes if writes else self._reads
+        for use in uses:
+            if use.fence is fence and use.region is region:
+                return
+        uses.append(Use(region, fence))
+        self._thin_out(uses)
+
+    def _thin_out(self, uses: list[Use]) -> None:
+        """Drop what concerns nobody any more, whenever there are twice as many as at a time before.
+
+        To look at every fence asks the driver: once for each new use, all in all, however many are
+        still under way.
+        """
+        if len(uses) >= _CROWDED and len(uses).bit_count() == 1:
+            uses[:] = [use for use in uses if use.fence.matters]
+            self.device.epoch += 1
 
     def record_read(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a reader that is being submitted."""
@@ -252,8 +262,9 @@ class Storage:
                 break
         else:
             self._reads.append(Use(region, fence))
-            _thin_out(self._reads)
+            self._thin_out(self._reads)
         self._find_home(fence)
+        self.device.epoch += 1
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a writer that is being submitted."""
@@ -266,8 +277,9 @@ class Storage:
             self._reads[:] = [use for use in self._reads if not region.covers(use.region)]
         self._writes[:] = [use for use in self._writes if not region.covers(use.region)]
         self._writes.append(Use(region, fence))
-        _thin_out(self._writes)
+        self._thin_out(self._writes)
         self._find_home(fence)
+        self.device.epoch += 1
 
     def _find_home(self, last: Fence) -> None:
         """Whether everything is on one stream, with nothing else to look at, after another use."""
@@ -321,16 +333,6 @@ class Storage:
         if getattr(self, "_allocation", None) is not None:
             uses = self._writes + self._reads
             self.device.notes.put(_Freed(self.pool, self.allocation, uses))
-
-
-def _thin_out(uses: list[Use]) -> None:
-    """Drop what concerns nobody any more, whenever there are twice as many as at some time before.
-
-    To look at every fence asks the driver: once for each new use, all in all, however many are
-    still under way.
-    """
-    if len(uses) >= _CROWDED and len(uses).bit_count() == 1:
-        uses[:] = [use for use in uses if use.fence.matters]
 
 
 # Puts the first contents of a storage on a stream.

@@ -2,9 +2,7 @@
 
 While the operation is built, its ticket stands for the borrows that it holds; when it is submitted,
 the ticket turns into its fence. It never refers to the operation, which may be dropped, and once
-that is submitted it refers to no tensor either. Most operations are submitted before anybody else
-asks for their tensors, so the device keeps the ticket of the operation built last (`latest`), and
-storages hear of its borrows when somebody looks. All of this happens under the device's lock.
+that is submitted it refers to no tensor either. All of this happens under the device's lock.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from tilewright.errors import BorrowError
 from tilewright.runtime.access import Access, Handle, Mode, refusal
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
-from tilewright.runtime.sites import Site, user_frame
+from tilewright.runtime.sites import Site
 from tilewright.runtime.storage import Borrow
 from tilewright.runtime.stream import Stream
 
@@ -32,32 +30,18 @@ class Role(NamedTuple):
 class Ticket(Fence):
     """The borrows of a built operation, and the fence of a submitted one."""
 
-    __slots__ = ("code", "instruction", "label", "roles", "tensors")
+    __slots__ = ("label", "roles", "site", "tensors")
 
     state = "has not been run: submit, sync or await it, or close it"  # and the way out
 
     def __init__(
-        self, label: str, roles: tuple[Role, ...], tensors: tuple[Handle, ...], depth: int
+        self, label: str, site: Site, roles: tuple[Role, ...] = (), tensors: tuple[Handle, ...] = ()
     ) -> None:
-        """Of an operation that is being built so many calls above."""
         self.label = label
+        self.site = site  # where the operation was built
         self.roles = roles
         self.tensors = tensors
         self.count = 0  # as a fence it means nothing yet
-        frame = user_frame(depth)
-        self.code, self.instruction = frame.f_code, frame.f_lasti
-
-    @classmethod
-    def at(cls, site: Site, label: str) -> Ticket:
-        """Of something that holds no tensors and was built elsewhere."""
-        made = cls(label, (), (), 0)
-        made.code, made.instruction = site.code, site.instruction
-        return made
-
-    @property
-    def site(self) -> Site:
-        """Where the operation was built."""
-        return Site(self.code, self.instruction)
 
     @property
     def accesses(self) -> tuple[Access, ...]:
@@ -69,16 +53,7 @@ class Ticket(Fence):
 
     def acquire(self, device: Device) -> None:
         """Take the borrows, all or none; raises if one is refused or what is read has failed."""
-        if device.latest is not None:
-            device.tell_latest()
-        for tensor in self.tensors:
-            storage = tensor.storage
-            if storage.home is None or storage.borrows:
-                self._acquire_each()
-                return
-        device.latest = self
-
-    def _acquire_each(self) -> None:
+        device.tell_latest()
         self.doubts()
         for access in self.accesses:
             storage, region = access.tensor.storage, access.tensor.region
@@ -86,36 +61,25 @@ class Ticket(Fence):
                 held = storage.conflict(region, writes=access.mode.writes)
                 if held is not None:
                     raise BorrowError(_refusal(held, access, self))
-        self.tell()
+        self.tell(device)
 
-    def tell(self) -> None:
+    def tell(self, device: Device) -> None:
         """Write the borrows where others look."""
+        device.epoch += 1
         for tensor, (mode, name) in zip(self.tensors, self.roles, strict=True):
             borrow = Borrow(tensor.region, mode.writes, name, self)
             tensor.storage.borrows.setdefault(self, []).append(borrow)
 
-    def release(self, device: Device) -> None:
+    def release(self) -> None:
         """Give the borrows back."""
-        if device.latest is self:
-            device.latest = None
-        else:
-            for tensor in self.tensors:
-                tensor.storage.borrows.pop(self, None)
+        for tensor in self.tensors:
+            tensor.storage.borrows.pop(self, None)
 
     def forget(self) -> None:
         """Refer to no tensor any more: storages keep the ticket as a fence."""
         self.tensors, self.roles = (), ()
 
     # --- as a fence ---
-
-    def leave_at_home(self, stream: Stream) -> None:
-        """Become the fence of an operation that has been put on the home of all its tensors."""
-        self.stream = stream
-        self.outcome = None
-        self.count = stream.advance()
-        for tensor, role in zip(self.tensors, self.roles):  # noqa: B905 (it costs more than the loop)
-            tensor.storage.use_at_home(tensor.region, self, role.mode.writes)
-        self.tensors = self.roles = ()
 
     def is_at_home(self, stream: Stream) -> bool:
         """Whether all tensors have this stream as their home, so that nothing needs to be done."""
@@ -137,12 +101,8 @@ class Ticket(Fence):
         self.stream, self.count, self.outcome = stream, count, outcome
         for tensor, (mode, _) in zip(self.tensors, self.roles, strict=True):
             storage = tensor.storage
-            if storage.home is stream and outcome is None:
-                storage.use_at_home(tensor.region, self, mode.writes)
-            elif mode.writes:
-                storage.record_write(tensor.region, self)
-            else:
-                storage.record_read(tensor.region, self)
+            record = storage.record_write if mode.writes else storage.record_read
+            record(tensor.region, self)
 
     def leave_refused(self, stream: Stream, error: BaseException) -> None:
         """Become the fence of an operation that could not be put on a stream as a whole."""

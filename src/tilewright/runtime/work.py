@@ -24,7 +24,7 @@ from tilewright.runtime.handshake import (
 from tilewright.runtime.lifecycle import Ends, State, Steps
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.recording import Tape, block_is_open, refuse_recorded
-from tilewright.runtime.sites import Site
+from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Role, Ticket
@@ -33,8 +33,7 @@ __all__ = ["SingleOp", "Work", "WorkOp"]
 
 T = TypeVar("T")
 U = TypeVar("U")
-_BUILT = State.BUILT  # members of an enumeration are slow to find
-_HOLDING = (State.BUILT, State.TAKEN)
+_HOLDING = (State.BUILT, State.TAKEN)  # members of an enumeration are slow to find
 
 
 class Work(Protocol):
@@ -132,31 +131,21 @@ class WorkOp(SingleOp[T]):
         super().__init__(label, device)
         roles = tuple(Role(mode, name) for _, mode, name in accesses)
         tensors = tuple(access.tensor for access in accesses)
-        self._ticket = Ticket(label, roles, tensors, 2)
+        self._ticket = Ticket(label, user_site(), roles, tensors)
         self._work = work
         self._check = failure
         self._results.append(result)
         check_accesses(accesses, label, device)
-        self.take_borrows()
-
-    def take_borrows(self) -> None:
-        """Begin to hold the tensors, if nothing stands against it."""
-        device = self.device
-        lock = device.lock
-        lock.acquire()  # costs a third of `with`
-        try:
-            if device.forked or not device.notes.empty():
-                device.check_usable()
-                device.settle_notes()
+        with device.lock:
+            device.check_usable()
+            device.settle_notes()
             self._ticket.acquire(device)
-            self._state = _BUILT
-        finally:
-            lock.release()
+            self._state = State.BUILT
 
     @property
     def fence(self) -> Fence | None:
         """Its ticket."""
-        return self._ticket if self._ticket.count else None
+        return self.ticket if self.ticket.count else None
 
     @property
     def site(self) -> Site:
@@ -166,11 +155,22 @@ class WorkOp(SingleOp[T]):
     @property
     def accesses(self) -> tuple[Access, ...]:
         """The tensors it uses and how; empty once it has been submitted or closed."""
-        return self._ticket.accesses
+        return self.ticket.accesses
 
     def storages(self) -> Iterable[Storage]:
         """The memory of its tensors."""
-        return (tensor.storage for tensor in self._ticket.tensors)
+        return (tensor.storage for tensor in self.ticket.tensors)
+
+    @property
+    def ticket(self) -> Ticket:
+        """What its tensors know of it."""
+        return self._ticket
+
+    @property
+    def work(self) -> Work:
+        """What it will do; it has not run yet."""
+        assert self._work is not None, "a built operation has its work"
+        return self._work
 
     def giving(self, result: U) -> WorkOp[U]:
         """This operation, which has not run yet, with another result."""
@@ -193,26 +193,25 @@ class WorkOp(SingleOp[T]):
 
     def give_back(self) -> None:
         """Give the borrows back. The device's lock is held."""
-        self._ticket.release(self.device)
-        self._ticket.forget()
+        self.ticket.release()
+        self.ticket.forget()
         self._work = self._check = None
 
     def put(self, stream: Stream) -> None:
         """Give the borrows back and put the work on a stream, where fences take their place."""
-        ticket, work, check = self._ticket, self._work, self._check
-        assert work is not None, "a built operation has its work"
+        ticket, work, check = self.ticket, self.work, self._check
         if isinstance(stream, Tape):
             stream.add(self.label, self.site, ticket.accesses, work, check)
         elif stream.queue.is_capturing():
             check_recordable(self.label, ticket.accesses, check, stream)
-            ticket.release(self.device)
+            ticket.release()
             _record(ticket.accesses, work, stream)
         else:
             if block_is_open():
                 used = ((tensor.storage, tensor.region) for tensor in ticket.tensors)
                 refuse_recorded(used, self.name)
             theirs = library_streams(self.storages())
-            ticket.release(self.device)
+            ticket.release()
             with in_their_order(stream, theirs):
                 _run(ticket, work, check, stream)
         self.give_back()
@@ -220,19 +219,22 @@ class WorkOp(SingleOp[T]):
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
         if self._state in _HOLDING:
-            self.device.notes.put(_Dropped(self.device, self._ticket))
+            self.drop()
             self.warn_if_never_run()
+
+    def drop(self) -> None:
+        """Leave a note to give the borrows back. No lock is held."""
+        self.device.notes.put(_Dropped(self.ticket))
 
 
 class _Dropped(NamedTuple):
     """A built operation that was dropped."""
 
-    device: Device
     ticket: Ticket
 
     def settle(self) -> None:
         """Give its borrows back."""
-        self.ticket.release(self.device)
+        self.ticket.release()
         self.ticket.forget()
 
 
