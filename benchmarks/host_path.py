@@ -79,6 +79,9 @@ class _NullDriver:
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
         pass
 
+    def prepare_launch(self, *_: Any) -> Callable[[Any], None]:
+        return lambda stream: None
+
 
 @contextmanager
 def _null_gpu() -> Iterator[None]:

@@ -74,7 +74,12 @@ class Kernel:
         self._call_signature = inspect.signature(function)
         self._compiled: SingleFlight[CompiledKernel] = SingleFlight()
         self._executables: SingleFlight[Executable] = SingleFlight()
+        self._remember_launches()
+
+    def _remember_launches(self) -> None:
+        """Begin to remember the launches that are made with these options and hints."""
         self._launches = Launches(self.signature, self._call_signature)
+        self._quick = self._launches.quick if not self.options.unsafe else _never
 
     def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation that runs this kernel: everything is checked, nothing has run.
@@ -82,10 +87,11 @@ class Kernel:
         An argument may be an operation: it runs first, on the same stream, and its result is the
         argument. What depends on it is checked then.
         """
-        if self.options.unsafe:
-            self._refuse_call(unsafe=False)
-        again = self._launches.again(None, args, kwargs)
-        return self._launch_cold(None, args, kwargs) if again is None else again
+        try:
+            made = self._quick(*args, **kwargs) if kwargs else self._quick(*args)
+        except TypeError:  # the arguments do not fit, and the long way says why
+            made = None
+        return self.launch(None, args, kwargs) if made is None else made
 
     def unsafe(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation that runs an unsafe kernel: the caller answers for its pointers.
@@ -252,11 +258,15 @@ def _with_exactly(kernel: Kernel, hints: KernelHints, report: ReportForm | None)
     """The same kernel with other advice, and with everything that it has compiled."""
     changed = object.__new__(Kernel)
     vars(changed).update(vars(kernel), hints=hints)
-    changed._launches = Launches(kernel.signature, kernel._call_signature)
     if report is not kernel.options.report:  # compiled otherwise, so nothing is shared
         changed.options = replace(kernel.options, report=report)
         changed._compiled, changed._executables = SingleFlight(), SingleFlight()
+    changed._remember_launches()
     return changed
+
+
+def _never(*_: Any, **__: Any) -> None:
+    """An unsafe kernel is not called like another, so no such call was made before."""
 
 
 @overload

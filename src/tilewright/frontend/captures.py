@@ -71,6 +71,8 @@ class Captures:
 
     def are_current(self) -> bool:
         """Whether everything is still what it was."""
+        if not self._found:
+            return True
         try:
             for read, value in self._found.values():
                 now = read()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,19 +30,22 @@ from tilewright.frontend.signature import (
     ScalarParam,
     Signature,
 )
+from tilewright.jit.plans import PreparedLaunch
+from tilewright.jit.tables import Table
 from tilewright.runtime.partition import Partition, PersistentPartition
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tensor import Tensor
 
 __all__ = ["Readers", "make_readers"]
 
 
 class Readers(NamedTuple):
-    """The two readers of a kernel."""
+    """The readers of a kernel; each takes its arguments."""
 
+    quick: Callable[..., Any]  # the operation, if the call was prepared
     same: Callable[..., Any]  # by the handles: a key, the tensors, all arguments
-    like: Callable[
-        ..., Any
-    ]  # by what they are like: a key, the tensors, the scalars, all arguments
+    like: Callable[..., Any]  # by what they are like: the same, and the scalars behind the tensors
 
 
 class _Read(NamedTuple):
@@ -75,7 +79,13 @@ _READS: dict[type, _Read] = {
 }  # fmt: skip
 # Types whose values can be told apart by their text; a class is told apart by itself.
 _NUMBERS = frozenset({bool, int, float, *np.sctypeDict.values()})
+_QUICK = """found = _table.get({key})
+        if found.__class__ is _Prepared and not _unusual.get() and found.is_current():
+            return _Operation(found, {tensors}, {result})"""
 _NAMES: dict[str, Any] = {
+    "_Operation": ReadyOp,
+    "_Prepared": PreparedLaunch,
+    "_unusual": UNUSUAL,
     "_Tensor": Tensor,
     "_Partition": Partition,
     "_PersistentPartition": PersistentPartition,
@@ -85,24 +95,31 @@ _NAMES: dict[str, Any] = {
 }
 
 
-def make_readers(signature: Signature, call: inspect.Signature) -> Readers | None:
-    """The readers of a kernel; None if a parameter is of a kind that they do not know."""
+def make_readers(
+    signature: Signature, call: inspect.Signature, table: Table[Any]
+) -> Readers | None:
+    """The readers of a kernel; None if a parameter is of a kind that they do not know.
+
+    `table` has the launches that are prepared.
+    """
     if any(type(param) not in _READS for param in signature.params):
         return None
-    if any(name in _NAMES for name in call.parameters):
+    if any(name in _NAMES or name == "_table" for name in call.parameters):
         return None
     reads = {param.name: _READS[type(param)] for param in signature.params}
     kinds = " and ".join(read.kind.format(name) for name, read in reads.items())
-    names = [param.name for param in signature.tensors]  # as a launch lists them
-    names += [param.name for param in signature.pointers]
-    tensors = _tuple(reads[name].tensor.format(name) for name in names)
+    listed = [param.name for param in signature.tensors]  # as a launch lists them
+    listed += [param.name for param in signature.pointers]
+    tensors = _tuple(reads[name].tensor.format(name) for name in listed)
     scalars = _tuple(reads[param.name].scalar.format(param.name) for param in signature.scalars)
     result = _tuple(call.parameters)
     same = _tuple(read.same.format(name) for name, read in reads.items())
     like = _tuple(read.like.format(name) for name, read in reads.items())
+    compile_ = partial(_compile, call, kinds, {"_table": table})
     return Readers(
-        _compile(call, kinds, f"({same}, {tensors}, {result})"),
-        _compile(call, kinds, f"({like}, {tensors}, {scalars}, {result})"),
+        compile_(_QUICK.format(key=same, tensors=tensors, result=result)),
+        compile_(f"return ({same}, {tensors}, {result})"),
+        compile_(f"return ({like}, {tensors}, {scalars}, {result})"),
     )
 
 
@@ -110,17 +127,19 @@ def _tuple(parts: Any) -> str:
     return f"({''.join(f'{part}, ' for part in parts)})"
 
 
-def _compile(call: inspect.Signature, kinds: str, given: str) -> Callable[..., Any]:
+def _compile(
+    call: inspect.Signature, kinds: str, names: dict[str, Any], body: str
+) -> Callable[..., Any]:
     """A function with the parameters of the kernel; its defaults are objects, not text."""
     plain = [
         p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
         for p in call.parameters.values()
     ]
     header = inspect.Signature(plain)
-    text = f"def read{header}:\n    return {given} if {kinds or True} else None\n"
-    names = dict(_NAMES)
-    exec(compile(text, "<how a call is read>", "exec"), names)
-    read: Any = names["read"]
+    text = f"def read{header}:\n    if {kinds or True}:\n        {body}\n"
+    known = _NAMES | names
+    exec(compile(text, "<how a call is read>", "exec"), known)
+    read: Any = known["read"]
     defaults = {p.name: p.default for p in call.parameters.values() if p.default is not p.empty}
     keywords = {p.name for p in call.parameters.values() if p.kind is p.KEYWORD_ONLY}
     read.__defaults__ = tuple(value for name, value in defaults.items() if name not in keywords)

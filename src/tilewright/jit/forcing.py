@@ -11,23 +11,24 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from tilewright.check.placement import Placement
+from tilewright.runtime.surroundings import unusual
 
-__all__ = ["WANTED", "force_checks", "wanted_placement"]
+__all__ = ["force_checks", "wanted_placement"]
 
-# Where a kernel called here is to settle its checks.
-WANTED: ContextVar[Placement] = ContextVar("tilewright_placement", default=Placement.EARLIEST)
+_WANTED: ContextVar[Placement] = ContextVar("tilewright_placement", default=Placement.EARLIEST)
 
 
 @contextmanager
 def force_checks() -> Iterator[None]:
     """Kernels called inside settle no check before they run."""
-    before = WANTED.set(Placement.ALL_IN_KERNEL)
+    before = _WANTED.set(Placement.ALL_IN_KERNEL)
     try:
-        yield
+        with unusual():
+            yield
     finally:
-        WANTED.reset(before)
+        _WANTED.reset(before)
 
 
 def wanted_placement() -> Placement:
     """Where a kernel called now is to settle its checks."""
-    return WANTED.get()
+    return _WANTED.get()

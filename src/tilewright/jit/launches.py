@@ -10,28 +10,21 @@ made under other circumstances is never found here. Tables are bounded and keep 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
-from tilewright.check.placement import Placement
 from tilewright.frontend.signature import Signature
-from tilewright.jit.call_readers import make_readers
-from tilewright.jit.forcing import WANTED
+from tilewright.jit.call_readers import Readers, make_readers
 from tilewright.jit.plans import Plan, PlannedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
 from tilewright.runtime.access import Access, are_apart, check_accesses
 from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tensor import Tensor
-from tilewright.runtime.watching import WATCHING
 
 __all__ = ["Launches"]
 
 _PREPARED = 512  # in each of two generations
 _PLANNED = 128
-
-_EARLIEST = Placement.EARLIEST
-# What a reader raises for a call that does not fit, or whose key is no key.
-_OTHERWISE = (TypeError, AttributeError)
 
 
 class _Seen:
@@ -44,34 +37,33 @@ _SEEN = _Seen()
 class Launches:
     """What is remembered of the calls of one kernel with one set of hints."""
 
-    __slots__ = ("_like", "_plans", "_prepared", "_same")
+    __slots__ = ("_like", "_plans", "_prepared", "_same", "quick")
 
     def __init__(self, signature: Signature, call: inspect.Signature) -> None:
-        readers = make_readers(signature, call)
-        self._same: Callable[..., Any] = _nothing if readers is None else readers.same
-        self._like: Callable[..., Any] = _nothing if readers is None else readers.like
         self._prepared: Table[PreparedLaunch | _Seen] = Table(_PREPARED)
         self._plans: Table[Plan] = Table(_PLANNED)
+        nothing = Readers(_nothing, _nothing, _nothing)
+        readers = make_readers(signature, call, self._prepared) or nothing
+        # `quick(…)` is called as the kernel is, and gives the operation if the call was prepared.
+        self.quick, self._same, self._like = readers
 
     def again(
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> ReadyOp[tuple[Any, ...]] | None:
         """The operation for a call that was made before; None if somebody has to look at it."""
-        if WATCHING.get() or WANTED.get() is not _EARLIEST:
+        if UNUSUAL.get():
             return None
         try:
-            call = self._same(*args, **kwargs) if kwargs else self._same(*args)
-            if call is None:
-                return None
-            key, tensors, result = call
-            if grid is not None:
-                key = (grid, key)
-            found = self._prepared.get(key)
-        except _OTHERWISE:
+            call = self._same(*args, **kwargs)
+        except TypeError:  # the arguments do not fit
             return None
-        if type(found) is PreparedLaunch and (
-            found.captures is None or found.captures.are_current()
-        ):
+        if call is None:
+            return None
+        key, tensors, result = call
+        if grid is not None:
+            key = (grid, key)
+        found = self._prepared.find(key)
+        if type(found) is PreparedLaunch and found.is_current():
             return ReadyOp(found, tensors, result)
         return self._planned(grid, self._like(*args, **kwargs), key)
 
@@ -100,12 +92,7 @@ class Launches:
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Any, ...] | None:
         """The key under which a plan for this call is kept; None if there is none."""
-        if WATCHING.get() or WANTED.get() is not _EARLIEST:
-            return None
-        try:
-            call = self._like(*args, **kwargs)
-        except _OTHERWISE:
-            return None
+        call = None if UNUSUAL.get() else self._like(*args, **kwargs)
         return None if call is None else (grid, call[0])
 
     def keep(self, key: tuple[Any, ...], plan: Plan) -> None:

@@ -221,7 +221,7 @@ class PlannedWork:
 class PreparedLaunch(RepeatedWork):
     """A plan for certain handles, whose numbers alone it has: it keeps no tensor alive."""
 
-    __slots__ = ("_arguments", "_calls", "_plan", "captures")
+    __slots__ = ("_arguments", "_calls", "_plan", "is_current")
 
     def __init__(
         self, plan: Plan, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
@@ -231,7 +231,7 @@ class PreparedLaunch(RepeatedWork):
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.program = plan.program
         self.fence, self.epoch = None, NEVER
-        self.captures = plan.captures if plan.captures.values() else None
+        self.is_current = plan.captures.are_current
         self._plan = plan
         self._arguments = arguments
         self._calls = tuple(one.prepare(plan.blocks, arguments) for one in plan.functions)

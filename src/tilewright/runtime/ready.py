@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
+from sys import _getframe
 from types import CodeType
 from typing import Any, Self, TypeVar
 from weakref import ref
@@ -21,9 +22,9 @@ from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.lifecycle import State
-from tilewright.runtime.recording import BLOCK
-from tilewright.runtime.sites import Site, user_frame
+from tilewright.runtime.sites import USER_FILES, Site, user_frame
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tickets import Role, Ticket
 from tilewright.runtime.work import Work, WorkOp
 
@@ -109,7 +110,9 @@ class ReadyOp(WorkOp[T]):
         self._tensors = tensors
         self._held = None
         self._count = 0
-        frame = user_frame(3)
+        frame = _getframe(3)
+        if frame.f_code.co_filename not in USER_FILES:
+            frame = user_frame(frame)
         self._code = frame.f_code
         self._instruction = frame.f_lasti
         lock = device.lock
@@ -214,7 +217,7 @@ class ReadyOp(WorkOp[T]):
         is_known = ready.epoch == device.epoch and fence is not None and fence.stream is stream
         if not is_known and not self._is_at_home(stream):
             return False
-        if self._check is not None or BLOCK.get() is not None or not device.notes.empty():
+        if self._check is not None or UNUSUAL.get() or not device.notes.empty():
             return False
         if stream.has_loose_ends:
             stream.settle(ask=False)
@@ -229,7 +232,8 @@ class ReadyOp(WorkOp[T]):
             self.ticket.leave_refused(stream, error)
             raise
         self._stream = stream
-        self._count = count = stream.advance()
+        stream.issued = self._count = count = stream.issued + 1
+        stream.queue.mark(count)
         if is_known:
             fence.count = count  # type: ignore[union-attr]
         else:

@@ -21,12 +21,12 @@ from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.surroundings import unusual
 
 if TYPE_CHECKING:
     from tilewright.runtime.graph import Graph
 
 __all__ = [
-    "BLOCK",
     "GraphMaker",
     "Job",
     "NoQueue",
@@ -142,12 +142,11 @@ class _Block:
         self.is_open = True
 
 
-# The innermost block that began around here; it may have ended.
-BLOCK: ContextVar[_Block | None] = ContextVar("recording", default=None)
+_block: ContextVar[_Block | None] = ContextVar("recording", default=None)
 
 
 def _open_block() -> _Block | None:
-    block = BLOCK.get()
+    block = _block.get()
     return block if block is not None and block.is_open else None
 
 
@@ -159,12 +158,13 @@ def recording_on(jobs: list[Job]) -> Iterator[None]:
             "a graph is being recorded already, and one is recorded at a time: end that block first"
         )
     block = _Block(jobs)
-    token = BLOCK.set(block)
+    token = _block.set(block)
     try:
-        yield
+        with unusual():
+            yield
     finally:
         block.is_open = False
-        BLOCK.reset(token)
+        _block.reset(token)
 
 
 def is_recording(jobs: list[Job]) -> bool:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from types import CodeType, FrameType
 
-__all__ = ["Site", "user_frame", "user_site"]
+__all__ = ["USER_FILES", "Site", "user_frame", "user_site"]
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _TOUR = f"{_OURS}cli{os.sep}tour"  # shown to people as code of their own would be
@@ -45,27 +45,27 @@ class Site:
         return f"{self.path}:{self.line}"
 
 
+# Files that were found not to be ours.
+USER_FILES: set[str] = set()
+
+
 def user_site() -> Site:
     """The innermost call outside this package, or the outermost frame if all are inside."""
-    frame = user_frame(1)
+    frame = user_frame(sys._getframe(1))  # noqa: SLF001 (`inspect` would cost more than the rest)
     return Site(frame.f_code, frame.f_lasti)
 
 
-def user_frame(depth: int) -> FrameType:
-    """The frame of that call, for a look; so many calls above the caller are known to be ours."""
-    frame = sys._getframe(depth + 1)  # noqa: SLF001 (`inspect` would cost more than the rest)
-    while frame.f_code.co_filename not in _theirs and _is_ours(frame.f_code.co_filename):
-        if frame.f_back is None:
-            break
+def user_frame(frame: FrameType) -> FrameType:
+    """The same, from a frame on."""
+    while _is_ours(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
     return frame
 
 
-_theirs: set[str] = set()  # files that were found not to be ours
-
-
 def _is_ours(file: str) -> bool:
+    if file in USER_FILES:
+        return False
     is_ours = file.startswith(_OURS) and not file.startswith(_TOUR)
     if not is_ours:
-        _theirs.add(file)
+        USER_FILES.add(file)
     return is_ours

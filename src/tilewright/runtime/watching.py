@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from tilewright.errors import LaunchError
+from tilewright.runtime.surroundings import unusual
 
-__all__ = ["WATCHING", "is_watching", "race_check", "require_watchable"]
+__all__ = ["is_watching", "race_check", "require_watchable"]
 
-# Whether launches are watched here.
-WATCHING: ContextVar[bool] = ContextVar("race_check", default=False)
+_watching: ContextVar[bool] = ContextVar("race_check", default=False)
 
 
 @contextmanager
@@ -28,16 +28,17 @@ def race_check(watch: bool = True) -> Iterator[None]:
     blocks, the element and both lines of the kernel. Outputs are written all the same. A graph is
     watched at every replay if its block ends inside.
     """
-    token = WATCHING.set(watch)
+    token = _watching.set(watch)
     try:
-        yield
+        with unusual():
+            yield
     finally:
-        WATCHING.reset(token)
+        _watching.reset(token)
 
 
 def is_watching() -> bool:
     """Whether a launch that is put on a stream now is to be watched."""
-    return WATCHING.get()
+    return _watching.get()
 
 
 def require_watchable(kind: str, kernel: str) -> None:

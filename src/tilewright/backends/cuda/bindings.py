@@ -10,7 +10,7 @@ code and one next step. Only `driver` imports this, by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -323,11 +323,18 @@ class CudaDriver(GraphCalls, ExternalCalls):
 
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
         """Launch blocks in a row, in the context of the stream, whatever the thread's own is."""
-        (code,) = cu.cuLaunchKernel(
-            kernel.handle, blocks, 1, 1, 1, 1, 1, 0, stream.handle, parameters, 0
-        )
-        if code is not _SUCCESS:
-            _check("cuLaunchKernel", code)
+        self.prepare_launch(kernel, blocks, parameters)(stream)
+
+    def prepare_launch(self, kernel: Any, blocks: int, parameters: int) -> Callable[[Any], None]:
+        """The same as a function of the stream."""
+        call, handle = cu.cuLaunchKernel, kernel.handle
+
+        def launch(stream: Any) -> None:
+            (code,) = call(handle, blocks, 1, 1, 1, 1, 1, 0, stream.handle, parameters, 0)
+            if code is not _SUCCESS:
+                _check("cuLaunchKernel", code)
+
+        return launch
 
 
 class _CudaStream:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, cast
 
 from tilewright.errors import DriverError
@@ -185,6 +186,9 @@ class Driver(GraphDriver, Protocol):
 
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
         """Launch blocks in a row; `parameters` is the address of an array of addresses."""
+
+    def prepare_launch(self, kernel: Any, blocks: int, parameters: int) -> Callable[[Any], None]:
+        """The same as a function of the stream."""
 
     def load_external(self, code: bytes, name: str) -> Any:
         """A kernel of PTX, a cubin or a fat binary that somebody else has made."""

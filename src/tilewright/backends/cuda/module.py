@@ -91,6 +91,7 @@ class CudaFunction:
     """A kernel of a cubin, ready to launch."""
 
     def __init__(self, driver: Driver, cubin: bytes, name: str, kinds: tuple[Kind, ...]) -> None:
+        self._driver = driver
         self._kernel = driver.load_kernel(cubin, name)
         self._kinds = kinds
         self._packer = Packer(kinds)
@@ -115,14 +116,16 @@ class CudaFunction:
 
     def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
         """The same launch with parameters of its own, which never change."""
+        if not blocks:
+            return _nothing
         packer = Packer(self._kinds)
-        parameters, kernel = packer.pack(arguments), self._kernel
+        call = self._driver.prepare_launch(self._kernel, blocks, packer.pack(arguments))
 
         def launch(stream: Stream, _: tuple[Handle, ...], kept: Packer = packer) -> None:
             queue: Any = stream.queue
-            queue.launch(kernel, blocks, parameters)
+            call(queue.handle)
 
-        return launch if blocks else _nothing
+        return launch
 
 
 def _nothing(stream: Stream, tensors: tuple[Handle, ...]) -> None:
