@@ -75,6 +75,18 @@ def _gradient(x: Any, labels: Any, log_sum: Any, dloss: Any) -> Any:
     return ((share - is_label) * dloss[:, None]).to(x.dtype)
 
 
+def _turned(x: Any, cosines: Any, sines: Any) -> Any:
+    one, two = x.float().chunk(2, -1)
+    turned = (one * cosines - two * sines, two * cosines + one * sines)
+    return torch.cat(turned, -1).to(x.dtype)
+
+
+def _turned_pairs(x: Any, cosines: Any, sines: Any) -> Any:
+    one, two = x.float().unflatten(-1, (-1, 2)).unbind(-1)
+    turned = (one * cosines - two * sines, two * cosines + one * sines)
+    return torch.stack(turned, -1).flatten(-2).to(x.dtype)
+
+
 def _in_rows(width: int, rows: int) -> Iterator[Problem]:
     x, weight, shape = Argument((rows, width)), Argument((width,)), f"{rows} x {width}"
     yield Problem(
@@ -186,6 +198,20 @@ def _by_axis() -> Iterator[Problem]:
         )  # fmt: skip
 
 
+def _by_place() -> Iterator[Problem]:
+    x, table = Argument((4, 32, 4096, 128)), Argument((4096, 64), f32)
+    yield Problem(
+        "rope", "4 x 32 x 4096 x 128", (x,), (x, table, table),
+        lambda o, i: kernels.rope(*i, out=o[0]),
+        _turned,
+    )  # fmt: skip
+    yield Problem(
+        "rope_interleaved", "4 x 32 x 4096 x 128", (x,), (x, table, table),
+        lambda o, i: kernels.rope(*i, interleaved=True, out=o[0]),
+        _turned_pairs,
+    )  # fmt: skip
+
+
 def problems() -> Iterator[Problem]:
     """All of them."""
     yield from _by_element()
@@ -193,3 +219,4 @@ def problems() -> Iterator[Problem]:
         yield from _in_rows(width, rows)
     yield from _by_class()
     yield from _by_axis()
+    yield from _by_place()

@@ -1,0 +1,275 @@
+"""Attention of the library beside cuDNN and FlashAttention, as torch has them.
+
+    python benchmarks/attention.py [--only prefill,grouped,decode] [--quick] [--json FILE]
+
+Everything is timed inside graphs, ours and torch's, so that no launch shows. `prefill` has 16,384
+tokens in sequences of 1,024 to 16,384, heads of 64 and 128 channels, all keys and causal; `grouped`
+four query heads to a key head; `decode` one query a sequence and a filled cache, larger than what
+the GPU's cache holds or rotated over several. Some rows of each result are compared with float64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import numpy as np
+from lab import Lab, add_options, open_lab
+from running import chosen_parts, run_parts
+
+import tilewright as tw
+from tilewright.bench import Bound, Candidate, Comparison, Report, Table, Target, compare, graph_of
+from tilewright.kernels import attention, decode_attention, decode_parts
+
+__all__ = ["main"]
+
+COLD = 240 << 20  # bytes of operands to rotate over
+LIMIT = 1e-3  # relative error; f16 weights and results have about 3e-4
+SHOWN = 1.5e-3  # seconds of a graph at the least, by a guess of what is reached
+GUESS = 5e14  # flops a second
+OURS, CUDNN, FLASH = "tilewright", "cuDNN", "FlashAttention"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sequences, query heads, key heads, queries and keys of a sequence, channels of a head."""
+
+    batch: int
+    heads: int
+    key_heads: int
+    queries: int
+    length: int
+    channels: int
+    causal: bool = False
+
+    @property
+    def flops(self) -> int:
+        pairs = self.queries * self.length // (2 if self.causal else 1)
+        return 4 * self.batch * self.heads * pairs * self.channels
+
+    @property
+    def nbytes(self) -> int:
+        """Of the keys and values."""
+        return 4 * self.batch * self.key_heads * self.length * self.channels
+
+
+class Problem:
+    """Several sets of operands of one shape, and how to check a result."""
+
+    def __init__(self, lab: Lab, shape: Shape) -> None:
+        self.lab, self.shape = lab, shape
+        sets = 1 if lab.is_quick else max(1, min(8, math.ceil(COLD / shape.nbytes)))
+        queries = (shape.batch, shape.heads, shape.queries, shape.channels)
+        keys = (shape.batch, shape.key_heads, shape.length, shape.channels)
+        self.sets = [
+            tuple(lab.random(*x, seed=3 * n + m) for m, x in enumerate((queries, keys, keys)))
+            for n in range(sets)
+        ]
+        self.out = lab.empty(*queries)
+
+    def ours(self) -> list[Callable[[], tw.DeviceOp[Any]]]:
+        return [
+            lambda one=one: attention(*one, causal=self.shape.causal, out=self.out)
+            for one in self.sets
+        ]
+
+    def decoding(self) -> list[Callable[[], tw.DeviceOp[Any]]]:
+        shape = self.shape
+        filled = np.full(shape.batch, shape.length, np.int32)
+        lengths = tw.from_numpy(filled, device=self.lab.device)
+        flat = (shape.batch, shape.heads, shape.channels)
+        out = self.out.reshape(flat)
+        parts = decode_parts(self.sets[0][0].reshape(flat), self.sets[0][1])
+        return [
+            lambda one=one: decode_attention(
+                one[0].reshape(flat), *one[1:], lengths, out=out, parts=parts
+            )
+            for one in self.sets
+        ]
+
+    def theirs(self, backend: str) -> list[Callable[[], Any]]:
+        torch, inside = self.lab.load("torch"), self.lab.load("torch.nn.attention")
+        attend = torch.nn.functional.scaled_dot_product_attention
+        kind = getattr(inside.SDPBackend, backend)
+        shape, out = self.shape, self.lab.as_torch(self.out)
+
+        def run(q: Any, k: Any, v: Any) -> None:
+            with inside.sdpa_kernel([kind]):
+                grouped = shape.heads != shape.key_heads
+                self.last = attend(q, k, v, is_causal=shape.causal, enable_gqa=grouped)
+
+        views = [tuple(self.lab.as_torch(x) for x in one) for one in self.sets]
+        assert out.shape == views[0][0].shape
+        return [lambda one=one: run(*one) for one in views]
+
+    def error(self, run: Callable[[], object], *, is_ours: bool) -> float:
+        """The relative error of some rows of the last set, which the run ends with."""
+        torch = self.lab.load("torch")
+        out = self.lab.as_torch(self.out)
+        out.fill_(math.nan)
+        torch.cuda.synchronize()
+        made = run()
+        if isinstance(made, tw.DeviceOp):
+            made.sync()
+        torch.cuda.synchronize()
+        found = (out if is_ours else self.last)[-1, -1].double()
+        q, k, v = (self.lab.as_torch(x)[-1, -1].double() for x in self.sets[-1])
+        rows = torch.arange(0, q.shape[0], max(1, q.shape[0] // 64), device="cuda")
+        scores = q[rows] @ k.t() / math.sqrt(self.shape.channels)
+        if self.shape.causal:
+            seen = torch.arange(k.shape[0], device="cuda") <= rows[:, None]
+            scores = scores.masked_fill(~seen, -math.inf)
+        exact = scores.softmax(dim=-1) @ v
+        return float((found[rows] - exact).norm() / exact.norm())
+
+
+def _captured(lab: Lab, runs: list[Callable[[], Any]], count: int) -> Callable[[], None]:
+    """A graph of torch's, in which the runs take turns."""
+    torch = lab.load("torch")
+    runs[0]()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for number in range(count):
+            runs[number % len(runs)]()
+    replay: Callable[[], None] = graph.replay
+    return replay
+
+
+def _compared(
+    lab: Lab, problem: Problem, ours: list[Any], seconds: float
+) -> tuple[Comparison, int]:
+    """All candidates in graphs of as many runs."""
+    sets = len(problem.sets)
+    count = 1 if lab.is_quick else sets * max(1, math.ceil(SHOWN / seconds / sets))
+    graph = graph_of(ours, count)
+
+    def candidate(name: str, run: Callable[[], Any], *, is_ours: bool = False) -> Candidate:
+        check = (lambda: problem.error(run, is_ours=is_ours)) if lab.has_gpu else None
+        return Candidate(name, run, check, LIMIT)
+
+    candidates = [candidate(OURS, graph.launch, is_ours=True)]
+    if lab.has_gpu:
+        backends = {CUDNN: "CUDNN_ATTENTION", FLASH: "FLASH_ATTENTION"}
+        captured = {
+            name: _captured(lab, problem.theirs(kind), count) for name, kind in backends.items()
+        }
+        candidates[:0] = [candidate(name, run) for name, run in captured.items()]
+    found = compare(candidates, timer=lab.timer(repetitions=7, rounds=4))
+    for name, reason in found.failures.items():
+        print(f"{name}: {reason}", flush=True)
+    return found, count
+
+
+def _rows(lab: Lab, report: Report, part: str, table: Table, shapes: list[Shape]) -> list[float]:
+    """A row for each shape; the speeds beside cuDNN."""
+    speeds = []
+    for shape in shapes:
+        problem = Problem(lab, shape)
+        found, count = _compared(lab, problem, problem.ours(), shape.flops / GUESS)
+        rates = {
+            name: shape.flops * count / found.seconds(name) / 1e12
+            for name in (CUDNN, FLASH, OURS) if name in found
+        }  # fmt: skip
+        kind = "causal" if shape.causal else "full"
+        heads = f"{shape.batch} x {shape.heads}/{shape.key_heads}"
+        shown = (f"{rates[name]:.0f}" if name in rates else "" for name in (CUDNN, FLASH, OURS))
+        table.add(
+            kind, str(shape.channels), str(shape.length), heads, *shown,
+            f"{found.speed(OURS):.3f}", f"{found.noise:.1%}",
+        )  # fmt: skip
+        report.figure(part, shape=vars(shape), count=count, rates=rates, **found.to_json())
+        speeds.append(found.speed(OURS))
+    print(table.to_text(), flush=True)
+    report.table(table)
+    return speeds
+
+
+COLUMNS = ("keys", "D", "length", "heads", CUDNN, FLASH, OURS, "ours / cuDNN", "noise")
+
+
+def prefill(lab: Lab, report: Report) -> None:
+    lengths = (64,) if lab.is_quick else (1024, 2048, 4096, 8192, 16384)
+    tokens = max(lengths)
+    for causal in (False, True):
+        kind = "causal" if causal else "full"
+        for channels in (64, 128):
+            shapes = [
+                Shape(tokens // n, 2048 // channels, 2048 // channels, n, n, channels, causal)
+                for n in lengths
+            ]
+            table = Table(f"TFLOP/s of {kind} attention, {channels} channels, f16", COLUMNS)
+            speeds = _rows(lab, report, "prefill", table, shapes)
+            what = f"{kind} attention, {channels} channels, speed beside cuDNN, geometric mean"
+            report.target(Target(what, Bound.AT_LEAST, 1.0, geometric_mean(speeds)))
+
+
+def grouped(lab: Lab, report: Report) -> None:
+    lengths = (64,) if lab.is_quick else (2048, 8192)
+    shapes = [
+        Shape(max(lengths) // n, 32, 8, n, n, 128, causal)
+        for causal in (False, True) for n in lengths
+    ]  # fmt: skip
+    table = Table("TFLOP/s of attention with four query heads to a key head, f16", COLUMNS)
+    _rows(lab, report, "grouped", table, shapes)
+
+
+def decode(lab: Lab, report: Report) -> None:
+    table = Table(
+        "TB/s of attention of one query a sequence, f16, 128 channels",
+        (
+            "sequences",
+            "heads",
+            "length",
+            CUDNN,
+            FLASH,
+            OURS,
+            "ours / cuDNN",
+            "ours / Flash",
+            "noise",
+        ),
+    )
+    problems = [(1, 32, 8, 8192), (1, 32, 8, 65536), (8, 32, 8, 4096), (32, 32, 8, 4096)]
+    problems += [(16, 32, 32, 4096)]
+    for batch, heads, key_heads, length in [(2, 4, 2, 100)] if lab.is_quick else problems:
+        shape = Shape(batch, heads, key_heads, 1, length, 128)
+        problem = Problem(lab, shape)
+        found, count = _compared(lab, problem, problem.decoding(), shape.nbytes / 4e12)
+        rates = {
+            name: shape.nbytes * count / found.seconds(name) / 1e12
+            for name in (CUDNN, FLASH, OURS) if name in found
+        }  # fmt: skip
+        shown = (f"{rates[name]:.2f}" if name in rates else "" for name in (CUDNN, FLASH, OURS))
+        flash = f"{found.speed(OURS, FLASH):.3f}" if FLASH in found else ""
+        table.add(
+            str(batch), f"{heads}/{key_heads}", str(length), *shown,
+            f"{found.speed(OURS):.3f}", flash, f"{found.noise:.1%}",
+        )  # fmt: skip
+        report.figure("decode", shape=vars(shape), count=count, rates=rates, **found.to_json())
+    print(table.to_text(), flush=True)
+    report.table(table)
+
+
+PARTS = {"prefill": prefill, "grouped": grouped, "decode": decode}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    add_options(parser)
+    options = parser.parse_args()
+    parts = chosen_parts(parser, PARTS, options.only)
+    lab = open_lab(options)
+    report = Report("attention", "Attention of the library", options.json)
+    with tw.device(lab.device):
+        run_parts({name: lambda part=part: part(lab, report) for name, part in parts.items()})
+
+
+if __name__ == "__main__":
+    main()
