@@ -42,7 +42,7 @@ check-types: $(VENV)/.dev ## Types: mypy --strict and pyright
 
 pytest: $(VENV)/.dev ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
 	@rm -rf $(KERNELS)
-	$(PYTEST) --durations=20 --record-kernels=$(KERNELS) $(PYTEST_ARGS)
+	$(PYTEST) --durations=20 --strict-placement --record-kernels=$(KERNELS) $(PYTEST_ARGS)
 
 assembly: pytest ## Every kernel that the tests compiled, through tileiras for each architecture
 	$(PYTEST) --durations=5 --recorded-kernels=$(KERNELS) tests/assembly

@@ -3,7 +3,8 @@
 `tests/placement.toml` pins, for each kernel by file and qualified name, how many checks are
 proved, settled by the launch, hoisted, and left in place. A test that compiles a kernel fails if a
 check has moved closer to the kernel. `--update-placement` writes what a run has seen;
-`--strict-placement` also fails for kernels that the file does not have yet.
+`--strict-placement`, which `make test` asks for, also fails for kernels that the file does not have
+yet. Kernels that tests make up stand in no file of ours and are nobody's to pin.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ HEAD = """\
 # `pytest --update-placement` rewrites what a run has seen; read what changed before you commit.
 """
 
+GPU_ONLY = "tests/gpu/"  # kernels that most machines never compile: pinned where somebody has
 SEPARATOR = "::"
 Name = tuple[str, str]  # file, qualified name
 Reach = tuple[int, int, int, int]  # checks left in place, in the kernel, behind the compiler, all
@@ -132,8 +134,9 @@ class Ratchet:
     def _problem(self, name: Name, found: Reach) -> str | None:
         pinned = pinned_counts().get(name)
         if pinned is None:
+            is_wanted = self.is_strict and not name[0].startswith(GPU_ONLY)
             missing = f"{name[0]}::{name[1]} is not pinned: `pytest --update-placement` does it"
-            return missing if self.is_strict else None
+            return missing if is_wanted else None
         if not is_worse(found, pinned):
             return None
         return (

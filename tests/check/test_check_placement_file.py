@@ -48,8 +48,8 @@ def test_the_worst_of_two_specialisations_covers_both():
     assert counts_of(both) == Counts(0, 2, 0, 1)
 
 
-def kernel(name):
-    file = placement_ratchet.ROOT / "tests" / "some_kernels.py"
+def kernel(name, file="tests/some_kernels.py"):
+    file = placement_ratchet.ROOT / file
     source = SimpleNamespace(file=SimpleNamespace(path=str(file)))
     return SimpleNamespace(source=source, __qualname__=f"test.<locals>.{name}")
 
@@ -87,3 +87,18 @@ def test_an_update_complains_of_nothing(ratchet):
     run.see(kernel("known"), Counts(0, 0, 0, 9))
     assert run.problems == []
     assert counts_of(run.seen["tests/some_kernels.py", "test.known"]) == Counts(0, 0, 0, 9)
+
+
+def test_a_strict_run_asks_for_nothing_that_only_a_gpu_or_a_test_makes_up(ratchet):
+    run = ratchet(**{"strict-placement": True})
+    run.see(kernel("new", "tests/gpu/some_kernels.py"), Counts(1, 0, 0, 0))
+    run.see(kernel("new", "/elsewhere/made_up.py"), Counts(1, 0, 0, 0))
+    assert run.problems == []
+
+
+def test_two_lines_that_a_merge_has_left_count_as_the_worse(monkeypatch, tmp_path):
+    file = tmp_path / "placement.toml"
+    file.write_text('# kernels\n"a.py::k" = [2, 0, 0, 0]\n"a.py::k" = [1, 1, 0, 0]\n')
+    monkeypatch.setattr(placement_ratchet, "PINNED", file)
+    found = placement_ratchet.pinned_counts.__wrapped__()
+    assert found == {("a.py", "k"): reach(Counts(1, 1, 0, 0))}
