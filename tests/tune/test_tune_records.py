@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from tilewright.settings import Settings
 from tilewright.tune import Config, Key, Provenance, Record, Records, chosen, key_of
 from tilewright.tune import records as module
 from tilewright.tune.records import (
+    add_record,
     forget_tables,
     keep,
     own_file,
@@ -126,6 +128,35 @@ def test_a_damaged_file_of_the_user_is_left_aside_with_one_word(own_folder, capl
         "records: JSONDecodeError('Expecting property name enclosed in double quotes: line 1 "
         "column 2 (char 1)')"
     ]
+
+
+def test_records_of_threads_that_write_at_once_are_all_there(tmp_path):
+    file, all_of_them = tmp_path / "sm_90.json", [record(m, 1, 1) for m in range(1, 25)]
+
+    def add(some):
+        for one in some:
+            add_record(file, "sm_90", one)
+
+    threads = [threading.Thread(target=add, args=(all_of_them[n::4],)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(read_records(file, "sm_90")) == set(all_of_them)
+
+
+def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(own_folder, monkeypatch, caplog):
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(module, "write_records", full)
+    one = record(16, 16, 16, kernel="of a test")
+    with caplog.at_level(logging.WARNING, "tilewright"):
+        keep(one, "sm_90")
+    assert [line.message for line in caplog.records] == [
+        "tilewright: what was tuned is not kept: no space left on device"
+    ]
+    assert chosen("of a test", one.key, "sm_90") == one.config
 
 
 def test_a_kept_record_is_used_at_once_and_by_the_next_process(own_folder):

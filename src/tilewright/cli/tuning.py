@@ -26,7 +26,7 @@ from tilewright.runtime.device import Device
 from tilewright.tune import Record
 from tilewright.tune.engine import tune
 from tilewright.tune.journal import Journal
-from tilewright.tune.records import keep, own_file, read_records, write_records
+from tilewright.tune.records import add_record, keep, own_file, read_records
 from tilewright.tune.search import Plan
 from tilewright.tune.search import Progress as Step
 from tilewright.tune.supervision import supervise
@@ -161,8 +161,7 @@ def _keep(record: Record, wanted: Wanted) -> None:
     if wanted.output is None:
         keep(record, target)
         return
-    known = read_records(wanted.output, target) if wanted.output.exists() else ()
-    write_records(wanted.output, target, (*known, record))
+    add_record(wanted.output, target, record)
 
 
 def _search_in_child(goal: Goal, wanted: Wanted, arguments: tuple[str, ...], show: Show) -> Told:

@@ -17,6 +17,7 @@ some microseconds, the next ones a look into a dict; files are read once.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import math
@@ -39,6 +40,7 @@ __all__ = [
     "Provenance",
     "Record",
     "Records",
+    "add_record",
     "chosen",
     "forcing",
     "forget_tables",
@@ -198,7 +200,7 @@ def keep(record: Record, target: str) -> None:
             return
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_records(file, target, (*_usable(file), record))
+            add_record(file, target, record)
         except OSError as error:
             _log.warning("tilewright: what was tuned is not kept: %s", error)
 
@@ -239,6 +241,13 @@ def read_records(file: Path, target: str) -> tuple[Record, ...]:
         raise TuneError(f"{file} is no file of records: {error!r}") from error
     except TuneError as error:
         raise TuneError(f"{file}: {error}") from None
+
+
+def add_record(file: Path, target: str, record: Record) -> None:
+    """Put a record into a file that other processes may be writing, too."""
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # let go when the file is closed
+        write_records(file, target, (*_usable(file), record))
 
 
 def write_records(file: Path, target: str, records: Iterable[Record]) -> None:
