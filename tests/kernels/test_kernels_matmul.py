@@ -106,6 +106,15 @@ class TestMatmul:
         launch_matmul(wanted, config).sync()
         check(result, a, b, **epilogue)
 
+    @pytest.mark.parametrize("tail", [16, 32, 64])
+    def test_splits_of_the_last_columns(self, tail):
+        a, b = stored(37, 53, 100, False, True, f16)
+        epilogue = {"bias": some(53, f16, 2), "residual": some((37, 53), f16, 3)}
+        wanted, result = product(a, b.T, Request("matmul", **epilogue))
+        config = Config.of(BM=32, BN=16, BK=16, SPLITS=2, TAIL=tail, group=(1, 2, 1))
+        launch_matmul(wanted, config).sync()
+        check(result, a, b, transpose_b=True, **epilogue)
+
     @pytest.mark.parametrize("columns", [40, 48, 65, 100])
     def test_tiles_of_two_widths(self, columns):
         """Of 48 columns, which is 32 and 16: the last tile has none, some or all of the latter."""

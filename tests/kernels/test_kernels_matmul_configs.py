@@ -53,5 +53,14 @@ def test_a_forced_configuration_is_taken():
 @pytest.mark.parametrize("tiles", TILES.values(), ids=str)
 def test_more_work_is_expected_to_take_longer(tiles):
     for tile in tiles:
-        assert 0 < tile.expected(1, 128, 128, 64) < tile.expected(1, 128, 128, 128)
-        assert tile.expected(1, 8192, 8192, 64) < tile.expected(2, 8192, 8192, 64)
+        (little, _), *_ = tile.plans(128, 128, 64)
+        (more, _), *_ = tile.plans(128, 128, 128)
+        (most, _), *_ = tile.plans(8192, 8192, 128)
+        assert 0 < little < more < most
+
+
+def test_what_is_left_of_whole_rounds_is_split():
+    config = choose_matmul(wanted(2048, 5120, 25600))
+    assert config["SPLITS"] > 1
+    assert 0 < config["TAIL"] < 5120
+    assert config["TAIL"] % config["WIDTH"] == 0

@@ -2,12 +2,14 @@
 
 One kernel computes them all, walking the tiles of the output. How an operand is stored makes no
 difference to it, so a transposed one is a view with its axes exchanged. Where the output has too
-few tiles to occupy a GPU, the sum over K is cut into splits: each writes sums of its own, and a
-second kernel adds them in a fixed order, so results are the same at every run.
+few tiles to occupy a GPU, or the last of them would leave much of it idle, their sums over K are
+cut into splits: each writes sums of its own, and a second kernel adds them in a fixed order, so
+results are the same at every run.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal
 
 import tilewright as tw
@@ -22,7 +24,7 @@ from tilewright.tune import Config
 
 __all__ = ["launch_matmul", "matmul", "matmul_kernel", "sum_splits_kernel"]
 
-SUM_TILE = (32, 128)  # of the kernel that adds splits
+SUM_TILE = (16, 128)  # of the kernel that adds splits
 
 
 class OUT(tw.AnyDType):
@@ -86,7 +88,7 @@ def matmul_kernel(
             out.store(result.astype(out.dtype).reshape(1, BM, BN), at)
 
 
-@tw.kernel(deny_checks=True)
+@tw.kernel(deny_checks=True, occupancy=4)  # it only reads: as much as possible at a time
 def sum_splits_kernel(
     out: Mut[OUT, Literal[1], BM, BN], parts: Ref[f32, P, M, N],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z], *, SPLITS: Const[int],
@@ -153,19 +155,39 @@ def _launched(wanted: Product) -> tw.DeviceOp[Any]:
 
 
 def launch_matmul(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
-    """The launches of a product with a configuration: one, or two if it has splits."""
-    kernel, splits = config.applied_to(matmul_kernel), config.values.get("SPLITS", 1)
-    tile = (1, config["BM"], config.values.get("WIDTH", config["BN"]))
-    constants = config.arguments(matmul_kernel)
-    factors = wanted.a, wanted.b
+    """The launches of a product with a configuration: one, or more if sums are split."""
+    splits, tail = config.values.get("SPLITS", 1), config.values.get("TAIL", 0)
+    n = wanted.shape[1]
     if splits == 1:
-        cut = config.walk(wanted.out.partition(*tile))
-        return kernel(cut, *factors, **wanted.epilogue, **wanted.constants, **constants)
-    count, m, n = wanted.out.shape
-    parts = tw.empty((count * splits, m, n), f32, device=wanted.out.device)
-    cut = config.walk(parts.partition(*tile))
-    sums = kernel(cut, *factors, **wanted.no_epilogue, **wanted.constants, **constants)
+        return _multiplied(wanted, config, wanted.out, wanted.epilogue)
+    if 0 < tail < n:  # two parts of one output, which have nothing to do with each other
+        first = wanted.columns(0, n - tail)
+        whole = _multiplied(first, _without_splits(config), first.out, first.epilogue)
+        return tw.zip(whole, _split(wanted.columns(n - tail, n), config, splits))
+    return _split(wanted, config, splits)
+
+
+def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
+    """Sums of as many stretches of K for each element, and then the sums of those."""
+    batch, m, n = wanted.out.shape
+    parts = tw.empty((batch * splits, m, n), f32, device=wanted.out.device)
+    sums = _multiplied(wanted, config, parts, wanted.no_epilogue)
     return sums.then(lambda _: add_splits(wanted, parts, splits))
+
+
+def _multiplied(
+    wanted: Product, config: Config, out: tw.Tensor, epilogue: dict[str, Any]
+) -> tw.DeviceOp[Any]:
+    width = config.values.get("WIDTH", config["BN"])
+    return config.applied_to(matmul_kernel)(
+        config.walk(out.partition(1, config["BM"], width)), wanted.a, wanted.b,
+        **epilogue, **wanted.constants, **config.arguments(matmul_kernel),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _without_splits(config: Config) -> Config:
+    return config.updated(SPLITS=1)
 
 
 def add_splits(wanted: Product, parts: tw.Tensor, splits: int) -> tw.DeviceOp[Any]:

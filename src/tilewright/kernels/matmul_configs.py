@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tilewright import f32
 from tilewright.kernels.cutting import power_of_two
-from tilewright.kernels.matmul_tiles import BAND, TILES
+from tilewright.kernels.matmul_tiles import BAND, TILES, fastest
 from tilewright.kernels.products import Product
 from tilewright.tune import Config, Key, chosen
 
@@ -22,6 +22,9 @@ __all__ = ["MOST_ROWS", "choose_gemv", "choose_grouped", "choose_matmul"]
 # Rows that a tile of the tensor cores has at least: a product of no more is a matter of reading.
 MOST_ROWS = 16
 FEWEST_ROWS = 8  # that the other side of such a tile has
+WEIGHTS = 64  # rows of weights, folded ones, that are the one side
+MOST_FOLDS = 4  # of a row
+FEW_COLUMNS = 4096  # of an output: tiles of whole rows would leave a large GPU idle
 EDGE = 128  # of a tile that the tensor cores of any GPU are well used by
 SMALL_EDGE = 64  # of one that is computed or read without special units
 
@@ -36,7 +39,9 @@ def choose_matmul(wanted: Product) -> Config:
     if tiles is None or not wanted.is_aligned:
         return _plain(wanted)
     batch, (m, n, k) = wanted.out.shape[0], wanted.shape
-    return min(tiles, key=lambda tile: tile.expected(batch, m, n, k)).config
+    if batch > 1:  # a batch has about as many tiles as one of its matrices on top of the others
+        return fastest(tiles, batch * m, n, k).updated(SPLITS=1, TAIL=0)
+    return fastest(tiles, m, n, k)
 
 
 def choose_gemv(wanted: Product) -> Config:
@@ -44,8 +49,14 @@ def choose_gemv(wanted: Product) -> Config:
     measured = chosen("gemv", wanted.key, wanted.out.device.target, within=1.0)
     if measured is not None:
         return measured
-    rows = max(power_of_two(wanted.shape[0]), FEWEST_ROWS)
-    return Config.of(BM=rows, BN=64, BK=128, FOLDS=1)
+    m, n, _ = wanted.shape
+    rows = power_of_two(m)
+    folds = max(FEWEST_ROWS // rows, 2) if rows < MOST_ROWS or n <= FEW_COLUMNS else 1
+    folds = min(folds, MOST_FOLDS)
+    return Config.of(
+        BM=max(rows, FEWEST_ROWS // folds), BN=WEIGHTS // folds, BK=128, FOLDS=folds,
+        occupancy=4 if rows < FEWEST_ROWS else 2,
+    )  # fmt: skip
 
 
 def choose_grouped(key: Key, target: str) -> Config:

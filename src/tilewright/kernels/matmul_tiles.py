@@ -7,18 +7,26 @@ another of its kind they say which tile is better, not how fast it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
+from operator import itemgetter
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16
 from tilewright.tune import Config
 
-__all__ = ["BAND", "TILES", "Tile"]
+__all__ = ["BAND", "TILES", "Tile", "fastest"]
 
 # Tiles of the output that are finished together, so that they share what is read.
 BAND = (1, 8, 1)
 MULTIPROCESSORS = 132  # of the GPU that tiles were timed on
+
+
+MOST_SPLITS = 8  # of a sum
+LEAST_STEPS = 8  # of a split, or starting it costs more than it saves
+SUM_START, SUM_RATE = 4e-6, 2.5e12  # of adding splits: seconds, and bytes a second
 
 
 @dataclass(frozen=True)
@@ -29,12 +37,30 @@ class Tile:
     rate: float  # 10^12 operations a second, by all multiprocessors together
     start: float  # seconds before the first and after the last step of a sum
 
-    def expected(self, batch: int, m: int, n: int, k: int) -> float:
-        """Seconds for a product of this shape."""
-        rows, columns, blocks = (self.config[name] for name in ("BM", "WIDTH", "blocks"))
-        rounds = ceil(batch * ceil(m / rows) * ceil(n / columns) / blocks)
-        operations: int = rounds * blocks * 2 * rows * columns * k
-        return self.start + operations / (self.rate * 1e12)
+    def plans(self, m: int, n: int, k: int) -> Iterator[tuple[float, Config]]:
+        """Ways to use the tile for a product of this shape, each with the seconds it may take."""
+        height, width, blocks = (self.config[name] for name in ("BM", "WIDTH", "blocks"))
+        rows, columns = ceil(m / height), ceil(n / width)
+        one_round = 2 * height * width * k * blocks / (self.rate * 1e12)
+        yield self.start + ceil(rows * columns / blocks) * one_round, self.config
+        # Whole rounds for the first columns; the sums of the others are split, for one more round.
+        rounds = rows * columns // blocks
+        whole = rounds * blocks // rows
+        left = rows * (columns - whole)
+        steps = ceil(k / self.config["BK"])
+        splits = min(blocks // max(left, 1), MOST_SPLITS, steps // LEAST_STEPS)
+        if splits > 1 and left:
+            adding = SUM_START + 4 * left * splits * height * width / SUM_RATE
+            seconds = (rounds + 1 / splits) * one_round + (2 if whole else 1) * self.start
+            tail = n - whole * width if whole else 0
+            yield seconds + adding, self.config.updated(SPLITS=splits, TAIL=tail)
+
+
+@lru_cache(maxsize=1024)
+def fastest(tiles: tuple[Tile, ...], m: int, n: int, k: int) -> Config:
+    """The configuration that is expected to be done first."""
+    plans = (plan for tile in tiles for plan in tile.plans(m, n, k))
+    return min(plans, key=itemgetter(0))[1]
 
 
 def _tile(
@@ -50,15 +76,18 @@ def _tile(
 
 
 HALF = (
-    _tile(256, (256, 256), 64, (805, 2.8), num_ctas=2, num_worker_warps=8),
-    _tile(128, (256, 256), 32, (760, 1.1), num_worker_warps=8),
-    _tile(128, (128, 128), 64, (754, 1.7), num_worker_warps=4),
-    _tile(64, (128, 128), 128, (475, 1.4), num_worker_warps=4),
+    _tile(256, (256, 256), 64, (811, 2.7), num_ctas=2, num_worker_warps=8),
+    _tile(128, (256, 256), 64, (780, 1.7), num_worker_warps=8),
+    _tile(128, (256, 256), 32, (766, 1.1), num_worker_warps=8),
+    _tile(128, (128, 128), 64, (760, 1.4), num_worker_warps=4),
+    _tile(128, (256, 320), 64, (687, 1.0), num_worker_warps=8),
+    _tile(128, (128, 160), 128, (589, 1.7), num_worker_warps=8),
+    _tile(64, (128, 128), 128, (480, 1.5), num_worker_warps=8),
 )
 NARROW = (
-    _tile(256, (256, 256), 128, (1610, 2.8), num_ctas=2, num_worker_warps=8),
-    _tile(128, (256, 256), 128, (1520, 1.1), num_worker_warps=8),
-    _tile(128, (128, 128), 128, (1500, 1.7), num_worker_warps=4),
+    _tile(256, (256, 256), 128, (1620, 2.7), num_ctas=2, num_worker_warps=8),
+    _tile(128, (256, 256), 128, (1560, 1.7), num_worker_warps=8),
+    _tile(128, (128, 128), 128, (1520, 1.4), num_worker_warps=4),
 )
 # By the target and what is multiplied.
 TILES: dict[tuple[str, type[tw.DType]], tuple[Tile, ...]] = {

@@ -7,7 +7,7 @@ axes the caller's tensors have, or at whether one of them is transposed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tilewright as tw
@@ -102,6 +102,17 @@ class Product:
         """M, N, K."""
         _, m, n = self.out.shape
         return m, n, self.a.shape[2]
+
+    def columns(self, start: int, stop: int) -> Product:
+        """The part of the product that has these columns."""
+        place = (slice(None), slice(None), slice(start, stop))
+        return replace(
+            self,
+            out=self.out[place],
+            b=self.b[place],
+            bias=None if self.bias is None else self.bias[place],
+            residual=None if self.residual is None else self.residual[place],
+        )
 
     @property
     def is_aligned(self) -> bool:

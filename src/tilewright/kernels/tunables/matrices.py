@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
 from tilewright.kernels.gemv import gemv_kernel
 from tilewright.kernels.matmul import matmul, matmul_kernel, sum_splits_kernel
+from tilewright.kernels.matmul_tiles import TILES
 from tilewright.kernels.tunables.signed_sums import checked_trial, in_turns, spread
-from tilewright.tune import Key, Space, Trial, Tunable, key_of
+from tilewright.tune import Config, Key, Space, Trial, Tunable, key_of
 
 __all__ = ["GEMV", "MATMUL"]
 
@@ -75,7 +77,18 @@ def _matmul_space(key: Key) -> Space:
             | _tiles((256, 128), widths=(192,), warps=8, ctas=2)
             | _tiles((256, 256), widths=(320, 384), warps=8, ctas=2)
         )
-    return large if m * n > FEW else large | _small_tiles()
+    space = large if m * n > FEW else large | _small_tiles()
+    for plan in _split_tails(key):
+        axes: dict[str, Any] = {name: (value,) for name, value in plan.values.items()}
+        space |= Space(**axes)
+    return space
+
+
+def _split_tails(key: Key) -> Iterator[Config]:
+    """What the rule of thumb would try that splits the sums of the last columns."""
+    _, *shape = key.shape
+    for tile in TILES.get(("sm_90", DTYPES[key.dtypes[0]]), ()):
+        yield from (config for _, config in tile.plans(*shape) if config.values.get("TAIL"))
 
 
 def _small_tiles() -> Space:
