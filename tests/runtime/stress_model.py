@@ -192,13 +192,22 @@ def locked(cells: Iterable[Cell]) -> Iterator[None]:
 
 
 @dataclass(eq=False)
+class Recorded:
+    """A graph and what its nodes mean."""
+
+    graph: tw.Graph
+    steps: list[Step]
+    may_report: bool = False  # a replay may have failed: the next one says so
+
+
+@dataclass(eq=False)
 class Plan:
     """An operation and what it means: one launch, several in a row, or a graph's replay."""
 
     steps: list[Step]
     build: Callable[[], tw.DeviceOp[Any]]
     operation: tw.DeviceOp[Any] | None = None
-    source: object = None  # the graph that it replays
+    source: Recorded | None = None
     claimed: list[tuple[Cell, Held]] = field(default_factory=list)
 
     @property
@@ -209,7 +218,8 @@ class Plan:
         return [claim for step in self.steps for claim in step.claims()]
 
     def may_fail(self) -> bool:
-        return any(step.reads.cell.may_fail(step.reads.part) for step in self.steps)
+        told_late = self.source is not None and self.source.may_report
+        return told_late or any(s.reads.cell.may_fail(s.reads.part) for s in self.steps)
 
     def try_build(self) -> bool:
         """Build it, unless it is refused; then the refusal must be right."""
@@ -246,6 +256,8 @@ class Plan:
         return True
 
     def apply(self) -> None:
+        if self.source is not None and self.may_fail():
+            self.source.may_report = True
         for step in self.steps:
             step.apply()
 

@@ -19,6 +19,7 @@ from stress_model import (
     WHOLE,
     Cell,
     Plan,
+    Recorded,
     Where,
     affine_step,
     bump,
@@ -49,14 +50,6 @@ class World:
 
     def counts(self) -> dict[str, int]:
         return dict(Counter(self.happened))
-
-
-@dataclass(eq=False)
-class Recorded:
-    """A graph and what its nodes mean."""
-
-    graph: tw.Graph
-    steps: list[Any]
 
 
 class Worker:

@@ -59,6 +59,20 @@ def test_scalars_are_those_of_the_recording_until_an_update():
     assert z.numpy()[0] == 5
 
 
+def test_an_update_with_a_launch_that_was_made_before():
+    x, y, z = tw.ones(100), tw.full(100, 3), tw.zeros(100)
+    for _ in range(3):  # for the same handles, found again
+        add(z.partition(32), x, x).sync()
+        add(z.partition(32), y, y).sync()
+    g = add(z.partition(32), x, x).graph()
+    g.update(add(z.partition(32), y, y))
+    g.launch().sync()
+    assert z.numpy()[0] == 6
+    g.update(add(z.partition(32), x, y))
+    g.launch().sync()
+    assert z.numpy()[0] == 4
+
+
 def test_an_update_may_have_another_size():
     x, z = tw.ones(100), tw.zeros(100)
     g = scale(z.partition(32), x, 3.0).graph()

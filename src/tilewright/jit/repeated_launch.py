@@ -35,6 +35,10 @@ class RepeatedLaunch:
         self._storages = storages
         self._reader = reader
 
+    def repeated(self) -> RepeatedLaunch:
+        """This launch as a node of a graph: nothing is left to be looked up."""
+        return self
+
     def enqueue(self, stream: Stream) -> None:
         """Put the launch on a stream. The device's lock is held."""
         memories, where = self._storages, 0
