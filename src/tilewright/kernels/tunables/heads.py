@@ -26,13 +26,27 @@ BATCHES = (1, 8, 32)
 
 
 def _attention_space(key: Key) -> Space:
-    """Tiles of queries and keys; blocks of 64 queries leave room for two on a multiprocessor."""
+    """Tiles of queries and keys, and how many of keys at a time."""
     del key
     return (
-        Space(BM=(64,), BN=(128, 64), num_worker_warps=(4,), occupancy=(2, 3))
-        | Space(BM=(128,), BN=(128, 64), num_ctas=(2,), num_worker_warps=(4,), occupancy=(2,))
-        | Space(BM=(128,), BN=(128, 64), num_worker_warps=(8,), occupancy=(1, 2))
-        | Space(BM=(256,), BN=(128, 64), num_ctas=(2,), num_worker_warps=(8,), occupancy=(1,))
+        Space(BM=(128,), BN=(128, 64), STEP=(2, 1), num_worker_warps=(8,), occupancy=(1, 2))
+        | Space(BM=(64,), BN=(128, 64), STEP=(1, 2), num_worker_warps=(4,), occupancy=(2, 3))
+        | Space(
+            BM=(128,),
+            BN=(128, 64),
+            STEP=(1, 2),
+            num_ctas=(2,),
+            num_worker_warps=(4,),
+            occupancy=(2,),
+        )
+        | Space(
+            BM=(256,),
+            BN=(128, 64),
+            STEP=(1,),
+            num_ctas=(2,),
+            num_worker_warps=(8,),
+            occupancy=(1,),
+        )
     )
 
 
