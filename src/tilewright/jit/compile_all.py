@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from tilewright.errors import CompileErrors, LaunchError
 from tilewright.runtime.operation import DeviceOp
@@ -55,7 +55,7 @@ def compile_all(
     compiled and stays as it is. `report` is told of each as it is finished. Raises `CompileErrors`
     with all that failed, when everything else is ready.
     """
-    named = dict(calls) if isinstance(calls, Mapping) else _named(calls)
+    named = cast("Mapping[str, Call]", calls) if isinstance(calls, Mapping) else _named(calls)
     failed: dict[str, Exception] = {}
     for done, latest in enumerate(each_finished({n: partial(_begin, c) for n, c in named.items()})):
         if latest.error is not None:
