@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+from foreign_doubles import Library
 
 import tilewright as tw
 from tilewright import f16, f32, i32, u8
@@ -191,6 +192,18 @@ def test_a_graph_of_an_external_and_a_fill_has_the_edge_between_them(paper):
     for _ in range(2):
         graph.launch().sync()
         assert (z.numpy() == 3).all()
+
+
+def test_arrays_of_other_libraries_run_on_their_stream(paper):
+    library = Library(paper)
+    z, x = library.array(1.0, at=1), library.array(2.0)
+    declare().grid(1, block=8).unsafe(z, x, 3.0, 8).submit()
+    [(_, stream, *_)] = paper.calls("launch_shape")
+    assert stream is library.stream
+    paper.synchronize_stream(stream)
+    assert (z.values == 7).all()
+    with pytest.raises(tw.BorrowError, match="z is written by saxpy, but"):
+        declare().grid(1, block=8).unsafe(library.array(at=2, read_only=True), x, 3.0, 8)
 
 
 # --- what is refused ------------------------------------------------------------------------------
