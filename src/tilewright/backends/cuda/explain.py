@@ -39,6 +39,9 @@ class Reason:
         return f"{self.place}: {self.text}" if self.place else self.text
 
 
+_FROM_OUTSIDE = frozenset({Signals.SIGINT, Signals.SIGKILL, Signals.SIGTERM})
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Everything that was said about one module."""
@@ -55,7 +58,7 @@ class AssemblyError(ToolchainError):
         )
         lines = [title + _ending(status), *(f"  {reason}" for reason in explanation.reasons)]
         lines += [] if explanation.reasons else ["  it gave no reason"]
-        lines.append("  please report this with the kernel: tilewright should not have let it pass")
+        lines.append(f"  {_way_out(status)}")
         super().__init__("\n".join(lines))
         self.reasons = explanation.reasons
 
@@ -82,6 +85,12 @@ def _reason(match: re.Match[str], encoded: Encoded | None, function: str) -> Rea
     if op is None or text.startswith(_NO_NEWS):
         return Reason(text)
     return Reason(f"`{op.mnemonic}`: {text}", str(op.loc or ""))
+
+
+def _way_out(status: int) -> str:
+    if -status in _FROM_OUTSIDE:
+        return "something else ended it, perhaps because memory ran out: try again"
+    return "please report this with the kernel: tilewright should not have let it pass"
 
 
 def _ending(status: int) -> str:
