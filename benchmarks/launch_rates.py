@@ -30,12 +30,15 @@ TORCH_ARGUMENTS = "ours, torch tensors"
 ALLOWED = {OURS: 2.0, CHAIN: 0.8, NEW_HANDLES: 5.0, TORCH_ARGUMENTS: 5.0}
 
 
+KERNEL: Any = tw.kernel(deny_checks=True)(kernels.add)
+
+
 class Additions:
     """Tensors, the kernel, and all ways to launch it that are there."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self.kernel: Any = tw.kernel(deny_checks=True)(kernels.add)
+        self.kernel = KERNEL
         self.z = lab.empty(LENGTH)
         self.x, self.y = lab.random(LENGTH, seed=1), lab.random(LENGTH, seed=2)
         self._chains: list[tw.Tensor] = []
@@ -89,7 +92,7 @@ class Additions:
         while len(self._chains) < count:
             self._chains.append(self.lab.empty(LENGTH))
         chain = tw.zip(*(self.op(z) for z in self._chains[:count])).compile()
-        return lambda: chain.submit(self.lab.stream)
+        return chain.submit
 
     def _chain_inside(self, count: int) -> Callable[[], object]:
         """A chain whose steps build their operations when they are reached."""
@@ -98,7 +101,7 @@ class Additions:
             chain = self.op()
             for _ in range(count - 1):
                 chain = chain.then(lambda _: self.op())
-            chain.submit(self.lab.stream)
+            chain.submit()
 
         return run
 

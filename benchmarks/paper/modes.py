@@ -47,20 +47,20 @@ def run(lab: Lab, report: Report) -> None:
 
 
 def _ways(lab: Lab, count: int) -> Iterator[tuple[str, Way]]:
-    additions = Additions(lab)
-    stream = lab.stream
-    yield "sync each", _calling(lambda: [additions.op().sync_on(stream) for _ in range(count)])
-    yield "submitted, one wait", _calling(lambda: _submitted(additions, count))
-    yield "chained", _calling(lambda: _chain(additions, count).sync_on(stream))
+    """Each has tensors of its own: those of a graph are watched as one."""
+    alone, submitted, chained, awaited, recorded = (Additions(lab) for _ in range(5))
+    yield "sync each", _calling(lambda: [alone.op().sync() for _ in range(count)])
+    yield "submitted, one wait", _calling(lambda: _submit(submitted, count))
+    yield "chained", _calling(lambda: _chain(chained, count).sync())
 
-    async def awaited() -> None:
-        await _chain(additions, count).submit(stream)
+    async def once() -> None:
+        await _chain(awaited, count).submit()
 
-    yield "async, one await", awaited
-    graph = graph_of(additions.op, count)
-    yield "graph", _calling(lambda: graph.launch().sync_on(stream))
+    yield "async, one await", once
+    graph = graph_of(recorded.op, count)
+    yield "graph", _calling(lambda: graph.launch().sync())
     if lab.has_gpu:
-        yield from _peers(lab, additions, count)
+        yield from _peers(lab, Additions(lab), count)
 
 
 def _calling(function: Callable[[], object]) -> Way:
@@ -77,9 +77,9 @@ def _chain(additions: Additions, count: int) -> tw.DeviceOp[Any]:
     return chain
 
 
-def _submitted(additions: Additions, count: int) -> None:
+def _submit(additions: Additions, count: int) -> None:
     for _ in range(count):
-        additions.op().submit(additions.lab.stream)
+        additions.op().submit()
     additions.lab.stream.sync()
 
 

@@ -65,7 +65,7 @@ def _sync(lab: Lab, graph: Graph, work: int, count: int) -> float:
         drain(lab.stream)
         start = time.perf_counter()
         for _ in range(count):
-            graph.launch().sync_on(lab.stream)
+            graph.launch().sync()
             spin(work)
         return count / (time.perf_counter() - start)
 
@@ -75,7 +75,7 @@ async def _async(lab: Lab, graph: Graph, work: int, count: int) -> float:
         drain(lab.stream)
         start = time.perf_counter()
         for _ in range(count):
-            under_way = graph.launch().submit(lab.stream)
+            under_way = graph.launch().submit()
             spin(work)
             await under_way
         return count / (time.perf_counter() - start)
