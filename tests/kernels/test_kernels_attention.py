@@ -1,5 +1,8 @@
 """Attention of the library against float64: every variant, ragged and prime lengths."""
 
+import math
+from contextlib import closing
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import bf16, f16, f32, i32, kernels
 from tilewright.kernels import attention_arguments
+from tilewright.kernels.arithmetic import LOG2_E
 from tilewright.kernels.reference import attention as reference
 
 EPSILON = {f16: 2.0**-11, bf16: 2.0**-8}
@@ -62,6 +66,33 @@ class TestAttention:
         query_heads, key_heads = heads
         check(random(0, 2, query_heads, 33, 32), random(1, 2, key_heads, 65, 32),
               random(2, 2, key_heads, 65, 32), scale=0.3)  # fmt: skip
+
+    @pytest.mark.parametrize(("length", "causal"), [(64, False), (100, True)])
+    def test_blocks_that_stay(self, length, causal):
+        q, k, v = (random(n, 2, 2, length, 32) for n in range(3))
+        z, ours = tw.empty(q.shape, f16), tensors(q, k, v)
+        walk = z.partition(1, 1, 32, 32).persistent(blocks=3)
+        even, scale = length % 32 == 0, LOG2_E / math.sqrt(32)
+        with tw.race_check():
+            kernels.attention_walk(walk, *ours, scale, 0, BN=32, CAUSAL=causal, EVEN=even).sync()
+        wanted = reference.attention(q, k, v, causal=causal)
+        magnitude = reference.attention(q, k, np.abs(v), causal=causal)
+        assert_close(z.numpy(), wanted, magnitude, v, f16)
+
+    @pytest.mark.parametrize(
+        ("width", "options", "stays"),
+        [
+            (128, {}, True),
+            (128, {"causal": True}, False),
+            (128, {"window": 9}, False),
+            (64, {}, False),
+        ],
+    )
+    def test_what_a_gpu_is_given(self, width, options, stays):
+        """Only a single loop, as all keys in whole tiles make it, is left to blocks that stay."""
+        q = tw.meta((1, 2, 256, width), f16, target="sm_90")
+        with closing(kernels.attention(q, q, q, **options)) as operation:
+            assert ("attention_walk" in repr(operation)) == stays
 
     def test_large_scores(self):
         q, k, v = (

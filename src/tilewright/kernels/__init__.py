@@ -49,7 +49,12 @@ if TYPE_CHECKING:
         silu_mul,
         silu_mul_elements,
     )
-    from tilewright.kernels.prefill import attention, attention_tiles, attention_tiles_with_lse
+    from tilewright.kernels.prefill import (
+        attention,
+        attention_tiles,
+        attention_tiles_with_lse,
+        attention_walk,
+    )
     from tilewright.kernels.ranking import (
         argmax,
         argmax_rows,
@@ -86,6 +91,7 @@ __all__ = [
     "attention",
     "attention_tiles",
     "attention_tiles_with_lse",
+    "attention_walk",
     "cross_entropy",
     "cross_entropy_gradient",
     "cross_entropy_gradient_rows",
@@ -145,9 +151,9 @@ _NAMES = {
     "embeddings": "embedding embedding_rows",
     "gemv": "gemv_kernel",
     "grouped": "grouped_matmul grouped_matmul_kernel",
+    "histograms": "histogram histogram_elements",
     "kv_cache": "append_few append_kv append_many",
     "matmul": "matmul matmul_kernel sum_splits_kernel",
-    "histograms": "histogram histogram_elements",
     "norm_gradients": (
         "layer_norm_gradient layer_norm_gradient_rows rms_norm_gradient rms_norm_gradient_rows"
     ),
@@ -155,7 +161,7 @@ _NAMES = {
     "pointwise": (
         "add add_elements dropout dropout_elements gelu gelu_elements silu_mul silu_mul_elements"
     ),
-    "prefill": "attention attention_tiles attention_tiles_with_lse",
+    "prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
     "ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",
     "reductions": "max mean min reduce_columns reduce_rows sum",
     "rotary": "rope rope_at_starts rope_in_step",

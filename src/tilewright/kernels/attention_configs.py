@@ -1,4 +1,10 @@
-"""With which tiles attention is computed: what was measured, or else a rule."""
+"""With which tiles attention is computed: what was measured, or else a rule.
+
+The rule for sm_90 is that of an H200. All keys of heads of 128 channels: blocks that stay and take
+one tile of queries after the other, whose loop the assembler overlaps. Everything else: two blocks
+on a multiprocessor, each a pair of CTAs that share the keys they read; while one block takes
+powers, the other has the tensor cores.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +12,35 @@ from tilewright import f16
 from tilewright.kernels.attention_arguments import Heads
 from tilewright.tune import Config, chosen, key_of
 
-__all__ = ["choose_decode", "choose_prefill"]
+__all__ = ["choose_decode", "choose_prefill", "choose_varlen"]
 
-NARROW = Config.of(BM=128, BN=128, STEP=2, occupancy=1, num_worker_warps=8)
-WIDE = Config.of(BM=64, BN=64, STEP=1, num_worker_warps=4)
+SHARED = Config.of(BM=128, BN=128, WALK=False, num_ctas=2, occupancy=2, num_worker_warps=4)
+ALONE = Config.of(BM=64, BN=128, WALK=False, occupancy=2, num_worker_warps=4)
+STAYING = Config.of(BM=128, BN=128, WALK=True, occupancy=1, num_worker_warps=8)
+SMALL = Config.of(BM=64, BN=64, WALK=False)
 SPLIT = Config.of(BN=128, BLOCKS=264, occupancy=2)
 
 
-def choose_prefill(heads: Heads, *, causal: bool) -> Config:
+def choose_prefill(heads: Heads, *, causal: bool, windowed: bool = False) -> Config:
     """Tiles of queries and keys. bf16 takes the time of f16."""
     shape = (heads.batch * heads.key_heads * heads.group, heads.queries, heads.length)
     key = key_of(f16, shape, causal=causal, width=heads.width)
     found = chosen("attention", key, heads.target)
     if found is not None:
         return found
-    return NARROW if heads.width <= 128 else WIDE
+    if heads.target != "sm_90" or heads.width > 128:
+        return SMALL
+    in_one_loop = not causal and not windowed and heads.length % STAYING["BN"] == 0
+    return STAYING if in_one_loop and heads.width == 128 else SHARED
+
+
+def choose_varlen(heads: Heads) -> Config:
+    """Tiles of packed sequences, which share few keys with their neighbours."""
+    return ALONE if heads.target == "sm_90" and heads.width <= 128 else SMALL
 
 
 def choose_decode(heads: Heads) -> Config:
-    """A tile of keys, and in how many stretches they are read."""
+    """A tile of keys, and how many blocks read them."""
     shape = (heads.batch * heads.key_heads, heads.length)
     key = key_of(f16, shape, group=heads.group, width=heads.width)
     return chosen("decode_attention", key, heads.target) or SPLIT

@@ -11,7 +11,7 @@ import math
 from typing import Any, Literal, NamedTuple
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, Tile, f32, i32
+from tilewright import Const, Mapped, Mut, Ref, Tile, f32, i32
 from tilewright.dims import BD, BM, B, D, H, K, L, S, T
 from tilewright.kernels.arguments import giving, output
 from tilewright.kernels.attention_arguments import (
@@ -23,7 +23,14 @@ from tilewright.kernels.attention_arguments import (
 from tilewright.kernels.attention_configs import choose_prefill
 from tilewright.kernels.online_softmax import Rows, add, fresh, log_of_sums, means
 
-__all__ = ["Sight", "attend", "attention", "attention_tiles", "attention_tiles_with_lse"]
+__all__ = [
+    "Sight",
+    "attend",
+    "attention",
+    "attention_tiles",
+    "attention_tiles_with_lse",
+    "attention_walk",
+]
 
 
 class Sight(NamedTuple):
@@ -83,13 +90,9 @@ def _hide(scores: Tile[f32], sight: Sight, first: Any, column: int) -> Tile[f32]
 
 def attend(
     queries: Tile[Any], k: Ref[Any, *tuple[Any, ...]], v: Ref[Any, *tuple[Any, ...]],
-    head: tuple[int, int], first: Any, sight: Sight, scale: f32, BN: int, STEP: int,
+    head: tuple[int, int], first: Any, sight: Sight, scale: f32, BN: int,
 ) -> Rows:  # fmt: skip
-    """Queries [BM, BD], the first of them at place `first`, against the keys of one head.
-
-    Whole tiles are taken STEP at a time, each with a buffer of its own: what is read for one does
-    not wait until the one before it has been used by all warps.
-    """
+    """Queries [BM, BD], the first of them at place `first`, against the keys of one head."""
     b, h = head
     BM, BD = queries.shape
     keys, values = k.partition(1, 1, BN, BD), v.partition(1, 1, BN, BD)
@@ -100,13 +103,11 @@ def attend(
             scores = queries @ keys[b, h, j, 0].reshape(BN, BD).T  # [BM, BN]
             scores = _hide(scores, sight, first, j * BN)
             rows = add(rows, scores, values[b, h, j, 0].reshape(BN, BD), scale)
-    for j in range(tiles.whole, tiles.rest - (STEP - 1), STEP):
-        for more in tw.static_range(STEP):
-            scores = queries @ keys[b, h, j + more, 0].reshape(BN, BD).T
-            rows = add(rows, scores, values[b, h, j + more, 0].reshape(BN, BD), scale)
-    if sight.causal or sight.windowed or not sight.even or STEP > 1:
-        done = max(tiles.rest - tiles.whole, 0) // STEP * STEP
-        for j in range(tiles.whole + done, tiles.end):
+    for j in range(tiles.whole, tiles.rest):
+        scores = queries @ keys[b, h, j, 0].reshape(BN, BD).T
+        rows = add(rows, scores, values[b, h, j, 0].reshape(BN, BD), scale)
+    if sight.causal or sight.windowed or not sight.even:
+        for j in range(max(tiles.whole, tiles.rest), tiles.end):
             scores = queries @ keys[b, h, j, 0].reshape(BN, BD).T
             scores = _hide(scores, sight, first, j * BN)
             rows = add(rows, scores, values[b, h, j, 0].reshape(BN, BD), scale)
@@ -118,7 +119,7 @@ def attention_tiles(
     z: Mut[T, Literal[1], Literal[1], BM, BD],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
-    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, STEP: Const[int] = 1,
+    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False,
 ) -> None:  # fmt: skip
     """BM queries of one head; GROUP query heads share a key head; EVEN: BN divides L.
 
@@ -130,7 +131,7 @@ def attention_tiles(
     b, h, i, _ = z.index
     queries = q.load_like(z).reshape(BM, BD)
     sight = Sight(CAUSAL, WINDOWED, packed=False, even=EVEN, window=window, low=0, high=L)
-    rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN, STEP)
+    rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
     z.store(means(rows).astype(z.dtype).reshape(1, 1, BM, BD))
 
 
@@ -139,7 +140,7 @@ def attention_tiles_with_lse(
     z: Mut[T, Literal[1], Literal[1], BM, BD], lse: Mut[f32, Literal[1], Literal[1], BM],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
-    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, STEP: Const[int] = 1,
+    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False,
 ) -> None:  # fmt: skip
     """As `attention_tiles`; `lse` is the logarithm of the sum of each query's powers."""
     tw.require(D <= BD)
@@ -148,9 +149,29 @@ def attention_tiles_with_lse(
     b, h, i, _ = z.index
     queries = q.load_like(z).reshape(BM, BD)
     sight = Sight(CAUSAL, WINDOWED, packed=False, even=EVEN, window=window, low=0, high=L)
-    rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN, STEP)
+    rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
     z.store(means(rows).astype(z.dtype).reshape(1, 1, BM, BD))
     lse.store(log_of_sums(rows, scale).reshape(1, 1, BM))
+
+
+@tw.kernel(deny_checks=True)
+def attention_walk(
+    z: Mapped[T, Literal[1], Literal[1], BM, BD],
+    q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
+    *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
+    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False,
+) -> None:  # fmt: skip
+    """As `attention_tiles`, with blocks that stay and take one tile of queries after the other."""
+    tw.require(D <= BD)
+    if EVEN:
+        tw.require(L % BN == 0)
+    tiles = q.partition(1, 1, BM, BD)
+    sight = Sight(CAUSAL, WINDOWED, packed=False, even=EVEN, window=window, low=0, high=L)
+    for at in z.indices():
+        b, h, i, _ = at
+        queries = tiles[b, h, i, 0].reshape(BM, BD)
+        rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
+        z.store(means(rows).astype(z.dtype).reshape(1, 1, BM, BD), at)
 
 
 # --- the launch -----------------------------------------------------------------------------------
@@ -174,20 +195,22 @@ def attention(
     heads = check_attention("attention", q, k, v)
     z = output("attention", out, q.shape, q.dtype, q)
     numbers = (scale_of("attention", scale, heads), window_of("attention", window))
-    config = choose_prefill(heads, causal=causal)
+    config = choose_prefill(heads, causal=causal, windowed=window is not None)
     constants = {
         "BN": config["BN"],
         "GROUP": heads.group,
         "CAUSAL": bool(causal),
         "WINDOWED": window is not None,
         "EVEN": heads.length % config["BN"] == 0,
-        "STEP": config["STEP"],
     }
     cut = z.partition(1, 1, config["BM"], heads.width)
-    if lse is None:
-        return giving(config.applied_to(attention_tiles)(cut, q, k, v, *numbers, **constants), z)
-    check_lse("attention", lse, q.shape[:3], q)
-    both = (cut, lse.partition(1, 1, config["BM"]))
-    return giving(
-        config.applied_to(attention_tiles_with_lse)(*both, q, k, v, *numbers, **constants), z
-    )
+    if lse is not None:
+        check_lse("attention", lse, q.shape[:3], q)
+        both = (cut, lse.partition(1, 1, config["BM"]))
+        run = config.applied_to(attention_tiles_with_lse)(*both, q, k, v, *numbers, **constants)
+    elif config.values.get("WALK"):
+        walk = config.walk(cut)
+        run = config.applied_to(attention_walk)(walk, q, k, v, *numbers, **constants)
+    else:
+        run = config.applied_to(attention_tiles)(cut, q, k, v, *numbers, **constants)
+    return giving(run, z)

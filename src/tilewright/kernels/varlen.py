@@ -19,7 +19,7 @@ from tilewright.kernels.attention_arguments import (
     scale_of,
     window_of,
 )
-from tilewright.kernels.attention_configs import choose_prefill
+from tilewright.kernels.attention_configs import choose_varlen
 from tilewright.kernels.online_softmax import means
 from tilewright.kernels.prefill import Sight, attend
 
@@ -31,7 +31,7 @@ def varlen_attention_tiles(
     z: Mut[T, BM, Literal[1], BD], q: Ref[T, N, H, D],
     k: Ref[T, Literal[1], K, L, D], v: Ref[T, Literal[1], K, L, D], k_offsets: Ref[i32, C],
     scale: f32, window: i32, *, BN: Const[int] = 128, GROUP: Const[int] = 1,
-    CAUSAL: Const[bool] = False, WINDOWED: Const[bool] = False, STEP: Const[int] = 1,
+    CAUSAL: Const[bool] = False, WINDOWED: Const[bool] = False,
 ) -> None:  # fmt: skip
     """BM queries of one head and one sequence, cut by the offsets of the queries.
 
@@ -44,7 +44,7 @@ def varlen_attention_tiles(
     first = high - z.segment[1] + z.rows[0]
     sight = Sight(CAUSAL, WINDOWED, packed=True, even=False, window=window, low=low, high=high)
     queries = q.load_like(z).reshape(BM, BD)
-    rows = attend(queries, k, v, (0, h // GROUP), first, sight, scale, BN, STEP)
+    rows = attend(queries, k, v, (0, h // GROUP), first, sight, scale, BN)
     z.store(means(rows).astype(z.dtype).reshape(BM, 1, BD))
 
 
@@ -75,7 +75,7 @@ def varlen_attention(
             f" sequences, not {q_offsets.shape} and {k_offsets.shape}"
         )
     z = output(caller, out, q.shape, q.dtype, q)
-    config = choose_prefill(heads, causal=causal)
+    config = choose_varlen(heads)
     operation = config.applied_to(varlen_attention_tiles)(
         z.partition(config["BM"], 1, heads.width, segments=q_offsets),
         q,
@@ -87,6 +87,5 @@ def varlen_attention(
         GROUP=heads.group,
         CAUSAL=bool(causal),
         WINDOWED=window is not None,
-        STEP=config["STEP"],
     )
     return giving(operation, z)

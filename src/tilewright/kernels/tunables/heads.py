@@ -9,7 +9,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import f16
 from tilewright.kernels.decode import attend_split, decode_attention, merge_splits
-from tilewright.kernels.prefill import attention, attention_tiles
+from tilewright.kernels.prefill import attention, attention_tiles, attention_walk
 from tilewright.kernels.reference import attention as reference
 from tilewright.kernels.tunables.signed_sums import checked_trial, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
@@ -23,29 +23,20 @@ KEY_HEADS = 8  # of a model whose query heads share keys
 GROUPS = (4, 8)  # query heads that share one
 CACHED = (1024, 4096, 16384)
 BATCHES = (1, 8, 32)
+STAY = (False, True)  # whether blocks take one tile of queries after the other
 
 
 def _attention_space(key: Key) -> Space:
-    """Tiles of queries and keys, and how many of keys at a time."""
+    """Tiles of queries and keys, and whether blocks stay."""
     del key
     return (
-        Space(BM=(128,), BN=(128, 64), STEP=(2, 1), num_worker_warps=(8,), occupancy=(1, 2))
-        | Space(BM=(64,), BN=(128, 64), STEP=(1, 2), num_worker_warps=(4,), occupancy=(2, 3))
+        Space(BM=(64,), BN=(128, 64), WALK=(False,), num_worker_warps=(4,), occupancy=(2, 3))
         | Space(
-            BM=(128,),
-            BN=(128, 64),
-            STEP=(1, 2),
-            num_ctas=(2,),
-            num_worker_warps=(4,),
-            occupancy=(2,),
+            BM=(128,), BN=(128, 64), WALK=STAY, num_ctas=(2,), num_worker_warps=(4,), occupancy=(2,)
         )
+        | Space(BM=(128,), BN=(128, 64), WALK=STAY, num_worker_warps=(8,), occupancy=(1, 2))
         | Space(
-            BM=(256,),
-            BN=(128, 64),
-            STEP=(1,),
-            num_ctas=(2,),
-            num_worker_warps=(8,),
-            occupancy=(1,),
+            BM=(256,), BN=(128, 64), WALK=STAY, num_ctas=(2,), num_worker_warps=(8,), occupancy=(1,)
         )
     )
 
@@ -118,7 +109,7 @@ def _decode_trial(key: Key, device: tw.Device) -> Trial:
 # Full and causal, sequences of all lengths.
 ATTENTION = Tunable(
     name="attention",
-    kernels=(attention_tiles,),
+    kernels=(attention_tiles, attention_walk),
     space=_attention_space,
     keys=tuple(
         key_of(f16, (TOKENS // length * heads, length, length), causal=causal, width=channels)
