@@ -30,6 +30,10 @@ _SQUARES = [
     triton.Config({"BM": rows, "BN": columns}, num_warps=warps)
     for rows, columns, warps in ((32, 32, 4), (64, 64, 4), (64, 64, 8), (128, 64, 8), (128, 128, 8))
 ]
+_PLACES = [
+    triton.Config({"B": places}, num_warps=warps)
+    for places, warps in ((16, 4), (32, 4), (32, 8), (64, 8))
+]
 
 
 @triton.autotune(_BLOCKS, key=["n"])
@@ -158,6 +162,23 @@ def _embedding(z, ids, table, columns, B: tl.constexpr):
     tl.store(z + number * columns + at, tl.load(table + row + at, mask=inside), mask=inside)
 
 
+@_tuned(_PLACES, key=["places"])
+@triton.jit
+def _rope(z, x, cosines, sines, places, B: tl.constexpr, HALF: tl.constexpr):
+    head = tl.program_id(1).to(tl.int64) * places * 2 * HALF
+    place = tl.program_id(0) * B + tl.arange(0, B)
+    channel = tl.arange(0, HALF)
+    inside = (place < places)[:, None] & (channel < HALF)[None, :]
+    angle = place[:, None] * HALF + channel[None, :]
+    at = head + place[:, None] * 2 * HALF + channel[None, :]
+    cos = tl.load(cosines + angle, mask=inside)
+    sin = tl.load(sines + angle, mask=inside)
+    u = tl.load(x + at, mask=inside).to(tl.float32)
+    v = tl.load(x + at + HALF, mask=inside).to(tl.float32)
+    tl.store(z + at, (u * cos - v * sin).to(tl.float16), mask=inside)
+    tl.store(z + at + HALF, (v * cos + u * sin).to(tl.float16), mask=inside)
+
+
 @triton.autotune(_SQUARES, key=["rows", "columns"])
 @triton.jit
 def _transpose(z, x, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
@@ -220,6 +241,12 @@ def _tiles(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
     return lambda: _transpose[grid](*outs, *ins, rows, columns)
 
 
+def _heads(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
+    batch, heads, places, channels = ins[0].shape
+    grid = lambda at: (triton.cdiv(places, at["B"]), batch * heads)  # noqa: E731
+    return lambda: _rope[grid](*outs, *ins, places, HALF=channels // 2)
+
+
 # By the name of our function: what makes a launch on outputs and inputs.
 LAUNCHES: dict[str, Callable[..., Callable[[], object]]] = {
     "add": _elements(_add),
@@ -232,6 +259,7 @@ LAUNCHES: dict[str, Callable[..., Callable[[], object]]] = {
     "gelu_tanh": _elements(_gelu_tanh),
     "layer_norm": _whole_rows(_layer_norm),
     "rms_norm": _whole_rows(_rms_norm),
+    "rope": _heads,
     "silu_mul": _elements(_silu_mul),
     "softmax": _whole_rows(_softmax),
     "sum": _whole_rows(_sum),

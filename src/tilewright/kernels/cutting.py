@@ -15,15 +15,17 @@ __all__ = [
     "gradient_config",
     "power_of_two",
     "row_config",
+    "scan_config",
     "span_config",
     "square_config",
 ]
 
-WIDEST = 8192  # columns of a row that is held in registers
-SMALLEST = 1024  # elements of a tile: with fewer, rows share one
-TILE = 2048  # elements of a tile where any number would do
-EDGE = 64  # of a tile that is read along one axis and written along another
-ENOUGH = 1024  # blocks, so that a large GPU has work for all of its multiprocessors
+WIDEST = 16384  # columns of a row that is held in registers
+HELD = 8192  # elements of a tile of whole rows
+LONG_PART = 4096  # columns of a row that is read in parts
+TILE = 4096  # elements of a tile where any number would do
+SPAN_TILE = 1024  # of a tile that is one of many in a row, each added to what came before
+ENOUGH = 512  # blocks, so that a large GPU has work for all of its multiprocessors
 
 
 def power_of_two(extent: int) -> int:
@@ -41,10 +43,14 @@ def row_config(name: str, x: tw.Tensor) -> Config:
 
 
 def _whole_rows(rows: int, columns: int) -> Config:
+    """A few large blocks on a multiprocessor, with about 64 registers for each thread."""
     part = power_of_two(columns)
     if part > WIDEST:
-        return Config.of(BM=1, PART=WIDEST // 2)
-    return Config.of(BM=_together(rows, part, SMALLEST), PART=part)
+        return Config.of(BM=1, PART=LONG_PART, num_worker_warps=8, occupancy=4)
+    if part > HELD:
+        return Config.of(BM=1, PART=part, num_worker_warps=8, occupancy=2)
+    together = _together(rows, part, HELD)
+    return Config.of(BM=together, PART=part, num_worker_warps=4, occupancy=4)
 
 
 def gradient_config(name: str, x: tw.Tensor) -> Config:
@@ -53,9 +59,10 @@ def gradient_config(name: str, x: tw.Tensor) -> Config:
 
 
 def _gradients(rows: int, columns: int) -> Config:
-    part = min(power_of_two(columns), WIDEST // 2)
-    step = _together(rows, part, SMALLEST)
-    return Config.of(ROWS=max(power_of_two(rows) // ENOUGH, step), STEP=step, PART=part)
+    part = min(power_of_two(columns), HELD)
+    step = min(_together(rows, part, SPAN_TILE), 64)
+    height = max(min(power_of_two(-(-rows // ENOUGH)), 64), step)
+    return Config.of(ROWS=height, STEP=step, PART=part, num_worker_warps=8, occupancy=1)
 
 
 def element_config(name: str, x: tw.Tensor) -> Config:
@@ -65,7 +72,8 @@ def element_config(name: str, x: tw.Tensor) -> Config:
 
 def _elements(rows: int, columns: int) -> Config:
     part = min(power_of_two(columns), TILE)
-    return Config.of(BM=_together(rows, part, TILE), PART=part)
+    together = _together(rows, part, TILE)
+    return Config.of(BM=together, PART=part, num_worker_warps=4, occupancy=8)
 
 
 def span_config(name: str, x: tw.Tensor) -> Config:
@@ -74,9 +82,22 @@ def span_config(name: str, x: tw.Tensor) -> Config:
 
 
 def _spans(rows: int, columns: int) -> Config:
-    part = min(power_of_two(columns), TILE)
-    together = _together(rows, part, TILE)
-    return Config.of(BM=together, PART=part, SPAN=_span(-(-rows // together), -(-columns // part)))
+    part = min(power_of_two(columns), SPAN_TILE if rows >= ENOUGH else TILE)
+    together = _together(rows, part, SPAN_TILE)
+    span = _span(-(-rows // together), -(-columns // part))
+    return Config.of(BM=together, PART=part, SPAN=span, num_worker_warps=4, occupancy=8)
+
+
+def scan_config(name: str, x: tw.Tensor) -> Config:
+    """The same of a kernel that combines within a tile, which is better done for all of a row."""
+    return _measured(name, x) or _scans(*x.shape)
+
+
+def _scans(rows: int, columns: int) -> Config:
+    part = min(power_of_two(columns), HELD)
+    together = _together(rows, part, SPAN_TILE)
+    span = _span(-(-rows // together), -(-columns // part))
+    return Config.of(BM=together, PART=part, SPAN=span, num_worker_warps=4, occupancy=4)
 
 
 def column_config(name: str, x: tw.Tensor) -> Config:
@@ -88,19 +109,27 @@ def _columns(outer: int, rows: int, columns: int) -> Config:
     width = min(power_of_two(columns), 128)
     part = min(power_of_two(rows), max(TILE // width, 1))
     span = _span(outer * -(-columns // width), -(-rows // part))
-    return Config.of(BK=width, PART=part, SPAN=span)
+    return Config.of(BK=width, PART=part, SPAN=span, num_worker_warps=8, occupancy=8)
 
 
 def square_config(name: str, x: tw.Tensor) -> Config:
     """BM rows and BN columns of a tile that is read along one axis and written along the other."""
-    rows, columns = x.shape[-2:]
-    default = Config.of(BM=min(EDGE, power_of_two(rows)), BN=min(EDGE, power_of_two(columns)))
-    return _measured(name, x) or default
+    return _measured(name, x) or _squares(*x.shape[-2:], x.itemsize)
+
+
+def _squares(rows: int, columns: int, itemsize: int) -> Config:
+    height, width = (64, 64) if itemsize >= 4 else (32, 128)
+    return Config.of(
+        BM=min(height, power_of_two(rows)),
+        BN=min(width, power_of_two(columns)),
+        num_worker_warps=8,
+        occupancy=8,
+    )
 
 
 def _together(rows: int, part: int, elements: int) -> int:
-    """Rows that share a tile."""
-    return min(max(elements // part, 1), power_of_two(rows))
+    """Rows that share a tile: as many as it has room for, if enough blocks are left."""
+    return max(min(elements // part, power_of_two(-(-rows // ENOUGH))), 1)
 
 
 def _span(blocks: int, parts: int) -> int:

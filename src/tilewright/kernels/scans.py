@@ -21,7 +21,7 @@ from tilewright.kernels.arguments import (
     output,
     three_axes,
 )
-from tilewright.kernels.cutting import column_config, span_config
+from tilewright.kernels.cutting import column_config, scan_config
 from tilewright.kernels.reductions import SUM, reduce_rows
 
 __all__ = ["cumsum", "scan_columns", "scan_rows"]
@@ -111,7 +111,7 @@ def _accumulator(dtype: type[tw.DType]) -> type[tw.DType]:
 
 def _along_rows(z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -> tw.DeviceOp[Any]:
     rows, columns = x.shape
-    config = span_config("cumsum", x)
+    config = scan_config("cumsum", x)
     height, part, span = (config[name] for name in ("BM", "PART", "SPAN"))
     spans = -(-columns // (part * span))
     sums = tw.empty((rows, spans), acc, device=x.device)
