@@ -9,6 +9,7 @@ launch on torch tensors, outputs first. Needs torch and triton.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import triton
@@ -17,6 +18,7 @@ from triton.language.extra import libdevice
 
 __all__ = ["LAUNCHES"]
 
+_tuned = partial(triton.autotune, do_bench=partial(triton.testing.do_bench, warmup=5, rep=20))
 _WARPS = [triton.Config({}, num_warps=warps) for warps in (4, 8, 16)]
 _BLOCKS = [
     triton.Config({"B": block}, num_warps=warps)
@@ -36,7 +38,7 @@ _PLACES = [
 ]
 
 
-@triton.autotune(_BLOCKS, key=["n"])
+@_tuned(_BLOCKS, key=["n"])
 @triton.jit
 def _add(z, x, y, n, B: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
@@ -44,7 +46,7 @@ def _add(z, x, y, n, B: tl.constexpr):
     tl.store(z + at, tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside), mask=inside)
 
 
-@triton.autotune(_BLOCKS, key=["n"])
+@_tuned(_BLOCKS, key=["n"])
 @triton.jit
 def _silu_mul(z, gate, up, n, B: tl.constexpr):
     at = tl.program_id(0) * B + tl.arange(0, B)
@@ -54,7 +56,7 @@ def _silu_mul(z, gate, up, n, B: tl.constexpr):
     tl.store(z + at, (g * tl.sigmoid(g) * u).to(tl.float16), mask=inside)
 
 
-@triton.autotune(_BLOCKS, key=["n"])
+@_tuned(_BLOCKS, key=["n"])
 @triton.jit
 def _gelu(z, x, n, B: tl.constexpr):
     at = tl.program_id(0) * B + tl.arange(0, B)
@@ -63,7 +65,7 @@ def _gelu(z, x, n, B: tl.constexpr):
     tl.store(z + at, (0.5 * v * (1 + tl.erf(v * 0.7071067811865476))).to(tl.float16), mask=inside)
 
 
-@triton.autotune(_BLOCKS, key=["n"])
+@_tuned(_BLOCKS, key=["n"])
 @triton.jit
 def _gelu_tanh(z, x, n, B: tl.constexpr):
     at = tl.program_id(0) * B + tl.arange(0, B)
@@ -73,7 +75,7 @@ def _gelu_tanh(z, x, n, B: tl.constexpr):
     tl.store(z + at, (0.5 * v * (1 + libdevice.tanh(inner))).to(tl.float16), mask=inside)
 
 
-@triton.autotune(_WARPS, key=["columns"])
+@_tuned(_WARPS, key=["columns"])
 @triton.jit
 def _softmax(z, x, columns, B: tl.constexpr):
     row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
@@ -83,7 +85,7 @@ def _softmax(z, x, columns, B: tl.constexpr):
     tl.store(z + row + at, (powers / tl.sum(powers, 0)).to(tl.float16), mask=inside)
 
 
-@triton.autotune(_WARPS, key=["columns"])
+@_tuned(_WARPS, key=["columns"])
 @triton.jit
 def _rms_norm(z, x, weight, columns, B: tl.constexpr):
     row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
@@ -94,7 +96,7 @@ def _rms_norm(z, x, weight, columns, B: tl.constexpr):
     tl.store(z + row + at, (v * scale * w).to(tl.float16), mask=inside)
 
 
-@triton.autotune(_WARPS, key=["columns"])
+@_tuned(_WARPS, key=["columns"])
 @triton.jit
 def _add_rms_norm(z, total, x, y, weight, columns, B: tl.constexpr):
     row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
@@ -109,7 +111,7 @@ def _add_rms_norm(z, total, x, y, weight, columns, B: tl.constexpr):
     tl.store(z + row + at, (v * scale * w).to(tl.float16), mask=inside)
 
 
-@triton.autotune(_WARPS, key=["columns"])
+@_tuned(_WARPS, key=["columns"])
 @triton.jit
 def _layer_norm(z, x, weight, bias, columns, B: tl.constexpr):
     row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
@@ -122,7 +124,7 @@ def _layer_norm(z, x, weight, bias, columns, B: tl.constexpr):
     tl.store(z + row + at, (v * scale * w + b).to(tl.float16), mask=inside)
 
 
-@triton.autotune(_LONG, key=["columns"])
+@_tuned(_LONG, key=["columns"])
 @triton.jit
 def _cross_entropy(loss, log_sum, x, labels, columns, B: tl.constexpr):
     number = tl.program_id(0)
@@ -141,7 +143,7 @@ def _cross_entropy(loss, log_sum, x, labels, columns, B: tl.constexpr):
     tl.store(log_sum + number, log)
 
 
-@triton.autotune(_BLOCKS, key=["columns"])
+@_tuned(_BLOCKS, key=["columns"])
 @triton.jit
 def _cross_entropy_gradient(dx, x, labels, log_sum, dloss, columns, B: tl.constexpr):
     number = tl.program_id(0)
@@ -153,7 +155,7 @@ def _cross_entropy_gradient(dx, x, labels, log_sum, dloss, columns, B: tl.conste
     tl.store(dx + row + at, (share * tl.load(dloss + number)).to(tl.float16), mask=inside)
 
 
-@triton.autotune(_WARPS, key=["columns"])
+@_tuned(_WARPS, key=["columns"])
 @triton.jit
 def _embedding(z, ids, table, columns, B: tl.constexpr):
     number, at = tl.program_id(0).to(tl.int64), tl.arange(0, B)
@@ -179,7 +181,7 @@ def _rope(z, x, cosines, sines, places, B: tl.constexpr, HALF: tl.constexpr):
     tl.store(z + at + HALF, (v * cos + u * sin).to(tl.float16), mask=inside)
 
 
-@triton.autotune(_SQUARES, key=["rows", "columns"])
+@_tuned(_SQUARES, key=["rows", "columns"])
 @triton.jit
 def _transpose(z, x, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
     i = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -189,7 +191,7 @@ def _transpose(z, x, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(z + j[:, None] * rows + i[None, :], tl.trans(tile), mask=tl.trans(inside))
 
 
-@triton.autotune(_WARPS, key=["columns"])
+@_tuned(_WARPS, key=["columns"])
 @triton.jit
 def _sum(z, x, columns, B: tl.constexpr):
     number, at = tl.program_id(0), tl.arange(0, B)
@@ -198,7 +200,7 @@ def _sum(z, x, columns, B: tl.constexpr):
     tl.store(z + number, tl.sum(v, 0).to(tl.float16))
 
 
-@triton.autotune(_WARPS, key=["columns"])
+@_tuned(_WARPS, key=["columns"])
 @triton.jit
 def _cumsum(z, x, columns, B: tl.constexpr):
     row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
