@@ -7,6 +7,7 @@ reduced), SPAN tiles that one block takes, and hints. Each is legal for every sh
 from __future__ import annotations
 
 import tilewright as tw
+from tilewright import bf16, f16
 from tilewright.tune import Config, chosen, key_of
 
 __all__ = [
@@ -20,12 +21,16 @@ __all__ = [
     "square_config",
 ]
 
+MEASURED = 4096  # rows that stand for any number of them in records
 WIDEST = 16384  # columns of a row that is held in registers
-HELD = 8192  # elements of a tile of whole rows
+HELD = 8192  # elements of a tile of whole rows, where it holds more than one
 LONG_PART = 4096  # columns of a row that is read in parts
 TILE = 4096  # elements of a tile where any number would do
 SPAN_TILE = 1024  # of a tile that is one of many in a row, each added to what came before
 ENOUGH = 512  # blocks, so that a large GPU has work for all of its multiprocessors
+FEW = 128  # blocks, where each leaves something to be summed over all of them
+MOST_ROWS = 64  # that one of those takes
+ELEMENTS = Config.of(BM=1, PART=TILE, num_worker_warps=4, occupancy=8)
 
 
 def power_of_two(extent: int) -> int:
@@ -33,64 +38,83 @@ def power_of_two(extent: int) -> int:
     return 1 << max(extent - 1, 0).bit_length()
 
 
-def _measured(name: str, x: tw.Tensor) -> Config | None:
-    return chosen(name, key_of(x.dtype, x.shape), x.device.target)
+def _measured(name: str, x: tw.Tensor, shape: tuple[int, ...]) -> Config | None:
+    """What was fast for this shape, or for the nearest.
+
+    f16 and bf16 move the same bytes, so one stands for both.
+    """
+    dtype = f16 if x.dtype is bf16 else x.dtype
+    return chosen(name, key_of(dtype, shape), x.device.target)
 
 
 def row_config(name: str, x: tw.Tensor) -> Config:
-    """BM and PART of a kernel that needs all of a row before it writes any of it."""
-    return _measured(name, x) or _whole_rows(*x.shape)
+    """BM and PART of a kernel that needs all of a row before it writes any of it.
+
+    The width of rows decides; how many there are matters little.
+    """
+    rows, columns = x.shape
+    whole = power_of_two(columns)
+    found = _measured(name, x, (MEASURED, columns)) or _whole_rows(whole)
+    if _elements(found) < whole:  # perhaps of narrower rows, which it holds as a whole
+        found = _measured(name, x, (MEASURED, whole)) or found
+    return _fitted(found, rows, whole) if whole <= _elements(found) else found
 
 
-def _whole_rows(rows: int, columns: int) -> Config:
-    """A few large blocks on a multiprocessor, with about 64 registers for each thread."""
-    part = power_of_two(columns)
-    if part > WIDEST:
-        return Config.of(BM=1, PART=LONG_PART, num_worker_warps=8, occupancy=4)
-    if part > HELD:
-        return Config.of(BM=1, PART=part, num_worker_warps=8, occupancy=2)
-    together = _together(rows, part, HELD)
-    return Config.of(BM=together, PART=part, num_worker_warps=4, occupancy=4)
+def _elements(config: Config) -> int:
+    elements: int = config["BM"] * config["PART"]
+    return elements
+
+
+def _whole_rows(whole: int) -> Config:
+    """A few large blocks on a multiprocessor, with about 128 registers for each thread."""
+    if whole > WIDEST:
+        return Config.of(BM=1, PART=LONG_PART, num_worker_warps=8, occupancy=2)
+    if whole > HELD:
+        return Config.of(BM=1, PART=whole, num_worker_warps=8, occupancy=2)
+    return Config.of(BM=HELD // whole, PART=whole, num_worker_warps=4, occupancy=4)
 
 
 def gradient_config(name: str, x: tw.Tensor) -> Config:
     """ROWS, STEP and PART of a kernel that adds up what its rows give."""
-    return _measured(name, x) or _gradients(*x.shape)
+    return _measured(name, x, x.shape) or _gradients(*x.shape)
 
 
 def _gradients(rows: int, columns: int) -> Config:
     part = min(power_of_two(columns), HELD)
-    step = min(_together(rows, part, SPAN_TILE), 64)
-    height = max(min(power_of_two(-(-rows // ENOUGH)), 64), step)
-    return Config.of(ROWS=height, STEP=step, PART=part, num_worker_warps=8, occupancy=1)
+    step = _together(rows, part, SPAN_TILE)
+    height = max(min(power_of_two(-(-rows // FEW)), MOST_ROWS), step)
+    warps, blocks = (8, 1) if part == HELD else (4, 2)
+    return Config.of(ROWS=height, STEP=step, PART=part, num_worker_warps=warps, occupancy=blocks)
 
 
 def element_config(name: str, x: tw.Tensor) -> Config:
     """BM and PART of a kernel that treats every element by itself."""
-    return _measured(name, x) or _elements(*x.shape)
+    rows, columns = x.shape
+    found = _measured(name, x, x.shape) or ELEMENTS
+    return _fitted(found, rows, min(found["PART"], power_of_two(columns)))
 
 
-def _elements(rows: int, columns: int) -> Config:
-    part = min(power_of_two(columns), TILE)
-    together = _together(rows, part, TILE)
-    return Config.of(BM=together, PART=part, num_worker_warps=4, occupancy=8)
+def _fitted(config: Config, rows: int, part: int) -> Config:
+    """A configuration for rows of another width: as many elements in a tile, of more rows."""
+    return config.updated(BM=_together(rows, part, _elements(config)), PART=part)
 
 
 def span_config(name: str, x: tw.Tensor) -> Config:
     """BM, PART and SPAN of a kernel along rows that may be cut between blocks."""
-    return _measured(name, x) or _spans(*x.shape)
+    return _measured(name, x, x.shape) or _spans(*x.shape)
 
 
 def _spans(rows: int, columns: int) -> Config:
     part = min(power_of_two(columns), SPAN_TILE if rows >= ENOUGH else TILE)
     together = _together(rows, part, SPAN_TILE)
     span = _span(-(-rows // together), -(-columns // part))
-    return Config.of(BM=together, PART=part, SPAN=span, num_worker_warps=4, occupancy=8)
+    warps = 8 if part == TILE else 4
+    return Config.of(BM=together, PART=part, SPAN=span, num_worker_warps=warps, occupancy=8)
 
 
 def scan_config(name: str, x: tw.Tensor) -> Config:
     """The same of a kernel that combines within a tile, which is better done for all of a row."""
-    return _measured(name, x) or _scans(*x.shape)
+    return _measured(name, x, x.shape) or _scans(*x.shape)
 
 
 def _scans(rows: int, columns: int) -> Config:
@@ -102,7 +126,7 @@ def _scans(rows: int, columns: int) -> Config:
 
 def column_config(name: str, x: tw.Tensor) -> Config:
     """BK, PART and SPAN of a kernel along the second of three axes."""
-    return _measured(name, x) or _columns(*x.shape)
+    return _measured(name, x, x.shape) or _columns(*x.shape)
 
 
 def _columns(outer: int, rows: int, columns: int) -> Config:
@@ -114,7 +138,8 @@ def _columns(outer: int, rows: int, columns: int) -> Config:
 
 def square_config(name: str, x: tw.Tensor) -> Config:
     """BM rows and BN columns of a tile that is read along one axis and written along the other."""
-    return _measured(name, x) or _squares(*x.shape[-2:], x.itemsize)
+    rows, columns = x.shape[-2:]
+    return _measured(name, x, x.shape) or _squares(rows, columns, x.itemsize)
 
 
 def _squares(rows: int, columns: int, itemsize: int) -> Config:

@@ -1,0 +1,86 @@
+"""Whatever the configuration, the result is the same; and which one is chosen for which shape."""
+
+import numpy as np
+import pytest
+from library_cases import check, normal
+
+import tilewright as tw
+from tilewright import bf16, f16, f32, kernels
+from tilewright.kernels import cutting
+from tilewright.kernels.reference import memory_bound as reference
+from tilewright.tune import Config, forcing
+
+X = normal((5, 100), np.float32)
+
+
+def given(*arrays):
+    return [tw.from_numpy(array) for array in arrays]
+
+
+@pytest.mark.parametrize(("rows", "part"), [(2, 16), (8, 128), (1, 32)])
+def test_rows_by_any_configuration(rows, part):
+    """A configuration of other rows is legal: in parts, or with more rows than there are."""
+    with forcing("softmax", Config.of(BM=rows, PART=part)):
+        found = kernels.softmax(*given(X)).sync()
+    check(found, reference.softmax(X), np.float32, terms=8)
+    weight, bias = normal((2, 100), np.float32, seed=1)
+    with forcing("layer_norm", Config.of(BM=rows, PART=part)):
+        found = kernels.layer_norm(*given(X, weight, bias)).sync()
+    check(found, reference.layer_norm(X, weight, bias), np.float32, terms=16)
+
+
+@pytest.mark.parametrize("config", [(1, 16, 1), (4, 8, 2), (2, 64, 4)])
+def test_spans_by_any_configuration(config):
+    """Spans of a row in several blocks, and of those again."""
+    of_rows = Config.of(**dict(zip(("BM", "PART", "SPAN"), config, strict=True)))
+    of_columns = Config.of(**dict(zip(("BK", "PART", "SPAN"), config, strict=True)))
+    with forcing("sum", of_rows):
+        found = kernels.sum(*given(X), 1).sync()
+    check(found, reference.reduce("sum", X, 1), np.float32, terms=16)
+    with forcing("max", of_columns):
+        found = kernels.max(*given(X), 0).sync()
+    np.testing.assert_array_equal(found.numpy(), X.max(axis=0))
+    with forcing("cumsum", of_rows):
+        found = kernels.cumsum(*given(X)).sync()
+    check(found, reference.cumsum(X), np.float32, terms=16)
+    with forcing("argmax", of_rows):
+        found = kernels.argmax(*given(X)).sync()
+    np.testing.assert_array_equal(found.numpy(), X.argmax(axis=1))
+
+
+@pytest.mark.parametrize("config", [(4, 2, 32), (8, 1, 128), (2, 2, 16)])
+def test_gradients_by_any_configuration(config):
+    weight, dz = normal((100,), np.float32, seed=1), normal(X.shape, np.float32, seed=2)
+    chosen = Config.of(**dict(zip(("ROWS", "STEP", "PART"), config, strict=True)))
+    with forcing("layer_norm_gradient", chosen):
+        found = kernels.layer_norm_gradient(*given(dz, X, weight)).sync()
+    for one, expected in zip(found, reference.layer_norm_gradient(dz, X, weight), strict=True):
+        check(one, expected, np.float32, terms=64)
+
+
+def chosen(name, shape, dtype=f16):
+    config = cutting.row_config(name, tw.meta(shape, dtype, target="sm_90"))
+    return config["BM"], config["PART"]
+
+
+@pytest.mark.parametrize("name", ["softmax", "rms_norm", "layer_norm", "add_rms_norm"])
+@pytest.mark.parametrize("columns", [1, 7, 64, 1000, 1100, 2560, 5120, 8192])
+def test_rows_that_fit_are_held_whole(name, columns):
+    for dtype in (f16, bf16, f32):
+        rows, part = chosen(name, (16384, columns), dtype)
+        assert part == cutting.power_of_two(columns)
+        assert 1024 <= rows * part <= 16384 or columns < 64
+        assert chosen(name, (1, columns), dtype) == (1, part)
+
+
+def test_long_rows_are_read_in_parts():
+    for name in ("softmax", "rms_norm", "cross_entropy"):
+        rows, part = chosen(name, (4096, 151936))
+        assert rows == 1
+        assert part < 32768
+
+
+def test_elements_in_short_rows_share_a_tile():
+    short = tw.meta((100_000, 60), f16, target="sm_90")[:, 3:]
+    config = cutting.element_config("gelu", short)
+    assert (config["BM"] * config["PART"], config["PART"]) == (4096, 64)
