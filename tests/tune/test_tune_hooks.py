@@ -73,4 +73,6 @@ def test_a_forced_configuration_is_chosen_whatever_the_key_and_only_inside():
             assert chosen("another", key, "cpu") is one
         assert chosen("of a test", key, "sm_90") is one
         assert chosen("another", key, "cpu") is None
+        with forcing("of a test", None):
+            assert chosen("of a test", key, "sm_90") is None
     assert chosen("of a test", key, "cpu") is None

@@ -1,6 +1,8 @@
 """What the library declares to be tuned: every space, and each kernel tried on something small."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,11 +10,17 @@ import tilewright as tw
 from tilewright import TuneError, f16
 from tilewright.bench import Effort
 from tilewright.kernels.tunables import TUNABLES, heads, signed_sums
-from tilewright.tune import Config, forcing, key_of
+from tilewright.tune import Config, Space, forcing, key_of
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.engine import tune
 from tilewright.tune.search import Plan
 from tilewright.tune.task import task_of
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+if str(BENCHMARKS) not in sys.path:
+    sys.path.append(str(BENCHMARKS))
+
+import tune_library  # noqa: E402
 
 PLAN = Plan(
     finalists=1,
@@ -94,3 +102,31 @@ def test_samples_reach_both_ends(extent, starts):
     found = signed_sums.spread(extent, 3, 8)
     assert [one.start for one in found] == starts
     assert found[-1].stop == extent
+
+
+# --- the script that tunes all of them ------------------------------------------------------------
+
+
+def small(name):
+    tunable = TUNABLES[name]
+    return replace(tunable, keys=(SMALL[name],), space=lambda key: Space(BM=(1, 2), PART=(128,)))
+
+
+def test_the_script_takes_turns_and_goes_on_where_it_was(tmp_path, capsys):
+    cpu, tunables = tw.Device("cpu"), [small("softmax"), small("rms_norm")]
+    tune_library.tune_all(tunables, cpu, 60.0, tmp_path, PLAN)
+    journal = (tmp_path / "journal.jsonl").read_text()
+    assert journal.count('"attempt"') == 4
+    tune_library.tune_all(tunables, cpu, 60.0, tmp_path, PLAN)
+    assert (tmp_path / "journal.jsonl").read_text() == journal
+    assert "softmax f16 20x70: " in capsys.readouterr().out
+    tune_library.tune_all(tunables, cpu, -1.0, tmp_path, PLAN)
+    late = capsys.readouterr().out.splitlines()
+    assert late == ["no time for softmax f16 20x70", "no time for rms_norm f16 20x70"]
+
+
+def test_turns():
+    first, second = TUNABLES["matmul"], TUNABLES["softmax"]
+    order = list(tune_library.in_turns([first, second]))
+    assert order[:3] == [(first, first.keys[0]), (second, second.keys[0]), (first, first.keys[1])]
+    assert len(order) == len(first.keys) + len(second.keys)

@@ -5,6 +5,7 @@ import math
 import time
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from fake_clock import SPACE, Bench
@@ -179,6 +180,19 @@ def test_the_first_candidate_stays_unless_it_is_beaten_by_more_than_the_noise():
     assert found.noise == pytest.approx(0.05)
     assert found.winner.config == B4
     assert run(Bench(lambda config: 1.0 - 0.01 * (config == B8), (B4, B8))).winner.config == B8
+
+
+def test_what_runs_without_a_record_runs_off_as_well_and_may_be_good_enough():
+    bench = Bench(larger_is_faster)
+    plain = run(bench)
+    assert plain.gain is None
+    assert plain.is_worth_keeping
+    for untuned, gain in ((B8, 4.0), (B32, 1.0)):
+        task = replace(bench.task, untuned=partial(bench.build, untuned))
+        found = search(task, QUICK, timer=bench.timer)
+        assert found.winner.config == B32
+        assert found.gain == gain
+        assert found.is_worth_keeping is (gain > 1)
 
 
 def test_only_the_best_run_off():

@@ -108,14 +108,16 @@ def tune_command(screen: Screen, /, names: tuple[str, ...], **options: Any) -> N
     wanted = _wanted(options)
     goals = find_goals(names, options["only"], options["arguments"])
     search = _search_here if options["in_process"] else _search_in_child
-    found = []
+    found, failed = [], 0
     with _bar(screen) as show:
         for goal in goals:
-            found += _told(screen, goal, search(goal, wanted, options["arguments"], show))
+            told = search(goal, wanted, options["arguments"], show)
+            found += _told(screen, goal, told)
+            failed += isinstance(told, TuneError)
     if options["as_json"]:
         screen.answer([record.to_json() for record in found])
-    if len(found) < len(goals):
-        raise TuneError(f"{len(goals) - len(found)} of {len(goals)} searches found nothing")
+    if failed:
+        raise TuneError(f"{failed} of {len(goals)} searches found nothing")
 
 
 def _wanted(options: dict[str, Any]) -> Wanted:
@@ -149,9 +151,11 @@ def _search_here(goal: Goal, wanted: Wanted, _: tuple[str, ...], show: Show) -> 
 
     try:
         task = goal.make(Device(wanted.device))
-        record, _found = tune(task, wanted.plan, journal=Journal(wanted.journal), report=step)
+        record, found = tune(task, wanted.plan, journal=Journal(wanted.journal), report=step)
     except TuneError as error:
         return error
+    if not found.is_worth_keeping:
+        return []
     _keep(record, wanted)
     return [record]
 
@@ -210,6 +214,9 @@ def _told(screen: Screen, goal: Goal, found: Told) -> list[Record]:
     if isinstance(found, TuneError):
         screen.refuse(f"{goal.name} {goal.what}", str(found))
         return []
+    if not found:
+        text = f"{goal.name} {goal.what}: what runs without a record is as fast; none is kept"
+        screen.err.print(text, soft_wrap=True)
     for record in found:
         time = f"{record.seconds * 1e6:,.1f} us"
         screen.err.print(f"{record.kernel} {record.key}: {time}, {record.config}", soft_wrap=True)

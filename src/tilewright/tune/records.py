@@ -152,12 +152,15 @@ _tables: dict[str, Records] = {}
 _changing = threading.Lock()
 
 
-_forced: ContextVar[Mapping[str, Config] | None] = ContextVar("forced", default=None)
+_forced: ContextVar[Mapping[str, Config | None] | None] = ContextVar("forced", default=None)
 
 
 @contextmanager
-def forcing(kernel: str, config: Config) -> Iterator[None]:
-    """Make a configuration the chosen one, whatever the key: how the tuner tries them."""
+def forcing(kernel: str, config: Config | None) -> Iterator[None]:
+    """Make a configuration the chosen one, whatever the key: how the tuner tries them.
+
+    None makes it as if nothing had been measured.
+    """
     token = _forced.set({**(_forced.get() or {}), kernel: config})
     try:
         yield

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tilewright.bench.paired import Candidate, compare
+from tilewright.bench.paired import compare
+from tilewright.bench.subjects import Run
 from tilewright.bench.timer import Timer
 from tilewright.bench.timing import Effort
 from tilewright.errors import CompileError, LaunchError, TuneError
@@ -34,6 +35,7 @@ from tilewright.tune.task import Task
 __all__ = ["Found", "Plan", "Progress", "Report", "search", "search_name"]
 
 _REFUSALS = (CompileError, LaunchError)
+_UNTUNED = "without a record"  # no configuration reads like this
 _SHORT = Effort(repetitions=5, warmup=0.004, shortest=1e-4, rounds=1)
 _THOROUGH = Effort(repetitions=15, warmup=0.02, rounds=3)
 
@@ -74,8 +76,14 @@ class Found:
     winner: Attempt
     seconds: float  # the winner's, in the run-off
     noise: float  # of the run-off, as a fraction
+    gain: float | None  # how many times as fast as what runs without a record, if that is known
     attempts: tuple[Attempt, ...]  # of all candidates that were tried, in the order of the space
     skipped: int  # for which there was no time
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether the winner is faster, by more than the noise, than what runs without a record."""
+        return self.gain is None or self.gain > 1 + self.noise
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -218,18 +226,18 @@ class _Search:
     # --- the end ---
 
     def conclude(self) -> Found:
-        """Let the best run off against each other."""
+        """Let the best run off against each other, and against what runs without a record."""
         finalists = self._finalists()
-        found = compare(
-            [
-                Candidate(str(one.config), partial(self._task.build, one.config))
-                for one in finalists
-            ],
-            timer=self._last_timer(),
-        )
-        fastest = found.fastest
-        if fastest is None:
+        untuned, build = self._task.untuned, self._task.build
+        names = [str(one.config) for one in finalists]
+        runs: dict[str, Run] = {str(one.config): partial(build, one.config) for one in finalists}
+        if untuned is not None:
+            runs[_UNTUNED] = untuned
+        found = compare(runs, timer=self._last_timer())
+        timed = [name for name in names if name in found]
+        if not timed:
             raise TuneError(_nothing_left(self._task, self._attempts.values()))
+        fastest = min(timed, key=found.seconds)
         incumbent = str(finalists[0].config)
         if found.seconds(incumbent) <= found.seconds(fastest) * (1 + found.noise):
             fastest = incumbent  # a difference within the noise is none
@@ -238,6 +246,7 @@ class _Search:
             next(one for one in finalists if str(one.config) == fastest),
             found.seconds(fastest),
             found.noise,
+            found.speed(fastest, _UNTUNED) if _UNTUNED in found else None,
             tuple(sorted(self._attempts.values(), key=lambda one: order[one.config])),
             len(self._task.configs) - len(self._attempts),
         )

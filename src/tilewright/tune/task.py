@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class Task:
     source: str  # digest of the kernel's source
     prepare: Callable[[], None] = field(default=lambda: None)  # before a run whose result counts
     flush: bool = False  # whether every timed run starts with a cold cache
+    untuned: Callable[[], DeviceOp[Any]] | None = None  # what runs if nothing was measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +103,7 @@ def task_of(tunable: Tunable, key: Key, device: Device) -> Task:
     now = chosen(tunable.name, key, device.target)
     known = () if now is None else (now,)
 
-    def forced(config: Config) -> DeviceOp[Any]:
+    def forced(config: Config | None) -> DeviceOp[Any]:
         with forcing(tunable.name, config):
             return trial.build()
 
@@ -116,4 +118,5 @@ def task_of(tunable: Tunable, key: Key, device: Device) -> Task:
         source=source_digest(*tunable.kernels),
         prepare=trial.prepare,
         flush=tunable.flush,
+        untuned=partial(forced, None),
     )
