@@ -1,0 +1,125 @@
+"""How fast each tile of a matrix product is: what `tilewright.kernels.matmul_tiles` reckons with.
+
+    python benchmarks/tiles.py [--json FILE]
+
+Every tile computes every shape, several times in a graph. Its rate, and what a launch costs beside
+it, are those that explain its times best: `start + rounds * operations of a round / rate`, in
+relative terms. Needs a GPU and torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lab import Lab, add_options, open_lab
+
+import tilewright as tw
+from tilewright import f8e4m3fn, f16
+from tilewright.bench import Report, Table, graph_of
+from tilewright.kernels.matmul import add_splits, launch_matmul
+from tilewright.kernels.matmul_tiles import HALF, NARROW, Tile
+from tilewright.kernels.products import Product, Request, product
+
+__all__ = ["main"]
+
+# M, N, K: one round and many, deep and flat.
+SHAPES = (
+    (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (512, 6144, 2560),
+    (512, 5120, 8192), (512, 19456, 2560), (2048, 2560, 4096), (2048, 10240, 5120),
+    (8192, 2560, 4096),
+)  # fmt: skip
+SPLIT = ((3, 512, 2560), (4, 512, 5120), (4, 2048, 512), (8, 512, 512))  # splits, M, N
+LEAST = 4e-4  # seconds of a graph
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    add_options(parser)
+    options = parser.parse_args()
+    lab = open_lab(options)
+    report = Report("tiles", "Tiles of matrix products", options.json)
+    with tw.device(lab.device):
+        for dtype, tiles in ((f16, HALF), (f8e4m3fn, NARROW)):
+            _measure_tiles(lab, report, dtype, tiles)
+        _measure_sums(lab, report)
+
+
+def _measure_tiles(
+    lab: Lab, report: Report, dtype: type[tw.DType], tiles: tuple[Tile, ...]
+) -> None:
+    shapes = ((64, 64, 64),) if lab.is_quick else SHAPES
+    wanted = [_product(lab, dtype, *shape) for shape in shapes]
+    for tile in tiles:  # all assemblers start now
+        launch_matmul(wanted[0], tile.config).close()
+    table = Table(
+        f"{dtype.label}: 10^12 operations a second, and microseconds beside them",
+        ("tile", "rate", "start", "worst error"),
+    )
+    for tile in tiles:
+        times = [_seconds(lab, one, tile) for one in wanted]
+        rate, start, error = _fitted(tile, shapes, times)
+        table.add(str(tile.config), f"{rate / 1e12:.0f}", f"{start * 1e6:.1f}", f"{error:.0%}")
+        report.figure(
+            "tiles", dtype=dtype.label, config=tile.config.to_json(), rate=rate, start=start,
+            times=dict(zip(map(str, shapes), times, strict=True)),
+        )  # fmt: skip
+    print(table.to_text(), flush=True)
+    report.table(table)
+
+
+def _measure_sums(lab: Lab, report: Report) -> None:
+    """What adding splits costs: a start, and so many bytes a second."""
+    rows = []
+    for splits, m, n in ((2, 64, 64), (3, 64, 128)) if lab.is_quick else SPLIT:
+        wanted, parts = _product(lab, f16, m, n, 64), lab.empty(splits, m, n, dtype=tw.f32)
+        graph = graph_of(lambda w=wanted, p=parts, s=splits: add_splits(w, p, s), 16)
+        rows.append((parts.nbytes, lab.timer(repetitions=9).time(graph.launch).median / 16))
+    found = np.linalg.lstsq(
+        np.array([[1 / t, size / t] for size, t in rows]), np.ones(len(rows)), rcond=None
+    )[0]
+    start, rate = float(found[0]), 1 / float(found[1])
+    print(f"adding splits: {start * 1e6:.1f} us and {rate / 1e12:.2f} TB/s", flush=True)
+    report.figure("sums", start=start, rate=rate, times=rows)
+
+
+def _product(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> Product:
+    a, b = lab.random(m, k, dtype=dtype, seed=1), lab.random(n, k, dtype=dtype, seed=2)
+    return product(a, b.T, Request("matmul", out=lab.empty(m, n)))[0]
+
+
+def _seconds(lab: Lab, wanted: Product, tile: Tile) -> float:
+    count = max(1, min(16, int(LEAST / (2 * math.prod(wanted.shape) / 7e14))))
+    graph = graph_of(lambda: launch_matmul(wanted, tile.config), count)
+    timer = lab.timer(repetitions=5, warmup=0.01)
+    prepared: Any = timer.prepare(graph.launch)
+    return min(timer.measure(*prepared).median for _ in range(3)) / count
+
+
+def _fitted(
+    tile: Tile, shapes: tuple[tuple[int, int, int], ...], times: list[float]
+) -> tuple[float, float, float]:
+    """The rate, the start that is not below zero, and the worst relative error."""
+    height, width, blocks = (tile.config[name] for name in ("BM", "WIDTH", "blocks"))
+    work = np.array([
+        math.ceil(math.ceil(m / height) * math.ceil(n / width) / blocks)
+        * (2.0 * height * width * k * blocks)
+        for m, n, k in shapes
+    ])  # fmt: skip
+    seconds = np.array(times)
+    found = np.linalg.lstsq(
+        np.stack([1 / seconds, work / seconds], axis=1), np.ones(len(times)), rcond=None
+    )[0]
+    start, slowness = float(found[0]), float(found[1])
+    if start < 0 or len(times) < 2:
+        start, slowness = 0.0, float(np.mean(seconds / work))
+    error = float(abs((start + work * slowness) / seconds - 1).max())
+    return 1 / slowness, start, error
+
+
+if __name__ == "__main__":
+    main()
