@@ -124,7 +124,7 @@ def test_array_for_a_tensor(z):
 
 
 def test_tensor_of_another_device(z):
-    with refuse("`y` of kernel `add` lives on cpu:1, but `z` on cpu"):
+    with refuse(f"`y` of kernel `add` lives on cpu:1, but `z` on {z.device.name}"):
         add(z.partition(16), vector(), vector(device="cpu:1"))
 
 

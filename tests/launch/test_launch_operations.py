@@ -234,7 +234,7 @@ def test_what_is_known_is_checked_at_the_call():
                 given,
                 tw.ones((64,), f32, device="cpu:1"),
             ),
-            "`x` of kernel `add` comes from an operation on cpu",
+            f"`x` of kernel `add` comes from an operation on {given.device.name}",
         ),
         (lambda: given.partition(0), "axis 0 of the tile must be a positive integer, not 0"),
     ]:

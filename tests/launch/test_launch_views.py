@@ -118,10 +118,12 @@ def test_a_view_without_memory_is_compiled_for_as_a_real_one(view, monkeypatch):
 
     # By name: `tilewright.kernel` is also the decorator.
     monkeypatch.setattr(sys.modules["tilewright.kernel"], "specialize", noted)
-    real, unreal = tw.zeros((16, 32), f32), tw.meta((16, 32), f32, target="cpu")
+    real = tw.zeros((16, 32), f32)
+    target = real.device.target
+    unreal = tw.meta((16, 32), f32, target=target)
     for x in (real, unreal):
         shape = view(x).shape
-        z = tw.zeros(shape, f32) if x is real else tw.meta(shape, f32, target="cpu")
+        z = tw.zeros(shape, f32) if x is real else tw.meta(shape, f32, target=target)
         operation = add_one(z.partition(4, 4), view(x))
         operation.compile()
         operation.close()
