@@ -14,7 +14,7 @@ import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.epilogues import finished
-from tilewright.kernels.products import Product
+from tilewright.kernels.products import LINE, Product
 from tilewright.tune import Config
 
 __all__ = ["gemv_kernel", "launch_gemv"]
@@ -76,8 +76,13 @@ def launch_gemv(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
 
 
 def is_foldable(rows: tw.Tensor, folds: int) -> bool:
-    """Whether each row is as many pieces of equal length that lie one behind the other."""
-    return rows.is_contiguous and rows.shape[2] % folds == 0
+    """Whether each row is as many parts of equal length, which begin where tiles can be read."""
+    length = rows.shape[2] // folds
+    return (
+        rows.is_contiguous
+        and length * folds == rows.shape[2]
+        and length * rows.itemsize % LINE == 0
+    )
 
 
 def folded(rows: tw.Tensor, folds: int) -> tw.Tensor:

@@ -53,9 +53,10 @@ def choose_gemv(wanted: Product) -> Config:
     rows = power_of_two(m)
     folds = max(FEWEST_ROWS // rows, 2) if rows < MOST_ROWS or n <= FEW_COLUMNS else 1
     folds = min(folds, MOST_FOLDS)
+    is_easy = wanted.is_aligned and wanted.factor is not f32
     return Config.of(
-        BM=max(rows, FEWEST_ROWS // folds), BN=WEIGHTS // folds, BK=128, FOLDS=folds,
-        occupancy=4 if rows < FEWEST_ROWS else 2,
+        BM=max(rows, FEWEST_ROWS // folds), BN=WEIGHTS // folds, BK=128 if is_easy else 32,
+        FOLDS=folds, occupancy=(4 if rows < FEWEST_ROWS else 2) if is_easy else None,
     )  # fmt: skip
 
 

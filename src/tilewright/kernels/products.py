@@ -16,13 +16,14 @@ from tilewright.kernels.arguments import check_extents, check_one_device, check_
 from tilewright.kernels.epilogues import ACTIVATIONS
 from tilewright.tune import Key, key_of
 
-__all__ = ["Product", "Request", "check_factors", "check_matrices", "exchanged", "product"]
+__all__ = ["LINE", "Product", "Request", "check_factors", "check_matrices", "exchanged", "product"]
 
 NARROW = (f8e4m3fn, f8e5m2)
 FACTORS = (*NARROW, f16, bf16, f32)  # what can be multiplied; sums are f32 whatever it is
 SUMS = (*NARROW, f16, bf16, f32)  # what sums can be stored as
 NARROW_OUT = bf16  # and are, of narrow factors, if nobody says
-LINE = 16  # bytes, of which the places where rows begin are to be multiples
+# Bytes, of which the places where rows begin are to be multiples.
+LINE = 16
 
 
 @dataclass(frozen=True)
