@@ -20,8 +20,8 @@ from lab import Lab, add_options, open_lab
 import tilewright as tw
 from tilewright import f8e4m3fn, f16
 from tilewright.bench import Report, Table, graph_of
-from tilewright.kernels.matmul import add_splits, launch_matmul
 from tilewright.kernels.matmul_tiles import HALF, NARROW, Tile
+from tilewright.kernels.matmuls import add_splits, launch_matmul
 from tilewright.kernels.products import Product, Request, product
 
 __all__ = ["main"]

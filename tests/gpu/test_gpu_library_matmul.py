@@ -8,7 +8,7 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32
 from tilewright.kernels import grouped_matmul, matmul
 from tilewright.kernels.gemv import launch_gemv
-from tilewright.kernels.matmul import launch_matmul
+from tilewright.kernels.matmuls import launch_matmul
 from tilewright.kernels.products import Request, product
 from tilewright.tune import Config
 

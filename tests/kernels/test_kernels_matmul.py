@@ -11,7 +11,7 @@ from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, f64, i32, i64
 from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import grouped_matmul, matmul, matmul_kernel
 from tilewright.kernels.gemv import launch_gemv
-from tilewright.kernels.matmul import launch_matmul
+from tilewright.kernels.matmuls import launch_matmul
 from tilewright.kernels.products import Request, product
 from tilewright.tune import Config, forcing
 

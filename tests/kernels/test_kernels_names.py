@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +37,9 @@ def test_modules_are_loaded_by_their_names_alone():
         "assert 'tilewright.kernels.scans' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_module_hides_a_function():
+    """Whoever imports a module makes it an attribute of the package, in place of the function."""
+    modules = {path.stem for path in Path(kernels.__file__).parent.iterdir()}
+    assert modules & set(kernels.__all__) == set()

@@ -10,8 +10,8 @@ import numpy as np
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
 from tilewright.kernels.gemv import gemv_kernel
-from tilewright.kernels.matmul import matmul, matmul_kernel, sum_splits_kernel
 from tilewright.kernels.matmul_tiles import TILES
+from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
 from tilewright.kernels.tunables.signed_sums import checked_trial, in_turns, spread
 from tilewright.tune import Config, Key, Space, Trial, Tunable, key_of
 
