@@ -26,7 +26,7 @@ import tilewright as tw
 from tilewright.bench import Bound, Candidate, Comparison, Report, Table, Target, compare, graph_of
 from tilewright.kernels import attention, decode_attention, decode_parts
 
-__all__ = ["main"]
+__all__ = ["CUDNN", "Problem", "Shape", "captured", "main"]
 
 COLD = 240 << 20  # bytes of operands to rotate over
 LIMIT = 1e-3  # relative error; f16 weights and results have about 3e-4
@@ -61,9 +61,10 @@ class Shape:
 class Problem:
     """Several sets of operands of one shape, and how to check a result."""
 
-    def __init__(self, lab: Lab, shape: Shape) -> None:
+    def __init__(self, lab: Lab, shape: Shape, sets: int | None = None) -> None:
         self.lab, self.shape = lab, shape
-        sets = 1 if lab.is_quick else max(1, min(8, math.ceil(COLD / shape.nbytes)))
+        if sets is None:
+            sets = 1 if lab.is_quick else max(1, min(8, math.ceil(COLD / shape.nbytes)))
         queries = (shape.batch, shape.heads, shape.queries, shape.channels)
         keys = (shape.batch, shape.key_heads, shape.length, shape.channels)
         self.sets = [
@@ -128,7 +129,7 @@ class Problem:
         return float((found[rows] - exact).norm() / exact.norm())
 
 
-def _captured(lab: Lab, runs: list[Callable[[], Any]], count: int) -> Callable[[], None]:
+def captured(lab: Lab, runs: list[Callable[[], Any]], count: int) -> Callable[[], None]:
     """A graph of torch's, in which the runs take turns."""
     torch = lab.load("torch")
     runs[0]()
@@ -157,7 +158,7 @@ def _compared(
     if lab.has_gpu:
         backends = {CUDNN: "CUDNN_ATTENTION", FLASH: "FLASH_ATTENTION"}
         captured = {
-            name: _captured(lab, problem.theirs(kind), count) for name, kind in backends.items()
+            name: captured(lab, problem.theirs(kind), count) for name, kind in backends.items()
         }
         candidates[:0] = [candidate(name, run) for name, run in captured.items()]
     found = compare(candidates, timer=lab.timer(repetitions=7, rounds=4))
