@@ -101,6 +101,12 @@ def test_what_can_be_tuned(run):
     assert "decode_attention" in run("tune", "--list").output
 
 
+def test_every_kernel_with_a_record_of_ours_can_be_tuned_again(run):
+    """A kernel that changes makes its records stale; then they are measured anew, or go."""
+    for row in json.loads(run("tune", "--check", "--json").output):
+        assert "there is no such kernel" not in row["stale"], row["kernel"]
+
+
 def test_stale_records_are_listed_with_the_reason(run, folder):
     origin = Provenance("NVIDIA H200", "580.159", "1.2.3", "0.1.0", "2026-11-15", "no digest")
     key, config = key_of(f16, (1, 64, 64, 64), layout="nn"), Config.of(BM=64)

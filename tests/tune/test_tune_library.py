@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import TuneError, f16
 from tilewright.bench import Effort
-from tilewright.kernels.tunables import TUNABLES, heads, signed_sums
+from tilewright.kernels.tunables import TUNABLES, heads, several, signed_sums
 from tilewright.tune import Config, Space, forcing, key_of
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.engine import tune
@@ -39,11 +39,17 @@ SMALL = {
     "silu_mul": key_of(f16, (1, 9000)),
     "gelu": key_of(f16, (1, 9000)),
     "transpose": key_of(f16, (1, 40, 70)),
+    "add_rms_norm": key_of(f16, (20, 70)),
+    "cross_entropy": key_of(f16, (20, 70)),
+    "cross_entropy_gradient": key_of(f16, (20, 70)),
+    "dropout": key_of(f16, (1, 9000)),
+    "embedding": key_of(f16, (20, 70)),
 }
 
 
 def small_task(name, monkeypatch):
     monkeypatch.setattr(heads, "TOKENS", 64)
+    monkeypatch.setattr(several, "VOCABULARY", 100)
     task = task_of(TUNABLES[name], SMALL[name], tw.Device("cpu"))
     return replace(task, configs=(task.configs[0], task.configs[-1]))
 

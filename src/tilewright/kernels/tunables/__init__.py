@@ -9,6 +9,13 @@ from tilewright.kernels.tunables.elements import ADD, GELU, SILU_MUL, TRANSPOSE
 from tilewright.kernels.tunables.heads import ATTENTION, DECODE
 from tilewright.kernels.tunables.matrices import GEMV, MATMUL
 from tilewright.kernels.tunables.rows import LAYER_NORM, RMS_NORM, SOFTMAX
+from tilewright.kernels.tunables.several import (
+    ADD_RMS_NORM,
+    CROSS_ENTROPY,
+    CROSS_ENTROPY_GRADIENT,
+    DROPOUT,
+    EMBEDDING,
+)
 from tilewright.tune import Tunable
 
 __all__ = ["TUNABLES"]
@@ -20,5 +27,6 @@ TUNABLES: dict[str, Tunable] = {
         *(MATMUL, GEMV, ATTENTION, DECODE),
         *(SOFTMAX, RMS_NORM, LAYER_NORM),
         *(ADD, SILU_MUL, GELU, TRANSPOSE),
+        *(ADD_RMS_NORM, CROSS_ENTROPY, CROSS_ENTROPY_GRADIENT, DROPOUT, EMBEDDING),
     )
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +17,12 @@ from tilewright.kernels.pointwise import (
     silu_mul,
     silu_mul_elements,
 )
+from tilewright.kernels.reference import memory_bound as reference
 from tilewright.kernels.transposes import transpose, transpose_tiles
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
-__all__ = ["ADD", "GELU", "SILU_MUL", "TRANSPOSE"]
+__all__ = ["ADD", "GELU", "SILU_MUL", "TRANSPOSE", "line_space"]
 
 SIZES = (1 << 20, 1 << 24, 1 << 27)
 SQUARES = (2048, 8192)
@@ -38,7 +38,8 @@ def _warps_fit(config: Any) -> bool:
     return bool((config["num_worker_warps"] or 4) * (config["occupancy"] or 1) <= MOST_WARPS)
 
 
-def _line_space(key: Key) -> Space:
+def line_space(key: Key) -> Space:
+    """Tiles of one row."""
     del key
     return Space(
         BM=(1,),
@@ -60,7 +61,7 @@ def _tile_space(key: Key) -> Space:
     )
 
 
-def _line_trial(launch: Launch, reference: Reference) -> Callable[[Key, tw.Device], Trial]:
+def _line_trial(launch: Launch, exact: Reference) -> Callable[[Key, tw.Device], Trial]:
     def trial(key: Key, device: tw.Device) -> Trial:
         dtype = DTYPES[key.dtypes[0]]
         x, y = (tw.randn(key.shape, dtype, seed=seed, device=device) for seed in (1, 2))
@@ -68,7 +69,7 @@ def _line_trial(launch: Launch, reference: Reference) -> Callable[[Key, tw.Devic
 
         def sample() -> tuple[Array, Array]:
             parts = [(slice(None), some) for some in spread(key.shape[1], 5, 512)]
-            expected = [reference(copied(x[part]), copied(y[part])) for part in parts]
+            expected = [exact(copied(x[part]), copied(y[part])) for part in parts]
             return np.stack([copied(out[part]) for part in parts]), np.stack(expected)
 
         return checked_trial(lambda: launch(x, y, out), out, sample)
@@ -90,42 +91,33 @@ def _transpose_trial(key: Key, device: tw.Device) -> Trial:
     return checked_trial(lambda: transpose(x, out=out), out, sample)
 
 
-def _sigmoid_linear(gate: Array, up: Array) -> Array:
-    return np.asarray(gate / (1 + np.exp(-gate)) * up)
-
-
-def _gaussian_linear(x: Array, _: Array) -> Array:
-    share = np.vectorize(math.erf)(x / math.sqrt(2)) / 2 + 0.5
-    return np.asarray(x * share)
-
-
 _LINES = tuple(key_of(dtype, (1, size)) for dtype in (f16, f32) for size in SIZES)
 
 # Two tensors, element by element.
 ADD = Tunable(
     name="add",
     kernels=(add_elements,),
-    space=_line_space,
+    space=line_space,
     keys=_LINES,
-    trial=_line_trial(lambda x, y, out: add(x, y, out=out), np.add),
+    trial=_line_trial(lambda x, y, out: add(x, y, out=out), reference.add),
     flush=True,
 )
 # The gate of a feed-forward layer.
 SILU_MUL = Tunable(
     name="silu_mul",
     kernels=(silu_mul_elements,),
-    space=_line_space,
+    space=line_space,
     keys=_LINES[: len(SIZES)],
-    trial=_line_trial(lambda x, y, out: silu_mul(x, y, out=out), _sigmoid_linear),
+    trial=_line_trial(lambda x, y, out: silu_mul(x, y, out=out), reference.silu_mul),
     flush=True,
 )
 # As it is, without the approximation.
 GELU = Tunable(
     name="gelu",
     kernels=(gelu_elements,),
-    space=_line_space,
+    space=line_space,
     keys=_LINES[: len(SIZES)],
-    trial=_line_trial(lambda x, _, out: gelu(x, out=out), _gaussian_linear),
+    trial=_line_trial(lambda x, _, out: gelu(x, out=out), lambda x, _: reference.gelu(x)),
     flush=True,
 )
 # Squares, read along one axis and written along the other.

@@ -11,13 +11,15 @@ import tilewright as tw
 from tilewright import f16
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.norms import layer_norm, layer_norm_rows, rms_norm, rms_norm_rows
+from tilewright.kernels.reference import memory_bound as reference
 from tilewright.kernels.softmaxes import softmax, softmax_rows
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
-__all__ = ["LAYER_NORM", "RMS_NORM", "SOFTMAX"]
+__all__ = ["LAYER_NORM", "RMS_NORM", "SOFTMAX", "row_space"]
 
-SHAPES = ((4096, 1024), (4096, 2560), (4096, 5120), (4096, 8192), (4096, 16384), (4096, 32768))
+ROWS = 4096
+WIDTHS = (1024, 2560, 4096, 5120, 8192, 16384, 32768)
 MOST = 32768  # elements that a block holds in registers
 MOST_WARPS = 64  # of a multiprocessor
 
@@ -26,7 +28,7 @@ Launch = Callable[[tw.Tensor, tw.Tensor, tw.Tensor, tw.Tensor], tw.DeviceOp[Any]
 Reference = Callable[[Array, Array, Array], Array]
 
 
-def _space(key: Key) -> Space:
+def row_space(key: Key) -> Space:
     """All of a row at once, if it fits, or in parts; more than one row where rows are short."""
     whole = power_of_two(key.shape[1])
     parts = tuple(dict.fromkeys((min(whole, MOST), 8192, 4096, 2048, 1024)))
@@ -43,7 +45,7 @@ def _space(key: Key) -> Space:
     )
 
 
-def _trial(launch: Launch, reference: Reference) -> Callable[[Key, tw.Device], Trial]:
+def _trial(launch: Launch, exact: Reference) -> Callable[[Key, tw.Device], Trial]:
     def trial(key: Key, device: tw.Device) -> Trial:
         rows, columns = key.shape
         x = tw.randn((rows, columns), f16, seed=1, device=device)
@@ -55,7 +57,7 @@ def _trial(launch: Launch, reference: Reference) -> Callable[[Key, tw.Device], T
             for some in spread(rows, 4, 4):
                 given = (x[some].numpy(), weight.numpy(), bias.numpy())
                 found.append(out[some].numpy())
-                expected.append(reference(*(one.astype(np.float64) for one in given)))
+                expected.append(exact(*(one.astype(np.float64) for one in given)))
             return np.stack(found), np.stack(expected)
 
         return checked_trial(lambda: launch(x, weight, bias, out), out, sample)
@@ -63,49 +65,37 @@ def _trial(launch: Launch, reference: Reference) -> Callable[[Key, tw.Device], T
     return trial
 
 
-def _softmax(x: Array, weight: Array, bias: Array) -> Array:
-    del weight, bias
-    powers = np.exp(x - x.max(axis=-1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
-
-
-def _rms_norm(x: Array, weight: Array, bias: Array) -> Array:
-    del bias
-    return np.asarray(x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-6) * weight)
-
-
-def _layer_norm(x: Array, weight: Array, bias: Array) -> Array:
-    centred = x - x.mean(axis=-1, keepdims=True)
-    deviation = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + 1e-5)
-    return np.asarray(centred / deviation * weight + bias)
-
-
-_KEYS = tuple(key_of(f16, shape) for shape in SHAPES)
+_KEYS = tuple(key_of(f16, (ROWS, width)) for width in WIDTHS)
 
 # Along the last axis.
 SOFTMAX = Tunable(
     name="softmax",
     kernels=(softmax_rows,),
-    space=_space,
+    space=row_space,
     keys=_KEYS,
-    trial=_trial(lambda x, _, __, out: softmax(x, out=out), _softmax),
+    trial=_trial(lambda x, _, __, out: softmax(x, out=out), lambda x, _, __: reference.softmax(x)),
     flush=True,
 )
 # With a weight.
 RMS_NORM = Tunable(
     name="rms_norm",
     kernels=(rms_norm_rows,),
-    space=_space,
+    space=row_space,
     keys=_KEYS,
-    trial=_trial(lambda x, weight, _, out: rms_norm(x, weight, out=out), _rms_norm),
+    trial=_trial(
+        lambda x, weight, _, out: rms_norm(x, weight, out=out),
+        lambda x, weight, _: reference.rms_norm(x, weight),
+    ),
     flush=True,
 )
 # With a weight and a bias.
 LAYER_NORM = Tunable(
     name="layer_norm",
     kernels=(layer_norm_rows,),
-    space=_space,
+    space=row_space,
     keys=_KEYS,
-    trial=_trial(lambda x, weight, bias, out: layer_norm(x, weight, bias, out=out), _layer_norm),
+    trial=_trial(
+        lambda x, weight, bias, out: layer_norm(x, weight, bias, out=out), reference.layer_norm
+    ),
     flush=True,
 )

@@ -1,0 +1,164 @@
+"""Kernels of several tensors: a sum that is normalised, losses, dropout, rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import f16, f32
+from tilewright.kernels.embeddings import embedding, embedding_rows
+from tilewright.kernels.norms import add_rms_norm, add_rms_norm_rows
+from tilewright.kernels.pointwise import dropout, dropout_elements
+from tilewright.kernels.reference import memory_bound as reference
+from tilewright.kernels.softmaxes import (
+    cross_entropy,
+    cross_entropy_gradient,
+    cross_entropy_gradient_rows,
+    cross_entropy_rows,
+)
+from tilewright.kernels.tunables.elements import line_space
+from tilewright.kernels.tunables.rows import row_space
+from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread
+from tilewright.tune import Key, Trial, Tunable, key_of
+
+__all__ = ["ADD_RMS_NORM", "CROSS_ENTROPY", "CROSS_ENTROPY_GRADIENT", "DROPOUT", "EMBEDDING"]
+
+ROWS = 4096
+WIDTHS = (1024, 2560, 4096, 8192, 16384, 32768)
+VOCABULARY = 151936  # of the models: classes, and rows of a table
+SHARE, SEED = 0.1, 7  # of what is dropped
+
+# What the reference says of some rows, or of some columns of one row.
+Exact = Callable[[slice], Array]
+
+
+def _by_rows(build: Callable[[], tw.DeviceOp[Any]], out: tw.Tensor, exact: Exact) -> Trial:
+    """A trial that is checked at some rows."""
+
+    def sample() -> tuple[Array, Array]:
+        parts = spread(out.shape[0], 4, 2)
+        found = [copied(out[part]) for part in parts]
+        return np.stack(found), np.stack([exact(part) for part in parts])
+
+    return checked_trial(build, out, sample)
+
+
+def _add_rms_norm(key: Key, device: tw.Device) -> Trial:
+    x, y = (tw.randn(key.shape, f16, seed=seed, device=device) for seed in (1, 2))
+    weight = tw.randn(key.shape[1:], f16, seed=3, device=device)
+    out, total = (tw.empty(key.shape, f16, device=device) for _ in range(2))
+
+    def exact(part: slice) -> Array:
+        return reference.add_rms_norm(copied(x[part]), copied(y[part]), copied(weight))[0]
+
+    return _by_rows(lambda: add_rms_norm(x, y, weight, out=(out, total)), out, exact)
+
+
+def _classified(key: Key, device: tw.Device) -> tuple[tw.Tensor, tw.Tensor, Array]:
+    """Logits and labels, on the device and on the host."""
+    logits = tw.randn(key.shape, f16, seed=1, device=device)
+    labels = np.random.default_rng(2).integers(0, key.shape[1], key.shape[0], np.int32)
+    return logits, tw.from_numpy(labels, device=device), labels
+
+
+def _cross_entropy(key: Key, device: tw.Device) -> Trial:
+    logits, labels, classes = _classified(key, device)
+    loss, log_sum = (tw.empty(key.shape[:1], f32, device=device) for _ in range(2))
+
+    def exact(part: slice) -> Array:
+        return reference.cross_entropy(copied(logits[part]), classes[part])[0]
+
+    return _by_rows(lambda: cross_entropy(logits, labels, out=(loss, log_sum)), loss, exact)
+
+
+def _cross_entropy_gradient(key: Key, device: tw.Device) -> Trial:
+    logits, labels, classes = _classified(key, device)
+    _, log_sum = cross_entropy(logits, labels).sync()
+    dloss = tw.randn(key.shape[:1], f32, seed=3, device=device)
+    out = tw.empty(key.shape, f16, device=device)
+
+    def build() -> tw.DeviceOp[Any]:
+        return cross_entropy_gradient(logits, labels, log_sum, dloss, out=out)
+
+    def exact(part: slice) -> Array:
+        given = (copied(logits[part]), classes[part], copied(dloss[part]))
+        return reference.cross_entropy_gradient(*given)
+
+    return _by_rows(build, out, exact)
+
+
+def _dropout(key: Key, device: tw.Device) -> Trial:
+    x = tw.randn(key.shape, f16, seed=1, device=device)
+    out = tw.empty(key.shape, f16, device=device)
+
+    def sample() -> tuple[Array, Array]:
+        parts, every = spread(key.shape[1], 5, 512), slice(None)
+        expected = []
+        for part in parts:
+            count = part.stop - part.start
+            numbers = tw.rand((count,), f32, seed=SEED, offset=part.start).numpy()
+            expected.append(reference.dropout(copied(x[every, part]), SHARE, numbers[None]))
+        return np.stack([copied(out[every, part]) for part in parts]), np.stack(expected)
+
+    return checked_trial(lambda: dropout(x, SHARE, seed=SEED, out=out), out, sample)
+
+
+def _embedding(key: Key, device: tw.Device) -> Trial:
+    rows, width = key.shape
+    places = np.random.default_rng(1).integers(0, VOCABULARY, rows, np.int32)
+    ids = tw.from_numpy(places, device=device)
+    table = tw.randn((VOCABULARY, width), f16, seed=2, device=device)
+    out = tw.empty((rows, width), f16, device=device)
+
+    def exact(part: slice) -> Array:
+        return np.stack([copied(table[int(place)]) for place in places[part]])
+
+    return _by_rows(lambda: embedding(ids, table, out=out), out, exact)
+
+
+# The norm of a sum, and the sum.
+ADD_RMS_NORM = Tunable(
+    name="add_rms_norm",
+    kernels=(add_rms_norm_rows,),
+    space=row_space,
+    keys=tuple(key_of(f16, (ROWS, width)) for width in WIDTHS),
+    trial=_add_rms_norm,
+    flush=True,
+)
+# Of the classes of a model.
+CROSS_ENTROPY = Tunable(
+    name="cross_entropy",
+    kernels=(cross_entropy_rows,),
+    space=row_space,
+    keys=(key_of(f16, (ROWS, VOCABULARY)),),
+    trial=_cross_entropy,
+)
+# The same.
+CROSS_ENTROPY_GRADIENT = Tunable(
+    name="cross_entropy_gradient",
+    kernels=(cross_entropy_gradient_rows,),
+    space=line_space,
+    keys=(key_of(f16, (ROWS // 2, VOCABULARY)),),
+    trial=_cross_entropy_gradient,
+)
+# With its random numbers.
+DROPOUT = Tunable(
+    name="dropout",
+    kernels=(dropout_elements,),
+    space=line_space,
+    keys=(key_of(f16, (1, 8192 * 12288)),),
+    trial=_dropout,
+    flush=True,
+)
+# Rows of the table of a model.
+EMBEDDING = Tunable(
+    name="embedding",
+    kernels=(embedding_rows,),
+    space=line_space,
+    keys=tuple(key_of(f16, (16384, width)) for width in (2560, 4096)),
+    trial=_embedding,
+    flush=True,
+)
