@@ -89,7 +89,7 @@ def _logits():
         ),
         (
             lambda: kernels.softmax(_logits(), out=tw.zeros((4, 8), f32, device="cpu:1")),
-            "`out` of softmax lives on cpu:1 and",
+            "`out` of softmax lives on cpu:1, and the inputs on cpu",
         ),
         (
             lambda: kernels.cross_entropy(_logits(), tw.zeros(5, i64)),

@@ -95,7 +95,10 @@ def output(
         return tw.empty(shape, dtype, device=like.device)
     check_tensor(caller, "out", out, (dtype,))
     check_extents(caller, "out", out, shape)
-    check_one_device(caller, **{"the input": like, "out": out})
+    if out.device is not like.device:
+        raise tw.LaunchError(
+            f"`out` of {caller} lives on {out.device.name}, and the inputs on {like.device.name}"
+        )
     return out
 
 

@@ -26,7 +26,7 @@ from tilewright.kernels.arguments import (
 )
 from tilewright.kernels.arithmetic import number, wide, wide_dtype
 from tilewright.kernels.cutting import gradient_config
-from tilewright.kernels.norms import check_normed
+from tilewright.kernels.norms import centred, check_normed
 from tilewright.kernels.reductions import SUM, launch_reduction
 
 __all__ = [
@@ -60,12 +60,6 @@ def _mean(rows: Any, columns: Any) -> Any:
     return tw.sum(rows, axis=1, keepdims=True) / number(columns, rows.dtype)
 
 
-def _centred(rows: Any, mean: Any, j: Any, columns: Any) -> Any:
-    """`x - mean` of part j of rows, and zero behind their edge."""
-    part = rows.shape[1]
-    return tw.where(j * part + tw.arange(part) < columns, rows - mean, 0.0)
-
-
 def _whole_rows(dxs: Any, dweights: Any, dbiases: Any, of: Inputs, zeros: Any) -> None:
     """A row is one tile, read once; what rows give to the weights stays in registers."""
     weight = wide(of.weights[0])
@@ -74,7 +68,7 @@ def _whole_rows(dxs: Any, dweights: Any, dbiases: Any, of: Inputs, zeros: Any) -
         x, dz = of.xs[of.start + k, 0], wide(of.dzs[of.start + k, 0])
         rows = wide(x)
         if dbiases is not None:
-            rows = _centred(rows, _mean(rows, of.columns), 0, of.columns)
+            rows = centred(rows, _mean(rows, of.columns), of.columns)
         scale = tw.rsqrt(_mean(rows * rows, of.columns) + of.eps.astype(rows.dtype))
         h, g = rows * scale, dz * weight
         shift = h * _mean(g * h, of.columns)
@@ -96,7 +90,8 @@ def _statistics(of: Inputs, at: Any, is_centred: bool, zeros: Any) -> tuple[Any,
             sums += wide(of.xs[at, j])
     mean = _mean(sums, of.columns)
     for j in range(of.xs.num_tiles(1)):
-        part = _centred(wide(of.xs[at, j]), mean, j, of.columns)
+        row = wide(of.xs[at, j])
+        part = centred(row, mean, of.columns - j * row.shape[1])
         squares += part * part
     return mean, tw.rsqrt(_mean(squares, of.columns) + of.eps.astype(squares.dtype))
 

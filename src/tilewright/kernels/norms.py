@@ -33,11 +33,10 @@ __all__ = [
     "layer_norm_rows",
     "rms_norm",
     "rms_norm_rows",
-    "root_scale",
 ]
 
 
-def root_scale(squares: Any, columns: Any, eps: Any) -> Any:
+def _root_scale(squares: Any, columns: Any, eps: Any) -> Any:
     """`1 / sqrt(mean + eps)` along the last axis, of squares; zeros behind the edge add nothing."""
     dtype = squares.dtype
     mean = tw.sum(squares, axis=1, keepdims=True) / number(columns, dtype)
@@ -66,14 +65,14 @@ def rms_norm_rows(
     xs, weights, parts = x.partition(BM, PART), weight.partition(PART), z.partition(BM, PART)
     if WHOLE:
         rows = wide(xs[i, 0])
-        scale = root_scale(rows * rows, N, eps)
+        scale = _root_scale(rows * rows, N, eps)
         parts.store((rows * scale * wide(weights[0])).astype(z.dtype), 0, 0)
     else:
         squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
         for j in range(xs.num_tiles(1)):
             part = wide(xs[i, j])
             squares += part * part
-        scale = root_scale(squares, N, eps)
+        scale = _root_scale(squares, N, eps)
         for j in range(parts.num_tiles(1)):
             part = wide(xs[i, j]) * scale * wide(weights[j])
             parts.store(part.astype(z.dtype), 0, j)
@@ -101,7 +100,7 @@ def add_rms_norm_rows(
         rounded = (wide(xs[i, 0]) + wide(ys[i, 0])).astype(z.dtype)
         sums.store(rounded, 0, 0)
         rows = wide(rounded)
-        scale = root_scale(rows * rows, N, eps)
+        scale = _root_scale(rows * rows, N, eps)
         parts.store((rows * scale * wide(weights[0])).astype(z.dtype), 0, 0)
     else:
         squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
@@ -110,7 +109,7 @@ def add_rms_norm_rows(
             sums.store(rounded, 0, j)
             part = wide(rounded)
             squares += part * part
-        scale = root_scale(squares, N, eps)
+        scale = _root_scale(squares, N, eps)
         for j in range(parts.num_tiles(1)):
             part = wide(sums[0, j]) * scale * wide(weights[j])
             parts.store(part.astype(z.dtype), 0, j)
@@ -136,7 +135,7 @@ def layer_norm_rows(
     if WHOLE:
         rows = wide(xs[i, 0])
         rows = centred(rows, tw.sum(rows, axis=1, keepdims=True) / columns, N)
-        scale = root_scale(rows * rows, N, eps)
+        scale = _root_scale(rows * rows, N, eps)
         parts.store((rows * scale * wide(weights[0]) + wide(biases[0])).astype(z.dtype), 0, 0)
     else:
         # Sums of differences from about the mean: the squares of those cancel nothing.
