@@ -81,9 +81,10 @@ _READS: dict[type, _Read] = {
 _NUMBERS = frozenset({bool, int, float, *np.sctypeDict.values()})
 _QUICK = """found = _table.get({key})
         if found.__class__ is _Prepared and not _unusual.get() and found.is_current():
-            return _Operation(found, {tensors}, {result})"""
+            return _new(_Operation).build(found, {tensors}, {result})"""
 _NAMES: dict[str, Any] = {
     "_Operation": ReadyOp,
+    "_new": object.__new__,
     "_Prepared": PreparedLaunch,
     "_unusual": UNUSUAL,
     "_Tensor": Tensor,

@@ -23,7 +23,7 @@ from tilewright.runtime.tensor import Tensor
 
 __all__ = ["Launches"]
 
-_PREPARED = 512  # in each of two generations
+_PREPARED = 2048  # in each of two generations
 _PLANNED = 128
 
 
@@ -64,7 +64,7 @@ class Launches:
             key = (grid, key)
         found = self._prepared.find(key)
         if type(found) is PreparedLaunch and found.is_current():
-            return ReadyOp(found, tensors, result)
+            return ReadyOp.new().build(found, tensors, result, depth=4)
         return self._planned(grid, self._like(*args, **kwargs), key)
 
     def _planned(
@@ -83,10 +83,11 @@ class Launches:
         if self._prepared.find(same) is not None and _may_be_prepared(plan, tensors):
             prepared = PreparedLaunch(plan, tensors, numbers)
             self._prepared.put(same, prepared)
-            return ReadyOp(prepared, tensors, result)
+            return ReadyOp.new().build(prepared, tensors, result, depth=5)
         self._prepared.put(same, _SEEN)
         reader = plan.new_reader()
-        return ReadyOp(PlannedLaunch(plan, numbers, reader), tensors, result, reader)
+        planned = PlannedLaunch(plan, numbers, reader)
+        return ReadyOp.new().build(planned, tensors, result, reader, depth=5)
 
     def key(
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]

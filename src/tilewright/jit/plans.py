@@ -169,7 +169,7 @@ class PlannedLaunch(ReadyWork):
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.program = plan.program
         self.launch = self._launch
-        self.fence, self.epoch = None, NEVER
+        self.fence, self.shifts, self.epoch = None, (), NEVER
         self._plan = plan
         self._numbers = numbers
         self._reader = reader
@@ -226,11 +226,11 @@ class PreparedLaunch(RepeatedWork):
     def __init__(
         self, plan: Plan, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
     ) -> None:
-        arguments = tuple(one for one in plan.arguments(tensors, numbers) if one is not None)
+        arguments = tuple([one for one in plan.arguments(tensors, numbers) if one is not None])
         assert len(arguments) == len(plan.template), "a launch with a record is another every time"
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.program = plan.program
-        self.fence, self.epoch = None, NEVER
+        self.fence, self.shifts, self.epoch = None, (), NEVER
         self.is_current = plan.captures.are_current
         self._plan = plan
         self._arguments = arguments

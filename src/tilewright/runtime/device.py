@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from weakref import WeakSet, ref
 
@@ -82,7 +82,7 @@ class Device:
 
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
     backend: Backend
-    epoch: int  # begins anew whenever a launch made before may be another one now
+    epoch: int  # another one begins when somebody borrows a tensor or a storage shifts
     forked: bool
     kind: str
     latest: ref[ReadyOp[Any]] | None  # built last, if its borrows stand nowhere else yet
@@ -202,14 +202,22 @@ class Device:
             self.adopted[number] = found
         return found
 
+    def begin_using(self, chosen: Stream) -> Token[Stream | None]:
+        """Make a stream the current one of this device, until `end_using`."""
+        return self._current.set(chosen)
+
+    def end_using(self, before: Token[Stream | None]) -> None:
+        """Go back to the stream that was current."""
+        self._current.reset(before)
+
     @contextmanager
     def using(self, chosen: Stream) -> Iterator[None]:
         """Make a stream the current one of this device."""
-        token = self._current.set(chosen)
+        before = self.begin_using(chosen)
         try:
             yield
         finally:
-            self._current.reset(token)
+            self.end_using(before)
 
     @property
     def pool(self) -> Pool:

@@ -57,6 +57,10 @@ class Ends:
         if fence.outcome is not None:
             self.outcomes.append(fence.outcome)
 
+    def reach(self, stream: Stream, count: int) -> None:
+        """Include a piece of work that cannot fail."""
+        self.fences[stream] = Fence(stream, count, None)
+
     def include(self, others: Ends) -> None:
         """Include all that another operation ends with."""
         for fence in others.fences.values():
@@ -87,6 +91,7 @@ class Runnable(ABC, Generic[T]):
     __slots__ = ("__dict__", "__weakref__", "_chosen", "_results", "_state", "device", "label")
 
     _chosen: Stream | None  # the stream that a policy gave
+    is_single = False  # whether it is put on a stream at once, and has no parts
     _error: BaseException | None = None  # why it could not be submitted
     _failure: Outcome | None = None  # how it failed while it ran
 
@@ -123,6 +128,10 @@ class Runnable(ABC, Generic[T]):
 
         Yields the operations that this one consists of and is sent their results.
         """
+
+    def put_part(self, stream: Stream, ends: Ends) -> T:
+        """Put a single operation on a stream, as a part of one that ends with `ends`."""
+        raise NotImplementedError
 
     @abstractmethod
     def give_back(self) -> None:
@@ -295,8 +304,14 @@ def run_steps(operation: Runnable[T], stream: Stream, ends: Ends) -> T:
             open_.pop()
             value, error = None, raised
         else:
-            open_.append(part.steps(stream, its_ends))
             value, error = None, None
+            if not part.is_single:
+                open_.append(part.steps(stream, its_ends))
+                continue
+            try:
+                value = part.put_part(stream, its_ends)
+            except BaseException as raised:  # noqa: BLE001 (whoever holds the part learns of it)
+                error = raised
     if error is not None:
         raise error
     result: T = value

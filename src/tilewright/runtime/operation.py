@@ -20,7 +20,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.awaiting import completed
 from tilewright.runtime.cut_results import Cut, as_cut, choose_one, uncut
 from tilewright.runtime.device import Device
-from tilewright.runtime.inside_chains import inside_chain
+from tilewright.runtime.inside_chains import Inside
 from tilewright.runtime.lifecycle import Ends, Runnable, State, Steps, run_steps
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.policies import SchedulingPolicy
@@ -225,6 +225,9 @@ class How(Enum):
     INSPECT = auto()  # nothing
 
 
+_THEN, _MAP = How.THEN, How.MAP  # members of an enumeration are slow to find
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A function of the result so far."""
@@ -252,14 +255,19 @@ class Chain(Compound[T]):
         source, todo, self._source, self._todo = self._source, self._todo, None, []
         assert source is not None, "a chain runs once"
         result = yield source, ends
-        for step in todo:
-            with inside_chain(self.name), self.device.using(stream):
+        with Inside(self, stream) as inside:
+            for step in todo:
                 made = step.function(result)
-            if step.how is How.THEN:
-                self._take_in(made)
-                result = yield made, ends
-            elif step.how is How.MAP:
-                result = made
+                if step.how is _THEN:
+                    self._take_in(made)
+                    if made.is_single:
+                        result = made.put_part(stream, ends)
+                    else:
+                        inside.leave()
+                        result = yield made, ends
+                        inside.enter()
+                elif step.how is _MAP:
+                    result = made
         done: T = result
         return done
 
@@ -275,7 +283,10 @@ class Chain(Compound[T]):
                 f"a step of {self.name} gave an operation on {made.device.name}, but a chain runs"
                 f" on one stream of {self.device.name}"
             )
-        made.take()
+        if made.is_single:
+            made.check_built()  # and runs at once
+        else:
+            made.take()
 
     def _chained(self, step: Step) -> DeviceOp[Any]:
         # The list goes over to the new chain: one of ten thousand steps is as deep as one of two.

@@ -21,7 +21,7 @@ from weakref import ref
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
-from tilewright.runtime.lifecycle import State
+from tilewright.runtime.lifecycle import Ends, State
 from tilewright.runtime.sites import USER_FILES, Site, user_frame
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
@@ -33,6 +33,8 @@ __all__ = ["NEVER", "ReadyOp", "ReadyWork", "RepeatedWork"]
 T = TypeVar("T")
 # Members of an enumeration are slow to find.
 _BUILT, _CLOSED, _SUBMITTED = State.BUILT, State.CLOSED, State.SUBMITTED
+_HOLDING = (State.BUILT, State.TAKEN)
+_new = object.__new__
 # An epoch that no device is ever in.
 NEVER = -1
 
@@ -40,7 +42,7 @@ NEVER = -1
 class ReadyWork(ABC):
     """Work of which all is known but, perhaps, the tensors; many operations may share it."""
 
-    __slots__ = ("device", "epoch", "fence", "label", "launch", "program", "roles")
+    __slots__ = ("device", "epoch", "fence", "label", "launch", "program", "roles", "shifts")
 
     device: Device
     label: str
@@ -49,7 +51,13 @@ class ReadyWork(ABC):
     # Puts it on a stream. The device's lock is held and all bytes are allocated.
     launch: Callable[[Stream, tuple[Handle, ...]], None]
     fence: Fence | None  # of the last launch, if all are of the same tensors
-    epoch: int  # in which that fence stands where it has to
+    shifts: tuple[int, ...]  # of their storages, when that fence was left there
+    epoch: int  # of the device, in which nothing has shifted since, and nobody borrows from them
+
+    def is_settled(self, stream: Stream, tensors: tuple[Handle, ...]) -> bool:
+        """Whether the fence of the last launch only has to be moved on."""
+        del stream, tensors
+        return False
 
     @abstractmethod
     def work_on(self, tensors: tuple[Handle, ...]) -> Work:
@@ -73,12 +81,17 @@ class RepeatedWork(ReadyWork):
         if self.fence is None or self.fence.stream is not fence.stream:
             self.fence = fence
         self.fence.count = fence.count
-        epoch, is_free = self.device.epoch, True
+        before = tuple([tensor.storage.shift for tensor in tensors])
         for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
             tensor.storage.settle_in(tensor.region, self.fence, mode.writes)
-            is_free = is_free and not tensor.storage.borrows
-        # In this epoch nobody borrows from these tensors, and the fence stays where it is.
-        self.epoch = epoch if is_free and epoch == self.device.epoch else NEVER
+        # What has shifted meanwhile may not have the fence any more.
+        self.shifts = before
+
+    def is_settled(self, stream: Stream, tensors: tuple[Handle, ...]) -> bool:
+        """Whether the fence stands where it has to, on the home of all tensors."""
+        if self.fence is None or self.fence.stream is not stream:
+            return False
+        return self.shifts == tuple([tensor.storage.shift for tensor in tensors])
 
 
 class ReadyOp(WorkOp[T]):
@@ -96,10 +109,20 @@ class ReadyOp(WorkOp[T]):
     _stream: Stream  # where it was submitted, if nobody had
     _count: int
 
-    def __init__(
-        self, ready: ReadyWork, tensors: tuple[Handle, ...], result: T, check: Check | None = None
-    ) -> None:
-        """Built by the call that is three calls up, or further."""
+    @staticmethod
+    def new() -> ReadyOp[Any]:
+        """One that is not built yet."""
+        return _new(ReadyOp)
+
+    def build(
+        self,
+        ready: ReadyWork,
+        tensors: tuple[Handle, ...],
+        result: Any,
+        check: Check | None = None,
+        depth: int = 3,
+    ) -> Self:
+        """Begin to hold the tensors, for a call that is so many calls up, or further."""
         self._state = _CLOSED
         self.label = ready.label
         self.device = device = ready.device
@@ -110,7 +133,7 @@ class ReadyOp(WorkOp[T]):
         self._tensors = tensors
         self._held = None
         self._count = 0
-        frame = _getframe(3)
+        frame = _getframe(depth)
         if frame.f_code.co_filename not in USER_FILES:
             frame = user_frame(frame)
         self._code = frame.f_code
@@ -125,6 +148,7 @@ class ReadyOp(WorkOp[T]):
             self._state = _BUILT
         finally:
             lock.release()
+        return self
 
     def _look_and_hold(self) -> None:
         """Begin to hold the tensors, if nothing stands against it. The lock is held."""
@@ -210,12 +234,31 @@ class ReadyOp(WorkOp[T]):
         if not self._put_at_home(stream):
             super().put(stream)
 
+    def put_part(self, stream: Stream, ends: Ends) -> T:
+        """Put the work on a stream as part of another operation."""
+        lock = self.device.lock
+        lock.acquire()
+        try:
+            if self._state in _HOLDING and self._put_at_home(stream):
+                self._state = _SUBMITTED
+                ends.reach(stream, self._count)
+                return self._results.pop()
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        finally:
+            lock.release()
+        return super().put_part(stream, ends)
+
     def _put_at_home(self, stream: Stream) -> bool:
         """Launch, if there is nothing else to do. The device's lock is held."""
         device, ready, tensors = self.device, self._ready, self._tensors
         fence = ready.fence
-        is_known = ready.epoch == device.epoch and fence is not None and fence.stream is stream
-        if not is_known and not self._is_at_home(stream):
+        if ready.epoch == device.epoch:
+            is_settled = fence is not None and fence.stream is stream
+        else:
+            is_settled = ready.is_settled(stream, tensors) and not device.forked
+        if not is_settled and not self._is_at_home(stream):
             return False
         if self._check is not None or UNUSUAL.get() or not device.notes.empty():
             return False
@@ -234,10 +277,12 @@ class ReadyOp(WorkOp[T]):
         self._stream = stream
         stream.issued = self._count = count = stream.issued + 1
         stream.queue.mark(count)
-        if is_known:
+        if is_settled:
             fence.count = count  # type: ignore[union-attr]
         else:
             ready.settle_in(Fence(stream, count, None), tensors)
+        if ready.epoch != device.epoch:
+            ready.epoch = _calm_epoch(device, ready, stream, tensors)
         self._tensors = ()
         return True
 
@@ -246,3 +291,13 @@ class ReadyOp(WorkOp[T]):
             if tensor.storage.home is not stream:
                 return False
         return bool(self._tensors) and not self.device.forked
+
+
+def _calm_epoch(
+    device: Device, ready: ReadyWork, stream: Stream, tensors: tuple[Handle, ...]
+) -> int:
+    """The epoch of the device, if a launch of the same tensors need not look at them in it."""
+    for tensor in tensors:
+        if tensor.storage.borrows:
+            return NEVER
+    return device.epoch if ready.is_settled(stream, tensors) else NEVER

@@ -8,9 +8,8 @@ finaliser happens under the device's lock.
 Most storages are used on one stream, by work that cannot fail. That stream is their *home*: an
 operation that is submitted there has nothing to wait for, nothing to doubt and nothing to allocate,
 and only leaves its fence. Whatever changes that takes the home away. A launch that is made over and
-over leaves one fence for good (`settle_in`), whose count it moves on; whatever borrows from a
-storage of the device, or takes fences off one, begins another `epoch` of the device, in which such
-a launch has to look again.
+over leaves one fence for good (`settle_in`), whose count it moves on. What takes fences off or
+the home away is counted in `shift`, so that such a launch knows when to look again.
 """
 
 from __future__ import annotations
@@ -90,6 +89,7 @@ class Storage:
         "nbytes",
         "pool",
         "shares",
+        "shift",
         "site",
     )
 
@@ -108,6 +108,7 @@ class Storage:
         self.address = 0  # in the device's address space, from the first submission on
         self.borrows: Borrows = {}
         self.home: Stream | None = None
+        self.shift = 0
         self.shares: list[Share] = []  # in the leases of graphs
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
@@ -154,7 +155,7 @@ class Storage:
             except BaseException:
                 self._initialiser = initialise
                 self.home = None
-                self.device.epoch += 1
+                self._has_shifted()
                 raise
             finally:
                 self._is_beginning = False
@@ -165,13 +166,13 @@ class Storage:
             fence = Fence(stream, count, stream.watch(count, None, ()))
             self._writes.append(Use(whole, fence))
             self._find_home(fence)
-            self.device.epoch += 1
+            self._has_shifted()
 
     def join_lease(self, share: Share) -> None:
         """Be part of a graph; its replays leave their fences in the lease."""
         self.shares.append(share)
         self.home = None
-        self.device.epoch += 1
+        self._has_shifted()
 
     def leave_lease(self, share: Share) -> None:
         """Be part of a graph no longer."""
@@ -238,6 +239,10 @@ class Storage:
         uses.append(Use(region, fence))
         self._thin_out(uses)
 
+    def _has_shifted(self) -> None:
+        self.shift += 1
+        self.device.epoch += 1
+
     def _thin_out(self, uses: list[Use]) -> None:
         """Drop what concerns nobody any more, whenever there are twice as many as at a time before.
 
@@ -246,7 +251,7 @@ class Storage:
         """
         if len(uses) >= _CROWDED and len(uses).bit_count() == 1:
             uses[:] = [use for use in uses if use.fence.matters]
-            self.device.epoch += 1
+            self._has_shifted()
 
     def record_read(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a reader that is being submitted."""
@@ -264,7 +269,7 @@ class Storage:
             self._reads.append(Use(region, fence))
             self._thin_out(self._reads)
         self._find_home(fence)
-        self.device.epoch += 1
+        self._has_shifted()
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a writer that is being submitted."""
@@ -279,7 +284,7 @@ class Storage:
         self._writes.append(Use(region, fence))
         self._thin_out(self._writes)
         self._find_home(fence)
-        self.device.epoch += 1
+        self._has_shifted()
 
     def _find_home(self, last: Fence) -> None:
         """Whether everything is on one stream, with nothing else to look at, after another use."""

@@ -53,6 +53,8 @@ class SingleOp(DeviceOp[T]):
 
     __slots__ = ()
 
+    is_single = True
+
     @abstractmethod
     def put(self, stream: Stream) -> None:
         """Check, order, launch, and leave fences. The device's lock is held."""
@@ -88,8 +90,12 @@ class SingleOp(DeviceOp[T]):
             self._put(stream)
 
     def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """As any other, though it has no parts."""
+        yield from ()
+        return self.put_part(stream, ends)
+
+    def put_part(self, stream: Stream, ends: Ends) -> T:
         """Put the work on a stream as part of another operation."""
-        yield from ()  # it has no parts
         try:
             self.compile()
             with self.device.lock:
