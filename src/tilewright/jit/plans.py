@@ -77,6 +77,8 @@ class Plan:
 
     def numbers(self, scalars: tuple[Any, ...]) -> tuple[Number, ...] | None:
         """The scalars of a call; None if one does not fit its dtype."""
+        if not scalars:
+            return ()
         try:
             return tuple(map(number_of, scalars, self.dtypes))
         except Unfit:
@@ -84,7 +86,7 @@ class Plan:
 
     def still_holds(self, tensors: tuple[Tensor, ...], numbers: tuple[Number, ...]) -> bool:
         """Whether the launch checks that depend on scalars hold with these."""
-        if self.blocks == 0 or not self.checks:
+        if not self.checks or self.blocks == 0:
             return True
         scalars = dict(zip(self.scalar_names, numbers, strict=True))
         known = _Known(dict(zip(self.names, tensors, strict=True)), scalars, self.grid, self.blocks)
@@ -176,7 +178,14 @@ class PlannedLaunch(ReadyWork):
 
     def _launch(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
         """Put the launch on a stream, with its parameters in a buffer that all launches share."""
-        self.work_on(tensors).enqueue(stream)
+        if self._reader is not None:
+            self.work_on(tensors).enqueue(stream)
+            return
+        plan = self._plan
+        arguments: Any = plan.arguments(tensors, self._numbers)
+        memories = tuple([tensor.storage for tensor in tensors])
+        for function in plan.functions:
+            function.launch(stream, plan.blocks, arguments, memories)
 
     def work_on(self, tensors: tuple[Handle, ...]) -> PlannedWork:
         """The launch as a work of its own."""

@@ -268,8 +268,7 @@ class Storage:
         else:
             self._reads.append(Use(region, fence))
             self._thin_out(self._reads)
-        self._find_home(fence)
-        self._has_shifted()
+        self._has_taken(fence)
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a writer that is being submitted."""
@@ -278,28 +277,36 @@ class Storage:
 
     def take_write(self, region: Region, fence: Fence) -> None:
         """Take the fence of a submitted writer, which came after all that it covers."""
-        if self._reads:
-            self._reads[:] = [use for use in self._reads if not region.covers(use.region)]
-        self._writes[:] = [use for use in self._writes if not region.covers(use.region)]
-        self._writes.append(Use(region, fence))
-        self._thin_out(self._writes)
-        self._find_home(fence)
-        self._has_shifted()
+        reads, writes = self._reads, self._writes
+        if reads:
+            reads[:] = [use for use in reads if not region.covers(use.region)]
+        if len(writes) == 1 and region.covers(writes[0].region):
+            writes[0].region, writes[0].fence = region, fence
+        else:
+            writes[:] = [use for use in writes if not region.covers(use.region)]
+            writes.append(Use(region, fence))
+            self._thin_out(writes)
+        self._has_taken(fence)
+
+    def _has_taken(self, fence: Fence) -> None:
+        self.shift += 1
+        self.device.epoch += 1
+        if self.home is not fence.stream or fence.outcome is not None:
+            self._find_home(fence)
 
     def _find_home(self, last: Fence) -> None:
         """Whether everything is on one stream, with nothing else to look at, after another use."""
         stream = last.stream
-        if self.home is not stream or last.outcome is not None:
-            fences = (use.fence for use in (*self._writes, *self._reads))
-            is_home = (
-                stream.is_plain
-                and self.owns_bytes
-                and not self.shares
-                and self._allocation is not None
-                and self._initialiser is None
-                and all(one.stream is stream and one.outcome is None for one in fences)
-            )
-            self.home = stream if is_home else None
+        fences = (use.fence for use in (*self._writes, *self._reads))
+        is_home = (
+            stream.is_plain
+            and self.owns_bytes
+            and not self.shares
+            and self._allocation is not None
+            and self._initialiser is None
+            and all(one.stream is stream and one.outcome is None for one in fences)
+        )
+        self.home = stream if is_home else None
 
     def writers(self, region: Region) -> Iterator[Fence]:
         """The submitted writers that a reader of a region must know about."""

@@ -323,7 +323,10 @@ class CudaDriver(GraphCalls, ExternalCalls):
 
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
         """Launch blocks in a row, in the context of the stream, whatever the thread's own is."""
-        self.prepare_launch(kernel, blocks, parameters)(stream)
+        handle = stream.handle
+        (code,) = cu.cuLaunchKernel(kernel.handle, blocks, 1, 1, 1, 1, 1, 0, handle, parameters, 0)
+        if code is not _SUCCESS:
+            _check("cuLaunchKernel", code)
 
     def prepare_launch(self, kernel: Any, blocks: int, parameters: int) -> Callable[[Any], None]:
         """The same as a function of the stream."""
