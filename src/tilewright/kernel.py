@@ -137,7 +137,7 @@ class Kernel:
             check_launch(executable.facts, binding)
             return build_launch(executable, binding, result)
         warn_of_padding(executable.facts, binding)
-        key = None if executable.facts.padded else self._launches.key(grid, args, kwargs)
+        key = None if executable.facts.padded else self._launches.key(grid, binding, call)
         remember = None if key is None else partial(self._launches.keep, key)
         return build_launch(executable, binding, result, remember)
 

@@ -12,11 +12,15 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from tilewright.errors import LaunchError
 from tilewright.frontend.signature import Signature
+from tilewright.jit.binding import Binding
 from tilewright.jit.call_readers import Readers, make_readers
 from tilewright.jit.plans import Plan, PlannedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
 from tilewright.runtime.access import Access, are_apart, check_accesses
+from tilewright.runtime.imports import as_tensor
+from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tensor import Tensor
@@ -32,6 +36,8 @@ class _Seen:
 
 
 _SEEN = _Seen()
+_CUT = (Partition, PersistentPartition)
+_OURS = frozenset({Tensor, Partition, PersistentPartition, bool, int, float, type})
 
 
 class Launches:
@@ -58,7 +64,7 @@ class Launches:
         except TypeError:  # the arguments do not fit
             return None
         if call is None:
-            return None
+            return self._adopted(grid, args, kwargs)
         key, tensors, result = call
         if grid is not None:
             key = (grid, key)
@@ -67,9 +73,28 @@ class Launches:
             return ReadyOp.new().build(found, tensors, result, depth=4)
         return self._planned(grid, self._like(*args, **kwargs), key)
 
-    def _planned(
-        self, grid: tuple[int, ...] | None, call: Any, same: tuple[Any, ...]
+    def _adopted(
+        self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> ReadyOp[tuple[Any, ...]] | None:
+        """The same for a call with arrays of other libraries, whose handles are always new."""
+        given: dict[int, Any] = {}
+        try:
+            call = self._like(
+                *(_adopt(value, given) for value in args),
+                **{name: _adopt(value, given) for name, value in kwargs.items()},
+            )
+        except LaunchError:  # an array that cannot be taken: the long way says which, and why
+            return None
+        if call is None or not given:
+            return None
+        key, tensors, scalars, result = call
+        result = tuple(given.get(id(value), value) for value in result)
+        return self._planned(grid, (key, tensors, scalars, result), None)
+
+    def _planned(
+        self, grid: tuple[int, ...] | None, call: Any, same: tuple[Any, ...] | None
+    ) -> ReadyOp[tuple[Any, ...]] | None:
+        """The operation for a call like one that was made before; `same` is the key by handles."""
         key, tensors, scalars, result = call
         plan = self._plans.find((grid, key))
         if plan is None or not plan.captures.are_current():
@@ -80,21 +105,29 @@ class Launches:
         if not are_apart(tensors):
             accesses = (Access(t, *role) for t, role in zip(tensors, plan.roles, strict=True))
             check_accesses(tuple(accesses), plan.label, plan.device)
-        if self._prepared.find(same) is not None and _may_be_prepared(plan, tensors):
-            prepared = PreparedLaunch(plan, tensors, numbers)
-            self._prepared.put(same, prepared)
-            return ReadyOp.new().build(prepared, tensors, result, depth=5)
-        self._prepared.put(same, _SEEN)
+        if same is not None:
+            if self._prepared.find(same) is not None and _may_be_prepared(plan, tensors):
+                prepared = PreparedLaunch(plan, tensors, numbers)
+                self._prepared.put(same, prepared)
+                return ReadyOp.new().build(prepared, tensors, result, depth=5)
+            self._prepared.put(same, _SEEN)
         reader = plan.new_reader()
         planned = PlannedLaunch(plan, numbers, reader)
         return ReadyOp.new().build(planned, tensors, result, reader, depth=5)
 
     def key(
-        self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, grid: tuple[int, ...] | None, binding: Binding, call: inspect.BoundArguments
     ) -> tuple[Any, ...] | None:
-        """The key under which a plan for this call is kept; None if there is none."""
-        call = None if UNUSUAL.get() else self._like(*args, **kwargs)
-        return None if call is None else (grid, call[0])
+        """The key under which a plan for a call is kept; None if there is none."""
+        if UNUSUAL.get():
+            return None
+        ours = {
+            name: value if isinstance(value, _CUT) else binding.tensors.get(name, value)
+            for name, value in call.arguments.items()
+        }
+        bound = inspect.BoundArguments(call.signature, ours)
+        found = self._like(*bound.args, **bound.kwargs)
+        return None if found is None else (grid, found[0])
 
     def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
         """Remember how a launch was made."""
@@ -103,6 +136,17 @@ class Launches:
 
 def _nothing(*_: Any, **__: Any) -> None:
     """The reader of a kernel that has none."""
+
+
+def _adopt(value: Any, given: dict[int, Any]) -> Any:
+    """A tensor on the memory of an array; `given` then has the array. Anything else as it is."""
+    if type(value) in _OURS:
+        return value
+    tensor = as_tensor(value)
+    if tensor is None or tensor is value:
+        return value
+    given[id(tensor)] = value
+    return tensor
 
 
 def _may_be_prepared(plan: Plan, tensors: tuple[Tensor, ...]) -> bool:
