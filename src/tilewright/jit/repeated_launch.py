@@ -48,10 +48,6 @@ class RepeatedLaunch:
         for function in self.kind:
             function.launch(stream, self._blocks, arguments, memories)
 
-    def repeated(self) -> RepeatedLaunch:
-        """Itself: everything has been looked up."""
-        return self
-
     def renew(self) -> FailureReader:
         """Report to another record from now on."""
         assert self._reader is not None, "only a launch with checks reports"
