@@ -15,7 +15,6 @@ import pytest
 import tilewright as tw
 from tilewright import Accum, Const, Mapped, Mut, Ref, f32, f64, i32
 from tilewright.dims import B, N, T
-from tilewright.jit.tables import Table
 
 FACTOR = 3.0
 
@@ -406,27 +405,3 @@ def test_threads_launch_one_kernel_at_once():
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-class TestTable:
-    def test_it_is_bounded_and_forgets_what_was_not_used(self):
-        table = Table(4)
-        for number in range(100):
-            table.put(number, str(number))
-            assert table.find(0) in ("0", None)
-            assert len(table) <= 8
-        assert table.find(99) == "99"
-        assert table.find(50) is None
-
-    def test_what_is_used_stays(self):
-        table = Table(4)
-        table.put("kept", 1)
-        for number in range(50):
-            table.put(number, 0)
-            assert table.find("kept") == 1
-
-    def test_another_entry_under_the_same_key(self):
-        table = Table(2)
-        for value in (1, 2):
-            table.put("key", value)
-            assert table.find("key") == table.get("key") == value
