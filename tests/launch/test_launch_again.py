@@ -5,7 +5,6 @@ prepared. Everything here is tried on the third call or later, against what the 
 """
 
 import gc
-import math
 import threading
 import weakref
 
@@ -33,11 +32,6 @@ def add(z: Mut[T, B], x: Ref[T, N], y: Ref[T, N]) -> None:
 
 
 @tw.kernel
-def scaled(z: Mut[f64, B], x: Ref[f64, N], a: f64) -> None:
-    z.store(x.load_like(z) * a)
-
-
-@tw.kernel
 def with_globals(z: Mut[f32, B], x: Ref[f32, N]) -> None:
     z.store(raised(x.load_like(z)) * FACTOR)
 
@@ -45,11 +39,6 @@ def with_globals(z: Mut[f32, B], x: Ref[f32, N]) -> None:
 @tw.kernel
 def filled(z: Mut[i32, B], n: i32, *, SIGN: Const[int] = 1) -> None:
     z.store(z.load() * 0 + n * SIGN)
-
-
-@tw.kernel
-def shifted(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
-    z.store(x.partition(B)[z.index[0] + n])
 
 
 @tw.kernel
@@ -171,29 +160,7 @@ class TestWays:
         assert add(z.partition(16), x, y).sync()[1] is x
 
 
-class TestNumbers:
-    @pytest.mark.parametrize("values", [(0.0, -0.0), (-0.0, 0.0), (1, 1.0), (0.1, np.float32(0.1))])
-    def test_numbers_that_are_equal_and_not_the_same(self, values):
-        z, x = tw.zeros(16, f64), tw.full(16, 1, f64)
-        for value in values * 4:
-            scaled(z.partition(16), x, value).sync()
-            got = z.numpy()[0]
-            assert got == float(value)
-            assert math.copysign(1, got) == math.copysign(1, value)
-
-    def test_nan_and_infinity(self):
-        z, x = tw.zeros(16, f64), tw.full(16, 1, f64)
-        for value in (math.nan, math.inf, math.nan, -math.inf, math.inf, math.nan):
-            scaled(z.partition(16), x, value).sync()
-            np.testing.assert_array_equal(z.numpy(), [value] * 16)
-
-    def test_what_is_no_number_is_refused_after_one(self):
-        z, x = tw.zeros(16, f64), tw.full(16, 1, f64)
-        prepare(scaled, z.partition(16), x, 1.0)
-        for wrong, text in ((True, "not True"), ("1", "not '1'"), (np.bool_(True), "not True")):
-            with pytest.raises(tw.LaunchError, match=f"is a scalar of f64, {text}"):
-                scaled(z.partition(16), x, wrong)
-
+class TestWhatChanges:
     def test_a_range_is_held_every_time(self):
         z = tw.zeros(16, i32)
         prepare(filled, z.partition(16), 1)
@@ -203,19 +170,6 @@ class TestNumbers:
         filled(z.partition(16), np.int64(-7)).sync()
         assert z.numpy()[0] == -7
 
-    def test_launch_checks_that_depend_on_a_scalar(self):
-        z, x = tw.zeros(32, f32), tw.from_numpy(np.arange(64, dtype=np.float32))
-        prepare(shifted, z.partition(16), x, 1)
-        for n, fits in ((2, True), (3, False), (1, True), (-1, False), (0, True)):
-            if fits:
-                shifted(z.partition(16), x, n).sync()
-                assert z.numpy()[0] == 16 * n
-            else:
-                with pytest.raises(tw.LaunchError, match="kernel `shifted`"):
-                    shifted(z.partition(16), x, n)
-
-
-class TestWhatChanges:
     def test_globals_and_helpers(self, monkeypatch):
         z, x, _ = trio(16)
         prepare(with_globals, z.partition(16), x)
