@@ -15,6 +15,7 @@ from typing import Any
 from cuda.bindings import driver as cu
 
 import tilewright as tw
+from tilewright.runtime.function import LaunchShape
 
 __all__ = ["Peer", "PeerLaunch", "load_peers"]
 
@@ -54,6 +55,7 @@ class PeerLaunch:
         grid: tuple[int, int],
         tensors: tuple[tw.Tensor, ...],
     ) -> None:
+        assert all(tensor.address for tensor in tensors), "a tensor without bytes has no address"
         queue: Any = stream.queue
         self._loaded = kernel
         self._kernel, self._stream, self._grid = kernel.handle, queue.handle.handle, grid
@@ -67,9 +69,9 @@ class PeerLaunch:
         self._parameters = ctypes.addressof(self._pointers)
 
     def add_to(self, driver: Any, graph: Any, after: list[Any]) -> Any:
-        """A node of a raw graph that does the same; its grid is a line."""
-        assert self._grid[1] == 1, "the driver's interface launches lines of blocks"
-        return driver.add_launch_node(graph, after, self._loaded, self._grid[0], self._parameters)
+        """A node of a raw graph that does the same."""
+        shape = LaunchShape((*self._grid, 1), (1, 1, 1), 0)
+        return driver.add_launch_node(graph, after, self._loaded, shape, self._parameters)
 
     def __call__(self) -> None:
         """Put it on the stream."""

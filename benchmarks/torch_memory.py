@@ -7,10 +7,15 @@ from typing import Any
 import torch
 
 import tilewright as tw
+from tilewright.runtime.torch_tensors import TORCH_DTYPES
 
 __all__ = ["as_torch"]
 
-_TYPES = {tw.f16: "<f2", tw.f32: "<f4", tw.i32: "<i4", tw.i64: "<i8"}
+# Bits travel as integers, which every version of the protocol has a name for.
+_BITS = {1: "|u1", 2: "<i2", 4: "<i4", 8: "<i8"}
+_NAMES: dict[type[tw.DType], str] = {}
+for _name, _dtype in TORCH_DTYPES.items():
+    _NAMES.setdefault(_dtype, _name)  # several of theirs may be one of ours: the first is its own
 
 
 class _Exported:
@@ -20,7 +25,7 @@ class _Exported:
         self.tensor = tensor  # kept alive with the alias
         self.__cuda_array_interface__ = {
             "shape": tensor.shape,
-            "typestr": _TYPES[tensor.dtype][0],
+            "typestr": _BITS[tensor.itemsize],
             "data": (tensor.address, False),
             "strides": None,
             "version": 3,
@@ -36,4 +41,5 @@ def as_torch(tensor: tw.Tensor) -> Any:
     with tensor.device.lock:
         tensor.storage.materialise(stream)
     stream.sync()
-    return torch.as_tensor(_Exported(tensor), device="cuda").view(_TYPES[tensor.dtype][1])
+    bits = torch.as_tensor(_Exported(tensor), device="cuda")
+    return bits.view(getattr(torch, _NAMES[tensor.dtype]))
