@@ -51,7 +51,8 @@ fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_S
 	FUZZ_COUNT=$(FUZZ_COUNT) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest tests/fuzz -s
 
 model: $(VENV)/.dev ## Random work against vector clocks; MODEL_COUNT=200000 MODEL_SEED=7
-	MODEL_COUNT=$(MODEL_COUNT) MODEL_SEED=$(MODEL_SEED) $(BIN)/pytest tests/runtime/test_runtime_order_model.py -s
+	MODEL_COUNT=$(MODEL_COUNT) MODEL_SEED=$(MODEL_SEED) $(BIN)/pytest -s \
+	  tests/runtime/test_runtime_order_model.py tests/runtime/test_runtime_order_launches.py
 
 stress: $(VENV)/.dev ## Threads and event loops at once; STRESS_COUNT=20000 STRESS_SEED=7
 	STRESS_COUNT=$(STRESS_COUNT) STRESS_SEED=$(STRESS_SEED) $(BIN)/pytest tests/runtime/test_runtime_stress.py -s

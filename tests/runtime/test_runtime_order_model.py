@@ -84,14 +84,17 @@ class Program:
             for name in self.draw.choices(names, weights, k=changes):
                 getattr(self, name)()
                 assert not self.driver.problems, (name, self.driver.problems)
-            self.graphs.clear()
-            self.roots.clear()
+            self.let_go()
             for _ in range(3):  # graphs are destroyed first, what they kept is freed then
                 self.device.synchronize()
         for stream in self.driver.streams:
             self.driver.synchronize_stream(stream)
         assert not self.driver.problems
         assert not self.driver.memory, "something was never freed"
+
+    def let_go(self) -> None:
+        self.graphs.clear()
+        self.roots.clear()
 
     def create(self) -> tw.Tensor:
         return self.draw.choice(CREATORS)(self.device)
