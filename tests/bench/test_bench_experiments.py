@@ -13,6 +13,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 if str(BENCHMARKS) not in sys.path:
     sys.path.append(str(BENCHMARKS))
 
+import attention  # noqa: E402
 import lab  # noqa: E402
 import launch_graphs  # noqa: E402
 import launch_rates  # noqa: E402
@@ -38,6 +39,7 @@ RUNS = {
     "products": (products.run, {"products"}),
     "checks": (checks.run, {"checks"}),
     "race": (race.run, set()),
+    "decode": (attention.decode, {"decode"}),
 }
 
 
