@@ -52,7 +52,7 @@ def test_a_search(own_records):
     assert found.counts == {Verdict.TIMED: 2, Verdict.PRUNED: 1}
     assert found.attempts[-1].config["BM"] == 256
     assert found.attempts[-1].usage.spilled > 512
-    assert all(one.error == 0 for one in found.attempts if one.verdict is Verdict.TIMED)
+    assert all(one.error < 1e-3 for one in found.attempts if one.verdict is Verdict.TIMED)
     assert 0 < found.seconds < 1e-3
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import Const, LaunchError, Mapped, Mut, Ref, TuneError, f16, f32, i32
+from tilewright import Const, LaunchError, Mapped, Mut, Ref, ReportForm, TuneError, f16, f32, i32
 from tilewright.bench import Effort
 from tilewright.dims import BM, BN, B, K, M, N
 from tilewright.settings import Settings
@@ -127,6 +127,22 @@ def test_the_next_process_uses_the_record_unless_the_kernel_has_changed(tuning, 
     monkeypatch.setattr(gemm, "source", "another digest")
     gemm.choose(*operands())
     assert len(tuning.tasks) == 2
+
+
+@tw.kernel
+def picked(z: Mut[f32, B], x: Ref[f32, N], places: Ref[i32, M]) -> None:
+    at = places.partition(1)[z.index[0]].item()
+    z.store(x.partition(B)[at])
+
+
+def test_how_a_check_that_is_left_reports_is_an_axis_like_any_other(tuning):
+    forms = (ReportForm.AT_END, ReportForm.AUDIT, ReportForm.IN_PLACE)
+    tuned = tw.autotune(Space(B=(4,), report=forms))(picked)
+    x, places = tw.ones((8,), f32, device="cpu"), tw.zeros((2,), i32, device="cpu")
+    config = tuned.choose(tw.zeros((8,), f32, device="cpu"), x, places)
+    assert config["report"] in forms
+    assert tuning.found[0].counts == {Verdict.TIMED: 3}
+    assert config.applied_to(picked).options.report is config["report"]
 
 
 def test_threads_that_come_with_one_key_wait_for_one_search(tuning):

@@ -46,6 +46,22 @@ def test_the_culprit_costs_its_own_place(child, how):
     assert looks
 
 
+def test_an_interrupted_search_leaves_no_child_behind(child):
+    command, journal = child
+    started = []
+
+    def interrupt():
+        started.append(journal.exists())
+        if journal.exists() and "a" in journal.read_text():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        supervise(command("a", "hangs"), journal, patience=30, look=interrupt)
+    assert journal.read_text().split() == ["a"], "the child was ended while it hung"
+    assert supervise(command("none", "hangs"), journal, patience=30) == 0
+    assert journal.read_text().split() == ["a", "b", "c"]
+
+
 def test_nothing_goes_wrong(child):
     command, journal = child
     assert supervise(command("none", "hangs"), journal, patience=5) == 0
