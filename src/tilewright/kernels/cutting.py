@@ -6,6 +6,8 @@ reduced), SPAN tiles that one block takes, and hints. Each is legal for every sh
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import tilewright as tw
 from tilewright import bf16, f16
 from tilewright.tune import Config, chosen, key_of
@@ -65,6 +67,7 @@ def _elements(config: Config) -> int:
     return elements
 
 
+@lru_cache(maxsize=1024)
 def _whole_rows(whole: int) -> Config:
     """A few large blocks on a multiprocessor, with about 128 registers for each thread."""
     if whole > WIDEST:
@@ -79,6 +82,7 @@ def gradient_config(name: str, x: tw.Tensor) -> Config:
     return _measured(name, x, x.shape) or _gradients(*x.shape)
 
 
+@lru_cache(maxsize=1024)
 def _gradients(rows: int, columns: int) -> Config:
     part = min(power_of_two(columns), HELD)
     step = _together(rows, part, SPAN_TILE)
@@ -96,7 +100,13 @@ def element_config(name: str, x: tw.Tensor) -> Config:
 
 def _fitted(config: Config, rows: int, part: int) -> Config:
     """A configuration for rows of another width: as many elements in a tile, of more rows."""
-    return config.updated(BM=_together(rows, part, _elements(config)), PART=part)
+    return _cut(config, _together(rows, part, _elements(config)), part)
+
+
+@lru_cache(maxsize=1024)
+def _cut(config: Config, together: int, part: int) -> Config:
+    """The same object each time: launches look kernels up by it."""
+    return config.updated(BM=together, PART=part)
 
 
 def span_config(name: str, x: tw.Tensor) -> Config:
@@ -104,6 +114,7 @@ def span_config(name: str, x: tw.Tensor) -> Config:
     return _measured(name, x, x.shape) or _spans(*x.shape)
 
 
+@lru_cache(maxsize=1024)
 def _spans(rows: int, columns: int) -> Config:
     part = min(power_of_two(columns), SPAN_TILE if rows >= ENOUGH else TILE)
     together = _together(rows, part, SPAN_TILE)
@@ -117,6 +128,7 @@ def scan_config(name: str, x: tw.Tensor) -> Config:
     return _measured(name, x, x.shape) or _scans(*x.shape)
 
 
+@lru_cache(maxsize=1024)
 def _scans(rows: int, columns: int) -> Config:
     part = min(power_of_two(columns), HELD)
     together = _together(rows, part, SPAN_TILE)
@@ -129,6 +141,7 @@ def column_config(name: str, x: tw.Tensor) -> Config:
     return _measured(name, x, x.shape) or _columns(*x.shape)
 
 
+@lru_cache(maxsize=1024)
 def _columns(outer: int, rows: int, columns: int) -> Config:
     width = min(power_of_two(columns), 128)
     part = min(power_of_two(rows), max(TILE // width, 1))
@@ -142,6 +155,7 @@ def square_config(name: str, x: tw.Tensor) -> Config:
     return _measured(name, x, x.shape) or _squares(rows, columns, x.itemsize)
 
 
+@lru_cache(maxsize=1024)
 def _squares(rows: int, columns: int, itemsize: int) -> Config:
     height, width = (64, 64) if itemsize >= 4 else (32, 128)
     return Config.of(
