@@ -28,6 +28,7 @@ from tilewright.jit.forcing import force_checks
 from tilewright.kernel import Kernel
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.partition import Partition
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.tensor import Tensor
 
@@ -53,6 +54,12 @@ class Copies:
             return copied
         if isinstance(argument, tuple):
             return tuple(map(self.of, argument))
+        if isinstance(argument, Partition):
+            cut = argument
+            tensor, segments = self.of(cut.tensor), self.of(cut.segments)
+            return tensor.partition(
+                *cut.tile, order=cut.order, prefix=cut.is_prefix, segments=segments
+            )
         if dataclasses.is_dataclass(argument) and not isinstance(argument, type):
             names = [field.name for field in dataclasses.fields(argument) if field.init]
             parts = {name: self.of(getattr(argument, name)) for name in names}
@@ -99,6 +106,7 @@ class Call:
         try:
             with tw.race_check():
                 self.on(copies).sync()
+            assert len(copies.tensors) >= len(self.kernel.signature.tensors), "all are copies"
             return Outcome(tuple(tensor.numpy() for tensor in copies.tensors))
         except TilewrightError as error:
             return Outcome(error=error)
