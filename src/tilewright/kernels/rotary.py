@@ -24,7 +24,8 @@ from tilewright.kernels.cutting import power_of_two
 __all__ = ["rope", "rope_at_starts", "rope_in_step"]
 
 DTYPES = (f16, bf16, f32)
-TILE = 4096  # elements
+TILE = 8192  # elements
+TOGETHER = 8  # heads, so that angles are read for several at once
 
 
 class HALF(tw.Dim):
@@ -108,10 +109,7 @@ def rope(
         check_extents("rope", name, table, (rows, channels // 2))
     check_one_device("rope", x=x, cosines=cosines, sines=sines)
     z = output("rope", out, x.shape, x.dtype, x)
-    together = min(power_of_two(places), 32)
-    cut = z.partition(
-        1, min(power_of_two(heads), max(TILE // channels // together, 1)), together, channels
-    )
+    cut = z.partition(1, *_tile(heads, places, channels), channels)
     if isinstance(starts, tw.Tensor):
         check_tensor("rope", "starts", starts, (i32,))
         check_extents("rope", "starts", starts, (batch,))
@@ -125,3 +123,9 @@ def rope(
         )
     tables = (cosines[starts : starts + places], sines[starts : starts + places])
     return giving(rope_in_step(cut, x, *tables, INTERLEAVED=bool(interleaved)), z)
+
+
+def _tile(heads: int, places: int, channels: int) -> tuple[int, int]:
+    """Heads and places of a block."""
+    together = min(power_of_two(heads), TOGETHER)
+    return together, min(power_of_two(places), max(TILE // (channels * together), 1))
