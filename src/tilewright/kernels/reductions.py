@@ -38,6 +38,7 @@ __all__ = [
     "reduce_columns",
     "reduce_rows",
     "sum",
+    "sum_dtype",
 ]
 
 SUM, MEAN, MAX, MIN = range(4)  # the kinds of reduction, as kernels know them
@@ -183,7 +184,7 @@ def _reduced(
         shape: tuple[int, ...] = (1,) * x.ndim if keepdims else ()
     else:
         shape = (*x.shape[:place], *((1,) if keepdims else ()), *x.shape[place + 1 :])
-    acc = _accumulator(kind, x.dtype)
+    acc = sum_dtype(x.dtype) if kind <= MEAN or x.dtype in FLOATS else x.dtype
     z = output(name, out, shape, acc if x.dtype in INTEGERS else x.dtype, x)
     if not z.size:
         return tw.value(z, device=z.device)
@@ -197,12 +198,10 @@ def _reduced(
     return giving(launch_reduction(kind, target, source, acc, prod(reduced)), z)
 
 
-def _accumulator(kind: int, dtype: type[tw.DType]) -> type[tw.DType]:
-    """What is computed in."""
+def sum_dtype(dtype: type[tw.DType]) -> type[tw.DType]:
+    """What numbers are summed in."""
     if dtype in FLOATS:
         return f64 if dtype is f64 else f32
-    if kind != SUM:
-        return dtype
     return i64 if dtype in SIGNED else u64
 
 

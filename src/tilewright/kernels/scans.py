@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32, f64, i64, u64
+from tilewright import Const, Mut, Ref
 from tilewright.dims import BK, BM, K, L, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
@@ -22,7 +22,7 @@ from tilewright.kernels.arguments import (
     three_axes,
 )
 from tilewright.kernels.cutting import column_config, scan_config
-from tilewright.kernels.reductions import SUM, reduce_rows
+from tilewright.kernels.reductions import SUM, reduce_rows, sum_dtype
 
 __all__ = ["cumsum", "scan_columns", "scan_rows"]
 
@@ -90,7 +90,7 @@ def cumsum(x: tw.Tensor, axis: int = -1, *, out: tw.Tensor | None = None) -> tw.
     """
     check_tensor("cumsum", "x", x, (*INTEGERS, *FLOATS))
     place = axis_of("cumsum", x, axis)
-    acc = _accumulator(x.dtype)
+    acc = sum_dtype(x.dtype)
     z = output("cumsum", out, x.shape, x.dtype if x.dtype in FLOATS else acc, x)
     if not z.size:
         return tw.value(z, device=z.device)
@@ -101,12 +101,6 @@ def cumsum(x: tw.Tensor, axis: int = -1, *, out: tw.Tensor | None = None) -> tw.
     pieces = target.partition(1, None, config["BK"])
     kernel = config.applied_to(scan_columns)
     return giving(kernel(pieces, source, ACC=acc, PART=config["PART"]), z)
-
-
-def _accumulator(dtype: type[tw.DType]) -> type[tw.DType]:
-    if dtype in FLOATS:
-        return f64 if dtype is f64 else f32
-    return i64 if dtype in INTEGERS[:4] else u64
 
 
 def _along_rows(z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -> tw.DeviceOp[Any]:
