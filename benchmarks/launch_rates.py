@@ -16,7 +16,7 @@ from lab import Lab
 import tilewright as tw
 from tilewright.bench import Bound, HostCost, Prepare, Report, Table, Target, each, host_costs
 
-__all__ = ["FLOOR", "LENGTH", "Additions", "measure_rates"]
+__all__ = ["ALLOWED", "FLOOR", "LENGTH", "Additions", "measure_rates"]
 
 LENGTH = 2048
 LAUNCHES = 1000  # below the depth of a stream's queue, so that no launch waits for room

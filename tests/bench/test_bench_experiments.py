@@ -104,3 +104,11 @@ def test_the_committed_page_is_what_the_reports_say():
     """Whoever changes a report or the script runs `python benchmarks/report.py`."""
     for path, text in report_page.written():
         assert path.read_text(encoding="utf-8") == text, f"{path} is out of date"
+
+
+def test_reasons_stand_under_the_words_of_their_targets():
+    """A target that is put in other words would lose its reason."""
+    reasons = report_page.tomllib.loads(report_page.REASONS.read_text(encoding="utf-8"))
+    launches = {f"a launch, {name}: above the driver's own call" for name in launch_rates.ALLOWED}
+    replays = {launch_graphs.target_name(count) for count in (3, 3 * launch_graphs.NODES)}
+    assert launches | replays <= reasons.keys()
