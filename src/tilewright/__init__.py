@@ -1,6 +1,7 @@
 """Tilewright: GPU kernels in Python that cannot race and cannot touch memory they do not own."""
 
 from tilewright import external
+from tilewright.autotuning import autotune
 from tilewright.dtypes import (
     AnyDType,
     DType,
@@ -151,7 +152,6 @@ from tilewright.runtime.tensor import Tensor, move
 from tilewright.runtime.watching import race_check
 from tilewright.runtime.zipping import value
 from tilewright.runtime.zipping import zip_operations as zip
-from tilewright.tune.autotune import Autotuned, autotune
 from tilewright.version import VERSION
 
 __version__ = VERSION
@@ -160,7 +160,6 @@ __all__ = [
     "Accum",
     "All",
     "AnyDType",
-    "Autotuned",
     "BorrowError",
     "CompileError",
     "CompileErrors",

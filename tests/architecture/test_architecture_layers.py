@@ -30,7 +30,7 @@ LAYERS = (
     ("backends",),
     ("jit",),
     ("kernel", "host", "external"),
-    ("bench", "tune"),
+    ("bench", "tune", "autotuning"),
     ("",),
     ("kernels",),
     ("witness",),
@@ -47,6 +47,7 @@ LOADERS_BY_NAME = {
     f"{PACKAGE}.runtime.library",
     f"{PACKAGE}.jit.loader",
     f"{PACKAGE}.tune.loader",
+    f"{PACKAGE}.autotuning",
     f"{PACKAGE}.backends.cuda.driver",
     f"{PACKAGE}.kernels",
     f"{PACKAGE}.bench.plots",
@@ -188,7 +189,6 @@ def test_a_plain_import_loads_only_numpy_and_ml_dtypes():
     }
     foreign = sorted(new - sys.stdlib_module_names - {PACKAGE, "numpy", "ml_dtypes"})
     report("third parties loaded by a plain import", foreign)
-    late = [
-        name for name in loaded if name.startswith((f"{PACKAGE}.backends.cuda", f"{PACKAGE}.cli"))
-    ]
+    first_use = tuple(f"{PACKAGE}.{unit}" for unit in ("backends.cuda", "cli"))
+    late = [name for name in loaded if name.startswith(first_use)]
     report("modules that should load on first use", late)

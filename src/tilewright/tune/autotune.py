@@ -47,7 +47,7 @@ from tilewright.tune.tuned_calls import (
     usual_limit,
 )
 
-__all__ = ["Autotuned", "autotune"]
+__all__ = ["Autotuned", "decorator"]
 
 _log = logging.getLogger("tilewright")
 
@@ -184,28 +184,14 @@ def _can_measure(device: Device) -> bool:
     return not device.stream.queue.is_capturing()
 
 
-def autotune(
-    space: Space,
-    *,
-    key: KeyMaker = None,
-    reference: Callable[..., Any] | None = None,
-    limit: float | None = None,
-    default: Config | None = None,
-) -> Callable[[Kernel], Autotuned]:
-    """Let a kernel find its own configuration: `@tw.autotune(space)` above `@tw.kernel`.
-
-    `key` says for what one is searched anew: names of dims, `("M", "N")`, a function of the
-    arguments that gives a `tilewright.tune.Key`, or, left out, every extent. `reference` gets the
-    arguments and gives the right contents of the outputs; left out, what the default computes is
-    right. A candidate that is further from it than `limit`, relative to its norm, never wins.
-    `default` is what runs where nothing can be measured: the first of the space, if left out.
-    """
+def decorator(space: Space, **options: Any) -> Callable[[Kernel], Autotuned]:
+    """What `tw.autotune` gives; the options are those of `Autotuned`."""
     if not isinstance(space, Space):
         raise TuneError(f"@tw.autotune takes a tilewright.tune.Space, not {space!r}")
 
     def decorate(kernel: Kernel) -> Autotuned:
         if not isinstance(kernel, Kernel):
             raise TuneError(f"@tw.autotune stands above @tw.kernel, and {kernel!r} is no kernel")
-        return Autotuned(kernel, space, key=key, reference=reference, limit=limit, default=default)
+        return Autotuned(kernel, space, **options)
 
     return decorate
