@@ -232,6 +232,36 @@ def test_operations_are_built_on_one_thread_and_run_on_another():
     assert z.numpy().tolist() == [2.0] * 64
 
 
+def test_recording_what_no_graph_repeats_or_for_another_thread():
+    z, x = line(), line()
+    shared = add(z.partition(16), x, x).shared()
+    refused = []
+
+    def elsewhere(graph):
+        op = add(line().partition(16), x, x)
+        try:
+            graph.record(op)
+        except LaunchError as error:
+            refused.append(str(error))
+        op.close()
+
+    with tw.graph() as g:
+        with pytest.raises(LaunchError, match="a graph consists of operations, and this is Tensor"):
+            g.record(z)
+        with pytest.raises(LaunchError, match="is shared and runs once, for all its users"):
+            g.record(shared)
+        thread = threading.Thread(target=elsewhere, args=(g,))
+        thread.start()
+        thread.join()
+        g.record(add(line().partition(16), x, x).then(lambda r: add(line().partition(16), x, x)))
+    assert refused == [
+        "a graph records what the thread and task of its block give it, and this is another"
+    ]
+    assert len(g) == 2
+    g.launch().sync()
+    shared.sync()
+
+
 def test_bad_parameters_are_refused_where_the_kernel_is_made():
     with pytest.raises(tw.CompileError, match="z"):
 
