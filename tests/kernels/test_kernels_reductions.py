@@ -6,6 +6,7 @@ from library_cases import FLOATS, check, name_of, normal
 
 import tilewright as tw
 from tilewright import f32, i32, kernels
+from tilewright.kernels import reductions
 from tilewright.kernels.reference import memory_bound as reference
 
 # Of one axis, along each of three, in one step and in two (several spans, several blocks).
@@ -42,6 +43,17 @@ def test_integers_at_the_edge_of_a_tile(dtype):
     for kind in ("max", "min"):
         assert getattr(kernels, kind)(tw.from_numpy(x), 1).sync().numpy().tolist() == [100] * 3
         assert getattr(kernels, kind)(tw.from_numpy(x), 0).sync().numpy().tolist() == [100] * 7
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_row_by_row(kind, monkeypatch):
+    """Where elements are too many for one row, or do not lie in one."""
+    x = normal((6, 40), np.float32, shift=1)
+    columns = getattr(kernels, kind)(tw.from_numpy(x)[:, 3:30]).sync()
+    check(columns, reference.reduce(kind, x[:, 3:30]), np.float32, terms=16)
+    monkeypatch.setattr(reductions, "LONGEST", 100)
+    found = getattr(kernels, kind)(tw.from_numpy(x), keepdims=True).sync()
+    check(found, reference.reduce(kind, x, keepdims=True), np.float32, terms=16)
 
 
 def test_a_nan_wins():
@@ -122,7 +134,10 @@ def _x():
     [
         (lambda: kernels.sum(_x(), 2), r"sum along axis 2, and a tensor of shape \(4, 8\) has 2"),
         (lambda: kernels.mean(tw.zeros(3, i32)), "`x` of mean is one of f16, bf16, f32, f64, not"),
-        (lambda: kernels.sum(_x().T), r"can walk them as \(1, 32, 1\): give it `x.clone\(\)`"),
+        (
+            lambda: kernels.sum(tw.zeros((2, 3, 4), f32).permute(1, 0, 2)),
+            r"can walk them as \(6, 4\): give it `x.clone\(\)`",
+        ),
         (lambda: kernels.argmax(tw.zeros((3, 0), f32)), "argmax along an empty axis"),
         (lambda: kernels.top_k(_x(), 9), "1 to 256 elements, at most the 8 that there are, not 9"),
         (lambda: kernels.top_k(_x(), 0), "not 0"),

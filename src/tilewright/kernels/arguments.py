@@ -16,6 +16,7 @@ __all__ = [
     "FLOATS",
     "INDICES",
     "INTEGERS",
+    "LONGEST",
     "axis_of",
     "check_extents",
     "check_one_device",
@@ -31,7 +32,7 @@ __all__ = [
 FLOATS = (f16, bf16, f32, f64)  # that kernels compute with
 INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)  # the signed ones first
 INDICES = (i32, i64, u32)  # what rows and classes are numbered with
-_LONGEST = 1 << 30  # elements of one axis: with a tile on top they can still be counted
+LONGEST = 1 << 30  # elements of one axis: with a tile on top they can still be counted
 
 R = TypeVar("R")
 
@@ -118,7 +119,7 @@ def three_axes(caller: str, name: str, tensor: tw.Tensor, axis: int) -> tw.Tenso
 def lines_of(caller: str, *tensors: tw.Tensor) -> tuple[tw.Tensor, ...]:
     """Tensors of one shape as matrices of one shape, with rows as long as their strides allow."""
     shape = tensors[0].shape
-    if all(tensor.is_contiguous for tensor in tensors) and prod(shape) <= _LONGEST:
+    if all(tensor.is_contiguous for tensor in tensors) and prod(shape) <= LONGEST:
         return tuple(tensor.reshape(1, prod(shape)) for tensor in tensors)
     if not shape:
         return tuple(tensor.reshape(1, 1) for tensor in tensors)

@@ -17,11 +17,13 @@ from tilewright.dims import BK, BM, K, L, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
     INTEGERS,
+    LONGEST,
     axis_of,
     check_tensor,
     giving,
     output,
     reshaped,
+    rows_of,
     three_axes,
 )
 from tilewright.kernels.cutting import column_config, span_config
@@ -191,11 +193,22 @@ def _reduced(
     if not prod(reduced):
         return giving(_of_nothing(kind, z), z)
     if place is None:
-        source = reshaped(name, "x", x, (1, x.size, 1))
-    else:
-        source = three_axes(name, "x", x, place)
+        return giving(_of_everything(kind, z.reshape(1, 1, 1), x, acc), z)
+    source = three_axes(name, "x", x, place)
     target = reshaped(name, "out", z, (source.shape[0], 1, source.shape[2]))
     return giving(launch_reduction(kind, target, source, acc, prod(reduced)), z)
+
+
+def _of_everything(kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -> tw.DeviceOp[Any]:
+    """All elements as one row, or each row by itself and then the rest."""
+    if x.is_contiguous and x.size <= LONGEST:
+        return launch_reduction(kind, z, x.reshape(1, x.size, 1), acc, x.size)
+    rows = rows_of(NAMES[kind], "x", x)
+    partial = tw.empty((rows.shape[0], 1, 1), acc, device=x.device)
+    of_rows = SUM if kind == MEAN else kind
+    launch = launch_reduction(of_rows, partial, rows.unsqueeze(2), acc, 1)
+    rest = partial.reshape(1, rows.shape[0], 1)
+    return launch.then(lambda _: launch_reduction(kind, z, rest, acc, x.size))
 
 
 def sum_dtype(dtype: type[tw.DType]) -> type[tw.DType]:
