@@ -189,6 +189,6 @@ def test_a_plain_import_loads_only_numpy_and_ml_dtypes():
     }
     foreign = sorted(new - sys.stdlib_module_names - {PACKAGE, "numpy", "ml_dtypes"})
     report("third parties loaded by a plain import", foreign)
-    first_use = tuple(f"{PACKAGE}.{unit}" for unit in ("backends.cuda", "cli"))
+    first_use = tuple(f"{PACKAGE}.{unit}" for unit in ("backends.cuda", "cli", "tune", "bench"))
     late = [name for name in loaded if name.startswith(first_use)]
     report("modules that should load on first use", late)
