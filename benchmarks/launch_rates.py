@@ -74,7 +74,8 @@ class Additions:
         if self.lab.has("triton"):
             yield "Triton", each(self.lab.load("triton_kernels").adder(z, x, y, LENGTH))
         if self.lab.has("cuda.tile"):
-            yield CUTILE, each(self.lab.load("cutile_launch").adder(z, x, y, LENGTH))
+            adder = self.lab.load("cutile_launch").adder
+            yield CUTILE, each(adder(z, x, y, LENGTH, self.lab.stream))
         theirs, *inputs = (one.clone() for one in (z, x, y))
         torch.cuda.synchronize()
         yield (

@@ -108,10 +108,11 @@ def _peers(lab: Lab, additions: Additions, count: int) -> Iterator[tuple[str, Wa
 
 
 async def _turns(lab: Lab, ways: dict[str, Way], turns: int) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {name: [] for name in ways}
     with on_stream(lab.stream):
-        for turn in range(-2, turns):
-            for name, way in ways.items():
+        whole = {name: way for name, way in ways.items() if await _works(name, way)}
+        found: dict[str, list[float]] = {name: [] for name in whole}
+        for turn in range(-1, turns):
+            for name, way in whole.items():
                 drain(lab.stream)
                 start = time.perf_counter()
                 await way()
@@ -119,6 +120,16 @@ async def _turns(lab: Lab, ways: dict[str, Way], turns: int) -> dict[str, list[f
                 if turn >= 0:
                     found[name].append(seconds)
     return found
+
+
+async def _works(name: str, way: Way) -> bool:
+    """Run a way once; a peer that breaks must not cost the others."""
+    try:
+        await way()
+    except Exception as error:  # noqa: BLE001
+        print(f"{name}: {type(error).__name__}: {error}", flush=True)
+        return False
+    return True
 
 
 def _show(counts: tuple[int, ...], found: dict[str, dict[int, Timing]], report: Report) -> None:
