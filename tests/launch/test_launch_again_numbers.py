@@ -64,3 +64,37 @@ def test_launch_checks_that_depend_on_a_scalar():
         else:
             with pytest.raises(tw.LaunchError, match="kernel `shifted`"):
                 shifted(z.partition(16), x, n)
+
+
+@tw.kernel
+def guarded_clip(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
+    p = x.partition(B)
+    z.store(tw.zeros((B,), f32))
+    if n > 2:
+        z.store(p[p.clip(7, 0)])
+
+
+@tw.kernel(deny_checks=True)
+def guarded_place(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
+    z.store(tw.zeros((B,), f32))
+    if n > 2:
+        z.store(x.partition(B)[3])
+
+
+@tw.kernel(deny_checks=True)
+def looped_place(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
+    z.store(tw.zeros((B,), f32))
+    for _ in range(n - 2):
+        z.store(x.partition(B)[3])
+
+
+@pytest.mark.parametrize("kernel", [guarded_clip, guarded_place, looped_place])
+def test_a_scalar_that_only_guards_a_check_is_looked_at_again(kernel):
+    """The check does not speak of `n`, but whether it is reached depends on it."""
+    z, x = tw.zeros((16,), f32), tw.zeros((0,), f32)
+    for n in (0, 2, 1, 2):
+        kernel(z.partition(16), x, n).sync()
+    for n in (3, 4):
+        with pytest.raises(tw.LaunchError, match=r"since an index is clipped|axis is empty"):
+            kernel(z.partition(16), x, n)
+    kernel(z.partition(16), x, 2).sync()

@@ -117,9 +117,17 @@ class LaunchCheck(ABC):
 
     @cached_property
     def terms(self) -> frozenset[LaunchTerm]:
-        """What it needs to know about the launch."""
-        atoms = (atom for term in self._terms() for atom in term.atoms())
-        return frozenset(atom.term for atom in atoms if isinstance(atom, Known))
+        """What it is about."""
+        return _known_in(self._terms())
+
+    @cached_property
+    def deciding_terms(self) -> frozenset[LaunchTerm]:
+        """Everything that it needs to know about the launch, whether it is reached included."""
+        return _known_in((*self._terms(), *self._goals(), *self.premises))
+
+    def _goals(self) -> Iterable[Linear]:
+        """Terms that stand for others where it is evaluated."""
+        return ()
 
     @abstractmethod
     def _terms(self) -> Iterable[Linear]:
@@ -145,6 +153,9 @@ class IndexInRange(LaunchCheck):
 
     def _terms(self) -> Iterable[Linear]:
         return (self.index, self.count)
+
+    def _goals(self) -> Iterable[Linear]:
+        return self.goals
 
     def _is_met(self, numbers: Numbers) -> bool:
         return all(numbers.of(goal).low >= 0 for goal in self.goals)
@@ -226,6 +237,11 @@ class Precondition(LaunchCheck):
 
     def _problem(self, numbers: Numbers) -> str:
         return f"the kernel requires `{self.text}`"
+
+
+def _known_in(terms: Iterable[Linear]) -> frozenset[LaunchTerm]:
+    atoms = (atom for term in terms for atom in term.atoms())
+    return frozenset(atom.term for atom in atoms if isinstance(atom, Known))
 
 
 def _axis(site: CheckSite) -> str:

@@ -156,7 +156,7 @@ def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
     return tuple(
         check
         for check in facts.launch_checks
-        if any(isinstance(term, ScalarArgument) for term in check.terms)
+        if any(isinstance(term, ScalarArgument) for term in check.deciding_terms)
     )
 
 
