@@ -183,14 +183,14 @@ class _Cases:
     def graph_few(self) -> Callable[[], object]:
         with tw.graph() as graph:
             graph.record(self.add(self.z.partition(LENGTH), self.x, self.y))
-        return lambda: graph.launch().submit()
+        return _replays(graph)
 
     def graph_many(self) -> Callable[[], object]:
         tensors = self._many(MANY)
         with tw.graph() as graph:
             for z, x, y in zip(tensors[::3], tensors[1::3], tensors[2::3], strict=True):
                 graph.record(self.add(z.partition(LENGTH), x, y))
-        return lambda: graph.launch().submit()
+        return _replays(graph)
 
     def graph_call(self) -> Callable[[], object]:
         """The driver's part of the replay of the small graph."""
@@ -214,6 +214,12 @@ def _once(whole: Callable[[], object]) -> Callable[[], object]:
     """All steps at the first call, nothing at the others: a round divides by their number."""
     left = [whole]
     return lambda: left.pop()() if left else None
+
+
+def _replays(graph: tw.Graph) -> Callable[[], object]:
+    """Replays behind the first, which looks at every tensor."""
+    graph.launch().sync()
+    return lambda: graph.launch().submit()
 
 
 CASES = (

@@ -96,7 +96,8 @@ class BuiltGraph:
 
     def release(self, holder: Holder) -> None:
         """Give the lease back."""
-        self._lease.holders[:] = [one for one in self._lease.holders if one is not holder]
+        if holder in self._lease.holders:
+            self._lease.holders.remove(holder)
 
     def _report(self) -> None:
         """Raise the failure of an earlier replay, if it is known and nobody has been told."""
@@ -119,6 +120,21 @@ class BuiltGraph:
 
     # --- a replay that is submitted ---
 
+    def replay_again(self, stream: Stream) -> Fence | None:
+        """Put all nodes behind the last replay, if there is nothing else to do; else None."""
+        if self._fallible or self._foreign or self._broken is not None:
+            return None
+        if not self._lease.is_calm(stream) or not stream.is_plain:
+            return None
+        if stream.has_loose_ends:
+            stream.settle(ask=False)
+        self._launch(stream)
+        count = stream.advance()
+        self._lease.leave(Stamp(stream, count, {}))
+        fence = Fence(stream, count, None)
+        self._instance.mark_launched(fence)
+        return fence
+
     def replay(self, stream: Stream) -> Fence:
         """Put all nodes on a stream, behind whatever they conflict with."""
         self._check_usable()
@@ -126,8 +142,15 @@ class BuiltGraph:
             storage.materialise(stream)  # is it still where it was?
         doubts = self._lease.order(stream)
         self._renew_checks()
+        errors = self._launch(stream)
+        for storage, is_written in self._foreign.items():
+            if is_written:
+                storage.producer.note_write()
+        return self._stamp(stream, errors, doubts)
+
+    def _launch(self, stream: Stream) -> Mapping[int, BaseException]:
         try:
-            errors = self._instance.launch(stream.queue)
+            return self._instance.launch(stream.queue)
         except BaseException as error:
             # Part of it may be on the stream already: order it, and trust nothing it wrote.
             count = stream.advance()
@@ -135,10 +158,6 @@ class BuiltGraph:
             self._instance.mark_launched(Fence(stream, count, refused))
             self._lease.leave(Stamp(stream, count, {}, refused))
             raise
-        for storage, is_written in self._foreign.items():
-            if is_written:
-                storage.producer.note_write()
-        return self._stamp(stream, errors, doubts)
 
     def _stamp(
         self, stream: Stream, errors: Mapping[int, BaseException], doubts: dict[int, list[Outcome]]

@@ -167,14 +167,25 @@ class Lease:
 
     def rival_holder(self) -> Holder | None:
         """A built replay of another graph that conflicts with a replay of this one."""
+        if not self.rivals:
+            return None
         return next((rival.holders[0] for rival in self.rivals if rival.holders), None)
 
     def due(self) -> tuple[Share, ...]:
         """The storages that somebody has used since the last replay."""
+        if not self.touched and not self.overtaken:
+            return ()
         for rival in self.overtaken:
             self.touched |= self.rivals[rival]
         self.overtaken.clear()
         return tuple(self.shares[index] for index in sorted(self.touched))
+
+    def is_calm(self, stream: Stream) -> bool:
+        """Whether nothing has happened since the last replay, which was on this stream."""
+        stamp = self.stamp
+        if stamp is None or stamp.stream is not stream or stamp.is_doubtful:
+            return False
+        return not (self.touched or self.overtaken or self.rivals)
 
     def order(self, stream: Stream) -> dict[int, list[Outcome]]:
         """Put a replay behind all it conflicts with; gives what may make its inputs doubtful."""

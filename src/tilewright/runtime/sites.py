@@ -57,15 +57,19 @@ def user_site() -> Site:
 
 def user_frame(frame: FrameType) -> FrameType:
     """The same, from a frame on."""
-    while _is_ours(frame.f_code.co_filename) and frame.f_back is not None:
+    while frame.f_code.co_filename not in USER_FILES and _is_ours(frame.f_code.co_filename):
+        if frame.f_back is None:
+            break
         frame = frame.f_back
     return frame
 
 
+_our_files: set[str] = set()
+
+
 def _is_ours(file: str) -> bool:
-    if file in USER_FILES:
-        return False
+    if file in _our_files:
+        return True
     is_ours = file.startswith(_OURS) and not file.startswith(_TOUR)
-    if not is_ours:
-        USER_FILES.add(file)
+    (_our_files if is_ours else USER_FILES).add(file)
     return is_ours
