@@ -43,10 +43,11 @@ class State(Enum):
 class Ends:
     """Where the work of an operation ends: a fence for each stream, and what may have failed."""
 
-    __slots__ = ("fences", "outcomes")
+    __slots__ = ("_own", "fences", "outcomes")
 
     def __init__(self) -> None:
         self.fences: dict[Stream, Fence] = {}
+        self._own: Fence | None = None  # that stands nowhere else, so that it can be moved on
         self.outcomes: list[Outcome] = []
 
     def add(self, fence: Fence) -> None:
@@ -58,8 +59,12 @@ class Ends:
             self.outcomes.append(fence.outcome)
 
     def reach(self, stream: Stream, count: int) -> None:
-        """Include a piece of work that cannot fail."""
-        self.fences[stream] = Fence(stream, count, None)
+        """Include a piece of work that cannot fail, and is the last on its stream so far."""
+        own = self._own
+        if own is None or self.fences.get(stream) is not own:
+            self._own = self.fences[stream] = Fence(stream, count, None)
+        else:
+            own.count = count
 
     def include(self, others: Ends) -> None:
         """Include all that another operation ends with."""

@@ -137,12 +137,13 @@ class DeviceOp(Runnable[T], Awaitable[T]):
 class Compound(DeviceOp[T]):
     """An operation that consists of others and has no work of its own."""
 
-    __slots__ = ("_ends", "_lock", "_site")
+    __slots__ = ("_ends", "_is_compiled", "_lock", "_site")
 
     def __init__(self, label: str, device: Device) -> None:
         super().__init__(label, device)
         self._site = user_site()
         self._ends = Ends()
+        self._is_compiled = False
         self._lock = threading.RLock()  # held while it is submitted: another thread waits
         self._state = State.BUILT
 
@@ -181,8 +182,10 @@ class Compound(DeviceOp[T]):
 
     def compile(self) -> Self:
         """Compile what is known so far."""
-        for operation in _leaves(self):
-            operation.compile()
+        if not self._is_compiled:
+            for operation in _leaves(self):
+                operation.compile()
+            self._is_compiled = True
         return self
 
     @property

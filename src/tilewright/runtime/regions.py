@@ -10,6 +10,7 @@ odd elements. What is not shown to be apart counts as overlapping.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = ["Region", "strides_are_disjoint"]
 
@@ -32,6 +33,7 @@ class Region:
         return Region(0, nbytes, dense=True, disjoint=True, axes=((1, nbytes),))
 
     @staticmethod
+    @lru_cache(maxsize=4096)  # handles come and go, and most lie like others before them
     def of(shape: tuple[int, ...], strides: tuple[int, ...], low: int, itemsize: int) -> Region:
         """What a handle reaches whose first element begins at byte `low`; strides in elements."""
         if 0 in shape:
