@@ -39,7 +39,7 @@ class Ready(RepeatedWork):
     def __init__(self, device, function, tensors):
         self.device, self.label, self.program = device, "mix", Future()
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
-        self.fence, self.shifts, self.epoch = None, (), NEVER
+        self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self._function = function
         self.launch = function.prepare(1, tuple(tensor.address for tensor in tensors))
 

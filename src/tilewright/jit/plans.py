@@ -171,7 +171,7 @@ class PlannedLaunch(ReadyWork):
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.program = plan.program
         self.launch = self._launch
-        self.fence, self.shifts, self.epoch = None, (), NEVER
+        self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self._plan = plan
         self._numbers = numbers
         self._reader = reader
@@ -239,7 +239,7 @@ class PreparedLaunch(RepeatedWork):
         assert len(arguments) == len(plan.template), "a launch with a record is another every time"
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.program = plan.program
-        self.fence, self.shifts, self.epoch = None, (), NEVER
+        self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.is_current = plan.captures.are_current
         self._plan = plan
         self._arguments = arguments

@@ -3,9 +3,9 @@
 Nothing is decided here that `work` does not decide. Where the tensors are not at home, or anything
 else is out of the ordinary, the operation gets a ticket and goes the way of every other. Most never
 need one: they are submitted before anybody else asks for their tensors. So the device alone knows
-the operation built last (`latest`), and storages hear of its borrows when somebody looks. A launch
-made over and over has one fence, which stays with its storages: as long as the device is in the
-same epoch, all there is to do is to move its count on.
+the operation built last (`latest`), and storages hear of its borrows when somebody looks. Launches
+made over and over have fences that stay with their storages: as long as the device is in the same
+epoch, all there is to do is to move those on.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ NEVER = -1
 class ReadyWork(ABC):
     """Work of which all is known but, perhaps, the tensors; many operations may share it."""
 
-    __slots__ = ("device", "epoch", "fence", "label", "launch", "program", "roles", "shifts")
+    __slots__ = (
+        "device", "epoch", "fences", "label", "launch", "program", "roles", "shifts", "stream",
+    )  # fmt: skip
 
     device: Device
     label: str
@@ -50,12 +52,14 @@ class ReadyWork(ABC):
     program: Future[Any]
     # Puts it on a stream. The device's lock is held and all bytes are allocated.
     launch: Callable[[Stream, tuple[Handle, ...]], None]
-    fence: Fence | None  # of the last launch, if all are of the same tensors
-    shifts: tuple[int, ...]  # of their storages, when that fence was left there
+    # Of the last launch, if all are of the same tensors:
+    stream: Stream | None  # where it was
+    fences: tuple[Fence, ...]  # which it has left
+    shifts: tuple[int, ...]  # of the storages, when it left them there
     epoch: int  # of the device, in which nothing has shifted since, and nobody borrows from them
 
     def is_settled(self, stream: Stream, tensors: tuple[Handle, ...]) -> bool:
-        """Whether the fence of the last launch only has to be moved on."""
+        """Whether the fences of the last launch only have to be moved on."""
         del stream, tensors
         return False
 
@@ -63,8 +67,9 @@ class ReadyWork(ABC):
     def work_on(self, tensors: tuple[Handle, ...]) -> Work:
         """The same as a work of its own, which keeps what it needs of the tensors."""
 
-    def settle_in(self, fence: Fence, tensors: tuple[Handle, ...]) -> None:
+    def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
         """Leave the fence of a launch on the home of all its tensors."""
+        fence = Fence(stream, count, None)
         for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
             storage = tensor.storage
             take = storage.take_write if mode.writes else storage.take_read
@@ -76,20 +81,21 @@ class RepeatedWork(ReadyWork):
 
     __slots__ = ()
 
-    def settle_in(self, fence: Fence, tensors: tuple[Handle, ...]) -> None:
-        """Leave one fence for all launches, where it is not there yet."""
-        if self.fence is None or self.fence.stream is not fence.stream:
-            self.fence = fence
-        self.fence.count = fence.count
-        before = tuple([tensor.storage.shift for tensor in tensors])
-        for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
-            tensor.storage.settle_in(tensor.region, self.fence, mode.writes)
-        # What has shifted meanwhile may not have the fence any more.
-        self.shifts = before
+    def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
+        """Have fences that stay, for all launches."""
+        # What shifts meanwhile may not have its fence any more.
+        self.shifts = tuple([tensor.storage.shift for tensor in tensors])
+        self.stream = stream
+        self.fences = tuple(
+            [
+                tensor.storage.settle_in(tensor.region, stream, count, mode.writes)
+                for tensor, (mode, _) in zip(tensors, self.roles, strict=True)
+            ]
+        )
 
     def is_settled(self, stream: Stream, tensors: tuple[Handle, ...]) -> bool:
-        """Whether the fence stands where it has to, on the home of all tensors."""
-        if self.fence is None or self.fence.stream is not stream:
+        """Whether the fences stand where they have to, on the home of all tensors."""
+        if self.stream is not stream:
             return False
         return self.shifts == tuple([tensor.storage.shift for tensor in tensors])
 
@@ -253,9 +259,8 @@ class ReadyOp(WorkOp[T]):
     def _put_at_home(self, stream: Stream) -> bool:
         """Launch, if there is nothing else to do. The device's lock is held."""
         device, ready, tensors = self.device, self._ready, self._tensors
-        fence = ready.fence
         if ready.epoch == device.epoch:
-            is_settled = fence is not None and fence.stream is stream
+            is_settled = ready.stream is stream
         else:
             is_settled = ready.is_settled(stream, tensors) and not device.forked
         if not is_settled and not self._is_at_home(stream):
@@ -278,9 +283,10 @@ class ReadyOp(WorkOp[T]):
         stream.issued = self._count = count = stream.issued + 1
         stream.queue.mark(count)
         if is_settled:
-            fence.count = count  # type: ignore[union-attr]
+            for fence in ready.fences:
+                fence.count = count
         else:
-            ready.settle_in(Fence(stream, count, None), tensors)
+            ready.settle_in(stream, count, tensors)
         if ready.epoch != device.epoch:
             ready.epoch = _calm_epoch(device, ready, stream, tensors)
         self._tensors = ()

@@ -7,9 +7,9 @@ finaliser happens under the device's lock.
 
 Most storages are used on one stream, by work that cannot fail. That stream is their *home*: an
 operation that is submitted there has nothing to wait for, nothing to doubt and nothing to allocate,
-and only leaves its fence. Whatever changes that takes the home away. A launch that is made over and
-over leaves one fence for good (`settle_in`), whose count it moves on. What takes fences off or
-the home away is counted in `shift`, so that such a launch knows when to look again.
+and only leaves its fence. Whatever changes that takes the home away. Launches that are made over
+and over share a fence that stays (`settle_in`), and move its count on. What takes fences off or the
+home away is counted in `shift`, so that such a launch knows when to look again.
 """
 
 from __future__ import annotations
@@ -64,11 +64,12 @@ Borrows = dict[Holder, list[Borrow]]
 class Use:
     """A region and the fence of the operation that was submitted last to use it."""
 
-    __slots__ = ("fence", "region")
+    __slots__ = ("fence", "is_moved", "region")
 
-    def __init__(self, region: Region, fence: Fence) -> None:
+    def __init__(self, region: Region, fence: Fence, *, is_moved: bool = False) -> None:
         self.region = region
         self.fence = fence
+        self.is_moved = is_moved  # whether the fence is this storage's own, to be moved on
 
 
 class Storage:
@@ -230,14 +231,17 @@ class Storage:
             if fence.stream is not stream and use.region.overlaps(region):
                 stream.wait_for(fence.stream, fence.count)
 
-    def settle_in(self, region: Region, fence: Fence, writes: bool) -> None:
-        """Have the fence of a launch among the others, if it is not; its count will move on."""
+    def settle_in(self, region: Region, stream: Stream, count: int, writes: bool) -> Fence:
+        """A fence for all launches that are made over and over on a region, at home; it moves."""
         uses = self._writes if writes else self._reads
         for use in uses:
-            if use.fence is fence and use.region is region:
-                return
-        uses.append(Use(region, fence))
+            if use.is_moved and use.region is region:
+                use.fence.count = count
+                return use.fence
+        fence = Fence(stream, count, None)
+        uses.append(Use(region, fence, is_moved=True))
         self._thin_out(uses)
+        return fence
 
     def _has_shifted(self) -> None:
         self.shift += 1
@@ -263,7 +267,7 @@ class Storage:
         stream = fence.stream
         for use in self._reads:
             if use.fence.stream is stream and region.covers(use.region):
-                use.region, use.fence = region, fence
+                use.region, use.fence, use.is_moved = region, fence, False
                 break
         else:
             self._reads.append(Use(region, fence))
@@ -281,7 +285,7 @@ class Storage:
         if reads:
             reads[:] = [use for use in reads if not region.covers(use.region)]
         if len(writes) == 1 and region.covers(writes[0].region):
-            writes[0].region, writes[0].fence = region, fence
+            writes[:] = [Use(region, fence)]
         else:
             writes[:] = [use for use in writes if not region.covers(use.region)]
             writes.append(Use(region, fence))
