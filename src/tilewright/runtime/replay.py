@@ -26,14 +26,14 @@ _BUILT = State.BUILT  # members of an enumeration are slow to find
 class Replay(SingleOp[tuple[Any, ...]]):
     """All operations of a graph once more; gives what recording them gave."""
 
-    __slots__ = ("_graph", "_holder", "fence")
+    __slots__ = ("_fence", "_graph", "_holder")
 
-    fence: Fence | None
+    _fence: Fence | None
 
     def __init__(self, graph: BuiltGraph, results: tuple[Any, ...]) -> None:
         super().__init__("graph replay", graph.device)
         self._graph: BuiltGraph | None = graph
-        self.fence = None
+        self._fence = None
         self._holder = Ticket(self.label, user_site())
         self._results.append(results)
         with self.device.lock:
@@ -46,6 +46,11 @@ class Replay(SingleOp[tuple[Any, ...]]):
     def site(self) -> Site:
         """Where it was built."""
         return self._holder.site
+
+    @property
+    def fence(self) -> Fence | None:
+        """Where it ends."""
+        return self._fence
 
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the replay to a stream without waiting."""
@@ -67,10 +72,10 @@ class Replay(SingleOp[tuple[Any, ...]]):
     def _put_again(self, stream: Stream) -> bool:
         """Launch behind the last replay, if that is all there is to do. The lock is held."""
         assert self._graph is not None, "a built replay has its graph"
-        self.fence = self._graph.replay_again(stream)
-        if self.fence is not None:
+        self._fence = self._graph.replay_again(stream)
+        if self._fence is not None:
             self.give_back()
-        return self.fence is not None
+        return self._fence is not None
 
     def compile(self) -> Self:
         """Nothing: that was done when the graph was recorded."""
@@ -101,7 +106,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         theirs = library_streams(self.storages())
         self.give_back()
         with in_their_order(stream, theirs):
-            self.fence = graph.replay(stream)
+            self._fence = graph.replay(stream)
 
     def storages(self) -> Iterable[Storage]:
         """The memory of other libraries that the graph uses."""
