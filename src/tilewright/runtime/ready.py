@@ -139,7 +139,10 @@ class ReadyOp(WorkOp[T]):
         self._tensors = tensors
         self._held = None
         self._count = 0
-        frame = _getframe(depth)
+        try:
+            frame = _getframe(depth)
+        except ValueError:  # a thread began with the call itself
+            frame = _getframe(0)
         if frame.f_code.co_filename not in USER_FILES:
             frame = user_frame(frame)
         self._code = frame.f_code
