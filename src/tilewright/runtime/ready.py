@@ -181,6 +181,8 @@ class ReadyOp(WorkOp[T]):
     def tell(self) -> None:
         """Write the borrows where others look. The lock is held."""
         self.ticket.tell(self.device)
+        if not self._tensors:  # it is being dropped, by a thread that may not have seen the ticket
+            self.ticket.release()
 
     @property
     def site(self) -> Site:
@@ -210,6 +212,7 @@ class ReadyOp(WorkOp[T]):
 
     def drop(self) -> None:
         """Leave a note, if anybody knows of the borrows. No lock is held."""
+        self._tensors = ()
         if self._held is not None:
             super().drop()
 
