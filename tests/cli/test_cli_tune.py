@@ -121,6 +121,7 @@ def test_stale_records_are_listed_with_the_reason(run, folder):
     assert stale["no_such"][0] == "there is no such kernel"
     assert not any("kernel" in reason for reason in stale["mine.doubled"])
     shown = run("tune", "--check", "--target", "sm_80").output
-    assert "3 records" in shown
+    assert "3 records, " in shown
+    assert "of them stale: used all the same, and perhaps slow" in shown
     empty = run("tune", "--check", "--target", "sm_86").output
     assert "nothing is tuned yet" in empty

@@ -56,7 +56,8 @@ def show_records(screen: Screen, target: str | None, as_json: bool) -> None:
         table.add_row(row["target"], row["kernel"], row["key"], time, row["config"], reasons)
     screen.out.print(table)
     stale = sum(1 for row in rows if row["stale"])
-    screen.out.print(f"{len(rows)} records, {stale} of them stale: those are used, and may be slow")
+    told = f"{stale} of them stale: used all the same, and perhaps slow" if stale else "none stale"
+    screen.out.print(f"{len(rows)} records, {told}")
 
 
 def _rows(target: str) -> list[dict[str, Any]]:

@@ -252,7 +252,7 @@ class _Search:
         )
 
     def _finalists(self) -> list[Attempt]:
-        """The fastest, and before them what runs without tuning, if it was right."""
+        """The fastest, and before them the first candidate, if it was right."""
         timed = sorted(self._timed(), key=_seconds)
         if not timed:
             raise TuneError(_nothing_left(self._task, self._attempts.values()))
