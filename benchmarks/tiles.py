@@ -104,7 +104,7 @@ def _fitted(
     tile: Tile, shapes: tuple[tuple[int, int, int], ...], times: list[float]
 ) -> tuple[float, float, float]:
     """The rate, the start that is not below zero, and the worst relative error."""
-    height, width, blocks = (tile.config[name] for name in ("BM", "WIDTH", "blocks"))
+    height, width, blocks = (tile.config[name] for name in ("BM", "BN", "blocks"))
     work = np.array([
         math.ceil(math.ceil(m / height) * math.ceil(n / width) / blocks)
         * (2.0 * height * width * k * blocks)

@@ -70,11 +70,11 @@ def test_empty(shape):
 @pytest.mark.parametrize(
     "config",
     [
-        Config.of(BM=128, BN=128, WIDTH=128, BK=64, SPLITS=3, group=(1, 8, 1)),
-        Config.of(BM=256, BN=256, WIDTH=256, BK=64, SPLITS=1, num_ctas=2, num_worker_warps=8),
-        Config.of(BM=128, BN=128, WIDTH=192, BK=64, SPLITS=1, num_worker_warps=8),
-        Config.of(BM=128, BN=256, WIDTH=320, BK=64, SPLITS=1, num_worker_warps=8),
-        Config.of(BM=256, BN=256, WIDTH=320, BK=64, SPLITS=2, num_ctas=2, num_worker_warps=8),
+        Config.of(BM=128, BN=128, BK=64, SPLITS=3, group=(1, 8, 1)),
+        Config.of(BM=256, BN=256, BK=64, SPLITS=1, num_ctas=2, num_worker_warps=8),
+        Config.of(BM=128, BN=256, BK=32, SPLITS=1, num_worker_warps=8),
+        Config.of(BM=256, BN=256, BK=64, SPLITS=2, num_ctas=2, num_worker_warps=8),
+        Config.of(BM=128, BN=128, BK=64, SPLITS=4, TAIL=128, num_worker_warps=4),
     ],
     ids=str,
 )

@@ -1,8 +1,8 @@
 """With which tiles matrix products are computed: what was measured, or else a rule.
 
-A configuration of a product has BM rows of a tile of the output, BN columns and all WIDTH of them,
-BK of the sum, the SPLITS that the sum is cut into, a schedule and hints; one of few rows has the
-FOLDS of a row in place of most. Each is legal for every shape.
+A configuration of a product has BM rows and BN columns of a tile of the output, BK of the sum, the
+SPLITS that the sum is cut into, for all columns or the last TAIL of them, a schedule and hints; one
+of few rows has the FOLDS of a row in place of most. Each is legal for every shape.
 
 Which tile is fast is decided by how evenly the tiles of an output go round, which no nearby shape
 tells. So a record counts for its very shape alone, and otherwise the tile is taken that is expected
@@ -30,7 +30,7 @@ SMALL_EDGE = 64  # of one that is computed or read without special units
 
 
 def choose_matmul(wanted: Product) -> Config:
-    """BM, BN, WIDTH, BK and SPLITS of a product of many rows."""
+    """BM, BN, BK, SPLITS and TAIL of a product of many rows."""
     target = wanted.out.device.target
     measured = chosen("matmul", wanted.key, target, within=0.0)
     if measured is not None:

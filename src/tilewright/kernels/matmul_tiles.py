@@ -39,7 +39,7 @@ class Tile:
 
     def plans(self, m: int, n: int, k: int) -> Iterator[tuple[float, Config]]:
         """Ways to use the tile for a product of this shape, each with the seconds it may take."""
-        height, width, blocks = (self.config[name] for name in ("BM", "WIDTH", "blocks"))
+        height, width, blocks = (self.config[name] for name in ("BM", "BN", "blocks"))
         rows, columns = ceil(m / height), ceil(n / width)
         one_round = 2 * height * width * k * blocks / (self.rate * 1e12)
         yield self.start + ceil(rows * columns / blocks) * one_round, self.config
@@ -63,31 +63,27 @@ def fastest(tiles: tuple[Tile, ...], m: int, n: int, k: int) -> Config:
     return min(plans, key=itemgetter(0))[1]
 
 
-def _tile(
-    rows: int, columns: tuple[int, int], depth: int, speed: tuple[float, float], **hints: int
-) -> Tile:
-    """BM, BN and WIDTH, BK; the rate, and the start in millionths of a second."""
+def _tile(rows: int, columns: int, depth: int, speed: tuple[float, float], **hints: int) -> Tile:
+    """BM, BN and BK; the rate, and the start in millionths of a second."""
     at_once = hints.get("occupancy", 1), hints.get("num_ctas", 1)
     config = Config.of(
-        BM=rows, BN=columns[0], WIDTH=columns[1], BK=depth, SPLITS=1,
+        BM=rows, BN=columns, BK=depth, SPLITS=1,
         blocks=MULTIPROCESSORS * at_once[0] // at_once[1], group=BAND, **hints,
     )  # fmt: skip
     return Tile(config, speed[0], speed[1] * 1e-6)
 
 
 HALF = (
-    _tile(256, (256, 256), 64, (811, 2.7), num_ctas=2, num_worker_warps=8),
-    _tile(128, (256, 256), 64, (780, 1.7), num_worker_warps=8),
-    _tile(128, (256, 256), 32, (766, 1.1), num_worker_warps=8),
-    _tile(128, (128, 128), 64, (760, 1.4), num_worker_warps=4),
-    _tile(128, (256, 320), 64, (687, 1.0), num_worker_warps=8),
-    _tile(128, (128, 160), 128, (589, 1.7), num_worker_warps=8),
-    _tile(64, (128, 128), 128, (480, 1.5), num_worker_warps=8),
+    _tile(256, 256, 64, (811, 2.7), num_ctas=2, num_worker_warps=8),
+    _tile(128, 256, 64, (780, 1.7), num_worker_warps=8),
+    _tile(128, 256, 32, (766, 1.1), num_worker_warps=8),
+    _tile(128, 128, 64, (760, 1.4), num_worker_warps=4),
+    _tile(64, 128, 128, (480, 1.5), num_worker_warps=8),
 )
 NARROW = (
-    _tile(256, (256, 256), 128, (1620, 2.7), num_ctas=2, num_worker_warps=8),
-    _tile(128, (256, 256), 128, (1560, 1.7), num_worker_warps=8),
-    _tile(128, (128, 128), 128, (1520, 1.4), num_worker_warps=4),
+    _tile(256, 256, 128, (1620, 2.7), num_ctas=2, num_worker_warps=8),
+    _tile(128, 256, 128, (1560, 1.7), num_worker_warps=8),
+    _tile(128, 128, 128, (1520, 1.4), num_worker_warps=4),
 )
 # By the target and what is multiplied.
 TILES: dict[tuple[str, type[tw.DType]], tuple[Tile, ...]] = {

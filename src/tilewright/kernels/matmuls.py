@@ -31,10 +31,6 @@ class OUT(tw.AnyDType):
     """What the result is kept in."""
 
 
-class WIDTH(tw.Dim):
-    """Columns of a tile of the output."""
-
-
 class BIAS(tw.AnyDType):
     """What the bias is kept in."""
 
@@ -46,46 +42,29 @@ class RESIDUAL(tw.AnyDType):
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
 @tw.kernel(deny_checks=True)
 def matmul_kernel(
-    out: Mapped[OUT, Literal[1], BM, WIDTH], a: Ref[T, P, M, K], b: Ref[T, Q, K, N],
+    out: Mapped[OUT, Literal[1], BM, BN], a: Ref[T, P, M, K], b: Ref[T, Q, K, N],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
-    *, FACTOR: Const[type[tw.DType]], BN: Const[int], BK: Const[int] = 64, SPLITS: Const[int] = 1,
+    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, SPLITS: Const[int] = 1,
     IS_FAST: Const[bool] = False, SHARED_A: Const[bool] = False, SHARED_B: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """`out = activation(a @ b + bias) + residual`, or the sums of SPLITS stretches of K each.
-
-    A tile has BN columns, and as many more as WIDTH says: a second tile of sums for the same rows.
-    """
-    MORE = WIDTH - BN
-    PART = MORE if MORE > 0 else BN  # columns that are stored together
-    PARTS = WIDTH // PART
-    left, steps = a.partition(1, BM, BK), tw.cdiv(K, BK)
-    right, beside = b.windows(1, BK, BN, step=(1, BK, WIDTH)), b.partition(1, BK, PART)
-    biases = bias.partition(1, 1, PART) if HAS_BIAS else None
-    residuals = residual.partition(1, BM, PART) if HAS_RESIDUAL else None
+    """`out = activation(a @ b + bias) + residual`, or the sums of SPLITS stretches of K each."""
+    left, right = a.partition(1, BM, BK), b.partition(1, BK, BN)
+    biases = bias.partition(1, 1, BN) if HAS_BIAS else None
+    residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
+    steps = left.num_tiles(2)
     stretch = tw.cdiv(steps, SPLITS)
     for at in out.indices():  # this block's share of the tiles, disjoint from every other's
         part, i, j = at
         batch, first = part // SPLITS, part % SPLITS * stretch
         u, v = 0 if SHARED_A else batch, 0 if SHARED_B else batch
-        acc, more = tw.zeros((BM, BN), f32), tw.zeros((BM, PART), f32)
+        acc = tw.zeros((BM, BN), f32)
         for k in range(first, min(first + stretch, steps)):
             x = left[u, i, k].reshape(BM, BK).astype(FACTOR)
-            acc = tw.mma(x, right[v, k, j].reshape(BK, BN).astype(FACTOR), acc, fast_acc=IS_FAST)
-            if MORE > 0:
-                y = beside[v, k, beside.clip(j * PARTS + PARTS - 1, 2)]
-                more = tw.mma(x, y.reshape(BK, PART).astype(FACTOR), more, fast_acc=IS_FAST)
-        if MORE > 0:
-            parts = out.piece(at).partition(1, BM, PART)
-            for c in tw.static_range(PARTS):
-                if c < parts.num_tiles(2):
-                    sums = more if c == PARTS - 1 else tw.extract(acc, (0, c), (BM, PART))
-                    place = (part, i, beside.clip(j * PARTS + c, 2))
-                    result = finished(sums, place, biases, ACTIVATION, residuals)
-                    parts.store(result.astype(out.dtype).reshape(1, BM, PART), 0, 0, c)
-        else:
-            result = finished(acc, (part, i, j), biases, ACTIVATION, residuals)
-            out.store(result.astype(out.dtype).reshape(1, BM, BN), at)
+            y = right[v, k, j].reshape(BK, BN).astype(FACTOR)
+            acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
+        result = finished(acc, (part, i, j), biases, ACTIVATION, residuals)
+        out.store(result.astype(out.dtype).reshape(1, BM, BN), at)
 
 
 @tw.kernel(deny_checks=True, occupancy=4)  # it only reads: as much as possible at a time
@@ -178,9 +157,8 @@ def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
 def _multiplied(
     wanted: Product, config: Config, out: tw.Tensor, epilogue: dict[str, Any]
 ) -> tw.DeviceOp[Any]:
-    width = config.values.get("WIDTH", config["BN"])
     return config.applied_to(matmul_kernel)(
-        config.walk(out.partition(1, config["BM"], width)), wanted.a, wanted.b,
+        config.walk(out.partition(1, config["BM"], config["BN"])), wanted.a, wanted.b,
         **epilogue, **wanted.constants, **config.arguments(matmul_kernel),
     )  # fmt: skip
 

@@ -37,7 +37,6 @@ def _tiles(
     tile: tuple[int, int],
     depths: tuple[int, ...] = (64,),
     *,
-    widths: tuple[int, ...] = (),
     warps: int = 4,
     ctas: int = 1,
     at_once: int = 1,
@@ -48,7 +47,6 @@ def _tiles(
     return Space(
         BM=tile[:1],
         BN=tile[1:],
-        WIDTH=widths or tile[1:],
         BK=depths,
         SPLITS=splits,
         num_ctas=(ctas,),
@@ -70,13 +68,6 @@ def _matmul_space(key: Key) -> Space:
         | _tiles((256, 128), depths, warps=8)
         | _tiles((128, 128), (64, 128))
     )
-    if not is_narrow:
-        large |= (
-            _tiles((128, 128), widths=(192, 160), warps=8)
-            | _tiles((128, 256), widths=(320,), warps=8)
-            | _tiles((256, 128), widths=(192,), warps=8, ctas=2)
-            | _tiles((256, 256), widths=(320, 384), warps=8, ctas=2)
-        )
     space = large if m * n > FEW else large | _small_tiles()
     for plan in _split_tails(key):
         axes: dict[str, Any] = {name: (value,) for name, value in plan.values.items()}
@@ -101,7 +92,6 @@ def _small_tiles() -> Space:
         | _tiles((64, 64), (64, 128), at_once=2)
         | _tiles((64, 128), (128, 256))
         | _tiles((128, 64), (128, 256))
-        | _tiles((128, 64), widths=(80, 96), warps=8)
         | _tiles((64, 256))
     )
 
