@@ -117,20 +117,20 @@ def _section(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def readme_with(text: str, reports: Reports) -> str:
-    """README.md with its figures as the reports have them; as it is where they are missing."""
+    """README.md with its figures as the reports have them; as it is while products are missing."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
-    quoted = "\n".join(_quoted(reports))
-    if not begin or not end or not quoted:
+    if not begin or not end or "products" not in reports:
         return text
+    quoted = "\n".join(_quoted(reports))
     return f"{before}{BEGIN}\n{quoted}\n{END}{after}"
 
 
 def _quoted(reports: Reports) -> Iterator[str]:
-    if "products" in reports:
-        columns = ("M = N = K", "cuBLAS", "library", "unchecked", "cuTile Python", "Triton")
-        yield "f16 matrix products with sums in f32, TFLOP/s:\n"
-        yield _chosen(reports["products"]["tables"][0], (*columns, "library / cuBLAS")) + "\n"
+    columns: tuple[str, ...]
+    columns = ("M = N = K", "cuBLAS", "library", "unchecked", "cuTile Python", "Triton")
+    yield "f16 matrix products with sums in f32, TFLOP/s:\n"
+    yield _chosen(reports["products"]["tables"][0], (*columns, "library / cuBLAS")) + "\n"
     if "elementwise" in reports:
         columns = ("elements", "torch", "safe", "unchecked", "cuTile Python", "Triton")
         yield "`z = x + y` in f16, GB/s:\n"
