@@ -117,6 +117,7 @@ def test_list_for_a_tensor(z):
         add(z.partition(16), [1.0] * 64, vector())
 
 
+@pytest.mark.usefixtures("on_the_cpu")
 def test_array_for_a_tensor(z):
     add(z.partition(16), np.ones(64, np.float32), vector()).sync()
     with refuse("pass tw.partition(z, B), not an object of type ndarray"):

@@ -103,10 +103,14 @@ def test_a_failed_tensor_is_refused_until_it_is_overwritten():
 
 
 def test_what_was_queued_behind_counts_as_failed():
-    operation, z = launch(0, 77)
     target = tw.zeros((32,), f32)
+    copy(target.partition(16), tw.ones((32,), f32)).sync()  # loaded before the stream is held
+    launch(0, 1)[0].sync()
+    operation, z = launch(0, 77)
+    hold = z.device.stream.hold()
     operation.submit()
     copy(target.partition(16), z).submit()
+    hold.release()
     with pytest.raises(tw.OutOfBoundsError, match="index 77"):
         target.numpy()
 

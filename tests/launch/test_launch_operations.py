@@ -187,6 +187,7 @@ def test_in_a_graph():
     assert (z.numpy() == 4).all()
 
 
+@pytest.mark.usefixtures("on_the_cpu")
 def test_arrays_of_numpy_among_the_results():
     x = np.full(64, 2, np.float32)
     z = tw.value(np.zeros(64, np.float32)).partition(16)

@@ -1,0 +1,76 @@
+"""Launches that are found again and dropped while another thread looks for borrows."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+
+import pytest
+
+import tilewright as tw
+from tilewright import BorrowError, Mut, Ref, f32
+from tilewright.dims import B, N
+from tilewright.runtime.ready import ReadyOp
+
+pytestmark = pytest.mark.usefixtures("device")
+
+
+@tw.kernel
+def double(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z) + x.load_like(z))
+
+
+def prepared(z, x):
+    """A launch that was made before, so that nobody is told of its borrows until somebody asks."""
+    for _ in range(3):
+        double(z.partition(16), x).sync()
+    made = double(z.partition(16), x)
+    assert isinstance(made, ReadyOp)
+    return made
+
+
+def test_a_borrow_that_is_told_of_while_the_finaliser_runs_is_given_back(device):
+    z, x = tw.zeros(64), tw.ones(64)
+    operation = prepared(z, x)
+    with pytest.warns(RuntimeWarning, match="was never run"):
+        operation.__del__()  # which sees that nobody knows of the borrows
+    with device.lock:
+        operation.tell()  # and now somebody does
+    double(z.partition(16), x).sync()
+    operation.close()
+
+
+def test_a_borrow_that_is_told_of_before_stays_until_the_end(device):
+    z, x = tw.zeros(64), tw.ones(64)
+    operation = prepared(z, x)
+    with device.lock:
+        device.tell_latest()
+    with pytest.raises(BorrowError, match="holds z for writing"):
+        double(z.partition(16), x)
+    operation.close()
+    double(z.partition(16), x).sync()
+
+
+def test_dropping_while_others_look_holds_nothing(device):
+    """Threads drop built launches; others build theirs meanwhile, which looks at the last built."""
+    failures = []
+
+    def drop():
+        with tw.device(device):
+            z, x = tw.zeros(64), tw.ones(64)
+            for _ in range(300):
+                try:
+                    double(z.partition(16), x)
+                except BorrowError as error:
+                    failures.append(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        threads = [threading.Thread(target=drop) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        gc.collect()
+    assert failures == []
