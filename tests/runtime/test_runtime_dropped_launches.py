@@ -10,54 +10,62 @@ import pytest
 
 import tilewright as tw
 from tilewright import BorrowError, Mut, Ref, f32
+from tilewright.backends.cuda import program as assembler
 from tilewright.dims import B, N
 from tilewright.runtime.ready import ReadyOp
 
-pytestmark = pytest.mark.usefixtures("device")
+
+@pytest.fixture
+def double(driver, cuda, monkeypatch):
+    """A kernel on a GPU on paper, whose streams can be the home of tensors."""
+    monkeypatch.setattr(assembler, "assemble", lambda *_: b"cubin")
+    driver.kernels["double"] = ((8, 4, 4, 8, 4, 4), lambda *_: None)
+
+    @tw.kernel
+    def double(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+        z.store(x.load_like(z) + x.load_like(z))
+
+    return double
 
 
-@tw.kernel
-def double(z: Mut[f32, B], x: Ref[f32, N]) -> None:
-    z.store(x.load_like(z) + x.load_like(z))
-
-
-def prepared(z, x):
+def prepared(double, z, x):
     """A launch that was made before, so that nobody is told of its borrows until somebody asks."""
     for _ in range(3):
         double(z.partition(16), x).sync()
     made = double(z.partition(16), x)
     assert isinstance(made, ReadyOp)
+    assert not z.storage.borrows
     return made
 
 
-def test_a_borrow_that_is_told_of_while_the_finaliser_runs_is_given_back(device):
+def test_a_borrow_that_is_told_of_while_the_finaliser_runs_is_given_back(cuda, double):
     z, x = tw.zeros(64), tw.ones(64)
-    operation = prepared(z, x)
+    operation = prepared(double, z, x)
     with pytest.warns(RuntimeWarning, match="was never run"):
         operation.__del__()  # which sees that nobody knows of the borrows
-    with device.lock:
+    with cuda.lock:
         operation.tell()  # and now somebody does
     double(z.partition(16), x).sync()
     operation.close()
 
 
-def test_a_borrow_that_is_told_of_before_stays_until_the_end(device):
+def test_a_borrow_that_is_told_of_before_stays_until_the_end(cuda, double):
     z, x = tw.zeros(64), tw.ones(64)
-    operation = prepared(z, x)
-    with device.lock:
-        device.tell_latest()
+    operation = prepared(double, z, x)
+    with cuda.lock:
+        cuda.tell_latest()
     with pytest.raises(BorrowError, match="holds z for writing"):
         double(z.partition(16), x)
     operation.close()
     double(z.partition(16), x).sync()
 
 
-def test_dropping_while_others_look_holds_nothing(device):
+def test_dropping_while_others_look_holds_nothing(cuda, double):
     """Threads drop built launches; others build theirs meanwhile, which looks at the last built."""
     failures = []
 
     def drop():
-        with tw.device(device):
+        with tw.device(cuda):
             z, x = tw.zeros(64), tw.ones(64)
             for _ in range(300):
                 try:

@@ -104,7 +104,7 @@ class ReadyOp(WorkOp[T]):
     """An operation with work that is ready."""
 
     __slots__ = (
-        "_code", "_count", "_held", "_instruction", "_ready", "_stream", "_tensors",
+        "_code", "_count", "_held", "_instruction", "_is_dropped", "_ready", "_stream", "_tensors",
     )  # fmt: skip
 
     _code: CodeType
@@ -112,6 +112,7 @@ class ReadyOp(WorkOp[T]):
     _ready: ReadyWork
     _tensors: tuple[Handle, ...]  # until it is submitted
     _held: Ticket | None  # if anybody had to know
+    _is_dropped: bool  # its finaliser has begun
     _stream: Stream  # where it was submitted, if nobody had
     _count: int
 
@@ -138,6 +139,7 @@ class ReadyOp(WorkOp[T]):
         self._check = check
         self._tensors = tensors
         self._held = None
+        self._is_dropped = False
         self._count = 0
         try:
             frame = _getframe(depth)
@@ -181,7 +183,10 @@ class ReadyOp(WorkOp[T]):
     def tell(self) -> None:
         """Write the borrows where others look. The lock is held."""
         self.ticket.tell(self.device)
-        if not self._tensors:  # it is being dropped, by a thread that may not have seen the ticket
+        # A weak reference finds an operation even while its finaliser runs, on another thread. Here
+        # the ticket is written first and the finaliser looked for then, there it is the other way
+        # round: one of the two sees the other.
+        if self._is_dropped:
             self.ticket.release()
 
     @property
@@ -212,7 +217,7 @@ class ReadyOp(WorkOp[T]):
 
     def drop(self) -> None:
         """Leave a note, if anybody knows of the borrows. No lock is held."""
-        self._tensors = ()
+        self._is_dropped = True
         if self._held is not None:
             super().drop()
 
