@@ -237,8 +237,7 @@ def test_recording_what_no_graph_repeats_or_for_another_thread():
     shared = add(z.partition(16), x, x).shared()
     refused = []
 
-    def elsewhere(graph):
-        op = add(line().partition(16), x, x)
+    def elsewhere(graph, op):
         try:
             graph.record(op)
         except LaunchError as error:
@@ -250,7 +249,8 @@ def test_recording_what_no_graph_repeats_or_for_another_thread():
             g.record(z)
         with pytest.raises(LaunchError, match="is shared and runs once, for all its users"):
             g.record(shared)
-        thread = threading.Thread(target=elsewhere, args=(g,))
+        op = add(line().partition(16), x, x)
+        thread = threading.Thread(target=elsewhere, args=(g, op))
         thread.start()
         thread.join()
         g.record(add(line().partition(16), x, x).then(lambda r: add(line().partition(16), x, x)))
