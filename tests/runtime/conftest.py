@@ -31,7 +31,7 @@ def each_device(request, monkeypatch):
 @pytest.fixture
 def fresh_devices(monkeypatch):
     """Opens devices by name that nobody has used."""
-    monkeypatch.setattr(device_module, "_devices", {})
+    _forget_devices(monkeypatch)
     opened = []
 
     def open_(name):
@@ -43,9 +43,15 @@ def fresh_devices(monkeypatch):
         stream.queue.end_holds()
 
 
+def _forget_devices(monkeypatch):
+    """Devices of before are not there, nor is the one that threads without a context get."""
+    monkeypatch.setattr(device_module, "_devices", {})
+    monkeypatch.setattr(device_module, "_default", [])
+
+
 @contextmanager
 def _opened(name, monkeypatch):
-    monkeypatch.setattr(device_module, "_devices", {})
+    _forget_devices(monkeypatch)
     device = tw.Device(name)
     with tw.device(device):
         yield device
@@ -65,7 +71,7 @@ def cpu(device):
 def driver(monkeypatch):
     """A GPU on paper; `tw.Device("cuda")` is on it."""
     double = RecordingDriver()
-    monkeypatch.setattr(device_module, "_devices", {})
+    _forget_devices(monkeypatch)
     monkeypatch.setattr(foreign, "_table", foreign._Table())  # addresses on paper come back
     monkeypatch.setattr(cuda_device, "open_driver", lambda ordinal: double)
     return double
