@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from lab import Lab, add_options, open_lab
-from running import chosen_parts, run_parts
+from parts import chosen_parts, run_parts
 
 import tilewright as tw
 from tilewright.bench import Bound, Candidate, Comparison, Report, Table, Target, compare, graph_of

@@ -17,7 +17,7 @@ from lab import add_options, open_lab
 from launch_graphs import measure_graphs
 from launch_rates import measure_rates
 from paper import distribution, modes, overlap
-from running import chosen_parts, run_parts
+from parts import chosen_parts, run_parts
 
 from tilewright.bench import BrokenWay, Report
 

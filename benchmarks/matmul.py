@@ -20,7 +20,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from lab import Lab, add_options, open_lab
-from running import chosen_parts, run_parts
+from parts import chosen_parts, run_parts
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16

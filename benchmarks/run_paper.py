@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lab import add_options, open_lab
 from paper import checks, distribution, elementwise, jit, modes, overlap, products, race
-from running import chosen_parts, run_parts
+from parts import chosen_parts, run_parts
 
 from tilewright.bench import Report
 

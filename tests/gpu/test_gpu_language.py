@@ -209,6 +209,8 @@ def test_branches_and_loops(turns):
     np.testing.assert_array_equal(found, expected)
 
 
+# Zeros behind the edge take part on both devices alike, which is the point here.
+@pytest.mark.filterwarnings("ignore::tilewright.errors.PaddingWarning")
 @pytest.mark.parametrize("shape", [(64, 128), (50, 100), (37, 61)])
 def test_reductions_along_axes(shape):
     x = np.random.default_rng(13).standard_normal(shape, dtype=np.float32)
