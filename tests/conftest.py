@@ -1,6 +1,8 @@
 """What every test can rely on: the `gpu` marker, hypothesis profiles, golden files."""
 
 import functools
+import gc
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +20,9 @@ _STEADY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", derandomize=True, max_examples=40, **_STEADY)
 settings.register_profile("thorough", max_examples=2000, **_STEADY)
 settings.load_profile("ci")  # another one: `pytest --hypothesis-profile=thorough`
+
+SET_ASIDE_EVERY = 200  # tests
+_finished = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,6 +58,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu") and (reason := _why_no_gpu()):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests live as long as the process."""
+    _set_aside()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Compiled kernels live on as well; many tests collect, and look at all that is not aside."""
+    if next(_finished) % SET_ASIDE_EVERY == 0:
+        _set_aside()
+
+
+def _set_aside() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 @functools.cache

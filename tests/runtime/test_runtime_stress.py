@@ -25,7 +25,7 @@ from stress_workers import Worker, World
 import tilewright as tw
 from tilewright.backends.cpu import stream as cpu_stream
 
-COUNT = int(os.environ.get("STRESS_COUNT", "2000"))
+COUNT = int(os.environ.get("STRESS_COUNT", "1000"))
 SEED = int(os.environ.get("STRESS_SEED", "0"))
 THREADS, LOOPS, TASKS = 8, 3, 3
 STUCK_SECONDS = 60 + COUNT / 50
