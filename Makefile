@@ -45,7 +45,7 @@ pytest: $(VENV)/.dev ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
 	$(PYTEST) --durations=20 --strict-placement --record-kernels=$(KERNELS) $(PYTEST_ARGS)
 
 assembly: pytest ## Every kernel that the tests compiled, through tileiras for each architecture
-	$(PYTEST) --durations=5 --recorded-kernels=$(KERNELS) tests/assembly
+	$(PYTEST) --dist=load --maxschedchunk=1 --durations=5 --recorded-kernels=$(KERNELS) tests/assembly
 
 fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_SEED=7
 	FUZZ_COUNT=$(FUZZ_COUNT) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest tests/fuzz -s
