@@ -10,23 +10,21 @@ the GPU's cache holds or rotated over several. Some rows of each result are comp
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
-from lab import Lab, add_options, open_lab
-from parts import chosen_parts, run_parts
+from lab import Lab, open_lab
+from parts import read_options, run_parts
 
 import tilewright as tw
 from tilewright.bench import Bound, Candidate, Comparison, Report, Table, Target, compare, graph_of
 from tilewright.kernels import attention, decode_attention, decode_parts
 
-__all__ = ["CUDNN", "Problem", "Shape", "captured", "main"]
+__all__ = ["CUDNN", "Problem", "Shape", "main"]
 
 COLD = 240 << 20  # bytes of operands to rotate over
 LIMIT = 1e-3  # relative error; f16 weights and results have about 3e-4
@@ -129,19 +127,6 @@ class Problem:
         return float((found[rows] - exact).norm() / exact.norm())
 
 
-def captured(lab: Lab, runs: list[Callable[[], Any]], count: int) -> Callable[[], None]:
-    """A graph of torch's, in which the runs take turns."""
-    torch = lab.load("torch")
-    runs[0]()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for number in range(count):
-            runs[number % len(runs)]()
-    replay: Callable[[], None] = graph.replay
-    return replay
-
-
 def _compared(
     lab: Lab, problem: Problem, ours: list[Any], seconds: float
 ) -> tuple[Comparison, int]:
@@ -158,7 +143,7 @@ def _compared(
     if lab.has_gpu:
         backends = {CUDNN: "CUDNN_ATTENTION", FLASH: "FLASH_ATTENTION"}
         captured = {
-            name: captured(lab, problem.theirs(kind), count) for name, kind in backends.items()
+            name: lab.captured(problem.theirs(kind), count) for name, kind in backends.items()
         }
         candidates[:0] = [candidate(name, run) for name, run in captured.items()]
     found = compare(candidates, timer=lab.timer(repetitions=7, rounds=4))
@@ -260,12 +245,7 @@ PARTS = {"prefill": prefill, "grouped": grouped, "decode": decode}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
-    add_options(parser)
-    options = parser.parse_args()
-    parts = chosen_parts(parser, PARTS, options.only)
+    options, parts = read_options(__doc__, PARTS)
     lab = open_lab(options)
     report = Report("attention", "Attention of the library", options.json)
     with tw.device(lab.device):

@@ -24,7 +24,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
-from attention import CUDNN, Problem, Shape, captured
+from attention import CUDNN, Problem, Shape
 from lab import Lab, add_options, open_lab
 
 import tilewright as tw
@@ -148,7 +148,7 @@ def _candidates(lab: Lab, problem: Problem) -> Iterator[Candidate]:
     if lab.has_gpu:
         with ThreadPoolExecutor() as pool:
             list(pool.map(compile_one, list(builds.values())))
-        theirs = captured(lab, problem.theirs("CUDNN_ATTENTION"), 4)
+        theirs = lab.captured(problem.theirs("CUDNN_ATTENTION"), 4)
         yield Candidate(CUDNN, theirs, lambda: problem.error(theirs, is_ours=False), LIMIT)
     for name, build in builds.items():
         graph = graph_of(build, 4)

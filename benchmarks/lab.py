@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,18 @@ class Lab:
     def as_torch(self, tensor: tw.Tensor) -> Any:
         """The same memory as torch sees it."""
         return self.load("torch_memory").as_torch(tensor)
+
+    def captured(self, runs: Sequence[Callable[[], Any]], count: int) -> Callable[[], None]:
+        """A graph of torch's, in which the runs take turns; the first one compiles before."""
+        torch = self.load("torch")
+        runs[0]()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for number in range(count):
+                runs[number % len(runs)]()
+        replay: Callable[[], None] = graph.replay
+        return replay
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -8,16 +8,14 @@ installed. On the CPU (`--device cpu`) it only shows that it works.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from pathlib import Path
 
-from lab import add_options, open_lab
+from lab import open_lab
 from launch_graphs import measure_graphs
 from launch_rates import measure_rates
 from paper import distribution, modes, overlap
-from parts import chosen_parts, run_parts
+from parts import read_options, run_parts
 
 from tilewright.bench import BrokenWay, Report
 
@@ -33,12 +31,7 @@ PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
-    add_options(parser)
-    options = parser.parse_args()
-    parts = chosen_parts(parser, PARTS, options.only)
+    options, parts = read_options(__doc__, PARTS)
     report = Report("launch", "Launching", options.json)
     lab = open_lab(options)
     try:

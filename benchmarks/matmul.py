@@ -11,16 +11,14 @@ the experiments of the paper (`run_paper.py`).
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from lab import Lab, add_options, open_lab
-from parts import chosen_parts, run_parts
+from lab import Lab, open_lab
+from parts import read_options, run_parts
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16
@@ -220,7 +218,7 @@ def _in_graphs(lab: Lab, operands: Operands) -> tuple[Any, int]:
     ours = graph_of(operands.ours(), count)
     candidates = [Candidate(OURS, ours.launch, operands.check(ours.launch, sets - 1), LIMIT)]
     if lab.has_gpu:
-        theirs = _captured(lab, operands.theirs(), count)
+        theirs = lab.captured(operands.theirs(), count)
         halves = [lab.as_torch(lab.random(operands.n * operands.k // 2)) for _ in range(2 * sets)]
         copies = [
             lambda to=to, by=by: to.copy_(by)
@@ -228,22 +226,9 @@ def _in_graphs(lab: Lab, operands: Operands) -> tuple[Any, int]:
         ]
         candidates[:0] = [
             Candidate(CUBLAS, theirs, operands.check(theirs, sets - 1), LIMIT),
-            Candidate(COPY, _captured(lab, copies, count)),
+            Candidate(COPY, lab.captured(copies, count)),
         ]
     return compare(candidates, timer=lab.timer(repetitions=9, rounds=4)), count
-
-
-def _captured(lab: Lab, runs: list[Callable[[], Any]], count: int) -> Callable[[], None]:
-    """A graph of torch's, in which the runs take turns."""
-    torch = lab.load("torch")
-    runs[0]()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for number in range(count):
-            runs[number % len(runs)]()
-    replay: Callable[[], None] = graph.replay
-    return replay
 
 
 def _show(table: Table, report: Report) -> None:
@@ -255,12 +240,7 @@ PARTS = {"prefill": prefill, "decode": decode, "dtypes": dtypes}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
-    add_options(parser)
-    options = parser.parse_args()
-    parts = chosen_parts(parser, PARTS, options.only)
+    options, parts = read_options(__doc__, PARTS)
     lab = open_lab(options)
     report = Report("matmul", "Matrix products of the library", options.json)
     with tw.device(lab.device):

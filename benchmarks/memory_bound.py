@@ -94,22 +94,13 @@ class _Captured:
 
     def __init__(self, lab: Lab, run: Callable[[list[Any]], Any], ins: list[list[Any]]) -> None:
         self._lab, self._run, self._ins = lab, run, ins
-        self._graph: Any = None
+        self._replay: Callable[[], None] | None = None
 
     def __call__(self) -> None:
-        if self._graph is None:
-            self._graph = self._capture()
-        self._graph.replay()
-
-    def _capture(self) -> Any:
-        torch = self._lab.load("torch")
-        self._run(self._ins[0])  # compiled and tuned outside
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for number in range(COUNT):
-                self._run(self._ins[number % len(self._ins)])
-        return graph
+        if self._replay is None:
+            runs = [lambda given=given: self._run(given) for given in self._ins]
+            self._replay = self._lab.captured(runs, COUNT)
+        self._replay()
 
 
 def _first(made: Any) -> Any:

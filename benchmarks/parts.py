@@ -7,13 +7,28 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
+
+from lab import add_options
 
 from tilewright.bench import BrokenWay
 
-__all__ = ["chosen_parts", "run_parts"]
+__all__ = ["chosen_parts", "read_options", "run_parts"]
 
 Part = TypeVar("Part")
+
+
+def read_options(
+    description: str, parts: Mapping[str, Part]
+) -> tuple[argparse.Namespace, dict[str, Part]]:
+    """What a benchmark that writes one report is asked for, and those of its parts."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--only", default=",".join(parts), help=f"some of {', '.join(parts)}")
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    add_options(parser)
+    options = parser.parse_args()
+    return options, chosen_parts(parser, parts, options.only)
 
 
 def chosen_parts(
