@@ -11,7 +11,7 @@ epoch, all there is to do is to move those on.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from sys import _getframe
 from types import CodeType
@@ -23,6 +23,7 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.lifecycle import Ends, State
 from tilewright.runtime.sites import USER_FILES, Site, user_frame
+from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tickets import Role, Ticket
@@ -189,6 +190,10 @@ class ReadyOp(WorkOp[T]):
         if self._is_dropped:
             self.ticket.release()
 
+    def storages(self) -> Iterable[Storage]:
+        """The memory of its tensors; to ask for it makes no ticket."""
+        return (tensor.storage for tensor in self._tensors)
+
     @property
     def site(self) -> Site:
         """Where it was built."""
@@ -249,6 +254,7 @@ class ReadyOp(WorkOp[T]):
     def put(self, stream: Stream) -> None:
         """As any other, where it is not at home."""
         if not self._put_at_home(stream):
+            self.device.tell_latest()  # this one, if nobody has asked: a ticket is known to all
             super().put(stream)
 
     def put_part(self, stream: Stream, ends: Ends) -> T:
