@@ -125,9 +125,10 @@ class Kernel:
         call = self._matched(args, kwargs)
         if has_operations(call.arguments.values()):
             return launch_later(self.signature, call, partial(self._launched, grid))
-        binding, result = bind_launch(self.signature, call, grid), tuple(call.arguments.values())
+        binding = bind_launch(self.signature, call, grid, self.hints)
+        result = tuple(call.arguments.values())
         require_watchable(binding.device.kind, self.__name__)
-        specialization = specialize(binding, self.hints)
+        specialization = specialize(binding)
         executable = self._executable(binding.device, specialization, wanted_placement())
         if not check_launch(executable.facts, binding):
             if self.options.deny_checks:

@@ -62,3 +62,8 @@ def test_what_is_left_of_whole_rounds_is_split():
     assert config["SPLITS"] > 1
     assert 0 < config["TAIL"] < 5120
     assert config["TAIL"] % config["BN"] == 0
+
+
+def test_both_kinds_of_half_floats_have_one_record():
+    assert wanted(512, 512, 512, bf16).key == wanted(512, 512, 512).key
+    assert wanted(512, 512, 512, f8e4m3fn).key != wanted(512, 512, 512).key

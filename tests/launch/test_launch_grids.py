@@ -1,12 +1,15 @@
 """Which partitions and grids a launch takes, and what it refuses before anything is done."""
 
 import re
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import tilewright as tw
 from tilewright import All, Mapped, Mut, Ref, f32, i8, i32
+from tilewright.backends.cuda.device import CudaBackend
 from tilewright.dims import BM, BN, B, N
 
 
@@ -33,6 +36,12 @@ def mixed(a: Mut[i32, B], w: Mapped[i32, B]) -> None:
     a.store(tw.full((B,), 1, i32))
     for at in w.indices():
         w.store(tw.full((B,), 1, i32), at)
+
+
+@tw.kernel
+def counted(w: Mapped[i32, B]) -> None:
+    for at in w.indices():
+        w.store(tw.full((B,), tw.num_blocks(0), i32), at)
 
 
 @tw.kernel
@@ -184,6 +193,19 @@ def test_numpy_integers_are_numbers_of_blocks():
 
 
 # --- walks ----------------------------------------------------------------------------------------
+
+
+def test_a_walk_has_as_many_blocks_as_run_at_once(monkeypatch):
+    gpu = SimpleNamespace(driver=SimpleNamespace(multiprocessors=132))
+    at_once = staticmethod(partial(CudaBackend.resident_blocks, gpu))
+    monkeypatch.setattr(type(zeros(1).device.backend), "resident_blocks", at_once)
+    for hints, blocks in (({}, 132), ({"num_ctas": 2}, 66), ({"occupancy": 2}, 264)):
+        z = zeros(1024)
+        counted.with_hints(**hints)(z.partition(2).persistent()).sync()
+        assert set(z.numpy()) == {blocks}
+    z = zeros(1024)
+    counted.with_hints(num_ctas=2)(z.partition(2).persistent(blocks=3)).sync()
+    assert set(z.numpy()) == {3}
 
 
 def test_a_walk_has_the_blocks_of_the_launch():

@@ -111,8 +111,8 @@ def test_the_rank_of_the_view_counts():
 def test_a_view_without_memory_is_compiled_for_as_a_real_one(view, monkeypatch):
     seen = []
 
-    def noted(binding, hints):
-        made = specialize(binding, hints)
+    def noted(binding):
+        made = specialize(binding)
         seen.append(made.tensors)
         return made
 

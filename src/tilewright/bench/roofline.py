@@ -110,21 +110,13 @@ def _matrix_rate(stream: Stream, size: int, dtype: type[DType], effort: Effort |
     wide = _multiply.with_hints(num_ctas=2, num_worker_warps=8)  # two neighbours share their loads
     candidates = [
         Candidate("square", lambda: _multiply(z.partition(128, 128).persistent(), x, y)),
-        Candidate(
-            "wide",
-            lambda: wide(z.partition(256, 256).persistent(blocks=_half(stream)), x, y),
-        ),
+        Candidate("wide", lambda: wide(z.partition(256, 256).persistent(), x, y)),
     ]
     theirs = _torch_product(stream, size, dtype)
     candidates += [Candidate("torch", theirs)] if theirs else []
     found = compare(candidates, stream=stream, effort=effort)
     assert found.fastest is not None, found.failures
     return 2 * size**3 / found.seconds(found.fastest)
-
-
-def _half(stream: Stream) -> int:
-    """Pairs of multiprocessors."""
-    return max(1, stream.device.backend.resident_blocks // 2)
 
 
 def _torch_product(stream: Stream, size: int, dtype: type[DType]) -> Callable[[], object] | None:

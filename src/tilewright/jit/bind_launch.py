@@ -27,15 +27,19 @@ from tilewright.jit.bind_tensors import bind_accum, bind_mapped, bind_mut, bind_
 from tilewright.jit.binding import Binding
 from tilewright.jit.check_dims import bind_static_dims, check_devices, check_extents
 from tilewright.jit.choose_grid import choose_grid
+from tilewright.lang.hints import KernelHints
 
 __all__ = ["bind_arguments", "bind_launch"]
 
 
 def bind_launch(
-    signature: Signature, call: inspect.BoundArguments, grid: tuple[int, ...] | None = None
+    signature: Signature,
+    call: inspect.BoundArguments,
+    grid: tuple[int, ...] | None = None,
+    hints: KernelHints | None = None,
 ) -> Binding:
     """Check a call's arguments; raises `LaunchError` with the argument's name and the way out."""
-    binding = Binding(signature)
+    binding = Binding(signature, hints or KernelHints())
     params: tuple[Any, ...] = (
         *signature.tensors, *signature.pointers, *signature.numbers, *signature.constants
     )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.dtypes import DType
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import Signature
+from tilewright.lang.hints import KernelHints
 from tilewright.runtime.device import Device, current_device
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.tensor import Tensor
@@ -23,6 +24,7 @@ class Binding:
     """What a call says: tensors, tiles, constants, scalars, and how many blocks run."""
 
     signature: Signature
+    hints: KernelHints = field(default_factory=KernelHints)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     partitions: dict[str, Partition] = field(default_factory=dict)
     tiles: dict[str, tuple[int | None, ...]] = field(default_factory=dict)

@@ -132,7 +132,8 @@ def _walking_blocks(binding: Binding) -> int:
 def _block_limit(binding: Binding) -> int:
     """The number of blocks that the call asks for, or else what fits the device at once."""
     given = {name: w.max_blocks for name, w in binding.walked.items() if w.max_blocks is not None}
-    limit = binding.device.backend.resident_blocks
+    hints = binding.hints.of(binding.device.target)
+    limit = binding.device.backend.resident_blocks(hints.occupancy or 1, hints.num_ctas or 1)
     for number, (name, blocks) in enumerate(given.items()):
         if number and blocks != limit:
             first = next(iter(given))

@@ -13,7 +13,6 @@ from tilewright.frontend.specialization import (
     segments_name,
 )
 from tilewright.jit.binding import Binding
-from tilewright.lang.hints import KernelHints
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.tensor import Tensor
 
@@ -22,7 +21,7 @@ __all__ = ["LARGEST_DIVISOR", "divisor", "specialize"]
 LARGEST_DIVISOR = 16  # what TMA and vector loads need; more would only split the cache
 
 
-def specialize(binding: Binding, hints: KernelHints) -> Specialization:
+def specialize(binding: Binding) -> Specialization:
     """The specialisation that a call needs. It never depends on sizes."""
     signature, target = binding.signature, binding.device.target
     return Specialization(
@@ -31,7 +30,7 @@ def specialize(binding: Binding, hints: KernelHints) -> Specialization:
         scalars=tuple(binding.dtype(param.dtype) for param in signature.scalars),
         target=target,
         grid_rank=len(binding.grid) if binding.is_grid_given else None,
-        hints=hints.of(target),
+        hints=binding.hints.of(target),
         pointers=tuple(_pointer_spec(binding, param) for param in signature.pointers),
     )
 

@@ -122,10 +122,11 @@ class Product:
 
     @property
     def key(self) -> Key:
-        """What decides which configuration is fast."""
+        """What decides which configuration is fast: bf16 is multiplied as fast as f16."""
         batch, m, n = self.out.shape
+        factor = f16 if self.factor is bf16 else self.factor
         layout = "".join("n" if one.strides[2] == 1 else "t" for one in (self.a, self.b))
-        return key_of(self.factor, (batch, m, n, self.a.shape[2]), layout=layout)
+        return key_of(factor, (batch, m, n, self.a.shape[2]), layout=layout)
 
     @property
     def constants(self) -> dict[str, Any]:

@@ -201,9 +201,8 @@ class Backend(Protocol):
     def can_run(self) -> bool:
         """Whether it has memory and runs programs at all."""
 
-    @property
-    def resident_blocks(self) -> int:
-        """Blocks that run at once when each takes a whole multiprocessor."""
+    def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
+        """Blocks that run at once: so many share a multiprocessor, or one takes several."""
 
     @property
     def survives_fork(self) -> bool:

@@ -72,7 +72,9 @@ class Partition:
     def persistent(
         self, blocks: int | None = None, group: int | tuple[int, ...] = 1
     ) -> PersistentPartition:
-        """Walk the tiles with at most `blocks` blocks (default: what fits the device at once).
+        """Walk the tiles with at most `blocks` blocks.
+
+        The default is what the device runs at once, with the kernel's `occupancy` and `num_ctas`.
 
         `group` is the shape of the super-tiles that are finished one after the other, (8, 1) say,
         so that neighbouring blocks share what they read; one number stands for the last two axes.

@@ -96,9 +96,9 @@ class CpuBackend:
     def __init__(self) -> None:
         self._records = _Records()
 
-    @property
-    def resident_blocks(self) -> int:
-        """Blocks that run at once."""
+    def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
+        """Blocks that run at once: one on each core, whatever a GPU is advised to do."""
+        del occupancy, num_ctas
         return os.cpu_count() or 1
 
     def new_queue(self, label: str) -> CpuQueue:

@@ -47,9 +47,12 @@ class CudaBackend:
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.target = driver.target
-        self.resident_blocks = driver.multiprocessors
         self._records = _Records(driver)
         self._poller = Poller(driver)
+
+    def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
+        """Blocks that run at once, if the assembler follows these hints."""
+        return max(1, self.driver.multiprocessors * occupancy // num_ctas)
 
     def new_queue(self, label: str) -> CudaQueue:
         """A CUDA stream."""

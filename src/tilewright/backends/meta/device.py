@@ -47,13 +47,17 @@ class MetaBackend:
     """A device that only has a target."""
 
     can_run = False
-    resident_blocks = 1
     survives_fork = True
 
     def __init__(self, target: str) -> None:
         self.target = target
         self.runs = "cpu" if target == "cpu" else "cuda"
         self._records = _Records()
+
+    def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
+        """One, on a device of which nothing is known."""
+        del occupancy, num_ctas
+        return 1
 
     def new_queue(self, label: str) -> NoReturn:
         """Refused: nothing runs here."""
