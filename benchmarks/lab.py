@@ -82,13 +82,19 @@ class Lab:
         """The same memory as torch sees it."""
         return self.load("torch_memory").as_torch(tensor)
 
-    def captured(self, runs: Sequence[Callable[[], Any]], count: int) -> Callable[[], None]:
-        """A graph of torch's, in which the runs take turns; the first one compiles before."""
+    def captured(
+        self, runs: Sequence[Callable[[], Any]], count: int, *, here: bool = False
+    ) -> Callable[[], None]:
+        """A graph of torch's, in which the runs take turns; the first one compiles before.
+
+        `here` captures on this lab's stream, for runs that do not follow torch's current one.
+        """
         torch = self.load("torch")
         runs[0]()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        place = {"stream": torch.cuda.ExternalStream(self.stream.queue.number)} if here else {}
+        with torch.cuda.graph(graph, **place):
             for number in range(count):
                 runs[number % len(runs)]()
         replay: Callable[[], None] = graph.replay

@@ -34,6 +34,8 @@ def main() -> None:
     options, parts = read_options(__doc__, PARTS)
     report = Report("launch", "Launching", options.json)
     lab = open_lab(options)
+    for name in options.without:
+        report.figure("left out", failures={name: "it was left out of this run"})
     try:
         run_parts({name: lambda part=part: part(lab, report) for name, part in parts.items()})
     except BrokenWay as broken:

@@ -12,9 +12,10 @@ from typing import Any
 
 from lab import Lab
 from launch_rates import LENGTH, Additions
+from timed_ways import timed_ways
 
 import tilewright as tw
-from tilewright.bench import Bound, Report, Table, Target, each, host_costs
+from tilewright.bench import Bound, Report, Table, Target, each
 
 __all__ = ["NODES", "measure_graphs", "raw_graph", "target_name"]
 
@@ -29,18 +30,14 @@ def measure_graphs(lab: Lab, report: Report) -> None:
         ("graph", "until queued", "until done", "a node"),
     )
     for tensors in (3, 3 * NODES):
-        found = host_costs(
-            {name: each(replay) for name, replay in _replays(lab, tensors).items()},
-            count=5 if lab.is_quick else REPLAYS,
-            turns=2 if lab.is_quick else 9,
-            stream=lab.stream,
-        )
+        replays = {name: each(replay) for name, replay in _replays(lab, tensors).items()}
+        found = timed_ways(lab, report, "graphs", replays, count=REPLAYS)
         for name, cost in found.items():
             queued, done = cost.queued.least * 1e6, cost.done.least * 1e6
             cells = f"{queued:.2f}", f"{done:.2f}", f"{done / NODES:.3f}"
             table.add(f"{name}, {tensors} tensors", *cells)
             report.figure("graphs", name=name, tensors=tensors, nodes=NODES, **cost.to_json())
-        ours, raw = found["ours"].done.least, _least(found.get("driver"))
+        ours, raw = _least(found.get("ours")), _least(found.get("driver"))
         report.target(Target(target_name(tensors), Bound.AT_MOST, ALLOWED, ours / raw))
     print(table.to_text(), flush=True)
     report.table(table)

@@ -6,15 +6,17 @@ device is done. The floor is the driver's own call with parameters that are read
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import kernels
 import numpy as np
 from lab import Lab
+from timed_ways import later, timed_ways
 
 import tilewright as tw
-from tilewright.bench import Bound, HostCost, Prepare, Report, Table, Target, each, host_costs
+from tilewright.bench import Bound, HostCost, Prepare, Report, Table, Target, each
 
 __all__ = ["ALLOWED", "FLOOR", "LENGTH", "Additions", "measure_rates"]
 
@@ -52,7 +54,7 @@ class Additions:
     def ways(self) -> Iterator[tuple[str, Prepare]]:
         """The floor first, then the peers, then ours."""
         if f"add-f16-{LENGTH}" in self.lab.peers:
-            yield FLOOR, each(self.raw())
+            yield FLOOR, later(self.raw)
         if self.lab.has_gpu:
             yield from self._peers()
         cut = self.z.partition(LENGTH)
@@ -68,14 +70,17 @@ class Additions:
         return peer.launch(self.lab.stream, 0, self.z, self.x, self.y)
 
     def _peers(self) -> Iterator[tuple[str, Prepare]]:
-        torch = self.lab.load("torch")
-        z, x, y = map(self.lab.as_torch, (self.z, self.x, self.y))
+        lab = self.lab
+        torch = lab.load("torch")
+        z, x, y = map(lab.as_torch, (self.z, self.x, self.y))
         yield "torch.add", each(lambda: torch.add(x, y, out=z))
-        if self.lab.has("triton"):
-            yield "Triton", each(self.lab.load("triton_kernels").adder(z, x, y, LENGTH))
-        if self.lab.has("cuda.tile"):
-            adder = self.lab.load("cutile_launch").adder
-            yield CUTILE, each(adder(z, x, y, LENGTH, self.lab.stream))
+        if lab.has("triton"):
+            yield "Triton", later(lambda: lab.load("triton_kernels").adder(z, x, y, LENGTH))
+        if lab.has("cuda.tile"):
+            yield (
+                CUTILE,
+                later(lambda: lab.load("cutile_launch").adder(z, x, y, LENGTH, lab.stream)),
+            )
         theirs, *inputs = (one.clone() for one in (z, x, y))
         torch.cuda.synchronize()
         yield (
@@ -114,18 +119,12 @@ class Additions:
 
 def measure_rates(lab: Lab, report: Report) -> None:
     additions = Additions(lab)
-    ways = {name: way for name, way in additions.ways() if lab.wants(name)}
-    found = host_costs(
-        ways,
-        count=20 if lab.is_quick else LAUNCHES,
-        turns=2 if lab.is_quick else 9,
-        stream=lab.stream,
-    )
+    found = timed_ways(lab, report, "rates", dict(additions.ways()), count=LAUNCHES)
     table = Table(
         "Microseconds a launch, back to back on one stream (best turn)",
         ("way", "until queued", "until done", "above the floor", "allowed"),
     )
-    floor = _microseconds(found[FLOOR]) if FLOOR in found else float("nan")
+    floor = _microseconds(found.get(FLOOR))
     for name, cost in found.items():
         done = _microseconds(cost)
         allowed = f"{ALLOWED[name]:.1f}" if name in ALLOWED else ""
@@ -140,24 +139,22 @@ def measure_rates(lab: Lab, report: Report) -> None:
     _check(additions)
 
 
-def _microseconds(cost: HostCost) -> float:
-    return cost.done.least * 1e6
+def _microseconds(cost: HostCost | None) -> float:
+    return math.nan if cost is None else cost.done.least * 1e6
 
 
 def _targets(found: dict[str, HostCost], floor: float) -> Iterator[Target]:
     for name, allowed in ALLOWED.items():
-        if name in found:
-            above = _microseconds(found[name]) - floor
-            what = f"a launch, {name}: above the driver's own call"
-            yield Target(what, Bound.AT_MOST, allowed, above, "us")
-    if CUTILE in found:
-        yield Target(
-            f"a launch, {OURS}: beside cuTile Python",
-            Bound.AT_MOST,
-            _microseconds(found[CUTILE]),
-            _microseconds(found[OURS]),
-            "us",
-        )
+        above = _microseconds(found.get(name)) - floor
+        what = f"a launch, {name}: above the driver's own call"
+        yield Target(what, Bound.AT_MOST, allowed, above, "us")
+    yield Target(
+        f"a launch, {OURS}: beside cuTile Python",
+        Bound.AT_MOST,
+        _microseconds(found.get(CUTILE)),
+        _microseconds(found.get(OURS)),
+        "us",
+    )
 
 
 def _check(additions: Additions) -> None:

@@ -2,7 +2,8 @@
 
 One host thread for each stream, against asyncio tasks on a single thread; each takes the next
 product from one queue, launches it on its own stream and waits for it. Figures are products a
-second, the best of the turns, which alternate. With "think" the host works that long before each.
+second, the best of the turns, which alternate. "Thinking" is a pause of that long before each
+product, in which a worker does nothing: a thread sleeps, a task lets the others run.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ TITLE = "Work distribution: products a second by number of streams"
 SMALL, LARGE = 512, 2048
 PRODUCTS = 2000
 STREAMS = (1, 2, 4, 8, 16, 32)
-THINK = (10, 100, 300)  # microseconds, at 16 streams
+THINK = (10, 100, 300, 1000, 3000)  # microseconds, at 16 streams
 THINKING_STREAMS = 16
 PAPER = {  # thousands a second on an RTX 5090: threads and one thread with tasks; serial is 36.9
     1: (36.9, 21.8), 2: (53.8, 40.8), 4: (68.3, 47.9),
     8: (77.4, 77.6), 16: (76.9, 77.0), 32: (76.7, 76.7),
 }  # fmt: skip
 PAPER_SERIAL = 36.9
-PAPER_THINK = {10: (76.9, 76.8), 100: (76.4, 76.7), 300: (46.0, 44.5)}
+PAPER_THINK = {  # one after the other, threads, tasks
+    10: (26.7, 76.9, 76.8), 100: (7.7, 76.4, 76.7), 300: (3.0, 46.0, 44.5),
+    1000: (0.97, 14.8, 15.2), 3000: (0.33, 5.2, 5.2),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Queue:
 
     def __init__(self, count: int, sizes: tuple[int, int]) -> None:
         small, large = sizes
+        self.count = count
         self._todo = iter([large if number % 5 == 0 else small for number in range(count)])
         self._lock = threading.Lock()
 
@@ -88,51 +93,67 @@ class Shop:
         operation: tw.DeviceOp[Any] = self._kernel(z.partition(*self._tile), x, y)
         return operation
 
-    def rate(self, way: Callable[[Shop, int, float], None], streams: int, think: float) -> float:
+    def queue(self, think: float) -> Queue:
+        """All products; fewer where each is thought about for long."""
+        most = self.count if think <= 100 else round(self.count * 100 / think)
+        return Queue(max(most, min(self.count, 5)), self.sizes)
+
+    def rate(self, way: Way, streams: int, think: float) -> float:
         """Products a second."""
+        queue = self.queue(think)
         start = time.perf_counter()
-        way(self, streams, think)
-        return self.count / (time.perf_counter() - start)
+        way(self, queue, streams, think)
+        return queue.count / (time.perf_counter() - start)
 
 
-def serial(shop: Shop, streams: int, think: float) -> None:
+Way = Callable[[Shop, Queue, int, float], None]
+
+
+def serial(shop: Shop, queue: Queue, streams: int, think: float) -> None:
     """One after the other."""
     del streams
-    _work(shop, shop.lanes[0], Queue(shop.count, shop.sizes), think)
+    lane = shop.lanes[0]
+    while (size := queue.take()) is not None:
+        spin(think)
+        shop.product(lane, size).sync_on(lane.stream)
 
 
-def threads(shop: Shop, streams: int, think: float) -> None:
+def threads(shop: Shop, queue: Queue, streams: int, think: float) -> None:
     """A thread for each stream."""
-    queue = Queue(shop.count, shop.sizes)
-    workers = [
-        threading.Thread(target=_work, args=(shop, lane, queue, think))
-        for lane in shop.lanes[:streams]
-    ]
+
+    def work(lane: Lane) -> None:
+        while (size := queue.take()) is not None:
+            if think:
+                time.sleep(think / 1e6)
+            shop.product(lane, size).sync_on(lane.stream)
+
+    workers = [threading.Thread(target=work, args=(lane,)) for lane in shop.lanes[:streams]]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
 
 
-def _work(shop: Shop, lane: Lane, queue: Queue, think: float) -> None:
-    while (size := queue.take()) is not None:
-        spin(think)
-        shop.product(lane, size).sync_on(lane.stream)
-
-
-def tasks(shop: Shop, streams: int, think: float) -> None:
+def tasks(shop: Shop, queue: Queue, streams: int, think: float) -> None:
     """A task for each stream, all on this thread."""
-    queue = Queue(shop.count, shop.sizes)
 
     async def work(lane: Lane) -> None:
         while (size := queue.take()) is not None:
-            spin(think)
+            if think:
+                await _pause(think)
             await shop.product(lane, size).submit(lane.stream)
 
     async def main() -> None:
         await asyncio.gather(*(work(lane) for lane in shop.lanes[:streams]))
 
     asyncio.run(main())
+
+
+async def _pause(microseconds: float) -> None:
+    """Let others run for so long; a loop's own timers are exact to a millisecond only."""
+    end = time.perf_counter() + microseconds / 1e6
+    while time.perf_counter() < end:
+        await asyncio.sleep(0)
 
 
 def run(lab: Lab, report: Report) -> None:
@@ -161,22 +182,24 @@ def run(lab: Lab, report: Report) -> None:
 def _think(shop: Shop, report: Report) -> None:
     streams = min(THINKING_STREAMS, len(shop.lanes))
     table = Table(
-        f"With host work before each product, {streams} streams, thousand a second",
-        ("host work, us", "threads", "tasks", "paper: threads", "paper: tasks"),
-    )
+        f"Thinking before each product, {streams} streams, thousand a second",
+        ("microseconds", "one after the other", "threads", "tasks", "paper: one after the other",
+         "paper: threads", "paper: tasks"),
+    )  # fmt: skip
     for think in THINK[:1] if shop.lab.is_quick else THINK:
-        threaded, tasked = _best(shop, (threads, tasks), streams, think)
-        cells = f"{threaded / 1e3:.1f}", f"{tasked / 1e3:.1f}"
-        table.add(str(think), *cells, *map(str, PAPER_THINK[think]))
-        report.figure("thinking", work=think, threads=threaded, tasks=tasked)
+        found = tuple(_best(shop, (serial, threads, tasks), streams, think))
+        table.add(
+            str(think), *(f"{rate / 1e3:.2f}" for rate in found), *map(str, PAPER_THINK[think])
+        )
+        report.figure("thinking", work=think, serial=found[0], threads=found[1], tasks=found[2])
     report.table(table)
     print(table.to_text(), flush=True)
 
 
-def _best(shop: Shop, ways: tuple[Any, ...], streams: int, think: float) -> Iterator[float]:
+def _best(shop: Shop, ways: tuple[Way, ...], streams: int, think: float) -> Iterator[float]:
     turns = [
         [shop.rate(way, streams, think) for way in ways]
-        for _ in range(1 if shop.lab.is_quick or think > 10 else 2)
+        for _ in range(1 if shop.lab.is_quick else 3)
     ]
     return (max(column) for column in zip(*turns, strict=True))
 

@@ -2,14 +2,17 @@
 
 A step adds two vectors of 2,048 f16 numbers in one block. Figures are microseconds a launch: the
 least and, in brackets, the median of the turns; all ways take turns. Building operations is inside
-the timer everywhere, except of course for a recorded graph.
+the timer everywhere, except of course for a recorded graph; graphs of peers are captured by torch,
+the driver's is built of its own nodes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 from lab import Lab
@@ -17,7 +20,17 @@ from launch_graphs import raw_graph
 from launch_rates import FLOOR, Additions
 
 import tilewright as tw
-from tilewright.bench import Plot, Report, Series, Table, Timing, drain, graph_of, on_stream
+from tilewright.bench import (
+    Plot,
+    Prepare,
+    Report,
+    Series,
+    Table,
+    Timing,
+    drain,
+    graph_of,
+    on_stream,
+)
 
 __all__ = ["TITLE", "run"]
 
@@ -38,7 +51,8 @@ def run(lab: Lab, report: Report) -> None:
     counts = COUNTS[:2] if lab.is_quick else COUNTS
     for count in counts:
         ways = {name: way for name, way in _ways(lab, count) if lab.wants(name)}
-        times = asyncio.run(_turns(lab, ways, 3 if lab.is_quick else max(7, 1500 // count)))
+        turns = 3 if lab.is_quick else max(7, min(300, 1500 // count))
+        times = asyncio.run(_turns(lab, report, ways, turns))
         for name, seconds in times.items():
             timing = Timing(tuple(seconds)).per(count)
             found.setdefault(name, {})[count] = timing
@@ -84,32 +98,39 @@ def _submit(additions: Additions, count: int) -> None:
 
 
 def _peers(lab: Lab, additions: Additions, count: int) -> Iterator[tuple[str, Way]]:
-    """Peers wait for each launch, and put all on the stream and wait once."""
+    """Peers wait for each launch, put all on the stream and wait once, or replay a graph."""
     torch = lab.load("torch")
     wait = torch.cuda.ExternalStream(lab.stream.queue.number).synchronize
     peers = {name: prepare for name, prepare in additions.ways() if not name.startswith("ours")}
     for name, prepare in peers.items():
-        once, all_ = prepare(1), prepare(count)
-
-        def each(once: Any = once) -> None:
-            for _ in range(count):
-                once()
-                wait()
-
-        def together(all_: Any = all_) -> None:
-            all_()
-            wait()
-
-        yield f"{name}: sync each", _calling(each)
-        yield f"{name}: one wait", _calling(together)
-    if FLOOR in peers:
-        replay = raw_graph(lab, [additions.raw()] * count, is_chained=True)
-        yield f"{FLOOR}: graph", _calling(lambda: (replay(), wait()))
+        once, together = (functools.cache(partial(prepare, steps)) for steps in (1, count))
+        graph = functools.cache(partial(_captured, lab, additions, name, prepare, count))
+        yield f"{name}: sync each", _calling(partial(_each, once, wait, count))
+        yield f"{name}: one wait", _calling(lambda run=together: (run()(), wait()))
+        yield f"{name}: graph", _calling(lambda run=graph: (run()(), wait()))
 
 
-async def _turns(lab: Lab, ways: dict[str, Way], turns: int) -> dict[str, list[float]]:
+def _each(made: Callable[[], Any], wait: Callable[[], object], count: int) -> None:
+    once = made()
+    for _ in range(count):
+        once()
+        wait()
+
+
+def _captured(
+    lab: Lab, additions: Additions, name: str, prepare: Prepare, count: int
+) -> Callable[[], object]:
+    """The replay of a peer's graph; made when it is first run, before anything is timed."""
+    if name == FLOOR:
+        return raw_graph(lab, [additions.raw()] * count, is_chained=True)
+    return lab.captured([prepare(1)], count, here=True)
+
+
+async def _turns(
+    lab: Lab, report: Report, ways: dict[str, Way], turns: int
+) -> dict[str, list[float]]:
     with on_stream(lab.stream):
-        whole = {name: way for name, way in ways.items() if await _works(name, way)}
+        whole = {name: way for name, way in ways.items() if await _works(report, name, way)}
         found: dict[str, list[float]] = {name: [] for name in whole}
         for turn in range(-1, turns):
             for name, way in whole.items():
@@ -122,12 +143,14 @@ async def _turns(lab: Lab, ways: dict[str, Way], turns: int) -> dict[str, list[f
     return found
 
 
-async def _works(name: str, way: Way) -> bool:
+async def _works(report: Report, name: str, way: Way) -> bool:
     """Run a way once; a peer that breaks must not cost the others."""
     try:
         await way()
     except Exception as error:  # noqa: BLE001
-        print(f"{name}: {type(error).__name__}: {error}", flush=True)
+        reason = f"{type(error).__name__}: {error}"
+        print(f"{name}: {reason}", flush=True)
+        report.figure("modes", failures={name: reason})
         return False
     return True
 
@@ -136,8 +159,8 @@ def _show(counts: tuple[int, ...], found: dict[str, dict[int, Timing]], report: 
     columns = tuple(f"N = {count}" for count in counts)
     table = Table("Here: least (median) microseconds a launch", ("mode", *columns))
     for name, timings in found.items():
-        cells = [f"{t.least * 1e6:.2f} ({t.median * 1e6:.2f})" for t in timings.values()]
-        table.add(name, *cells)
+        cells = (_cell(timings.get(count)) for count in counts)
+        table.add(name if ":" in name else f"ours: {name}", *cells)
     paper = Table(
         "The paper: cuTile Rust on an RTX 5090", ("mode", *(f"N = {count}" for count in COUNTS))
     )
@@ -146,8 +169,17 @@ def _show(counts: tuple[int, ...], found: dict[str, dict[int, Timing]], report: 
     for one in (table, paper):
         report.table(one)
     print(table.to_text(), flush=True)
-    ours = [name for name in found if name in PAPER]
     series = [
-        Series(name, [(count, t.least * 1e6) for count, t in found[name].items()]) for name in ours
+        Series(
+            name if ":" in name else f"ours: {name}",
+            [(count, t.least * 1e6) for count, t in timings.items()],
+            is_dashed=":" in name,
+        )
+        for name, timings in found.items()
+        if name in PAPER or name.endswith(": one wait")
     ]
     report.plot(Plot("modes", TITLE, "launches", "microseconds a launch", series, log_y=True))
+
+
+def _cell(timing: Timing | None) -> str:
+    return "" if timing is None else f"{timing.least * 1e6:.2f} ({timing.median * 1e6:.2f})"

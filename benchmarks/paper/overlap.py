@@ -1,21 +1,23 @@
 """Async overlap: a graph of 300 small launches beside W microseconds of host work, over and over.
 
-`sync` waits for the graph and then works; `async` submits it, works, and then awaits it. Figures
-are pipelines a second, the best of the turns, which alternate.
+`sync` waits for the graph and then works; `async` submits it, works, and then awaits it; `driver`
+does the same as `async` with the driver's own calls and no event loop. Figures are pipelines a
+second, the best of the turns, which alternate.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 from lab import Lab
-from launch_rates import Additions
+from launch_graphs import raw_graph
+from launch_rates import LENGTH, Additions
 
 from tilewright.bench import Plot, Report, Series, Table, drain, graph_of, on_stream
-from tilewright.runtime.graph import Graph
 
-__all__ = ["TITLE", "run"]
+__all__ = ["TITLE", "run", "spin"]
 
 TITLE = "Async overlap: pipelines a second by host work"
 NODES = 300
@@ -24,61 +26,77 @@ PAPER = {  # sync and async on an RTX 5090
     0: (3298, 3135), 30: (3138, 3112), 100: (2578, 3267),
     300: (1644, 3266), 1000: (770, 984), 10000: (97, 100),
 }  # fmt: skip
+Step = Callable[[int], Awaitable[None]]
 
 
 def run(lab: Lab, report: Report) -> None:
     nodes, works = (3, WORK[:2]) if lab.is_quick else (NODES, WORK)
-    graph = graph_of(Additions(lab).op, nodes)
+    ways = _ways(lab, nodes)
     table = Table(
         f"Pipelines a second, a graph of {nodes} launches each",
-        ("host work, us", "sync", "async", "gain", "paper: sync", "paper: async", "paper: gain"),
-    )
-    rates: dict[str, list[tuple[float, float]]] = {"sync": [], "async": []}
+        ("host work, us", "sync", "async", "gain", "driver", "paper: sync", "paper: async",
+         "paper: gain"),
+    )  # fmt: skip
+    rates: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for work in works:
-        sync, overlapped = _best(lab, graph, work)
-        rates["sync"].append((max(work, 1), sync))
-        rates["async"].append((max(work, 1), overlapped))
+        found = asyncio.run(_best(lab, ways, work))
+        for name, rate in found.items():
+            rates[name].append((max(work, 1), rate))
         theirs = PAPER[work]
         table.add(
-            str(work), f"{sync:.0f}", f"{overlapped:.0f}", f"{overlapped / sync:.2f}",
+            str(work), f"{found['sync']:.0f}", f"{found['async']:.0f}",
+            f"{found['async'] / found['sync']:.2f}",
+            f"{found['driver']:.0f}" if "driver" in found else "",
             *map(str, theirs), f"{theirs[1] / theirs[0]:.2f}",
         )  # fmt: skip
-        report.figure("overlap", work=work, sync=sync, overlapped=overlapped)
+        report.figure("overlap", work=work, **found)
     print(table.to_text(), flush=True)
     report.table(table)
-    series = [Series(name, points) for name, points in rates.items()]
+    series = [Series(name, points, name == "driver") for name, points in rates.items()]
     axes = "host work, microseconds", "pipelines a second"
     report.plot(Plot("overlap", TITLE, *axes, series, log_y=True))
 
 
-def _best(lab: Lab, graph: Graph, work: int) -> tuple[float, float]:
+def _ways(lab: Lab, nodes: int) -> dict[str, Step]:
+    """One pipeline with so much work of the host, in each way that there is."""
+    additions = Additions(lab)
+    graph = graph_of(additions.op, nodes)
+
+    async def sync(work: int) -> None:
+        graph.launch().sync()
+        spin(work)
+
+    async def overlapped(work: int) -> None:
+        under_way = graph.launch().submit()
+        spin(work)
+        await under_way
+
+    ways: dict[str, Step] = {"sync": sync, "async": overlapped}
+    if lab.has_gpu and f"add-f16-{LENGTH}" in lab.peers:
+        replay = raw_graph(lab, [Additions(lab).raw()] * nodes, is_chained=True)
+        wait = lab.load("torch").cuda.ExternalStream(lab.stream.queue.number).synchronize
+
+        async def driver(work: int) -> None:
+            replay()
+            spin(work)
+            wait()
+
+        ways["driver"] = driver
+    return ways
+
+
+async def _best(lab: Lab, ways: dict[str, Step], work: int) -> dict[str, float]:
     count = 2 if lab.is_quick else max(20, min(200, 200_000 // (work + 300)))
-    sync, overlapped = [], []
-    for _ in range(2 if lab.is_quick else 5):
-        sync.append(_sync(lab, graph, work, count))
-        overlapped.append(asyncio.run(_async(lab, graph, work, count)))
-    return max(sync), max(overlapped)
-
-
-def _sync(lab: Lab, graph: Graph, work: int, count: int) -> float:
+    rates: dict[str, list[float]] = {name: [] for name in ways}
     with on_stream(lab.stream):
-        drain(lab.stream)
-        start = time.perf_counter()
-        for _ in range(count):
-            graph.launch().sync()
-            spin(work)
-        return count / (time.perf_counter() - start)
-
-
-async def _async(lab: Lab, graph: Graph, work: int, count: int) -> float:
-    with on_stream(lab.stream):
-        drain(lab.stream)
-        start = time.perf_counter()
-        for _ in range(count):
-            under_way = graph.launch().submit()
-            spin(work)
-            await under_way
-        return count / (time.perf_counter() - start)
+        for _ in range(2 if lab.is_quick or work > 500 else 5):
+            for name, step in ways.items():
+                drain(lab.stream)
+                start = time.perf_counter()
+                for _ in range(count):
+                    await step(work)
+                rates[name].append(count / (time.perf_counter() - start))
+    return {name: max(found) for name, found in rates.items()}
 
 
 def spin(microseconds: float) -> None:
