@@ -43,7 +43,7 @@ __all__ = ["GridLaunch", "Kernel", "kernel"]
 
 OPTIONS = tuple(option.name for option in fields(Options))  # of the decorator, beside the hints
 HINTS = tuple(hint.name for hint in fields(Hints))
-OF_LOADS = ("latency", "allow_tma")  # hints that stand elsewhere
+OF_LOADS = ("latency",)  # hints that stand elsewhere
 
 
 class Kernel:
@@ -211,13 +211,14 @@ class Kernel:
         occupancy: int | None = None,
         num_worker_warps: int | None = None,
         opt_level: int | None = None,
+        allow_tma: bool | None = None,
         hints: Mapping[str, Hints] | None = None,
     ) -> Kernel:
         """This kernel with other advice to the assembler: `k.with_hints(occupancy=2)(…)`.
 
         What is None stays as it was; `hints` has advice for single targets, as in the decorator.
         """
-        given = Hints(num_ctas, occupancy, num_worker_warps, opt_level)
+        given = Hints(num_ctas, occupancy, num_worker_warps, opt_level, allow_tma)
         return _with_exactly(self, self.hints.updated(given, hints), self.options.report)
 
     def with_report(self, form: ReportForm | None) -> Kernel:
@@ -281,6 +282,7 @@ def kernel(
     occupancy: int | None = None,
     num_worker_warps: int | None = None,
     opt_level: int | None = None,
+    allow_tma: bool | None = None,
     hints: Mapping[str, Hints] | None = None,
     report: ReportForm | None = None,
 ) -> Callable[[Callable[..., None]], Kernel]: ...
@@ -289,8 +291,8 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
     `deny_checks` refuses a kernel in which a bounds check would be left; `report` says how one that
     is left reports. `unsafe` allows raw pointers as parameters, and the kernel is then launched as
-    `k.unsafe(…)`. `num_ctas`, `occupancy`, `num_worker_warps` and `opt_level` advise the
-    assembler, and `hints={"sm_90": tw.Hints(…)}` does so for single targets.
+    `k.unsafe(…)`. `num_ctas`, `occupancy`, `num_worker_warps`, `opt_level` and `allow_tma` advise
+    the assembler, and `hints={"sm_90": tw.Hints(…)}` does so for single targets.
     """
     frame = sys._getframe(1)  # annotations may name locals of the caller
     local_names = dict(frame.f_locals) if frame.f_locals is not frame.f_globals else {}

@@ -9,6 +9,8 @@ from running import assert_same
 import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.dims import B, N
+from tilewright.ir.attributes import Hints as Entries
+from tilewright.ir.ops.memory import LoadView, StoreView
 from tilewright.jit.defaults import sample_specialization
 
 
@@ -68,6 +70,23 @@ def test_the_level_of_optimisation_is_part_of_what_is_compiled():
     assert one != other
 
 
+def test_all_accesses_of_a_kernel_may_be_kept_off_the_accelerator():
+    @tw.kernel(allow_tma=False)
+    def double(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+        p = x.partition(B)
+        z.store(p[z.index] + p.load(z.index, latency=3, allow_tma=True) + x.load_like(z))
+
+    def hinted(kernel):
+        chosen = sample_specialization(kernel.signature, "sm_90", None, kernel.hints.of("sm_90"))
+        [entry] = kernel.specialized(chosen).module.functions
+        return [op.hints for op in entry.walk() if isinstance(op, LoadView | StoreView)]
+
+    off, own = Entries.of(allow_tma=False), Entries.of(latency=3, allow_tma=True)
+    assert hinted(double) == [off, own, off, off]
+    assert hinted(copy) == [None, None]
+    assert hinted(copy.with_hints(allow_tma=False)) == [off, off]
+
+
 def test_hints_survive_pickling():
     changed = copy.with_hints(num_ctas=4)
     again = pickle.loads(pickle.dumps(changed))
@@ -83,6 +102,7 @@ def test_hints_survive_pickling():
         ({"occupancy": True}, "`occupancy` is 1 to 32, not True"),
         ({"num_worker_warps": 16}, "`num_worker_warps` is 4 or 8, not 16"),
         ({"opt_level": 4}, "`opt_level` is 0 to 3, not 4"),
+        ({"allow_tma": 1}, "`allow_tma` is True or False, not 1"),
         ({"hints": {"sm_80": tw.Hints(num_ctas=2)}}, "which has no clusters"),
         ({"hints": {"hopper": tw.Hints()}}, "not for 'hopper'"),
         ({"hints": {"sm_90": 2}}, "are a tw.Hints, not 2"),

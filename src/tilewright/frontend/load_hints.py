@@ -1,4 +1,4 @@
-"""Advice on one load: `latency=` and `allow_tma=`.
+"""Advice on one load, `latency=` and `allow_tma=`, and on all loads and stores of a kernel.
 
 Tile IR drops a hint that it does not understand without a word, so every value is checked here.
 """
@@ -13,9 +13,9 @@ from tilewright.check.errors.types import WrongOperand
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Static
-from tilewright.ir.attributes import Hints
+from tilewright.ir.attributes import EVERY_TARGET, Dictionary, Hints
 
-__all__ = ["load_hints"]
+__all__ = ["load_hints", "view_hints"]
 
 _LATENCIES = range(1, 11)
 
@@ -52,3 +52,13 @@ def load_hints(lo: Lowering, call: Arguments) -> Hints | None:
             lo.reject(WrongOperand, call.where(name), f"`{name}`", reason)
         given[name] = operand.value
     return Hints.of(**given) if given else None
+
+
+def view_hints(lo: Lowering, given: Hints | None = None) -> Hints | None:
+    """The hints of an access to a view: its own, over those that the kernel has for all of them."""
+    allowed = lo.specialization.hints.allow_tma
+    if allowed is None:
+        return given
+    own = Dictionary() if given is None else dict(given.targets)[EVERY_TARGET]
+    together = {"allow_tma": allowed} | dict(own.items)
+    return Hints(((EVERY_TARGET, Dictionary(tuple(sorted(together.items())))),))

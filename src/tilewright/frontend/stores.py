@@ -11,6 +11,7 @@ from typing import NoReturn
 from tilewright.check.errors.ownership import StoreToShared
 from tilewright.check.errors.types import WrongStoreDType, WrongStoreShape
 from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.load_hints import view_hints
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import TensorOperand, TileOperand
 from tilewright.frontend.tiles import as_tile
@@ -48,4 +49,4 @@ def store_tile(
 ) -> None:
     """Write a tile at a place that was checked or minted."""
     view = lo.partition_view(output, shape, None)
-    lo.builder.add(StoreView(tile=tile.value, view=view, index=index))
+    lo.builder.add(StoreView(tile=tile.value, view=view, index=index, hints=view_hints(lo)))

@@ -16,6 +16,7 @@ from tilewright.check.errors.types import IndexCount, WrongOperand
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
 from tilewright.frontend.indices import integer_scalar
+from tilewright.frontend.load_hints import view_hints
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     Operand,
@@ -165,7 +166,7 @@ def loaded_from(
 ) -> TileOperand:
     """The tile of any view of a tensor, at a place that was checked."""
     dtype = tensor.spec.dtype
-    loaded = lo.builder.add(LoadView(view=view, index=index, hints=hints))
+    loaded = lo.builder.add(LoadView(view=view, index=index, hints=view_hints(lo, hints)))
     loaded.tile.dtype = dtype
     return TileOperand(loaded.tile, dtype)
 

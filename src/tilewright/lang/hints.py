@@ -26,16 +26,21 @@ class Hints(EntryHints):
 
     `num_ctas` work together on one block (sm_90 and newer), `occupancy` blocks share a
     multiprocessor, `num_worker_warps` compute in each, and `opt_level` (0 to 3) is the assembler's.
+    `allow_tma` says whether the tensor memory accelerator may serve loads and stores: False is
+    better where a block has few of them, because warps of their own wait for the accelerator.
     """
 
     opt_level: int | None = None
+    allow_tma: bool | None = None
 
     def __post_init__(self) -> None:
         for name, row in ENTRY_HINTS.items():
             _check(name, getattr(self, name), row.wanted, row.allowed)
         _check("opt_level", self.opt_level, "0 to 3", _OPT_LEVELS)
+        if not isinstance(self.allow_tma, bool | None):
+            raise CompileError(f"the hint `allow_tma` is True or False, not {self.allow_tma!r}")
 
-    def given(self) -> dict[str, int]:
+    def given(self) -> dict[str, Any]:
         """What is not left to the assembler."""
         values = {of.name: getattr(self, of.name) for of in fields(self)}
         return {name: value for name, value in values.items() if value is not None}

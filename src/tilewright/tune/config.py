@@ -153,6 +153,7 @@ def _applied(kernel: Kernel, config: Config) -> Kernel:
         occupancy=hints.occupancy,
         num_worker_warps=hints.num_worker_warps,
         opt_level=hints.opt_level,
+        allow_tma=hints.allow_tma,
     )
 
 
