@@ -37,15 +37,19 @@ from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["Readers", "make_readers"]
+__all__ = ["Call", "Known", "Readers", "make_readers"]
 
 
 class Readers(NamedTuple):
     """The readers of a kernel; each takes its arguments."""
 
-    quick: Callable[..., Any]  # the operation, if the call was prepared
+    quick: Callable[..., Any]  # the operation, if the call was prepared or planned
     same: Callable[..., Any]  # by the handles: a key, the tensors, all arguments
-    like: Callable[..., Any]  # by what they are like: the same, and the scalars behind the tensors
+    like: Callable[..., Any]  # by what they are like: a key, and the `Call` as a plain tuple
+
+
+# The tensors, the scalars, all arguments, and whether no output is in another tensor's storage.
+Call = tuple[tuple[Tensor, ...], tuple[Any, ...], tuple[Any, ...], bool]
 
 
 class _Read(NamedTuple):
@@ -79,9 +83,16 @@ _READS: dict[type, _Read] = {
 }  # fmt: skip
 # Types whose values can be told apart by their text; a class is told apart by itself.
 _NUMBERS = frozenset({bool, int, float, *np.sctypeDict.values()})
-_QUICK = """found = _table.get({key})
-        if found.__class__ is _Prepared and not _unusual.get() and found.is_current():
-            return _new(_Operation).build(found, {tensors}, {result})"""
+# What was prepared is found first, what was planned then; anything else is for others to look at.
+_QUICK = """_key = {same}
+        _found = _table.get(_key)
+        if _found.__class__ is _Prepared:
+            if not _unusual.get() and _found.is_current():
+                return _new(_Operation).build(_found, {tensors}, {result})
+            return None
+        _found = _plans.get((None, {like}))
+        if _found is not None:
+            return _plan(_found, _key, ({tensors}, {scalars}, {result}, {apart}))"""
 _NAMES: dict[str, Any] = {
     "_Operation": ReadyOp,
     "_new": object.__new__,
@@ -94,18 +105,22 @@ _NAMES: dict[str, Any] = {
     "_numbers": _NUMBERS,
     "_repr": repr,
 }
+_OWN_NAMES = frozenset({*_NAMES, "_table", "_plans", "_plan", "_key", "_found"})
 
 
-def make_readers(
-    signature: Signature, call: inspect.Signature, table: Table[Any]
-) -> Readers | None:
-    """The readers of a kernel; None if a parameter is of a kind that they do not know.
+class Known(NamedTuple):
+    """Where the quick reader looks."""
 
-    `table` has the launches that are prepared.
-    """
+    prepared: Table[Any]  # by the handles
+    planned: Table[Any]  # by the grid that was given, and by what the handles are like
+    plan: Callable[..., Any]  # makes an operation of what was planned
+
+
+def make_readers(signature: Signature, call: inspect.Signature, known: Known) -> Readers | None:
+    """The readers of a kernel; None if a parameter is of a kind that they do not know."""
     if any(type(param) not in _READS for param in signature.params):
         return None
-    if any(name in _NAMES or name == "_table" for name in call.parameters):
+    if not _OWN_NAMES.isdisjoint(call.parameters):
         return None
     reads = {param.name: _READS[type(param)] for param in signature.params}
     kinds = " and ".join(read.kind.format(name) for name, read in reads.items())
@@ -116,12 +131,30 @@ def make_readers(
     result = _tuple(call.parameters)
     same = _tuple(read.same.format(name) for name, read in reads.items())
     like = _tuple(read.like.format(name) for name, read in reads.items())
-    compile_ = partial(_compile, call, kinds, {"_table": table})
+    apart = _all_apart(signature, listed, [reads[name].tensor.format(name) for name in listed])
+    names = {"_table": known.prepared, "_plans": known.planned, "_plan": known.plan}
+    compile_ = partial(_compile, call, kinds, names)
+    texts = {"same": same, "like": like, "tensors": tensors, "scalars": scalars, "result": result}
     return Readers(
-        compile_(_QUICK.format(key=same, tensors=tensors, result=result)),
+        compile_(_QUICK.format(**texts, apart=apart)),
         compile_(f"return ({same}, {tensors}, {result})"),
-        compile_(f"return ({like}, {tensors}, {scalars}, {result})"),
+        compile_(f"return ({like}, ({tensors}, {scalars}, {result}, {apart}))"),
     )
+
+
+def _all_apart(signature: Signature, listed: list[str], tensors: list[str]) -> str:
+    """Whether no output is in the storage of another tensor."""
+    written = {param.name for param in signature.outputs}
+    written |= {param.name for param in signature.pointers}
+    numbers = [number for number, name in enumerate(listed) if name in written]
+    pairs = {
+        (min(one, other), max(one, other))
+        for one in numbers
+        for other in range(len(listed))
+        if one != other
+    }
+    texts = (f"{tensors[a]}.storage is not {tensors[b]}.storage" for a, b in sorted(pairs))
+    return " and ".join(texts) or "True"
 
 
 def _tuple(parts: Any) -> str:

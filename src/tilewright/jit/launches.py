@@ -15,10 +15,10 @@ from typing import Any
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import Signature
 from tilewright.jit.binding import Binding
-from tilewright.jit.call_readers import Readers, make_readers
+from tilewright.jit.call_readers import Call, Known, Readers, make_readers
 from tilewright.jit.plans import Plan, PlannedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
-from tilewright.runtime.access import Access, are_apart, check_accesses
+from tilewright.runtime.access import Access, check_accesses
 from tilewright.runtime.imports import as_tensor
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.ready import ReadyOp
@@ -47,10 +47,11 @@ class Launches:
 
     def __init__(self, signature: Signature, call: inspect.Signature) -> None:
         self._prepared: Table[PreparedLaunch | _Seen] = Table(_PREPARED)
-        self._plans: Table[Plan] = Table(_PLANNED)
+        self._plans: Table[PlannedLaunch] = Table(_PLANNED)
         nothing = Readers(_nothing, _nothing, _nothing)
-        readers = make_readers(signature, call, self._prepared) or nothing
-        # `quick(…)` is called as the kernel is, and gives the operation if the call was prepared.
+        known = Known(self._prepared, self._plans, self._planned)
+        readers = make_readers(signature, call, known) or nothing
+        # `quick(…)` is called as the kernel is, and gives the operation if one was made like it.
         self.quick, self._same, self._like = readers
 
     def again(
@@ -60,18 +61,20 @@ class Launches:
         if UNUSUAL.get():
             return None
         try:
-            call = self._same(*args, **kwargs)
+            found = self._same(*args, **kwargs)
         except TypeError:  # the arguments do not fit
             return None
-        if call is None:
+        if found is None:
             return self._adopted(grid, args, kwargs)
-        key, tensors, result = call
+        same, tensors, result = found
         if grid is not None:
-            key = (grid, key)
-        found = self._prepared.find(key)
-        if type(found) is PreparedLaunch and found.is_current():
-            return ReadyOp.new().build(found, tensors, result, depth=4)
-        return self._planned(grid, self._like(*args, **kwargs), key)
+            same = (grid, same)
+        prepared = self._prepared.find(same)
+        if type(prepared) is PreparedLaunch and prepared.is_current():
+            return ReadyOp.new().build(prepared, tensors, result, depth=4)
+        like, call = self._like(*args, **kwargs)
+        planned = self._plans.find((grid, like))
+        return None if planned is None else self._planned(planned, same, call)
 
     def _adopted(
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -79,41 +82,47 @@ class Launches:
         """The same for a call with arrays of other libraries, whose handles are always new."""
         given: dict[int, Any] = {}
         try:
-            call = self._like(
+            found = self._like(
                 *(_adopt(value, given) for value in args),
                 **{name: _adopt(value, given) for name, value in kwargs.items()},
             )
         except LaunchError:  # an array that cannot be taken: the long way says which, and why
             return None
-        if call is None or not given:
+        if found is None or not given:
             return None
-        key, tensors, scalars, result = call
+        like, (tensors, scalars, result, apart) = found
+        planned = self._plans.find((grid, like))
+        if planned is None:
+            return None
         result = tuple(given.get(id(value), value) for value in result)
-        return self._planned(grid, (key, tensors, scalars, result), None)
+        return self._planned(planned, None, (tensors, scalars, result, apart))
 
     def _planned(
-        self, grid: tuple[int, ...] | None, call: Any, same: tuple[Any, ...] | None
+        self, ready: PlannedLaunch, same: tuple[Any, ...] | None, call: Call
     ) -> ReadyOp[tuple[Any, ...]] | None:
         """The operation for a call like one that was made before; `same` is the key by handles."""
-        key, tensors, scalars, result = call
-        plan = self._plans.find((grid, key))
-        if plan is None or not plan.captures.are_current():
+        tensors, scalars, result, apart = call
+        plan = ready.plan
+        if UNUSUAL.get() or not plan.captures.are_current():
             return None
-        numbers = plan.numbers(scalars)
-        if numbers is None or not plan.still_holds(tensors, numbers):
+        numbers = plan.numbers(scalars) if scalars else ()
+        if numbers is None or (plan.checks and not plan.still_holds(tensors, numbers)):
             return None
-        if not are_apart(tensors):
+        if plan.is_wary or not apart:
             accesses = (Access(t, *role) for t, role in zip(tensors, plan.roles, strict=True))
             check_accesses(tuple(accesses), plan.label, plan.device)
         if same is not None:
-            if self._prepared.find(same) is not None and _may_be_prepared(plan, tensors):
+            if self._prepared.find(same) is None:
+                self._prepared.put(same, _SEEN)
+            elif _may_be_prepared(plan, tensors):
                 prepared = PreparedLaunch(plan, tensors, numbers)
                 self._prepared.put(same, prepared)
-                return ReadyOp.new().build(prepared, tensors, result, depth=5)
-            self._prepared.put(same, _SEEN)
+                return ReadyOp.new().build(prepared, tensors, result, depth=4)
+        if ready.is_whole:
+            return ReadyOp.new().build(ready, tensors, result, depth=4)
         reader = plan.new_reader()
-        planned = PlannedLaunch(plan, numbers, reader)
-        return ReadyOp.new().build(planned, tensors, result, reader, depth=5)
+        once = PlannedLaunch(plan, numbers, reader)
+        return ReadyOp.new().build(once, tensors, result, reader, depth=4)
 
     def key(
         self, grid: tuple[int, ...] | None, binding: Binding, call: inspect.BoundArguments
@@ -131,7 +140,7 @@ class Launches:
 
     def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
         """Remember how a launch was made."""
-        self._plans.put(key, plan)
+        self._plans.put(key, PlannedLaunch(plan))
 
 
 def _nothing(*_: Any, **__: Any) -> None:

@@ -30,7 +30,7 @@ from tilewright.jit.loader import Program
 from tilewright.jit.repeated_launch import RepeatedLaunch
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
-from tilewright.runtime.function import KernelFunction
+from tilewright.runtime.function import Filled, KernelFunction, ReadyCall
 from tilewright.runtime.ready import NEVER, ReadyWork, RepeatedWork
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
@@ -68,17 +68,17 @@ class Plan:
     grid: tuple[int, ...]
     blocks: int
     template: tuple[Number | None, ...]  # the arguments; None is an address, a scalar or the record
-    addresses: tuple[tuple[int, int], ...]  # places of arguments, and numbers of tensors
+    addresses: tuple[Filled, ...]
     scalars: tuple[tuple[int, int], ...]  # the same for scalars
     dtypes: tuple[type[DType], ...]  # of the scalars
     checks: tuple[LaunchCheck, ...]  # those that other scalars may fail
     names: tuple[str, ...]  # of the tensors
     scalar_names: tuple[str, ...]
+    is_wary: bool  # outputs that share no storage with others may overlap them all the same
+    calls: tuple[ReadyCall, ...]  # the launch, if nothing but addresses is filled in
 
     def numbers(self, scalars: tuple[Any, ...]) -> tuple[Number, ...] | None:
         """The scalars of a call; None if one does not fit its dtype."""
-        if not scalars:
-            return ()
         try:
             return tuple(map(number_of, scalars, self.dtypes))
         except Unfit:
@@ -126,11 +126,16 @@ def make_plan(
     for position, argument in enumerate(facts.arguments):
         term = argument.term
         if isinstance(term, _ADDRESSES):
-            addresses.append((position, tensors[term.param]))
+            addresses.append(Filled(position, tensors[term.param]))
         elif isinstance(term, ScalarArgument):
             places.append((position, scalars[term.param]))
         is_open = isinstance(term, (*_ADDRESSES, ScalarArgument, FailureRecord))
         template.append(None if is_open else launch_number(binding, term))
+    calls: tuple[ReadyCall, ...] = ()
+    if not places and not facts.may_fail:
+        known = tuple(0 if one is None else one for one in template)
+        filled = tuple(addresses)
+        calls = tuple(one.prepare_for(binding.blocks, known, filled) for one in functions)
     return Plan(
         label=facts.name,
         device=binding.device,
@@ -148,7 +153,14 @@ def make_plan(
         checks=_depending(facts),
         names=tuple(binding.tensors),
         scalar_names=tuple(scalars),
+        is_wary=any(_is_wary(*pair) for pair in zip(binding.tensors.values(), roles, strict=True)),
+        calls=calls,
     )
+
+
+def _is_wary(tensor: Tensor, role: Role) -> bool:
+    facet = tensor.facet
+    return not facet.is_owned or (role.mode.writes and not facet.is_disjoint)
 
 
 def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
@@ -161,18 +173,22 @@ def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
 
 
 class PlannedLaunch(ReadyWork):
-    """A plan for one call."""
+    """A plan for one call, or for all calls if they differ in nothing but the tensors."""
 
-    __slots__ = ("_numbers", "_plan", "_reader")
+    __slots__ = ("_numbers", "_reader", "is_whole", "plan")
 
     def __init__(
-        self, plan: Plan, numbers: tuple[Number, ...], reader: FailureReader | None
+        self,
+        plan: Plan,
+        numbers: tuple[Number, ...] = (),
+        reader: FailureReader | None = None,
     ) -> None:
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.program = plan.program
-        self.launch = self._launch
+        self.launch = plan.calls[0] if len(plan.calls) == 1 else self._launch
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
-        self._plan = plan
+        self.plan = plan
+        self.is_whole = bool(plan.calls)  # there is nothing to fill in but addresses
         self._numbers = numbers
         self._reader = reader
 
@@ -181,15 +197,18 @@ class PlannedLaunch(ReadyWork):
         if self._reader is not None:
             self.work_on(tensors).enqueue(stream)
             return
-        plan = self._plan
-        arguments: Any = plan.arguments(tensors, self._numbers)
-        memories = tuple([tensor.storage for tensor in tensors])
-        for function in plan.functions:
-            function.launch(stream, plan.blocks, arguments, memories)
+        plan = self.plan
+        for call in plan.calls:
+            call(stream, tensors)
+        if not plan.calls:
+            arguments: Any = plan.arguments(tensors, self._numbers)
+            memories = tuple([tensor.storage for tensor in tensors])
+            for function in plan.functions:
+                function.launch(stream, plan.blocks, arguments, memories)
 
     def work_on(self, tensors: tuple[Handle, ...]) -> PlannedWork:
         """The launch as a work of its own."""
-        return PlannedWork(self._plan, self._numbers, self._reader, tensors)
+        return PlannedWork(self.plan, self._numbers, self._reader, tensors)
 
 
 class PlannedWork:

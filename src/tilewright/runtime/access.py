@@ -14,7 +14,7 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.regions import Region
 from tilewright.runtime.storage import Holder, Storage
 
-__all__ = ["Access", "Handle", "Mode", "are_apart", "check_accesses", "refusal"]
+__all__ = ["Access", "Handle", "Mode", "check_accesses", "refusal"]
 
 
 class Mode(Enum):
@@ -45,6 +45,10 @@ class Handle(Protocol):
         """Elements between neighbours."""
 
     @property
+    def byte_offset(self) -> int:
+        """Where the first element lies in the storage."""
+
+    @property
     def address(self) -> int:
         """Where the first element lies; known from the first submission on."""
 
@@ -60,20 +64,6 @@ class Access(NamedTuple):
         """The parameter's name, or what the tensor is and where it was made."""
         storage = self.tensor.storage
         return self.name or f"{storage.label} made at {storage.site}"
-
-
-def are_apart(tensors: tuple[Handle, ...]) -> bool:
-    """Whether each tensor has memory of its own and elements that are apart, as most have.
-
-    Then nothing can be wrong with writing to any of them; otherwise `check_accesses` has to look.
-    """
-    storages = {tensor.storage for tensor in tensors}
-    if len(storages) != len(tensors):
-        return False
-    for tensor in tensors:
-        if not tensor.storage.owns_bytes or not tensor.region.disjoint:
-            return False
-    return True
 
 
 def check_accesses(accesses: tuple[Access, ...], label: str, device: Device) -> None:

@@ -9,7 +9,7 @@ from tilewright.runtime.access import Handle
 from tilewright.runtime.records import Allocation
 from tilewright.runtime.stream import Stream
 
-__all__ = ["KernelFunction", "KernelLimits", "LaunchShape", "Memory", "ReadyCall"]
+__all__ = ["Filled", "KernelFunction", "KernelLimits", "LaunchShape", "Memory", "ReadyCall"]
 
 
 class Memory(Protocol):
@@ -22,6 +22,13 @@ class Memory(Protocol):
 
 # Puts one launch, of which everything is known, on a stream; the tensors are those it is for.
 ReadyCall = Callable[[Stream, tuple[Handle, ...]], None]
+
+
+class Filled(NamedTuple):
+    """An argument that is the address of a tensor, which is known when the launch is made."""
+
+    position: int
+    tensor: int  # its number
 
 
 class KernelFunction(Protocol):
@@ -38,6 +45,11 @@ class KernelFunction(Protocol):
 
     def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
         """The same launch, to be made any number of times."""
+
+    def prepare_for(
+        self, blocks: int, arguments: tuple[int | float, ...], addresses: tuple[Filled, ...]
+    ) -> ReadyCall:
+        """The same for any tensors: their addresses are filled in by each call."""
 
 
 class LaunchShape(NamedTuple):

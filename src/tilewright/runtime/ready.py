@@ -59,9 +59,9 @@ class ReadyWork(ABC):
     shifts: tuple[int, ...]  # of the storages, when it left them there
     epoch: int  # of the device, in which nothing has shifted since, and nobody borrows from them
 
-    def is_settled(self, stream: Stream, tensors: tuple[Handle, ...]) -> bool:
-        """Whether the fences of the last launch only have to be moved on."""
-        del stream, tensors
+    def is_settled(self, tensors: tuple[Handle, ...]) -> bool:
+        """Whether the fences of the last launch, on this stream, only have to be moved on."""
+        del tensors
         return False
 
     @abstractmethod
@@ -69,12 +69,9 @@ class ReadyWork(ABC):
         """The same as a work of its own, which keeps what it needs of the tensors."""
 
     def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
-        """Leave the fence of a launch on the home of all its tensors."""
-        fence = Fence(stream, count, None)
+        """Leave the fences of a launch on the home of all its tensors."""
         for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
-            storage = tensor.storage
-            take = storage.take_write if mode.writes else storage.take_read
-            take(tensor.region, fence)
+            tensor.storage.settle_in(tensor.region, stream, count, mode.writes)
 
 
 class RepeatedWork(ReadyWork):
@@ -94,10 +91,8 @@ class RepeatedWork(ReadyWork):
             ]
         )
 
-    def is_settled(self, stream: Stream, tensors: tuple[Handle, ...]) -> bool:
+    def is_settled(self, tensors: tuple[Handle, ...]) -> bool:
         """Whether the fences stand where they have to, on the home of all tensors."""
-        if self.stream is not stream:
-            return False
         return self.shifts == tuple([tensor.storage.shift for tensor in tensors])
 
 
@@ -166,10 +161,13 @@ class ReadyOp(WorkOp[T]):
         """Begin to hold the tensors, if nothing stands against it. The lock is held."""
         device = self.device
         device.check_usable()
-        device.settle_notes()
-        device.tell_latest()
+        if not device.notes.empty():
+            device.settle_notes()
+        if device.latest is not None:
+            device.tell_latest()
         for tensor in self._tensors:
-            if tensor.storage.home is None or tensor.storage.borrows:
+            storage = tensor.storage
+            if storage.home is None or storage.borrows:
                 self.ticket.acquire(device)
                 return
         device.latest = ref(self)
@@ -279,7 +277,7 @@ class ReadyOp(WorkOp[T]):
         if ready.epoch == device.epoch:
             is_settled = ready.stream is stream
         else:
-            is_settled = ready.is_settled(stream, tensors) and not device.forked
+            is_settled = ready.stream is stream and ready.is_settled(tensors) and not device.forked
         if not is_settled and not self._is_at_home(stream):
             return False
         if self._check is not None or UNUSUAL.get() or not device.notes.empty():
@@ -304,8 +302,8 @@ class ReadyOp(WorkOp[T]):
                 fence.count = count
         else:
             ready.settle_in(stream, count, tensors)
-        if ready.epoch != device.epoch:
-            ready.epoch = _calm_epoch(device, ready, stream, tensors)
+        if ready.epoch != device.epoch and ready.stream is stream:
+            ready.epoch = _calm_epoch(device, ready, tensors)
         self._tensors = ()
         return True
 
@@ -316,11 +314,9 @@ class ReadyOp(WorkOp[T]):
         return bool(self._tensors) and not self.device.forked
 
 
-def _calm_epoch(
-    device: Device, ready: ReadyWork, stream: Stream, tensors: tuple[Handle, ...]
-) -> int:
+def _calm_epoch(device: Device, ready: ReadyWork, tensors: tuple[Handle, ...]) -> int:
     """The epoch of the device, if a launch of the same tensors need not look at them in it."""
     for tensor in tensors:
         if tensor.storage.borrows:
             return NEVER
-    return device.epoch if ready.is_settled(stream, tensors) else NEVER
+    return device.epoch if ready.is_settled(tensors) else NEVER

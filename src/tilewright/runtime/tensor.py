@@ -21,6 +21,7 @@ from tilewright.runtime.awaiting import completed
 from tilewright.runtime.copies import convert, copy
 from tilewright.runtime.device import Device
 from tilewright.runtime.export import Exporting
+from tilewright.runtime.facets import Facet, find_facet
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.inside_chains import refuse_waiting
@@ -45,11 +46,11 @@ class Tensor(NotAnArray, Exporting):
 
     __slots__ = (
         "__weakref__",
-        "_facet",
         "_moved",
         "_tiling",
         "byte_offset",
         "dtype",
+        "facet",
         "itemsize",
         "layout",
         "region",
@@ -68,22 +69,25 @@ class Tensor(NotAnArray, Exporting):
     byte_offset: int
     region: Region
     layout: Layout
-    _facet: tuple[Any, ...] | None
+    facet: Facet  # what it is like, wherever it lies: planned launches are found by it
     _moved: Site | None
     _tiling: Tiling | None  # how it was cut last, if its axes were cut in order
 
     def __init__(self, storage: Storage, dtype: type[DType], layout: Layout) -> None:
         itemsize = numpy_dtype(dtype).itemsize
+        shape, strides, begin = layout.shape, layout.strides, layout.offset * itemsize
+        place = begin % _ALIGNMENT  # storages of ours begin at multiples
+        facet = find_facet(dtype, shape, strides, place, storage.device, storage.owns_bytes)
         _set(self, "storage", storage)
         _set(self, "dtype", dtype)
         _set(self, "serial", next(_serials))
-        _set(self, "shape", layout.shape)
-        _set(self, "strides", layout.strides)
+        _set(self, "shape", shape)
+        _set(self, "strides", strides)
         _set(self, "itemsize", itemsize)
-        _set(self, "byte_offset", layout.offset * itemsize)
-        _set(self, "region", layout.region(itemsize))
+        _set(self, "byte_offset", begin)
+        _set(self, "region", Region.of(shape, strides, begin, itemsize))
         _set(self, "layout", layout)
-        _set(self, "_facet", None)
+        _set(self, "facet", facet)
         _set(self, "_moved", None)
         _set(self, "_tiling", None)
 
@@ -125,16 +129,6 @@ class Tensor(NotAnArray, Exporting):
     def address(self) -> int:
         """Where the first element lies; known from the first submission on."""
         return self.storage.address + self.byte_offset
-
-    @property
-    def facet(self) -> tuple[Any, ...]:
-        """All that kernels are compiled and launches are checked by, where it lies aside."""
-        found = self._facet
-        if found is None:
-            place = self.byte_offset % _ALIGNMENT  # storages of ours begin at multiples
-            found = (self.dtype, self.shape, self.strides, place, self.storage.device)
-            _set(self, "_facet", found)
-        return found
 
     @property
     def is_contiguous(self) -> bool:

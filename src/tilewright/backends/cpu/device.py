@@ -18,8 +18,8 @@ from tilewright.backends.cpu.stream import CpuQueue, Tasks
 from tilewright.errors import LaunchError
 from tilewright.runtime.access import Handle
 from tilewright.runtime.backend import ALIGNMENT, Recipe
+from tilewright.runtime.function import Filled, ReadyCall
 from tilewright.runtime.function import Memory as Reachable
-from tilewright.runtime.function import ReadyCall
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.watching import is_watching
@@ -73,6 +73,19 @@ class CpuFunction:
 
         def launch(stream: Stream, tensors: tuple[Handle, ...]) -> None:
             self.launch(stream, blocks, arguments, tuple(tensor.storage for tensor in tensors))
+
+        return launch
+
+    def prepare_for(
+        self, blocks: int, arguments: tuple[int | float, ...], addresses: tuple[Filled, ...]
+    ) -> ReadyCall:
+        """The same for any tensors."""
+
+        def launch(stream: Stream, tensors: tuple[Handle, ...]) -> None:
+            filled = list(arguments)
+            for position, number in addresses:
+                filled[position] = tensors[number].address
+            self.launch(stream, blocks, tuple(filled), tuple([one.storage for one in tensors]))
 
         return launch
 

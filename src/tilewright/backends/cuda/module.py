@@ -17,7 +17,7 @@ from tilewright.backends.cuda.stream import CudaQueue
 from tilewright.dtypes import Element
 from tilewright.errors import InternalError
 from tilewright.runtime.access import Handle
-from tilewright.runtime.function import Memory, ReadyCall
+from tilewright.runtime.function import Filled, Memory, ReadyCall
 from tilewright.runtime.stream import Stream
 
 __all__ = ["POINTER", "CudaFunction", "Kind", "Packer"]
@@ -54,6 +54,7 @@ class Packer:
         addresses = (start + _SLOT * position for position in range(len(kinds)))
         self._pointers = (ctypes.c_void_p * max(len(kinds), 1))(*addresses)
         self.address = ctypes.addressof(self._pointers)
+        self.slots = memoryview(self._buffer).cast("B").cast("Q")  # for addresses alone
         self._converted = any(kind in _NARROW for kind in kinds)
 
     @property
@@ -122,6 +123,25 @@ class CudaFunction:
         call = self._driver.prepare_launch(self._kernel, blocks, packer.pack(arguments))
 
         def launch(stream: Stream, _: tuple[Handle, ...], kept: Packer = packer) -> None:
+            queue: Any = stream.queue
+            call(queue.handle)
+
+        return launch
+
+    def prepare_for(
+        self, blocks: int, arguments: tuple[int | float, ...], addresses: tuple[Filled, ...]
+    ) -> ReadyCall:
+        """The same for any tensors: one buffer is enough, as it is for `launch`."""
+        if not blocks:
+            return _nothing
+        packer = Packer(self._kinds)
+        call = self._driver.prepare_launch(self._kernel, blocks, packer.pack(arguments))
+
+        def launch(stream: Stream, tensors: tuple[Handle, ...], kept: Packer = packer) -> None:
+            slots = kept.slots
+            for position, number in addresses:
+                tensor = tensors[number]
+                slots[position] = tensor.storage.address + tensor.byte_offset
             queue: Any = stream.queue
             call(queue.handle)
 
