@@ -10,10 +10,8 @@ checked. The first kernel of a process also loads the cache's own code, so it is
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import runpy
 import statistics
 import subprocess
@@ -26,11 +24,12 @@ from typing import Any
 import kernels
 
 import tilewright as tw
+from tilewright.bench import Bound, Report, Table, Target
 
-__all__ = ["main", "measure_hits"]
+__all__ = ["main", "show_hits"]
 
 TARGET = "sm_90"
-LIMIT = 5.0  # milliseconds
+LONGEST = 5.0  # milliseconds
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -89,18 +88,33 @@ def _process(folder: str) -> dict[str, Any]:
     return answer
 
 
-def measure_hits(repetitions: int) -> dict[str, dict[str, float]]:
+def _hits(repetitions: int) -> dict[str, dict[str, float]]:
     """Milliseconds by kernel: when nothing was kept, and of a hit."""
     with tempfile.TemporaryDirectory() as folder:
         cold = _process(folder)
         hits = [_process(folder) for _ in range(repetitions)]
     if any(hit["front end"] for hit in hits):
-        sys.exit("a kernel was compiled again: these are no hits")
+        raise RuntimeError("a kernel was compiled again: these are no hits")
     found = {}
     for name, first in cold["times"].items():
         times = [hit["times"][name] for hit in hits]
         found[name] = {"cold": first, "median": statistics.median(times), "least": min(times)}
     return found
+
+
+def show_hits(report: Report, repetitions: int) -> None:
+    """Measure hits, and add a table, figures and the target to a report."""
+    table = Table("From the disk cache, milliseconds", ("kernel", "cold", "hit", "least hit"))
+    found = _hits(repetitions)
+    for place, (name, row) in enumerate(found.items()):
+        label = name if place else f"{name} (first of a process)"
+        table.add(label, f"{row['cold']:.0f}", f"{row['median']:.2f}", f"{row['least']:.2f}")
+        report.figure("hits", kernel=name, **row)
+    print(table.to_text(), flush=True)
+    report.table(table)
+    _, *warm = found.values()
+    worst = max(row["median"] for row in warm)
+    report.target(Target("a hit in the disk cache", Bound.AT_MOST, LONGEST, worst, "ms"))
 
 
 def main() -> None:
@@ -112,20 +126,7 @@ def main() -> None:
     if options.once:
         _once()
         return
-    found = measure_hits(options.repetitions)
-    print(f"disk-cache hit, ms (limit {LIMIT:.0f})     cold   median    least")
-    for place, (name, row) in enumerate(found.items()):
-        label = name if place else f"{name} (first of a process)"
-        print(f"{label:28} {row['cold']:8.1f} {row['median']:8.2f} {row['least']:8.2f}")
-    if options.json is not None:
-        data = {
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "hit": found,
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(data, indent=1) + "\n")
+    show_hits(Report("cache_hit", "Hits in the disk cache", options.json), options.repetitions)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,6 @@ are timed in fresh interpreters, and the time of an empty one is taken off.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
 import runpy
 import statistics
 import subprocess
@@ -23,14 +20,16 @@ import kernels
 
 import tilewright as tw
 from tilewright import Kernel
+from tilewright.bench import Bound, Report, Table, Target
 from tilewright.jit.defaults import sample_specialization
 
-__all__ = ["LIMITS", "main", "measure_front_end", "measure_imports"]
+__all__ = ["main", "show_front_end"]
 
 TARGET = "sm_90"
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CHOSEN = {"BM": 128, "D": 128, "CAUSAL": True, "GROUP": 4}  # of attention: all it can do
-LIMITS = {"import": 300.0, "front end": 40.0}  # milliseconds
+LIMITED = ("gemm", "gemm, persistent", "attention")
+LONGEST, LONGEST_IMPORT = 40.0, 300.0  # milliseconds
 
 
 def _kernels() -> dict[str, Kernel]:
@@ -68,15 +67,35 @@ def _import(statement: str, repetitions: int) -> float:
     return statistics.median(times)
 
 
-def measure_front_end(repetitions: int) -> dict[str, dict[str, float]]:
-    """Milliseconds from the syntax tree to bytecode, by kernel."""
-    return {name: _front_end(kernel, repetitions) for name, kernel in _kernels().items()}
-
-
-def measure_imports(repetitions: int) -> dict[str, float]:
+def _imports(repetitions: int) -> dict[str, float]:
     """Milliseconds of fresh interpreters that import nothing, NumPy, and us."""
     statements = {"empty": "pass", "numpy": "import numpy", "tilewright": "import tilewright"}
     return {name: _import(statement, repetitions) for name, statement in statements.items()}
+
+
+def show_front_end(report: Report, repetitions: int) -> None:
+    """Measure both, and add tables, figures and targets to a report."""
+    table = Table(
+        "Front end, checks included: milliseconds", ("kernel", "median", "least", "bytecode, bytes")
+    )
+    for name, kernel in _kernels().items():
+        row = _front_end(kernel, repetitions)
+        table.add(name, f"{row['median']:.1f}", f"{row['least']:.1f}", f"{row['bytes']:.0f}")
+        report.figure("front_end", kernel=name, **row)
+        if name in LIMITED:
+            what = f"front end of {name}"
+            report.target(Target(what, Bound.AT_MOST, LONGEST, row["median"], "ms"))
+    imports = _imports(max(3, repetitions // 3))
+    report.figure("imports", **imports)
+    whole, numpy = (imports[name] - imports["empty"] for name in ("tilewright", "numpy"))
+    taken = Table("Import, milliseconds", ("of", "median"))
+    taken.add("tilewright", f"{whole:.0f}")
+    taken.add("NumPy alone, which it loads", f"{numpy:.0f}")
+    what = "import of tilewright, NumPy with it"
+    report.target(Target(what, Bound.AT_MOST, LONGEST_IMPORT, whole, "ms"))
+    for one in (table, taken):
+        print(one.to_text(), flush=True)
+        report.table(one)
 
 
 def main() -> None:
@@ -84,25 +103,8 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=25)
     parser.add_argument("--json", type=Path, help="where to write all figures")
     options = parser.parse_args()
-    imports = measure_imports(max(3, options.repetitions // 3))
-    whole, numpy = (imports[name] - imports["empty"] for name in ("tilewright", "numpy"))
-    print(f"import tilewright: {whole:.0f} ms (limit {LIMITS['import']:.0f} ms), of which")
-    print(f"import numpy: {numpy:.0f} ms\n")
-    print(f"front end, ms (limit {LIMITS['front end']:.0f})    first   median    least   bytes")
-    found = measure_front_end(options.repetitions)
-    for name, row in found.items():
-        figures = f"{row['first']:8.1f} {row['median']:8.1f} {row['least']:8.1f}"
-        print(f"{name:24} {figures} {row['bytes']:7}", flush=True)
-    if options.json is not None:
-        data = {
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "import": imports,
-            "front end": found,
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(data, indent=1) + "\n")
+    report = Report("front_end", "Front end and import", options.json)
+    show_front_end(report, options.repetitions)
 
 
 if __name__ == "__main__":

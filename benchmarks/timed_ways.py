@@ -1,12 +1,15 @@
 """Host costs of ways of which one may break: it is named in the report, and the others are timed.
 
-A way that takes the context with it cannot be left out here: whoever runs the benchmark starts
-again without it.
+Each way is tried alone first, and what came of it is printed: one that raises, or would take longer
+than all others may, is left out. A way that takes the context with it cannot be left out here:
+whoever runs the benchmark starts again without it.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+import time
 from collections.abc import Callable, Mapping
 
 from lab import Lab
@@ -15,6 +18,9 @@ from tilewright.bench import BrokenWay, HostCost, Prepare, Report, drain, each, 
 from tilewright.errors import TilewrightError
 
 __all__ = ["later", "timed_ways"]
+
+FEW, SOME = 10, 200  # steps to try a way with
+LONGEST = 12.0  # seconds that all turns of one way may take
 
 
 def later(make: Callable[[], Callable[[], object]]) -> Prepare:
@@ -30,20 +36,38 @@ def timed_ways(
     lab: Lab, report: Report, part: str, ways: Mapping[str, Prepare], *, count: int
 ) -> dict[str, HostCost]:
     """The costs of all ways that work, of `count` steps; few of them for a quick look."""
-    left = {name: way for name, way in ways.items() if lab.wants(name)}
-    while True:
-        try:
-            return host_costs(
-                left,
-                count=max(1, count // 50) if lab.is_quick else count,
-                turns=2 if lab.is_quick else 9,
-                stream=lab.stream,
-            )
-        except BrokenWay as broken:
-            _drain(lab, broken)
-            print(broken, flush=True)
-            report.figure(part, failures={broken.name: str(broken)})
-            del left[broken.name]
+    steps = max(1, count // 50) if lab.is_quick else count
+    turns = 2 if lab.is_quick else 9
+    failures: dict[str, str] = {}
+    left = {}
+    for name, way in ways.items():
+        if lab.wants(name):
+            seconds = _tried(lab, name, way, steps, failures)
+            if name not in failures and seconds * turns > LONGEST:
+                failures[name] = f"{seconds / steps * 1e6:.0f} us a step: too long to be timed"
+            elif name not in failures:
+                left[name] = way
+    for name, reason in failures.items():
+        print(f"{name}: {reason}", flush=True)
+        report.figure(part, failures={name: reason})
+    return host_costs(left, count=steps, turns=turns, stream=lab.stream) if left else {}
+
+
+def _tried(lab: Lab, name: str, way: Prepare, steps: int, failures: dict[str, str]) -> float:
+    """Seconds of all steps, once it has compiled; few steps tell of one that never ends."""
+    print(f"  {name} …", end="", flush=True)
+    try:
+        host_costs({name: way}, count=min(steps, FEW), turns=1, stream=lab.stream)
+        start = time.perf_counter()
+        found = host_costs({name: way}, count=min(steps, SOME), turns=1, stream=lab.stream)[name]
+        taken = time.perf_counter() - start
+    except BrokenWay as broken:
+        _drain(lab, broken)
+        failures[name] = str(broken)
+        print(" broken", flush=True)
+        return math.nan
+    print(f" {found.done.least * 1e6:.2f} us, {taken:.2f} s to find out", flush=True)
+    return taken / 2 / min(steps, SOME) * steps
 
 
 def _drain(lab: Lab, broken: BrokenWay) -> None:

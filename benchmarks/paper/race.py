@@ -17,7 +17,7 @@ from lab import Lab
 
 import tilewright as tw
 from tilewright import TilewrightError, f32
-from tilewright.bench import Report, Table
+from tilewright.bench import Plot, Report, Series, Table
 
 __all__ = ["TITLE", "run"]
 
@@ -79,6 +79,7 @@ def _show_triton(lab: Lab, report: Report) -> None:
         f"Triton: elements that differ from the first run, over {TRIALS} more",
         ("B, H, M, D, tile", "runs that differ", "most elements", "paper (cuTile Python)"),
     )
+    lines = []
     for *shape, tile in CONFIGURATIONS:
         src = torch.randn(*shape, device="cuda")
         results = []
@@ -92,5 +93,9 @@ def _show_triton(lab: Lab, report: Report) -> None:
         cells = f"{differing} of {TRIALS}", f"{max(shares):.1%}", PAPER
         table.add(", ".join(map(str, (*shape, tile))), *cells)
         report.figure("triton", shape=shape, tile=tile, shares=shares)
+        points = [(number, 100 * share) for number, share in enumerate(shares, 1)]
+        lines.append(Series(f"{' x '.join(map(str, shape))}", points))
     print(table.to_text(), flush=True)
     report.table(table)
+    title = "The race in Triton: elements that differ from the first run"
+    report.plot(Plot("race", title, "run", "% of all elements", lines, log_x=False))
