@@ -21,6 +21,7 @@ from tilewright.backends.cuda.program import CudaProgram
 from tilewright.dims import B, N
 from tilewright.errors import DriverError, ToolchainError
 from tilewright.frontend.captures import Captures
+from tilewright.jit import cache as jit_cache
 from tilewright.jit import compiler, disk_cache
 from tilewright.jit.entries import read_facts
 from tilewright.jit.fingerprints import Unknown, fingerprint
@@ -43,11 +44,19 @@ def pick(z: Mut[f32, B], x: Ref[f32, N], rows: Ref[i32, N]) -> None:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A cache of this test's own."""
+    """A cache of this test's own, whatever earlier tests and editors are still about."""
+    _end_background_work()
+    monkeypatch.setattr(disk_cache, "package_signature", lambda: "files of ours")
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     _forget()
     yield tmp_path / "cache"
     _forget()
+
+
+def _end_background_work():
+    """What other tests left to be assembled would use this test's doubles, and be counted."""
+    jit_cache._pool().shutdown()
+    jit_cache._pool.cache_clear()
 
 
 def _forget():
@@ -58,6 +67,7 @@ def _forget():
 @pytest.fixture
 def counted(monkeypatch):
     """How often the front end and tileiras ran; tileiras itself is a double."""
+    _end_background_work()
     counts = {"front end": 0, "tileiras": 0}
     compile_kernel = compiler.compile_kernel
 
@@ -118,6 +128,25 @@ def test_what_makes_another_kernel(folder, counted, other):
     build(add, **other)
     build(add)
     assert counted["front end"] == 2
+
+
+def test_other_tools_and_another_tilewright_make_another_kernel(folder, counted, monkeypatch):
+    build(add)
+    changes = (
+        (assembler, "tools_signature", "other tools", "tools_version", "13.4.93"),
+        (disk_cache, "package_signature", "other files", "package_fingerprint", "another text"),
+    )
+    for number, (owner, signature, signed, version, value) in enumerate(changes):
+        monkeypatch.setattr(owner, signature, lambda signed=signed: signed)
+        monkeypatch.setattr(owner, version, lambda value=value: value)
+        disk_cache.open_cache.cache_clear()  # as in another process
+        build(add)
+        build(add)
+        assert counted == {"front end": 2 + number, "tileiras": 2}
+    monkeypatch.setattr(disk_cache, "package_signature", lambda: "the same, only touched")
+    disk_cache.open_cache.cache_clear()
+    build(add)
+    assert counted == {"front end": 3, "tileiras": 2}
 
 
 def test_sizes_make_no_other_kernel(folder, counted):
