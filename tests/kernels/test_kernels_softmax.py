@@ -106,6 +106,13 @@ def test_refused(call, message):
         call()
 
 
+def test_results_of_operations_are_chained():
+    made = tw.fill(tw.empty((2, 4), f32), 3.0)
+    with pytest.raises(tw.LaunchError, match=r"only when it runs: chain them, `op.then\(lambda x"):
+        kernels.softmax(made)
+    assert (made.then(kernels.softmax).sync().numpy() == 0.25).all()
+
+
 def test_an_output_that_is_read_is_refused():
     x = _logits()
     with pytest.raises(tw.BorrowError, match="also read"):

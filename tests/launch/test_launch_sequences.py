@@ -160,3 +160,14 @@ def test_compile_does_everything_but_the_launch():
     operation.compile()
     operation.close()
     assert (z.numpy() == 9).all()
+
+
+def test_without_memory_what_is_compiled_has_done_all_it_can():
+    kernel = fresh()
+    z, x = tw.meta((64,), f32, target="cpu"), tw.meta((64,), f32, target="cpu")
+    kernel(z.partition(16), x).compile()
+    kernel(z.partition(16), x).then(lambda _: kernel(z.partition(16), x)).compile()
+    with pytest.warns(RuntimeWarning, match="was never run"):
+        kernel(z.partition(16), x)
+    with pytest.warns(RuntimeWarning, match="was never run"):
+        kernel(tw.zeros((64,), f32).partition(16), tw.ones((64,), f32)).compile()

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import tilewright as tw
 from tilewright.backends.cuda.driver import missing_driver
 
-HERE = str(Path(__file__).parent)
+PATHS = os.pathsep.join((str(Path(__file__).parent), str(Path(tw.__file__).parents[1])))
 PRELUDE = """
 import os, sys
 import numpy as np
@@ -23,7 +24,7 @@ device = tw.Device("cpu")
 
 
 def run(body: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": HERE}
+    environment = {**os.environ, "PYTHONPATH": PATHS}
     command = [sys.executable, "-W", "error", "-c", PRELUDE + body]
     return subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=60, check=False

@@ -1,8 +1,8 @@
 """The arguments of one call, matched to the kernel's signature and checked against it.
 
 Everything that needs no compiler is refused here, cheapest first: kinds, ranks, dtypes, devices,
-dims, partitions, the grid. Nothing is allocated or borrowed. Assumes a signature that was read
-without an error; what the compiler derives is checked later, by `launch`.
+dims, partitions, the grid, overlaps. Nothing is allocated or borrowed. Assumes a signature that was
+read without an error; what the compiler derives is checked later, by `launch`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tilewright.jit.binding import Binding
 from tilewright.jit.check_dims import bind_static_dims, check_devices, check_extents
 from tilewright.jit.choose_grid import choose_grid
 from tilewright.lang.hints import KernelHints
+from tilewright.runtime.access import Access, Mode, check_accesses
 
 __all__ = ["bind_arguments", "bind_launch"]
 
@@ -48,7 +49,18 @@ def bind_launch(
     bind_static_dims(binding)
     check_extents(binding)
     choose_grid(binding, grid)
+    _check_overlap(binding)
     return binding
+
+
+def _check_overlap(binding: Binding) -> None:
+    """Outputs share memory with nothing; why is told before the compiler runs for it."""
+    written = binding.written
+    accesses = (
+        Access(tensor, Mode.UPDATE if name in written else Mode.READ, name)
+        for name, tensor in binding.tensors.items()
+    )
+    check_accesses(tuple(accesses), binding.signature.kernel, binding.device)
 
 
 def bind_arguments(binding: Binding, params: Iterable[Any], call: inspect.BoundArguments) -> None:

@@ -38,6 +38,12 @@ class Binding:
     blocks: int = 0
 
     @property
+    def written(self) -> frozenset[str]:
+        """The tensors that the kernel may write to."""
+        outputs = {param.name for param in self.signature.outputs}
+        return frozenset(outputs | {param.name for param in self.signature.pointers})
+
+    @property
     def device(self) -> Device:
         """Where the launch runs: where its tensors are, or where new ones would be."""
         tensor = next(iter(self.tensors.values()), None)

@@ -64,11 +64,9 @@ def build_launch(
     remember: Remember | None = None,
 ) -> WorkOp[tuple[Any, ...]]:
     """The operation for one call; it holds its borrows from here on."""
-    signature, facts = binding.signature, executable.facts
-    outputs = {param.name for param in signature.outputs}
-    outputs |= {param.name for param in signature.pointers}
+    facts, written = executable.facts, binding.written
     accesses = tuple(
-        Access(tensor, _mode(facts, binding, name) if name in outputs else Mode.READ, name)
+        Access(tensor, _mode(facts, binding, name) if name in written else Mode.READ, name)
         for name, tensor in binding.tensors.items()
     )
     reader = None

@@ -41,6 +41,11 @@ def check_tensor(
     caller: str, name: str, tensor: tw.Tensor, dtypes: tuple[type[tw.DType], ...]
 ) -> None:
     """A tensor of ours, of one of these dtypes."""
+    if isinstance(tensor, tw.DeviceOp):
+        raise tw.LaunchError(
+            f"`{name}` of {caller} is a tensor, and an operation gives it only when it runs: chain"
+            f" them, `op.then(lambda {name}: {caller}(…))`"
+        )
     if not isinstance(tensor, tw.Tensor):
         raise tw.LaunchError(
             f"`{name}` of {caller} is a tensor, and {type(tensor).__name__} is none:"

@@ -99,6 +99,7 @@ class Runnable(ABC, Generic[T]):
     is_single = False  # whether it is put on a stream at once, and has no parts
     _error: BaseException | None = None  # why it could not be submitted
     _failure: Outcome | None = None  # how it failed while it ran
+    _has_done_all = False  # that can be done on a device where nothing runs
 
     def __init__(self, label: str, device: Device) -> None:
         self._state = State.CLOSED  # until a subclass has all it needs, there is nothing to run
@@ -278,9 +279,14 @@ class Runnable(ABC, Generic[T]):
     def __repr__(self) -> str:
         return f"<{self.label} on {self.device.name}, built at {self.site}: {self._state.value}>"
 
+    def note_compiled(self) -> None:
+        """Where nothing runs, a compiled operation has done all that it can."""
+        if not self.device.backend.can_run:
+            self._has_done_all = True
+
     def warn_if_never_run(self) -> None:
         """What a finaliser says of an operation that was built and dropped."""
-        if self._state is State.BUILT:
+        if self._state is State.BUILT and not self._has_done_all:
             warnings.warn_explicit(
                 f"operation {self.label}, built at {self.site}, was never run",
                 RuntimeWarning,

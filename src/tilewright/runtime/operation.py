@@ -186,6 +186,7 @@ class Compound(DeviceOp[T]):
             for operation in _leaves(self):
                 operation.compile()
             self._is_compiled = True
+            self.note_compiled()
         return self
 
     @property

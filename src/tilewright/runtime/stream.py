@@ -134,7 +134,10 @@ class Stream:
             self.settle()
 
     def sync(self) -> None:
-        """Block until everything submitted so far has completed; raise a failure not told yet."""
+        """Block until everything submitted so far has completed; raise a failure not told yet.
+
+        Each failure is told once: the next call raises the next one, if there is another.
+        """
         refuse_waiting("stream.sync()")
         self.wait(self.issued)
         with self.device.lock:

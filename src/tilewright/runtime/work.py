@@ -189,6 +189,7 @@ class WorkOp(SingleOp[T]):
         prepare = getattr(self._work, "compile", None)
         if prepare is not None:
             prepare()
+        self.note_compiled()
         return self
 
     @property
