@@ -24,28 +24,28 @@ def wanted(m, n, k, dtype=f16, target="sm_90", **options):
 def test_a_tile_is_found_for_every_shape(m, n, k, dtype):
     for target in ("sm_80", "sm_90", "sm_120"):
         one = wanted(m, n, k, dtype, target)
-        config = (choose_gemv if m <= MOST_ROWS else choose_matmul)(one)
+        config = (choose_gemv if m <= MOST_ROWS else choose_matmul)(one.form)
         edges = [config[name] for name in ("BM", "BN", "BK")]
         assert all(edge & (edge - 1) == 0 for edge in edges)
 
 
 def test_a_large_product_gets_large_tiles_and_a_small_one_enough_of_them():
-    assert choose_matmul(wanted(8192, 8192, 8192))["BM"] == 256
-    small = choose_matmul(wanted(1024, 1024, 1024))
+    assert choose_matmul(wanted(8192, 8192, 8192).form)["BM"] == 256
+    small = choose_matmul(wanted(1024, 1024, 1024).form)
     assert 1024**2 // (small["BM"] * small["BN"]) > 100
 
 
 def test_what_cannot_be_read_in_tiles_gets_small_ones():
     for one in (wanted(8192, 8192, 8191), wanted(8192, 8192, 8192, f32)):
-        config = choose_matmul(one)
+        config = choose_matmul(one.form)
         assert max(config["BM"], config["BN"]) == 64
-    assert choose_matmul(wanted(8192, 8192, 8192, f32, tf32=True))["BM"] == 128
+    assert choose_matmul(wanted(8192, 8192, 8192, f32, tf32=True).form)["BM"] == 128
 
 
 def test_a_forced_configuration_is_taken():
     config = Config.of(BM=16, BN=16, BK=16)
     with forcing("matmul", config):
-        assert choose_matmul(wanted(100, 100, 100)) is config
+        assert choose_matmul(wanted(100, 100, 100).form) is config
 
 
 @pytest.mark.parametrize("tiles", TILES.values(), ids=str)
@@ -58,12 +58,12 @@ def test_more_work_is_expected_to_take_longer(tiles):
 
 
 def test_what_is_left_of_whole_rounds_is_split():
-    config = choose_matmul(wanted(2048, 5120, 25600))
+    config = choose_matmul(wanted(2048, 5120, 25600).form)
     assert config["SPLITS"] > 1
     assert 0 < config["TAIL"] < 5120
     assert config["TAIL"] % config["BN"] == 0
 
 
 def test_both_kinds_of_half_floats_have_one_record():
-    assert wanted(512, 512, 512, bf16).key == wanted(512, 512, 512).key
-    assert wanted(512, 512, 512, f8e4m3fn).key != wanted(512, 512, 512).key
+    assert wanted(512, 512, 512, bf16).form.key == wanted(512, 512, 512).form.key
+    assert wanted(512, 512, 512, f8e4m3fn).form.key != wanted(512, 512, 512).form.key

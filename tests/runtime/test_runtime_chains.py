@@ -42,6 +42,18 @@ def test_steps_run_in_order_on_one_stream(device):
     assert z.numpy().tolist() == [3.0] * 4
 
 
+def test_another_result_can_be_given():
+    z = tw.zeros(4)
+    launch = put(z, 1)
+    assert launch.giving("of a launch") is launch
+    assert launch.sync() == "of a launch"
+    with pytest.raises(LaunchError, match="runs once and was submitted already"):
+        launch.giving("too late")
+    chain = put(z, 2).then(lambda r: add_one(r[0])).giving("of a chain")
+    assert chain.sync() == "of a chain"
+    assert z.numpy().tolist() == [3.0] * 4
+
+
 def test_a_function_gets_handles_and_map_changes_the_result():
     z = tw.zeros((2, 3))
     seen = []

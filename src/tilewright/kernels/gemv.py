@@ -8,13 +8,15 @@ their products those of equal parts are summed.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal
 
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.epilogues import finished
-from tilewright.kernels.products import LINE, Product
+from tilewright.kernels.products import LINE, MOST_FORMS, Form, Product, exchanged_batch
+from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
 __all__ = ["gemv_kernel", "launch_gemv"]
@@ -63,16 +65,29 @@ def gemv_kernel(
 
 def launch_gemv(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     """The launch of a product of few rows with a configuration."""
+    a, b = wanted.a, kept(wanted.b, exchanged_batch)
     folds = config.values.get("FOLDS", 1)
-    a, b = wanted.a, wanted.b.permute(0, 2, 1)
     if folds > 1 and is_foldable(a, folds) and is_foldable(b, folds):
-        a, b = folded(a, folds), folded(b, folds)
+        a, b = kept(a, folded, folds), kept(b, folded, folds)
     else:
-        config = config.updated(FOLDS=1, BN=config["BN"] * folds)
+        config = _unfolded(config)
+    kernel, constants = _way(wanted.form, config)
     cut = wanted.out.partition(1, config["BM"], config["BN"])
-    return config.applied_to(gemv_kernel)(
-        cut, a, b, **wanted.epilogue, **wanted.constants, **config.arguments(gemv_kernel)
-    )
+    return kernel(cut, a, b, wanted.bias, wanted.residual, **constants)
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _unfolded(config: Config) -> Config:
+    """With as many weights in a tile, none of them folded."""
+    folds = config.values.get("FOLDS", 1)
+    return config.updated(FOLDS=1, BN=config["BN"] * folds)
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _way(form: Form, config: Config) -> tuple[tw.Kernel, dict[str, Any]]:
+    """The kernel with its hints, and what it is compiled for."""
+    constants = {**form.epilogue, **form.constants, **config.arguments(gemv_kernel)}
+    return config.applied_to(gemv_kernel), constants
 
 
 def is_foldable(rows: tw.Tensor, folds: int) -> bool:

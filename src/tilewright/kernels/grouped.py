@@ -9,7 +9,13 @@ from __future__ import annotations
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i32, i64
 from tilewright.dims import BM, BN, A, B, G, K, M, N, T, X, Y
-from tilewright.kernels.arguments import check_extents, check_one_device, check_tensor, giving
+from tilewright.kernels.arguments import (
+    check_extents,
+    check_one_device,
+    check_tensor,
+    giving,
+    output,
+)
 from tilewright.kernels.epilogues import FUNCTIONS
 from tilewright.kernels.matmul_configs import choose_grouped
 from tilewright.kernels.products import Request, check_factors, check_matrices, exchanged
@@ -99,7 +105,7 @@ def grouped_matmul(
     check_one_device(caller, a=a, offsets=offsets)
     number, factor = request.number(), request.factor(a.dtype)
     request.check_added(a, (groups, n), shape)
-    result = request.result(shape, a)
+    result = output(caller, out, shape, request.sums(a), a)
     if out is None:
         with tw.device(a.device):
             result = tw.zeros(shape, result.dtype)

@@ -11,10 +11,12 @@ to be done first (`matmul_tiles`).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilewright import f32
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.matmul_tiles import BAND, TILES, fastest
-from tilewright.kernels.products import Product
+from tilewright.kernels.products import MOST_FORMS, Form
 from tilewright.tune import Config, Key, chosen
 
 __all__ = ["MOST_ROWS", "choose_gemv", "choose_grouped", "choose_matmul"]
@@ -29,31 +31,36 @@ EDGE = 128  # of a tile that the tensor cores of any GPU are well used by
 SMALL_EDGE = 64  # of one that is computed or read without special units
 
 
-def choose_matmul(wanted: Product) -> Config:
+def choose_matmul(form: Form) -> Config:
     """BM, BN, BK, SPLITS and TAIL of a product of many rows."""
-    target = wanted.out.device.target
-    measured = chosen("matmul", wanted.key, target, within=0.0)
-    if measured is not None:
-        return measured
-    tiles = TILES.get((target, wanted.factor))
-    if tiles is None or not wanted.is_aligned:
-        return _plain(wanted)
-    batch, (m, n, k) = wanted.out.shape[0], wanted.shape
+    return chosen("matmul", form.key, form.target, within=0.0) or _expected(form)
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _expected(form: Form) -> Config:
+    """What should be fast for a product of many rows."""
+    tiles = TILES.get((form.target, form.factor))
+    if tiles is None or not form.is_aligned:
+        return _plain(form)
+    batch, (m, n, k) = form.batch, form.shape
     if batch > 1:  # a batch has about as many tiles as one of its matrices on top of the others
         return fastest(tiles, batch * m, n, k).updated(SPLITS=1, TAIL=0)
     return fastest(tiles, m, n, k)
 
 
-def choose_gemv(wanted: Product) -> Config:
+def choose_gemv(form: Form) -> Config:
     """BM, BN, BK and FOLDS of a product of few rows."""
-    measured = chosen("gemv", wanted.key, wanted.out.device.target, within=1.0)
-    if measured is not None:
-        return measured
-    m, n, _ = wanted.shape
+    return chosen("gemv", form.key, form.target, within=1.0) or _expected_of_few(form)
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _expected_of_few(form: Form) -> Config:
+    """What should be fast for a product of few rows."""
+    m, n, _ = form.shape
     rows = power_of_two(m)
     folds = max(FEWEST_ROWS // rows, 2) if rows < MOST_ROWS or n <= FEW_COLUMNS else 1
     folds = min(folds, MOST_FOLDS)
-    is_easy = wanted.is_aligned and wanted.factor is not f32
+    is_easy = form.is_aligned and form.factor is not f32
     return Config.of(
         BM=max(rows, FEWEST_ROWS // folds), BN=WEIGHTS // folds, BK=128 if is_easy else 32,
         FOLDS=folds, occupancy=(4 if rows < FEWEST_ROWS else 2) if is_easy else None,
@@ -65,12 +72,12 @@ def choose_grouped(key: Key, target: str) -> Config:
     return chosen("grouped_matmul", key, target) or Config.of(BM=64, BN=64, BK=64)
 
 
-def _plain(wanted: Product) -> Config:
+def _plain(form: Form) -> Config:
     """Tiles that any GPU can do, no larger than the product."""
     edge, depth = EDGE, 64
-    if not wanted.is_aligned:
+    if not form.is_aligned:
         edge, depth = SMALL_EDGE, 32
-    if wanted.factor is f32:
+    if form.factor is f32:
         edge, depth = SMALL_EDGE, 16
-    rows, columns, deep = (power_of_two(max(extent, 16)) for extent in wanted.shape)
+    rows, columns, deep = (power_of_two(max(extent, 16)) for extent in form.shape)
     return Config.of(BM=min(edge, rows), BN=min(edge, columns), BK=min(depth, deep), group=BAND)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from math import ceil
 from operator import itemgetter
 
@@ -56,7 +55,6 @@ class Tile:
             yield seconds + adding, self.config.updated(SPLITS=splits, TAIL=tail)
 
 
-@lru_cache(maxsize=1024)
 def fastest(tiles: tuple[Tile, ...], m: int, n: int, k: int) -> Config:
     """The configuration that is expected to be done first."""
     plans = (plan for tile in tiles for plan in tile.plans(m, n, k))

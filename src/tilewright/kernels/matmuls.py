@@ -19,10 +19,11 @@ from tilewright.kernels.arguments import giving
 from tilewright.kernels.epilogues import finished
 from tilewright.kernels.gemv import launch_gemv
 from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
-from tilewright.kernels.products import Product, Request, exchanged, product
+from tilewright.kernels.products import MOST_FORMS, Form, Product, Request, product
+from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
-__all__ = ["launch_matmul", "matmul", "matmul_kernel", "sum_splits_kernel"]
+__all__ = ["add_splits", "launch_matmul", "matmul", "matmul_kernel", "sum_splits_kernel"]
 
 SUM_TILE = (16, 128)  # of the kernel that adds splits
 
@@ -116,33 +117,33 @@ def matmul(
     The operation is lazy, and can be recorded in a graph; its result is `out`, or a new tensor.
     """
     request = Request(
-        "matmul", out, out_dtype, bias, activation, residual, tf32, fast_accumulate
+        "matmul", out, out_dtype, bias, activation, residual, tf32, fast_accumulate,
+        transpose_a, transpose_b,
     )  # fmt: skip
-    left = exchanged("matmul", "a", a) if transpose_a else a
-    right = exchanged("matmul", "b", b) if transpose_b else b
-    wanted, result = product(left, right, request)
+    wanted, result = product(a, b, request)
     return giving(_launched(wanted), result)
 
 
 def _launched(wanted: Product) -> tw.DeviceOp[Any]:
-    m, n, k = wanted.shape
+    form = wanted.form
+    m, n, k = form.shape
     if not k:  # there is nothing to sum, and no part of a sum
         return add_splits(wanted, tw.empty((0, m, n), f32, device=wanted.out.device), 0)
     if m <= MOST_ROWS:
-        return launch_gemv(wanted, choose_gemv(wanted))
-    return launch_matmul(wanted, choose_matmul(wanted))
+        return launch_gemv(wanted, choose_gemv(form))
+    return launch_matmul(wanted, choose_matmul(form))
 
 
 def launch_matmul(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     """The launches of a product with a configuration: one, or more if sums are split."""
-    splits, tail = config.values.get("SPLITS", 1), config.values.get("TAIL", 0)
-    n = wanted.shape[1]
+    values = config.values
+    splits, tail = values.get("SPLITS", 1), values.get("TAIL", 0)
     if splits == 1:
-        return _multiplied(wanted, config, wanted.out, wanted.epilogue)
+        return _multiplied(wanted, config)
+    n = wanted.out.shape[2]
     if 0 < tail < n:  # two parts of one output, which have nothing to do with each other
-        first = wanted.columns(0, n - tail)
-        whole = _multiplied(first, _without_splits(config), first.out, first.epilogue)
-        return tw.zip(whole, _split(wanted.columns(n - tail, n), config, splits))
+        whole = _multiplied(_columns(wanted, 0, n - tail), _without_splits(config))
+        return tw.zip(whole, _split(_columns(wanted, n - tail, n), config, splits))
     return _split(wanted, config, splits)
 
 
@@ -150,20 +151,47 @@ def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
     """Sums of as many stretches of K for each element, and then the sums of those."""
     batch, m, n = wanted.out.shape
     parts = tw.empty((batch * splits, m, n), f32, device=wanted.out.device)
-    sums = _multiplied(wanted, config, parts, wanted.no_epilogue)
+    sums = _multiplied(wanted, config, parts)
     return sums.then(lambda _: add_splits(wanted, parts, splits))
 
 
 def _multiplied(
-    wanted: Product, config: Config, out: tw.Tensor, epilogue: dict[str, Any]
+    wanted: Product, config: Config, parts: tw.Tensor | None = None
 ) -> tw.DeviceOp[Any]:
-    return config.applied_to(matmul_kernel)(
-        config.walk(out.partition(1, config["BM"], config["BN"])), wanted.a, wanted.b,
-        **epilogue, **wanted.constants, **config.arguments(matmul_kernel),
-    )  # fmt: skip
+    """The launch that multiplies: it stores results, or parts of sums as they are."""
+    kernel, constants = _way(wanted.form, config, parts is None)
+    if parts is not None:
+        return kernel(walked(parts, config), *wanted[1:3], wanted.a, wanted.a, **constants)
+    return kernel(kept(wanted.out, walked, config), *wanted[1:5], **constants)
 
 
-@lru_cache(maxsize=1024)
+def walked(out: tw.Tensor, config: Config) -> tw.PersistentPartition:
+    """An output as the kernel takes it."""
+    return config.walk(out[:].partition(1, config["BM"], config["BN"]))
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _way(form: Form, config: Config, is_last: bool) -> tuple[tw.Kernel, dict[str, Any]]:
+    """The kernel with its hints, and what it is compiled for."""
+    constants = {**form.constants, **config.arguments(matmul_kernel)}
+    if is_last:
+        constants |= form.epilogue
+    return config.applied_to(matmul_kernel), constants
+
+
+def _columns(wanted: Product, start: int, stop: int) -> Product:
+    """The part of a product that has these columns."""
+    place = (slice(None), slice(None), slice(start, stop))
+    has = wanted.form.epilogue
+    return wanted._replace(
+        out=wanted.out[place],
+        b=wanted.b[place],
+        bias=wanted.bias[place] if has["HAS_BIAS"] else wanted.bias,
+        residual=wanted.residual[place] if has["HAS_RESIDUAL"] else wanted.residual,
+    )
+
+
+@lru_cache(maxsize=MOST_FORMS)
 def _without_splits(config: Config) -> Config:
     return config.updated(SPLITS=1)
 
@@ -171,4 +199,6 @@ def _without_splits(config: Config) -> Config:
 def add_splits(wanted: Product, parts: tw.Tensor, splits: int) -> tw.DeviceOp[Any]:
     """The launch that adds parts of sums, as many as there are splits for each matrix."""
     cut = wanted.out.partition(1, *SUM_TILE)
-    return sum_splits_kernel(cut, parts, SPLITS=splits, **wanted.epilogue)
+    return sum_splits_kernel(
+        cut, parts, wanted.bias, wanted.residual, SPLITS=splits, **wanted.form.epilogue
+    )

@@ -2,21 +2,37 @@
 
 `product` refuses what cannot be computed, with the names of the call, before anything is launched.
 What it gives is all that the kernels of this family need to know; none of them looks at how many
-axes the caller's tensors have, or at whether one of them is transposed.
+axes the caller's tensors have, or at whether one of them is transposed. What is decided about
+operands holds for all others that are alike, so it is decided once (`Form`), and views of a handle
+are made once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, NamedTuple
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, tf32
 from tilewright.kernels.arguments import check_extents, check_one_device, check_tensor, output
 from tilewright.kernels.epilogues import ACTIVATIONS
+from tilewright.kernels.views import kept
 from tilewright.tune import Key, key_of
 
-__all__ = ["LINE", "Product", "Request", "check_factors", "check_matrices", "exchanged", "product"]
+__all__ = [
+    "LINE",
+    "MOST_FORMS",
+    "Form",
+    "Product",
+    "Request",
+    "check_factors",
+    "check_matrices",
+    "exchanged",
+    "exchanged_batch",
+    "product",
+]
 
 NARROW = (f8e4m3fn, f8e5m2)
 FACTORS = (*NARROW, f16, bf16, f32)  # what can be multiplied; sums are f32 whatever it is
@@ -24,10 +40,10 @@ SUMS = (*NARROW, f16, bf16, f32)  # what sums can be stored as
 NARROW_OUT = bf16  # and are, of narrow factors, if nobody says
 # Bytes, of which the places where rows begin are to be multiples.
 LINE = 16
+MOST_FORMS = 1024  # that are remembered: a program whose shapes never repeat must not grow
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What a call asks for, its two factors aside: `activation(sums + bias) + residual`."""
 
     caller: str
@@ -38,6 +54,8 @@ class Request:
     residual: tw.Tensor | None = None
     tf32: bool = False
     fast_accumulate: bool = False
+    transpose_a: bool = False
+    transpose_b: bool = False
 
     def factor(self, dtype: type[tw.DType]) -> type[tw.DType]:
         """What elements of a dtype are multiplied as."""
@@ -50,8 +68,8 @@ class Request:
                 )
         return tf32 if self.tf32 else dtype
 
-    def result(self, shape: tuple[int, ...], a: tw.Tensor) -> tw.Tensor:
-        """The tensor to write sums of this shape to."""
+    def sums(self, a: tw.Tensor) -> type[tw.DType]:
+        """What the sums are stored as."""
         dtype = self.out_dtype or (NARROW_OUT if a.dtype in NARROW else a.dtype)
         if self.out is not None and self.out_dtype is None:
             check_tensor(self.caller, "out", self.out, SUMS)
@@ -60,7 +78,7 @@ class Request:
             known = ", ".join(one.label for one in SUMS)
             shown = getattr(dtype, "label", repr(dtype))
             raise tw.LaunchError(f"`out_dtype` of {self.caller} is one of {known}, not {shown}")
-        return output(self.caller, self.out, shape, dtype, a)
+        return dtype
 
     def number(self) -> int:
         """The activation as kernels know it."""
@@ -85,111 +103,116 @@ class Request:
                 check_one_device(self.caller, **{"a": a, name: tensor})
 
 
-@dataclass(frozen=True)
-class Product:
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What products have in common whose operands are alike."""
+
+    batch: int
+    shape: tuple[int, int, int]  # M, N, K
+    result: tuple[tuple[int, ...], type[tw.DType]]  # the shape that the caller sees, and the dtype
+    factor: type[tw.DType]  # what elements are multiplied as
+    target: str
+    layout: str  # of each factor: `n` as it is, `t` transposed
+    is_aligned: bool  # tiles can be read by the units that read tiles: rows begin at even places
+    is_one_matrix: bool  # all matrices of `a`, on top of each other
+    constants: dict[str, Any]  # what a kernel that multiplies is compiled for, its epilogue aside
+    epilogue: dict[str, Any]  # what a kernel that stores results is compiled for
+
+    @cached_property
+    def key(self) -> Key:
+        """What decides which configuration is fast: bf16 is multiplied as fast as f16."""
+        factor = f16 if self.factor is bf16 else self.factor
+        return key_of(factor, (self.batch, *self.shape), layout=self.layout)
+
+
+class Product(NamedTuple):
     """A product that can be computed: `out = activation(a @ b + bias) + residual`."""
 
     out: tw.Tensor  # [batch, M, N]
     a: tw.Tensor  # [batch or 1, M, K]
     b: tw.Tensor  # [batch or 1, K, N]
-    bias: tw.Tensor | None  # [1, 1, N]
-    activation: int  # of `ACTIVATIONS`, by number
-    residual: tw.Tensor | None  # [batch, M, N]
-    factor: type[tw.DType]  # what elements are multiplied as
-    is_fast: bool  # sums of narrow floats may be less exact
+    bias: tw.Tensor  # [1, 1, N], or a stand-in of as many axes
+    residual: tw.Tensor  # [batch, M, N], or a stand-in
+    form: Form
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """M, N, K."""
-        _, m, n = self.out.shape
-        return m, n, self.a.shape[2]
 
-    def columns(self, start: int, stop: int) -> Product:
-        """The part of the product that has these columns."""
-        place = (slice(None), slice(None), slice(start, stop))
-        return replace(
-            self,
-            out=self.out[place],
-            b=self.b[place],
-            bias=None if self.bias is None else self.bias[place],
-            residual=None if self.residual is None else self.residual[place],
-        )
-
-    @property
-    def is_aligned(self) -> bool:
-        """Whether tiles can be read by the units that read tiles: all rows begin at even places."""
-        return all(_has_even_rows(one) for one in (self.a, self.b, self.out))
-
-    @property
-    def key(self) -> Key:
-        """What decides which configuration is fast: bf16 is multiplied as fast as f16."""
-        batch, m, n = self.out.shape
-        factor = f16 if self.factor is bf16 else self.factor
-        layout = "".join("n" if one.strides[2] == 1 else "t" for one in (self.a, self.b))
-        return key_of(factor, (batch, m, n, self.a.shape[2]), layout=layout)
-
-    @property
-    def constants(self) -> dict[str, Any]:
-        """What a kernel that multiplies is compiled for, its epilogue aside."""
-        batch = self.out.shape[0]
-        return {
-            "FACTOR": self.factor,
-            "IS_FAST": self.is_fast,
-            "SHARED_A": batch > 1 and self.a.shape[0] == 1,
-            "SHARED_B": batch > 1 and self.b.shape[0] == 1,
-        }
-
-    @property
-    def epilogue(self) -> dict[str, Any]:
-        """What a kernel that stores results is compiled for, and the tensors that it then reads.
-
-        A tensor that is not wanted has a stand-in of as many axes.
-        """
-        return {
-            "bias": self.a if self.bias is None else self.bias,
-            "residual": self.a if self.residual is None else self.residual,
-            "HAS_BIAS": self.bias is not None,
-            "ACTIVATION": self.activation,
-            "HAS_RESIDUAL": self.residual is not None,
-        }
-
-    @property
-    def no_epilogue(self) -> dict[str, Any]:
-        """The sums are stored as they are."""
-        return {"bias": self.a, "residual": self.a}
+_forms: dict[tuple[Any, ...], Form] = {}
 
 
 def product(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Product, tw.Tensor]:
     """The product of two tensors of two or three axes, and the tensor that it is written to."""
-    check_factors(request.caller, a, b)
+    facet = _facet(a, b, request)
+    form = _forms.get(facet)
+    if form is None:
+        form = _form(a, b, request)
+        if len(_forms) >= MOST_FORMS:
+            _forms.clear()
+        _forms[facet] = form
+    result = request.out
+    if result is None:
+        shape, dtype = form.result
+        result = tw.empty(shape, dtype, device=a.device)
+    see = one_matrix if form.is_one_matrix else batch_of
+    left = kept(a, exchanged_batch if request.transpose_a else see)
+    right = kept(b, exchanged_batch if request.transpose_b else batch_of)
+    made = Product(
+        kept(result, see), left, right,
+        left if request.bias is None else kept(request.bias, one_row),
+        left if request.residual is None else kept(request.residual, see), form,
+    )  # fmt: skip
+    return made, result
+
+
+def _facet(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Any, ...]:
+    """All that a form is decided by: what tensors are like, and what the call says."""
+    operands = (a, b, request.out, request.bias, request.residual)
+    # What is no tensor is refused, so nothing is remembered of it.
+    alike = [getattr(operand, "facet", operand.__class__) for operand in operands]
+    return (*alike, request.caller, request.out_dtype, request.activation, *request[6:])
+
+
+def _form(a: tw.Tensor, b: tw.Tensor, request: Request) -> Form:
+    """Everything that can be decided, or the refusal of what cannot be computed."""
+    caller, is_plain = request.caller, not request.transpose_a
+    a = a if is_plain else exchanged(caller, "a", a)
+    b = exchanged(caller, "b", b) if request.transpose_b else b
+    check_factors(caller, a, b)
     batches = {one.shape[:-2] for one in (a, b) if one.ndim > 2}
     if len(batches) > 1:
         raise tw.LaunchError(
-            f"{request.caller} of batches multiplies each matrix of `a` by one of `b`, and shapes"
+            f"{caller} of batches multiplies each matrix of `a` by one of `b`, and shapes"
             f" {a.shape} and {b.shape} have different numbers of them"
         )
     shape = (*(batches.pop() if batches else ()), a.shape[-2], b.shape[-1])
-    number, factor = request.number(), request.factor(a.dtype)
+    number, factor, sums = request.number(), request.factor(a.dtype), request.sums(a)
     request.check_added(a, shape[-1:], shape)
-    result = request.result(shape, a)
-    out, residual = result, request.residual
+    out = output(caller, request.out, shape, sums, a)
     # Where all matrices of `a` meet the same `b`, they are one matrix.
-    alike = [one for one in (a, out, residual) if one is not None]
-    if a.ndim > b.ndim and all(one.is_contiguous for one in alike):
-        rows = shape[0] * shape[1]
-        a, out = a.reshape(rows, a.shape[2]), out.reshape(rows, shape[2])
-        residual = None if residual is None else residual.reshape(out.shape)
-    made = Product(
-        out=_batch(out),
-        a=_batch(a),
-        b=_batch(b),
-        bias=None if request.bias is None else request.bias[None, None],
-        activation=number,
-        residual=None if residual is None else _batch(residual),
+    alike = [one for one in (a, out, request.residual) if one is not None]
+    is_one_matrix = is_plain and a.ndim > b.ndim and all(one.is_contiguous for one in alike)
+    batch = 1 if is_one_matrix or len(shape) == 2 else shape[0]
+    rows = shape[0] * shape[1] if is_one_matrix else shape[-2]
+    return Form(
+        batch=batch,
+        shape=(rows, shape[-1], a.shape[-1]),
+        result=(shape, sums),
         factor=factor,
-        is_fast=request.fast_accumulate,
+        target=a.device.target,
+        layout="".join("n" if one.strides[-1] == 1 else "t" for one in (a, b)),
+        is_aligned=all(_has_even_rows(one) for one in (a, b, out)),
+        is_one_matrix=is_one_matrix,
+        constants={
+            "FACTOR": factor,
+            "IS_FAST": request.fast_accumulate,
+            "SHARED_A": batch > 1 and a.ndim == 2,
+            "SHARED_B": batch > 1 and b.ndim == 2,
+        },
+        epilogue={
+            "HAS_BIAS": request.bias is not None,
+            "ACTIVATION": number,
+            "HAS_RESIDUAL": request.residual is not None,
+        },
     )
-    return made, result
 
 
 def check_factors(caller: str, a: tw.Tensor, b: tw.Tensor) -> None:
@@ -229,12 +252,33 @@ def exchanged(caller: str, name: str, tensor: tw.Tensor) -> tw.Tensor:
     return tensor.permute(*before, columns, rows)
 
 
-def _batch(matrix: tw.Tensor) -> tw.Tensor:
-    return matrix if matrix.ndim == 3 else matrix[None]
+# --- views, which refer to other handles than the ones they are made of ---------------------------
+
+
+def batch_of(matrices: tw.Tensor) -> tw.Tensor:
+    """With three axes."""
+    return matrices[:] if matrices.ndim == 3 else matrices[None]
+
+
+def exchanged_batch(matrices: tw.Tensor) -> tw.Tensor:
+    """With three axes, the last two exchanged."""
+    return batch_of(matrices).permute(0, 2, 1)
+
+
+def one_matrix(matrices: tw.Tensor) -> tw.Tensor:
+    """Matrices on top of each other, as a batch of one."""
+    *rows, columns = matrices.shape
+    return matrices.reshape(1, prod(rows), columns)
+
+
+def one_row(bias: tw.Tensor) -> tw.Tensor:
+    """A line as a batch of one matrix of one row."""
+    return bias[None, None]
 
 
 def _has_even_rows(matrices: tw.Tensor) -> bool:
-    inner = [stride for stride in matrices.strides[1:] if stride != 1]
-    outer = matrices.strides[:1] if matrices.shape[0] > 1 else ()
+    *batch, rows, columns = matrices.strides
+    inner = [stride for stride in (rows, columns) if stride != 1]
+    outer = batch if matrices.ndim > 2 and matrices.shape[0] > 1 else []
     places = (matrices.offset, *inner, *outer)
     return len(inner) < 2 and not any(place * matrices.itemsize % LINE for place in places)

@@ -54,6 +54,10 @@ class DeviceOp(Runnable[T], Awaitable[T]):
         """Run this and give what the function makes of its result, on the host."""
         return self._chained(Step(How.MAP, function))
 
+    def giving(self, result: U) -> DeviceOp[U]:
+        """This operation with another result, which needs no function to be made."""
+        return self.map(lambda _: result)
+
     def inspect(self, function: Callable[[T], object]) -> DeviceOp[T]:
         """Run this, show its result to a function, and give the result."""
         return self._chained(Step(How.INSPECT, function))

@@ -179,7 +179,8 @@ class WorkOp(SingleOp[T]):
         return self._work
 
     def giving(self, result: U) -> WorkOp[U]:
-        """This operation, which has not run yet, with another result."""
+        """This very operation, which has not run yet, with another result."""
+        self.check_built()
         results: list[Any] = self._results
         results[:] = [result]
         return cast("WorkOp[U]", self)
