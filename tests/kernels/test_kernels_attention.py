@@ -1,6 +1,7 @@
 """Attention of the library against float64: every variant, ragged and prime lengths."""
 
 import math
+import re
 from contextlib import closing
 
 import ml_dtypes
@@ -78,6 +79,27 @@ class TestAttention:
         wanted = reference.attention(q, k, v, causal=causal)
         magnitude = reference.attention(q, k, np.abs(v), causal=causal)
         assert_close(z.numpy(), wanted, magnitude, v, f16)
+
+    @pytest.mark.parametrize("causal", [False, True])
+    @pytest.mark.parametrize(("queries", "length"), [(64, 64), (50, 50), (37, 101), (101, 37)])
+    def test_values_a_step_behind(self, queries, length, causal):
+        q, k, v = (random(n, 1, 2, rows, 32) for n, rows in enumerate((queries, length, length)))
+        z, scale, even = tw.empty(q.shape, f16), LOG2_E / math.sqrt(32), length % 32 == 0
+        last_first = z.partition(1, 1, 16, 32, order=(~2, 0, 1, 3))
+        with tw.race_check():
+            kernels.attention_tiles(
+                last_first, *tensors(q, k, v), scale, 0,
+                BN=32, CAUSAL=causal, EVEN=even, BEHIND=True,
+            ).sync()  # fmt: skip
+        wanted = reference.attention(q, k, v, causal=causal)
+        magnitude = reference.attention(q, k, np.abs(v), causal=causal)
+        assert_close(z.numpy(), wanted, magnitude, v, f16)
+
+    def test_a_step_behind_needs_tiles_on_one_diagonal(self):
+        q, k = tw.zeros((1, 1, 16, 16), f16), tw.zeros((1, 1, 40, 16), f16)
+        z = tw.zeros(q.shape, f16).partition(1, 1, 16, 16)
+        with pytest.raises(tw.LaunchError, match=re.escape("(L - S) % BN == 0")):
+            kernels.attention_tiles(z, q, k, k, 1.0, 0, BN=32, CAUSAL=True, BEHIND=True)
 
     @pytest.mark.parametrize(
         ("width", "options", "stays"),

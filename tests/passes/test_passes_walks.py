@@ -174,6 +174,15 @@ def test_block_indices_are_row_major(counts):
     assert [place for (place,) in found] == sorted(place for (place,) in found)
 
 
+def test_block_indices_descend_where_they_are_told_to():
+    sample = Sample()
+    counts = tuple(sample.count("z", axis) for axis in range(2))
+    index = BlockIndex(counts=counts, descending=(1,))
+    sample.store(sample.tile(1, 2), sample.view("z", 2), *sample.add(index).indices)
+    found = visits(lower_walks(sample.done()), (2, 3), 6)
+    assert [place for (place,) in found] == [(0, 2), (0, 1), (0, 0), (1, 2), (1, 1), (1, 0)]
+
+
 def test_one_axis_needs_no_division():
     sample = Sample()
     index = sample.add(BlockIndex(counts=(sample.count("z"),))).indices[0]

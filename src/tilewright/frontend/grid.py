@@ -1,8 +1,9 @@
 """The logical grid in a kernel: how many blocks there are along each axis, and which one this is.
 
 It is that of the first exact output (`Mut`), one axis for each of its axes, in the order that its
-partition gives; without one it is what the call says (`k.grid(n0, …)`), and for walked outputs
-alone a line. The host has checked that every other output has a piece for each block.
+partition gives, which also says where the blocks begin; without one it is what the call says
+(`k.grid(n0, …)`), and for walked outputs alone a line. The host has checked that every other
+output has a piece for each block.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def make_grid(lo: Lowering) -> Grid:
     """The grid of this specialisation, with this block's place in it."""
     owner = _owner(lo)
     if owner is not None:
-        return _placed(lo, _counts_of_output(lo, *owner), owner[0].name)
+        param, spec = owner
+        return _placed(lo, _counts_of_output(lo, param, spec), param.name, spec.descending)
     rank = lo.specialization.grid_rank
     if rank is not None:
         return _placed(lo, tuple(lo.launch_value(GridExtent(axis)) for axis in range(rank)))
@@ -49,10 +51,17 @@ def _counts_of_output(
     return tuple(counts)
 
 
-def _placed(lo: Lowering, counts: tuple[Value | None, ...], owner: str = "") -> Grid:
+def _placed(
+    lo: Lowering,
+    counts: tuple[Value | None, ...],
+    owner: str = "",
+    descending: tuple[int, ...] = (),
+) -> Grid:
     """Blocks numbered along these axes; None is an axis with a single step."""
-    counted = tuple(count for count in counts if count is not None)
-    places = iter(lo.builder.add(BlockIndex(counts=counted, dtype=i32)).indices if counted else ())
+    counted = {axis: count for axis, count in enumerate(counts) if count is not None}
+    backwards = tuple(at for at, axis in enumerate(counted) if axis in descending)
+    numbered = BlockIndex(counts=tuple(counted.values()), descending=backwards, dtype=i32)
+    places = iter(lo.builder.add(numbered).indices if counted else ())
     index = tuple(lo.builder.index(0) if count is None else next(places) for count in counts)
     for axis, place in enumerate(index):
         place.hint = f"{owner}.index[{axis}]" if owner else f"block_id({axis})"

@@ -72,7 +72,7 @@ class TensorSpec:
     wide: bool = False  # some stride does not fit in 32 bits
     far: bool = False  # nor does the distance of some element from the first
     tile: tuple[int | None, ...] = ()  # of an output; None: the whole axis
-    order: tuple[int, ...] = ()  # of an output, as `grid_axes`; empty: as they stand
+    order: tuple[int, ...] = ()  # of an output: axes of the grid, `~axis` for one from its end
     is_prefix: bool = False  # of an output: there may be more pieces than blocks
     segments: TensorSpec | None = None  # of an output: the offsets that cut its first axis
     group: tuple[int, int] = (1, 1)  # of a persistent output, along its last two axes
@@ -80,7 +80,12 @@ class TensorSpec:
     @property
     def grid_axes(self) -> tuple[int, ...]:
         """Of an output: the axis of it that each axis of the grid runs along."""
-        return self.order or tuple(range(len(self.tile)))
+        return tuple(max(axis, ~axis) for axis in self.order) or tuple(range(len(self.tile)))
+
+    @property
+    def descending(self) -> tuple[int, ...]:
+        """Of an output: the axes of the grid along which its last tile has the first block."""
+        return tuple(at for at, axis in enumerate(self.order) if axis < 0)
 
 
 @dataclass(frozen=True)

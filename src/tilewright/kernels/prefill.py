@@ -21,7 +21,15 @@ from tilewright.kernels.attention_arguments import (
     window_of,
 )
 from tilewright.kernels.attention_configs import choose_prefill
-from tilewright.kernels.online_softmax import Rows, add, fresh, log_of_sums, means
+from tilewright.kernels.online_softmax import (
+    Rows,
+    add,
+    fresh,
+    log_of_sums,
+    means,
+    take,
+    weigh,
+)
 
 __all__ = [
     "Sight",
@@ -114,24 +122,54 @@ def attend(
     return rows
 
 
+def attend_behind(
+    queries: Tile[Any], k: Ref[Any, *tuple[Any, ...]], v: Ref[Any, *tuple[Any, ...]],
+    head: tuple[int, int], first: Any, sight: Sight, scale: f32, BN: int,
+) -> Rows:  # fmt: skip
+    """As `attend`, where no tile of keys but the last in sight is seen in part.
+
+    That one comes first, and values are taken in a step behind: while the tensor cores have the
+    values of one tile, the scores of the next become powers.
+    """
+    b, h = head
+    BM, BD = queries.shape
+    keys, values = k.partition(1, 1, BN, BD), v.partition(1, 1, BN, BD)
+    tiles = _tiles_in_sight(sight, first, first + BM - 1, keys.num_tiles(2), BN)
+    last = max(tiles.end - 1, 0)
+    scores = queries @ keys[b, h, last, 0].reshape(BN, BD).T  # [BM, BN]
+    if sight.causal or not sight.even:
+        scores = _hide(scores, sight, first, last * BN)
+    weights, rows = weigh(fresh(BM, BD), scores, scale, v.dtype)
+    for j in range(last):
+        scores = queries @ keys[b, h, j, 0].reshape(BN, BD).T
+        before = values[b, h, last if j == 0 else j - 1, 0].reshape(BN, BD)
+        rows = take(rows, weights, before)
+        weights, rows = weigh(rows, scores, scale, v.dtype)
+    return take(rows, weights, values[b, h, max(last - 1, 0), 0].reshape(BN, BD))
+
+
 @tw.kernel(deny_checks=True)
 def attention_tiles(
     z: Mut[T, Literal[1], Literal[1], BM, BD],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
-    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False,
+    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, BEHIND: Const[bool] = False,
 ) -> None:  # fmt: skip
     """BM queries of one head; GROUP query heads share a key head; EVEN: BN divides L.
 
-    `scale` is that of the scores times log2(e).
+    BEHIND is for masks that leave but one tile of keys in part: no window, and tiles of queries
+    that divide those of keys. `scale` is that of the scores times log2(e).
     """
     tw.require(D <= BD)
     if EVEN:
         tw.require(L % BN == 0)
+    if BEHIND:
+        tw.require(L >= 1 and (not CAUSAL or (L - S) % BN == 0))
     b, h, i, _ = z.index
     queries = q.load_like(z).reshape(BM, BD)
     sight = Sight(CAUSAL, WINDOWED, packed=False, even=EVEN, window=window, low=0, high=L)
-    rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
+    form = attend_behind if BEHIND else attend
+    rows = form(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
     z.store(means(rows).astype(z.dtype).reshape(1, 1, BM, BD))
 
 
@@ -140,16 +178,19 @@ def attention_tiles_with_lse(
     z: Mut[T, Literal[1], Literal[1], BM, BD], lse: Mut[f32, Literal[1], Literal[1], BM],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
-    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False,
+    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, BEHIND: Const[bool] = False,
 ) -> None:  # fmt: skip
     """As `attention_tiles`; `lse` is the logarithm of the sum of each query's powers."""
     tw.require(D <= BD)
     if EVEN:
         tw.require(L % BN == 0)
+    if BEHIND:
+        tw.require(L >= 1 and (not CAUSAL or (L - S) % BN == 0))
     b, h, i, _ = z.index
     queries = q.load_like(z).reshape(BM, BD)
     sight = Sight(CAUSAL, WINDOWED, packed=False, even=EVEN, window=window, low=0, high=L)
-    rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
+    form = attend_behind if BEHIND else attend
+    rows = form(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
     z.store(means(rows).astype(z.dtype).reshape(1, 1, BM, BD))
     lse.store(log_of_sums(rows, scale).reshape(1, 1, BM))
 
@@ -159,18 +200,21 @@ def attention_walk(
     z: Mapped[T, Literal[1], Literal[1], BM, BD],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
-    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False,
+    WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, BEHIND: Const[bool] = False,
 ) -> None:  # fmt: skip
     """As `attention_tiles`, with blocks that stay and take one tile of queries after the other."""
     tw.require(D <= BD)
     if EVEN:
         tw.require(L % BN == 0)
+    if BEHIND:
+        tw.require(L >= 1 and (not CAUSAL or (L - S) % BN == 0))
     tiles = q.partition(1, 1, BM, BD)
     sight = Sight(CAUSAL, WINDOWED, packed=False, even=EVEN, window=window, low=0, high=L)
     for at in z.indices():
         b, h, i, _ = at
         queries = tiles[b, h, i, 0].reshape(BM, BD)
-        rows = attend(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
+        form = attend_behind if BEHIND else attend
+        rows = form(queries, k, v, (b, h // GROUP), L - S + i * BM, sight, scale, BN)
         z.store(means(rows).astype(z.dtype).reshape(1, 1, BM, BD), at)
 
 

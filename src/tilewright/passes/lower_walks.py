@@ -48,9 +48,11 @@ def lower_walks(function: Function) -> Function:
 def _block_index(rewriter: Rewriter, op: BlockIndex) -> None:
     if not op.counts:
         return
-    counts = tuple(rewriter.new(count) for count in op.counts)
-    linear = rewriter.builder.add(GetTileBlockId()).x
-    rewriter.replace(op, *_row_major(Integers(rewriter.builder), linear, counts))
+    emit, counts = Integers(rewriter.builder), tuple(rewriter.new(count) for count in op.counts)
+    place = list(_row_major(emit, rewriter.builder.add(GetTileBlockId()).x, counts))
+    for axis in op.descending:
+        place[axis] = emit.subtract(emit.subtract(counts[axis], 1), place[axis])
+    rewriter.replace(op, *place)
 
 
 def _walk(rewriter: Rewriter, op: Walk) -> None:

@@ -187,8 +187,9 @@ class Tensor(NotAnArray, Exporting):
         """Cut into tiles, for an output of a kernel. None leaves an axis whole.
 
         `order` permutes the grid: its axis `a` runs along axis `order[a]` of the tensor, the last
-        one fastest. With `prefix=True` a launch may have fewer blocks than there are tiles; the
-        tiles beyond them are left as they are.
+        one fastest; `~a` in it has the blocks of the last tiles start first, where those take
+        longest. With `prefix=True` a launch may have fewer blocks than there are tiles; the tiles
+        beyond them are left as they are.
 
         `segments` holds offsets along the first axis, i32 or i64: segment `s` begins behind
         everything up to `offsets[s]` and ends at `offsets[s + 1]`, and is cut into pieces by

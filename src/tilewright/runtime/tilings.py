@@ -40,9 +40,9 @@ class Cuttable(Protocol):
 class Tiling:
     """A shape cut into tiles; None in the tile leaves an axis whole.
 
-    `order` says which axis of the shape each axis of the grid runs along. Of a prefix there may be
-    more tiles than blocks. `segments` are offsets of ragged rows along the first axis, each of
-    which is cut by itself.
+    `order` says which axis of the shape each axis of the grid runs along, `~axis` for one along
+    which the blocks of the last tile come first. Of a prefix there may be more tiles than blocks.
+    `segments` are offsets of ragged rows along the first axis, each of which is cut by itself.
     """
 
     tile: tuple[int | None, ...]
@@ -95,7 +95,7 @@ def _make(
                 f" over {MAX_EXTENT}: use a smaller tile"
             )
     counts = tuple(1 if n is None else -(-e // n) for e, n in zip(shape, tile, strict=True))
-    grid = tuple(counts[axis] for axis in order)
+    grid = tuple(counts[_along(entry)] for entry in order)
     if segments is not None:
         _check_segments(segments, tile, is_prefix, order)
         assert tile[0] is not None, "just checked"
@@ -146,7 +146,7 @@ def check_tile(tile: tuple[Any, ...]) -> tuple[int | None, ...]:
 
 
 def _check_order(order: Any, rank: int) -> tuple[int, ...]:
-    """A permutation of the axes; none given is that in which they stand."""
+    """A permutation of the axes, some of them `~axis`; none given is that in which they stand."""
     axes = tuple(range(rank))
     if order == ():
         return axes
@@ -156,12 +156,17 @@ def _check_order(order: Any, rank: int) -> tuple[int, ...]:
         checked = tuple(as_index(axis) for axis in order)
     except TypeError:
         checked = ()
-    if tuple(sorted(checked)) != axes:
+    if tuple(sorted(map(_along, checked))) != axes:
         raise LaunchError(
             f"order={order!r} must name each axis once, 0 to {rank - 1}: order=(1, 0) swaps the "
-            "axes of a matrix's grid"
+            "axes of a matrix's grid, and (0, ~1) starts at the end of its rows"
         )
     return checked
+
+
+def _along(entry: int) -> int:
+    """The axis that an entry of an order names."""
+    return ~entry if entry < 0 else entry
 
 
 def check_positive(what: str, value: Any) -> int:

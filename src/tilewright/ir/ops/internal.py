@@ -103,10 +103,12 @@ class LaunchValue(Op, mnemonic="launch_value"):
 class BlockIndex(Op, mnemonic="block_index"):
     """This block's place in the logical grid, one number for each axis.
 
-    `counts` are the grid's extents; blocks are laid out linearly, the last axis fastest.
+    `counts` are the grid's extents; blocks are laid out linearly, the last axis fastest, and along
+    the axes of `descending` from the last place to the first.
     """
 
     counts: tuple[Value, ...] = operands(default=())
+    descending: tuple[int, ...] = attr(default=())
     indices: tuple[Value, ...] = defined_many()
 
     def result_types(self) -> tuple[Type, ...]:
