@@ -1,4 +1,4 @@
-"""Tunes kernels of the library within a number of seconds, the shapes of all of them in turns.
+"""Tune the kernels of the library in a given number of seconds, the shapes of all of them in turns.
 
     python benchmarks/tune_library.py --seconds 150 --folder tuned matmul attention
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -20,10 +21,12 @@ from tilewright.errors import TuneError
 from tilewright.kernels.tunables import TUNABLES
 from tilewright.runtime.device import Device
 from tilewright.tune import Key, Tunable
-from tilewright.tune.engine import tune
+from tilewright.tune.engine import measured_by, provenance_on, record_of
 from tilewright.tune.journal import Journal
-from tilewright.tune.records import add_record
-from tilewright.tune.search import Plan
+from tilewright.tune.plans import Found, Plan
+from tilewright.tune.records import Record, add_record
+from tilewright.tune.search import Search
+from tilewright.tune.searches import search_all
 from tilewright.tune.task import task_of
 
 __all__ = ["in_turns", "tune_all"]
@@ -37,46 +40,60 @@ def in_turns(tunables: Iterable[Tunable]) -> Iterator[tuple[Tunable, Key]]:
 
 
 def tune_all(
-    tunables: Iterable[Tunable], device: Device, seconds: float, folder: Path, plan: Plan
+    wanted: Iterable[tuple[Tunable, Key]], device: Device, seconds: float, folder: Path, plan: Plan
 ) -> int:
-    """Search one after the other until the time is up; how many records were written."""
+    """Search until the time is up; how many records were written."""
     folder.mkdir(parents=True, exist_ok=True)
     journal, records = Journal(folder / "journal.jsonl"), folder / f"{device.target}.json"
-    end, written = time.monotonic() + seconds, 0
-    for tunable, key in in_turns(tunables):
-        if time.monotonic() > end:
-            print(f"no time for {tunable.name} {key}")
+    start = time.monotonic()
+    here = provenance_on(device, "")
+    searches = [
+        Search(measured_by(task_of(tunable, key, device), here), plan, journal)
+        for tunable, key in wanted
+    ]
+    print(f"{len(searches)} searches, {time.monotonic() - start:.1f} s", flush=True)
+    left, written = set(searches), 0
+    for search, found in search_all(searches, start + seconds):
+        task, taken = search.task, time.monotonic() - start
+        left.remove(search)
+        if isinstance(found, TuneError):
+            print(f"{task.kernel} {task.key}: {found}", flush=True)
             continue
-        start = time.monotonic()
-        try:
-            record, found = tune(task_of(tunable, key, device), plan, journal=journal)
-        except TuneError as error:
-            print(f"{tunable.name} {key}: {error}", flush=True)
-            continue
-        if found.is_worth_keeping:
-            add_record(records, device.target, record)
-            written += 1
-        took = time.monotonic() - start
-        gain = "" if found.gain is None else f"{found.gain:.3f} x, noise {found.noise:.3f}, "
-        counts = ", ".join(f"{count} {verdict.value}" for verdict, count in found.counts.items())
-        print(f"{tunable.name} {key}: {record.seconds * 1e6:.1f} us, {gain}{record.config}")
-        print(f"    {counts}; {took:.1f} s", flush=True)
+        record = record_of(task, found, replace(here, source=task.source))
+        add_record(records, device.target, record)
+        written += 1
+        print(f"{told(record, found)}; after {taken:.1f} s", flush=True)
+    for search in searches:
+        if search in left:
+            print(f"no time for {search.task.kernel} {search.task.key}")
     return written
+
+
+def told(record: Record, found: Found) -> str:
+    """What a search came to, in two lines."""
+    gain = "" if found.gain is None else f"{found.gain:.3f} x, noise {found.noise:.3f}, "
+    counts = ", ".join(f"{count} {verdict.value}" for verdict, count in found.counts.items())
+    kept = "" if record.config == found.winner.config else "not kept: "
+    time = f"{found.seconds * 1e6:.1f} us"
+    return f"{record.kernel} {record.key}: {time}, {gain}{kept}{found.winner.config}\n    {counts}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help="kernels, all if none is named")
+    parser.add_argument("--only", action="append", default=[], help="only keys with this in them")
     parser.add_argument("--seconds", type=float, default=150.0, help="for all searches together")
-    parser.add_argument("--each", type=float, default=30.0, help="for one search")
     parser.add_argument("--folder", type=Path, default=Path("tuned"), help="where results go")
     parser.add_argument("--device", default="cuda:0")
     given = parser.parse_args()
     if unknown := set(given.names) - set(TUNABLES):
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(TUNABLES)}")
-    tunables = [TUNABLES[name] for name in given.names or TUNABLES]
-    plan = Plan(seconds=given.each)
-    written = tune_all(tunables, Device(given.device), given.seconds, given.folder, plan)
+    wanted = [
+        (tunable, key)
+        for tunable, key in in_turns(TUNABLES[name] for name in given.names or TUNABLES)
+        if not given.only or any(text in str(key) for text in given.only)
+    ]
+    written = tune_all(wanted, Device(given.device), given.seconds, given.folder, Plan())
     print(f"{written} records")
 
 

@@ -66,6 +66,22 @@ def test_what_is_wrong_or_breaks_is_named_and_not_timed():
     assert found.errors["right"] == 1e-4
 
 
+@pytest.mark.parametrize("which", ["a", "b"])
+def test_what_breaks_in_the_middle_leaves_the_others(which):
+    ran = []
+
+    def tires() -> None:
+        ran.append(1)
+        if len(ran) > 4:
+            raise RuntimeError("out of memory")
+
+    runs = {name: tires if name == which else lambda: None for name in "ab"}
+    found = compare(runs, effort=QUICK)
+    assert which not in found
+    assert found.failures == {which: "RuntimeError: out of memory"}
+    assert found.fastest == ("b" if which == "a" else "a")
+
+
 def test_a_base_that_is_wrong_leaves_the_others():
     found = compare([Candidate("a", lambda: None, lambda: 1.0), Candidate("b", lambda: None)],
                     effort=QUICK)  # fmt: skip

@@ -5,7 +5,8 @@ Everything is compiled for GPUs with tensors that have no memory; tileiras is a 
 
 import re
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -16,6 +17,7 @@ from tilewright.backends.cuda import program as assembler
 from tilewright.dims import B, N
 from tilewright.errors import ToolchainError
 from tilewright.jit import cache
+from tilewright.jit.compile_all import each_finished
 
 
 @tw.kernel
@@ -145,3 +147,33 @@ def test_nothing_to_do_and_the_cpu(tileiras):
     tw.compile_all([lambda: shift(z.partition(32), x), lambda: tw.fill(z, 1)])
     assert tileiras.runs == []
     assert (z.numpy() == 0).all()
+
+
+def begun(futures, order, name):
+    order.append(name)
+    return (futures[name],)
+
+
+def test_only_so_many_are_under_way_and_finished_ones_are_told_between():
+    futures = {name: Future() for name in "abcd"}
+    order: list[str] = []
+    each = each_finished({n: partial(begun, futures, order, n) for n in futures}, at_once=2)
+    futures["b"].set_result(None)
+    assert next(each).name == "b"
+    assert order == ["a", "b"]
+    futures["a"].set_exception(ToolchainError("killed"))
+    finished = next(each)
+    assert (finished.name, str(finished.error)) == ("a", "killed")
+    futures["c"].set_result(None)
+    futures["d"].set_result(None)
+    assert sorted(one.name for one in each) == ["c", "d"]
+
+
+@pytest.mark.parametrize("at_once", [None, 1])
+def test_when_the_time_is_up_nothing_more_is_waited_for_or_begun(at_once):
+    order: list[str] = []
+    futures = {name: Future() for name in "ab"}
+    starts = {name: partial(begun, futures, order, name) for name in futures}
+    assert list(each_finished(starts, at_once=at_once, until=time.monotonic() + 0.1)) == []
+    assert order == (["a", "b"] if at_once is None else ["a"])
+    assert list(each_finished(starts, until=time.monotonic() - 1)) == []

@@ -18,8 +18,8 @@ from tilewright.tune import autotune as module
 from tilewright.tune import records as records_module
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.engine import tune
+from tilewright.tune.plans import Plan
 from tilewright.tune.records import forget_tables, records_for
-from tilewright.tune.search import Plan
 
 PLAN = Plan(
     first=Effort(repetitions=1, warmup=0.0, rounds=1),

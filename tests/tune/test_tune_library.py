@@ -1,5 +1,6 @@
 """What the library declares to be tuned: every space, and each kernel tried on something small."""
 
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from tilewright.kernels.tunables import TUNABLES, heads, several, signed_sums
 from tilewright.tune import Config, Space, forcing, key_of
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.engine import tune
-from tilewright.tune.search import Plan
+from tilewright.tune.plans import Plan
+from tilewright.tune.records import read_records
+from tilewright.tune.sources import source_digest
 from tilewright.tune.task import task_of
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -24,6 +27,7 @@ import tune_library  # noqa: E402
 
 PLAN = Plan(
     finalists=1,
+    hopeless=math.inf,
     first=Effort(repetitions=1, warmup=0.0, rounds=1),
     last=Effort(repetitions=1, warmup=0.0, rounds=1),
 )
@@ -118,17 +122,22 @@ def small(name):
     return replace(tunable, keys=(SMALL[name],), space=lambda key: Space(BM=(1, 2), PART=(128,)))
 
 
-def test_the_script_takes_turns_and_goes_on_where_it_was(tmp_path, capsys):
-    cpu, tunables = tw.Device("cpu"), [small("softmax"), small("rms_norm")]
-    tune_library.tune_all(tunables, cpu, 60.0, tmp_path, PLAN)
+def test_the_script_goes_on_where_it_was(tmp_path, capsys):
+    cpu = tw.Device("cpu")
+    wanted = list(tune_library.in_turns([small("softmax"), small("rms_norm")]))
+    assert tune_library.tune_all(wanted, cpu, 60.0, tmp_path, PLAN) == 2
     journal = (tmp_path / "journal.jsonl").read_text()
     assert journal.count('"attempt"') == 4
-    tune_library.tune_all(tunables, cpu, 60.0, tmp_path, PLAN)
+    assert tune_library.tune_all(wanted, cpu, 60.0, tmp_path, PLAN) == 2
     assert (tmp_path / "journal.jsonl").read_text() == journal
     assert "softmax f16 20x70: " in capsys.readouterr().out
-    tune_library.tune_all(tunables, cpu, -1.0, tmp_path, PLAN)
+    kept = read_records(tmp_path / "cpu.json", "cpu")
+    assert {one.provenance.source for one in kept} == {
+        source_digest(*tunable.kernels) for tunable, _ in wanted
+    }
+    assert tune_library.tune_all(wanted, cpu, -1.0, tmp_path / "late", PLAN) == 0
     late = capsys.readouterr().out.splitlines()
-    assert late == ["no time for softmax f16 20x70", "no time for rms_norm f16 20x70"]
+    assert late[1:] == ["no time for softmax f16 20x70", "no time for rms_norm f16 20x70"]
 
 
 def test_turns():

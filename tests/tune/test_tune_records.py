@@ -14,6 +14,7 @@ from tilewright.settings import Settings
 from tilewright.tune import Config, Key, Provenance, Record, Records, chosen, key_of
 from tilewright.tune import records as module
 from tilewright.tune.records import (
+    UNTUNED,
     add_record,
     forget_tables,
     keep,
@@ -60,6 +61,17 @@ def test_the_nearest_shape_is_found_by_ratios_and_only_among_its_like():
     assert table.chosen("matmul", key_of(f16, (64, 64))) is None
     assert table.chosen("matmul", key_of(f16, (64, 64, 64), transposed=True)) is None
     assert table.chosen("softmax", key_of(f16, (64, 64, 64))) is None
+
+
+def test_a_record_may_say_that_nothing_is_faster_than_what_runs_without_one(tmp_path):
+    small, large = record(64, 64, 64), record(1024, 1024, 1024)
+    as_it_is = dataclasses.replace(large, config=UNTUNED)
+    table = Records([small, as_it_is])
+    assert table.chosen("matmul", large.key) is None
+    assert table.chosen("matmul", key_of(f16, (900, 900, 900))) is None, "no farther one is asked"
+    assert table.chosen("matmul", key_of(f16, (80, 80, 80))) == small.config
+    write_records(tmp_path / "sm_90.json", "sm_90", [as_it_is])
+    assert read_records(tmp_path / "sm_90.json", "sm_90") == (as_it_is,)
 
 
 @settings(max_examples=50, deadline=None)

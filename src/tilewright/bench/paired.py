@@ -152,12 +152,23 @@ class _Race:
             self._prepared[candidate.name] = self._timer.prepare(candidate.run)
             self.found[candidate.name] = []
         except Exception as error:  # noqa: BLE001
-            self.failures[candidate.name] = "".join(traceback.format_exception_only(error)).strip()
+            self._drop(candidate.name, error)
 
     def run(self, base: str) -> None:
         """All in turn, the base again at the end of each round."""
         for _ in range(self._timer.effort.rounds):
-            for name, (subject, batch) in self._prepared.items():
-                self.found[name].append(self._timer.measure(subject, batch))
+            for name in tuple(self._prepared):
+                self._time(name, self.found[name])
             if base in self._prepared:
-                self.again.append(self._timer.measure(*self._prepared[base]))
+                self._time(base, self.again)
+
+    def _time(self, name: str, figures: list[Timing]) -> None:
+        try:
+            figures.append(self._timer.measure(*self._prepared[name]))
+        except Exception as error:  # noqa: BLE001 (the others go on)
+            self._drop(name, error)
+
+    def _drop(self, name: str, error: Exception) -> None:
+        self.failures[name] = "".join(traceback.format_exception_only(error)).strip()
+        self._prepared.pop(name, None)
+        self.found.pop(name, None)

@@ -45,18 +45,27 @@ class Timer:
             device = self.stream.device
             self._flushed = empty((_LARGER_THAN_CACHES[device.kind],), u8, device=device)
 
-    def prepare(self, run: Run) -> tuple[Subject, int]:
-        """Run something until it is warm; how many of it make one figure."""
+    def first_runs(self, run: Run) -> tuple[Subject, float]:
+        """Run something for the first times; about how many seconds it takes, still cold."""
         subject = Subject(run)
         with on_stream(self.stream):
             for number in range(subject.turns):  # compiles, which no hold would wait for
                 subject.put(number)
             drain(self.stream)
-            seconds = min(self._clock.measure(subject, _nothing, 2, 1))
+            return subject, min(self._clock.measure(subject, _nothing, 2, 1))
+
+    def warm(self, subject: Subject, seconds: float) -> int:
+        """Run what takes about so many seconds until it is warm; how many make one figure."""
+        with on_stream(self.stream):
             self._warm_up(subject, seconds)
         if self._flushed is not None or seconds <= 0:
-            return subject, 1
-        return subject, max(1, min(_LARGEST_BATCH, math.ceil(self.effort.shortest / seconds)))
+            return 1
+        return max(1, min(_LARGEST_BATCH, math.ceil(self.effort.shortest / seconds)))
+
+    def prepare(self, run: Run) -> tuple[Subject, int]:
+        """Run something until it is warm; how many of it make one figure."""
+        subject, seconds = self.first_runs(run)
+        return subject, self.warm(subject, seconds)
 
     def measure(self, subject: Subject, batch: int) -> Timing:
         """Time what was prepared."""

@@ -26,9 +26,9 @@ from tilewright.runtime.device import Device
 from tilewright.tune import Record
 from tilewright.tune.engine import tune
 from tilewright.tune.journal import Journal
-from tilewright.tune.records import add_record, keep, own_file, read_records
-from tilewright.tune.search import Plan
-from tilewright.tune.search import Progress as Step
+from tilewright.tune.plans import Plan
+from tilewright.tune.plans import Progress as Step
+from tilewright.tune.records import UNTUNED, add_record, keep, own_file, read_records
 from tilewright.tune.supervision import supervise
 
 __all__ = ["tune_command"]
@@ -151,11 +151,9 @@ def _search_here(goal: Goal, wanted: Wanted, _: tuple[str, ...], show: Show) -> 
 
     try:
         task = goal.make(Device(wanted.device))
-        record, found = tune(task, wanted.plan, journal=Journal(wanted.journal), report=step)
+        record = tune(task, wanted.plan, journal=Journal(wanted.journal), report=step)[0]
     except TuneError as error:
         return error
-    if not found.is_worth_keeping:
-        return []
     _keep(record, wanted)
     return [record]
 
@@ -214,10 +212,9 @@ def _told(screen: Screen, goal: Goal, found: Told) -> list[Record]:
     if isinstance(found, TuneError):
         screen.refuse(f"{goal.name} {goal.what}", str(found))
         return []
-    if not found:
-        text = f"{goal.name} {goal.what}: what runs without a record is as fast; none is kept"
-        screen.err.print(text, soft_wrap=True)
     for record in found:
         time = f"{record.seconds * 1e6:,.1f} us"
-        screen.err.print(f"{record.kernel} {record.key}: {time}, {record.config}", soft_wrap=True)
+        is_untuned = record.config == UNTUNED
+        what = "what runs without a record is as fast as any" if is_untuned else record.config
+        screen.err.print(f"{record.kernel} {record.key}: {time}, {what}", soft_wrap=True)
     return found

@@ -7,6 +7,7 @@ One that fails costs itself and nothing else. Two that turn out to be the same a
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -17,7 +18,7 @@ from typing import Any, cast
 from tilewright.errors import CompileErrors, LaunchError
 from tilewright.runtime.operation import DeviceOp
 
-__all__ = ["CompileProgress", "Finished", "compile_all", "each_finished"]
+__all__ = ["CompileProgress", "Finished", "Start", "compile_all", "each_finished"]
 
 # An operation to compile, or a call that builds one.
 Call = DeviceOp[Any] | Callable[[], DeviceOp[Any]]
@@ -68,18 +69,29 @@ def compile_all(
         raise CompileErrors(text, [failed[name] for name in names])
 
 
-def each_finished(starts: Mapping[str, Start]) -> Iterator[Finished]:
-    """Begin everything in order, and tell of each as it is finished, in any order."""
+def each_finished(
+    starts: Mapping[str, Start], *, at_once: int | None = None, until: float = math.inf
+) -> Iterator[Finished]:
+    """Begin everything in order, and tell of each as it is finished, in any order.
+
+    What is finished meanwhile is told between two beginnings. No more than `at_once` are under way
+    at a time, and at `until`, by `time.monotonic()`, nothing more is begun or waited for.
+    """
     under_way: dict[str, _Begun] = {}
     for name, start in starts.items():
+        while at_once is not None and len(under_way) >= at_once and time.monotonic() < until:
+            _wait_for_one(under_way, until)
+            yield from _ready(under_way)
+        if time.monotonic() >= until:
+            return
         began = time.perf_counter()
         try:
             under_way[name] = _Begun(began, tuple(start()))
         except Exception as error:  # noqa: BLE001 (it costs this one, no other)
             yield Finished(name, error, time.perf_counter() - began)
         yield from _ready(under_way)
-    while under_way:
-        wait([one for begun in under_way.values() for one in begun.left()], None, FIRST_COMPLETED)
+    while under_way and time.monotonic() < until:
+        _wait_for_one(under_way, until)
         yield from _ready(under_way)
 
 
@@ -94,6 +106,11 @@ class _Begun:
     def error(self) -> Exception | None:
         raised = (part.exception() for part in self.parts)
         return next((error for error in raised if isinstance(error, Exception)), None)
+
+
+def _wait_for_one(under_way: dict[str, _Begun], until: float) -> None:
+    left = [part for begun in under_way.values() for part in begun.left()]
+    wait(left, None if math.isinf(until) else until - time.monotonic(), FIRST_COMPLETED)
 
 
 def _ready(under_way: dict[str, _Begun]) -> Iterator[Finished]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tilewright.backends.cuda.cubin import Resources
+from tilewright.backends.cuda.residency import blocks_at_once
 from tilewright.errors import TuneError
 from tilewright.tune.config import Config
-
-if TYPE_CHECKING:
-    from tilewright.backends.cuda.cubin import Resources
 
 __all__ = ["Attempt", "Usage", "Verdict"]
 
@@ -23,6 +22,7 @@ class Verdict(Enum):
     FAILED = "failed"  # it could not be run
     WRONG = "wrong"  # what it computes differs from the reference
     LOST = "lost"  # the process ended, or was ended, while it ran
+    SLOW = "slow"  # its first runs took so long that it was not timed
     TIMED = "timed"
 
 
@@ -33,17 +33,31 @@ class Usage:
     registers: int  # a thread
     shared_memory: int  # bytes a block
     spilled: int  # bytes a thread, on the stack
+    at_once: int | None = None  # blocks that a multiprocessor takes, if that is known
 
     @staticmethod
-    def of(kernels: tuple[Resources, ...]) -> Usage | None:
-        """What several kernels take, or None where the assembler does not say."""
+    def of(kernels: tuple[Resources, ...], target: str) -> Usage | None:
+        """What several kernels take on a target, or None where the assembler does not say."""
         if not kernels:
             return None
+        fitting = [blocks_at_once(one, target) for one in kernels]
         return Usage(
             max(one.registers for one in kernels),
             max(one.shared_memory for one in kernels),
             max(one.stack_bytes for one in kernels),
+            min((count for count in fitting if count is not None), default=None),
         )
+
+    def against(self, config: Config, most_spilled: int) -> str:
+        """Why a launch that takes this much is not worth running; nothing if it may be."""
+        if self.spilled > most_spilled:
+            return f"it spills {self.spilled} bytes a thread"
+        if self.at_once == 0:
+            return f"no multiprocessor takes a block of it ({self})"
+        asked = config["occupancy"]
+        if asked is not None and self.at_once is not None and self.at_once < asked:
+            return f"it asks for {asked} blocks at once, and {self.at_once} fit ({self})"
+        return ""
 
     def __str__(self) -> str:
         return (
@@ -58,7 +72,7 @@ class Attempt:
 
     config: Config
     verdict: Verdict
-    seconds: float | None = None  # its median, if it was timed
+    seconds: float | None = None  # its median, if it was timed, or that of its first runs
     error: float | None = None  # relative to the reference, if it was checked
     reason: str = ""
     usage: Usage | None = None

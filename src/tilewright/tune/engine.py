@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tilewright.backends.cuda.gpus import list_gpus
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 from tilewright.runtime.device import Device
 from tilewright.tune.journal import Journal
-from tilewright.tune.records import Provenance, Record
-from tilewright.tune.search import Found, Plan, Report, search
+from tilewright.tune.plans import Found, Plan, Report
+from tilewright.tune.records import UNTUNED, Provenance, Record
+from tilewright.tune.search import search
 from tilewright.tune.task import Task
 from tilewright.version import VERSION
 
-__all__ = ["provenance_on", "stale_reasons", "tune"]
+__all__ = ["measured_by", "provenance_on", "record_of", "stale_reasons", "tune"]
 
 _UNKNOWN = "unknown"
 
@@ -50,10 +52,22 @@ def tune(
     report: Report = lambda _: None,
 ) -> tuple[Record, Found]:
     """Search, and make the record of what was found; nothing is kept yet."""
-    found = search(task, plan, journal=journal, report=report)
     origin = provenance_on(task.device, task.source)
-    config = found.winner.config
-    return Record(task.kernel, task.key, config, found.seconds, origin), found
+    found = search(measured_by(task, origin), plan, journal=journal, report=report)
+    return record_of(task, found, origin), found
+
+
+def measured_by(task: Task, origin: Provenance) -> Task:
+    """A task whose times are those of one machine: another GPU or assembler begins anew."""
+    return replace(task, machine=" ".join((origin.gpu, origin.driver, origin.tileiras)))
+
+
+def record_of(task: Task, found: Found, origin: Provenance) -> Record:
+    """What is to be kept: the winner, or that nothing is faster than what runs without a record."""
+    untuned = found.untuned
+    if untuned is not None and not found.is_better:
+        return Record(task.kernel, task.key, UNTUNED, untuned, origin)
+    return Record(task.kernel, task.key, found.winner.config, found.seconds, origin)
 
 
 def stale_reasons(record: Record, source: str | None, tileiras: str | None) -> Iterable[str]:

@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
+    from tilewright.tune.plans import Found
     from tilewright.tune.records import Record
-    from tilewright.tune.search import Found
     from tilewright.tune.task import Task
 
 __all__ = ["Engine", "load_engine"]

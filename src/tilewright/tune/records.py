@@ -11,8 +11,9 @@ has changed since is stale: it is still a legal choice, only perhaps no longer t
 `tilewright tune --check` lists it.
 
 A key that has no record gets that of the nearest shape with the same dtypes and options: so a
-configuration must be *legal for every shape* of its kernel. The first question for a key takes
-some microseconds, the next ones a look into a dict; files are read once.
+configuration must be *legal for every shape* of its kernel. A record may also say that nothing is
+faster there than what runs without one (`UNTUNED`), so that no farther one is asked. The first
+question for a key takes some microseconds, the next ones a look into a dict; files are read once.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from tilewright.tune.config import Config
 from tilewright.tune.keys import Key
 
 __all__ = [
+    "UNTUNED",
     "Provenance",
     "Record",
     "Records",
@@ -54,6 +56,8 @@ __all__ = [
 
 _log = logging.getLogger("tilewright")
 _FORMAT = 1
+# In a record: it was measured, and what runs without a record is as fast as anything.
+UNTUNED = Config()
 _MOST_REMEMBERED = 4096  # keys; a program whose shapes never repeat must not grow without end
 
 
@@ -112,8 +116,9 @@ class Records:
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._records = {(record.kernel, record.key): record for record in records}
-        self._chosen: dict[tuple[str, Key], tuple[Record, float] | None] = {
-            place: (record, 0.0) for place, record in self._records.items()
+        # What to launch with, and how far away that was measured.
+        self._chosen: dict[tuple[str, Key], tuple[Config | None, float]] = {
+            place: (_launched(record), 0.0) for place, record in self._records.items()
         }
 
     def __iter__(self) -> Iterator[Record]:
@@ -139,10 +144,15 @@ class Records:
             found = self._chosen[place]
         except KeyError:
             record = self.nearest(kernel, key)
-            found = None if record is None else (record, record.key.distance(key))
+            distance = 0.0 if record is None else record.key.distance(key)
+            found = (_launched(record), distance)
             if len(self._chosen) < len(self._records) + _MOST_REMEMBERED:
                 self._chosen[place] = found
-        return None if found is None or found[1] > within else found[0].config
+        return None if found[1] > within else found[0]
+
+
+def _launched(record: Record | None) -> Config | None:
+    return None if record is None or record.config == UNTUNED else record.config
 
 
 # --- the records of this process ------------------------------------------------------------------

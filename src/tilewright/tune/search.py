@@ -1,10 +1,11 @@
 """The search: assemble candidates in parallel, rule out, check, time, let the best run off.
 
-Candidates are built one after the other (the front end), assembled side by side (tileiras is a
-process of its own, so threads are enough) and looked at as they come out: what spills heavily is
-ruled out, what computes something else than the reference is out, the rest is timed shortly. The
-best few run off against each other in turns (`bench.compare`), because a GPU slows down as it heats
-up. One that cannot be compiled, launched or run costs its own place and nothing else.
+Candidates go through the front end one after the other, are assembled side by side
+(`jit.compile_all`) and looked at as they come out: what spills heavily or does not fit as often as
+it asks for is ruled out, what computes something else than the reference is out, what is far slower
+than the best so far is given up, the rest is timed shortly. The best few run off against each other
+in turns (`bench.compare`), because a GPU slows down as it heats up, and what wins is checked once
+more. One that cannot be compiled, launched or run costs its own place and nothing else.
 
 A kernel that hangs cannot be ended from within its process. The journal knows which candidate was
 running, so a search in a child (`tune.supervision`) is ended from outside and goes on behind it.
@@ -15,87 +16,31 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from tilewright.bench.paired import compare
+from tilewright.bench.paired import Comparison, compare
 from tilewright.bench.subjects import Run
 from tilewright.bench.timer import Timer
 from tilewright.bench.timing import Effort
 from tilewright.errors import CompileError, LaunchError, TuneError
+from tilewright.jit.compile_all import Finished, Start, each_finished
 from tilewright.jit.fingerprints import digest
+from tilewright.runtime.operation import DeviceOp
 from tilewright.tune.attempts import Attempt, Usage, Verdict
 from tilewright.tune.config import Config
 from tilewright.tune.journal import Journal
+from tilewright.tune.plans import Found, Plan, Progress, Report
 from tilewright.tune.task import Task
 
-__all__ = ["Found", "Plan", "Progress", "Report", "search", "search_name"]
+__all__ = ["Search", "search", "search_name"]
 
 _REFUSALS = (CompileError, LaunchError)
 _UNTUNED = "without a record"  # no configuration reads like this
-_SHORT = Effort(repetitions=5, warmup=0.004, shortest=1e-4, rounds=1)
-_THOROUGH = Effort(repetitions=15, warmup=0.02, rounds=3)
 
-
-@dataclass(frozen=True)
-class Plan:
-    """How much to search."""
-
-    seconds: float = math.inf  # after which no further candidate is tried
-    finalists: int = 4  # that run off against each other, and the first candidate with them
-    spilled: int = 512  # bytes a thread, above which a candidate is not run
-    shared_memory: int = 227 << 10  # bytes a block, above which no GPU takes it
-    first: Effort = field(default_factory=lambda: _SHORT)
-    last: Effort = field(default_factory=lambda: _THOROUGH)
-
-    def __post_init__(self) -> None:
-        if self.seconds <= 0 or self.finalists < 1:
-            raise TuneError(
-                "a search takes some seconds and has at least one finalist, not "
-                f"seconds={self.seconds} and finalists={self.finalists}"
-            )
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a search is; `latest` is what was found last."""
-
-    done: int
-    total: int
-    best: Attempt | None
-    latest: Attempt | None
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a search came to."""
-
-    winner: Attempt
-    seconds: float  # the winner's, in the run-off
-    noise: float  # of the run-off, as a fraction
-    gain: float | None  # how many times as fast as what runs without a record, if that is known
-    attempts: tuple[Attempt, ...]  # of all candidates that were tried, in the order of the space
-    skipped: int  # for which there was no time
-
-    @property
-    def is_worth_keeping(self) -> bool:
-        """Whether the winner is faster, by more than the noise, than what runs without a record."""
-        return self.gain is None or self.gain > 1 + self.noise
-
-    @property
-    def counts(self) -> dict[Verdict, int]:
-        """How many candidates came how far."""
-        return dict(Counter(attempt.verdict for attempt in self.attempts))
-
-
-# Who wants to know how far a search is.
-Report = Callable[[Progress], None]
 TimerMaker = Callable[[Effort], Timer]
-# A candidate, and what the assembler makes of it.
-Pending = tuple[Config, tuple[Future[Any], ...]]
 
 
 def search(
@@ -111,44 +56,49 @@ def search(
     `journal` makes the search one that can be ended and started again. `report` is told of every
     step. `timer` is for tests, which have a clock of their own.
     """
-    make_timer = timer or partial(Timer, task.device.stream, flush=task.flush)
-    state = _Search(task, plan or Plan(), journal or Journal(), report, make_timer)
-    for config, programs in state.assembled(state.built()):
-        state.settle(config, programs)
+    plan = plan or Plan()
+    state = Search(task, plan, journal or Journal(), report, timer)
+    for finished in each_finished(state.starts(), until=time.monotonic() + plan.seconds):
+        state.settle(finished)
     return state.conclude()
 
 
 def search_name(task: Task) -> str:
-    """What stands for a search in a journal: another kernel, key or target is another search."""
+    """What stands for a search in a journal: another kernel, key or machine is another search."""
     target = task.device.target
-    return digest(task.kernel, repr(task.key), task.source, target)[:16]
+    return digest(task.kernel, repr(task.key), task.source, target, task.machine)[:16]
 
 
-class _Search:
-    """One search: what is known so far, and the steps."""
+class Search:
+    """One search: what is known so far, and its steps."""
 
     def __init__(
-        self, task: Task, plan: Plan, journal: Journal, report: Report, timer: TimerMaker
+        self,
+        task: Task,
+        plan: Plan,
+        journal: Journal,
+        report: Report = lambda _: None,
+        timer: TimerMaker | None = None,
     ) -> None:
-        self._task = task
+        self.task = task
         self._plan = plan
         self._journal = journal
         self._report = report
         self._name = search_name(task)
-        self._timer = timer(plan.first)
-        self._last_timer = partial(timer, plan.last)
-        self._end = time.monotonic() + plan.seconds
+        self._timer = timer or partial(Timer, task.device.stream, flush=task.flush)
+        self._configs = {self._label(config): config for config in task.configs}
+        self._programs: dict[str, tuple[Future[Any], ...]] = {}
         wanted = set(task.configs)
         known = journal.attempts(self._name).items()
         self._attempts = {config: attempt for config, attempt in known if config in wanted}
         self._tell(None)
 
-    def _time_is_up(self) -> bool:
-        return time.monotonic() >= self._end
+    def _label(self, what: object) -> str:
+        return f"{self.task.kernel} {self.task.key}: {what}"
 
     def _tell(self, latest: Attempt | None) -> None:
         best = min(self._timed(), key=_seconds, default=None)
-        total = len(self._task.configs)
+        total = len(self.task.configs)
         self._report(Progress(len(self._attempts), total, best, latest))
 
     def _timed(self) -> list[Attempt]:
@@ -161,43 +111,37 @@ class _Search:
 
     # --- one candidate after the other ---
 
-    def built(self) -> Iterator[Pending]:
-        """Every candidate that nothing is known of, through the front end."""
-        for config in self._task.configs:
-            if self._time_is_up():
-                return
-            if config in self._attempts:
-                continue
-            try:
-                operation = self._task.build(config)
-            except Exception as error:  # noqa: BLE001 (it costs this candidate, no other)
-                self._note(_failure(config, error))
-                continue
-            programs = operation.programs
-            operation.close()  # what it borrows, the next one needs
-            yield config, programs
+    def starts(self) -> dict[str, Start]:
+        """How to begin with every candidate that nothing is known of, by a name of its own.
 
-    def assembled(self, built: Iterable[Pending]) -> Iterator[Pending]:
-        """Candidates in the order in which the assembler finishes them, while there is time."""
-        waiting = list(built)
-        while waiting and not self._time_is_up():
-            ready = [one for one in waiting if all(program.done() for program in one[1])]
-            if not ready:
-                unfinished = [one for _, programs in waiting for one in programs if not one.done()]
-                left = None if math.isinf(self._end) else self._end - time.monotonic()
-                wait(unfinished, left, FIRST_COMPLETED)
-                continue
-            waiting.remove(ready[0])
-            yield ready[0]
+        Before them comes what runs without a record, which others are compared with.
+        """
+        found: dict[str, Start] = {}
+        if self.task.untuned is not None:
+            found[self._label(_UNTUNED)] = lambda: _begin(self.task.untuned)
+        for label, config in self._configs.items():
+            if config not in self._attempts:
+                found[label] = partial(self._start, label, config)
+        return found
 
-    def settle(self, config: Config, programs: tuple[Future[Any], ...]) -> None:
-        """Rule a candidate out, or run it."""
-        usage = None
+    def _start(self, label: str, config: Config) -> tuple[Future[Any], ...]:
+        self._programs[label] = programs = _begin(partial(self.task.build, config))
+        return programs
+
+    def settle(self, finished: Finished) -> None:
+        """Rule a candidate out that has been assembled, or run it."""
+        config = self._configs.get(finished.name)
+        if config is None:  # what runs without a record is settled by the run-off
+            return
+        programs, usage = self._programs.pop(finished.name, ()), None
         try:
-            usage = Usage.of(tuple(one for p in programs for one in p.result().resources()))
-            ruled_out = self._ruled_out(usage)
-            if ruled_out:
-                attempt = Attempt(config, Verdict.PRUNED, reason=ruled_out, usage=usage)
+            if finished.error is not None:
+                raise finished.error
+            resources = tuple(one for p in programs for one in p.result().resources())
+            usage = Usage.of(resources, self.task.device.target)
+            against = "" if usage is None else usage.against(config, self._plan.spilled)
+            if against:
+                attempt = Attempt(config, Verdict.PRUNED, reason=against, usage=usage)
             else:
                 self._journal.begin(self._name, config)
                 attempt = self._run(config, usage)
@@ -205,60 +149,95 @@ class _Search:
             attempt = _failure(config, error, usage)
         self._note(attempt)
 
-    def _ruled_out(self, usage: Usage | None) -> str:
-        if usage is not None and usage.spilled > self._plan.spilled:
-            return f"it spills {usage.spilled} bytes a thread"
-        if usage is not None and usage.shared_memory > self._plan.shared_memory:
-            return f"it needs {usage.shared_memory:,} bytes of shared memory"
-        return ""
-
     def _run(self, config: Config, usage: Usage | None) -> Attempt:
         """Check what a candidate computes, and only then how fast."""
-        task = self._task
-        task.prepare()
-        error = task.error(task.build(config).sync())
-        if not error <= task.limit:  # NaN is above any limit
-            reason = f"relative error {error:.3g}, and {task.limit:.3g} is allowed"
-            return Attempt(config, Verdict.WRONG, error=error, reason=reason, usage=usage)
-        timing = self._timer.time(lambda: task.build(config))
+        error = self._error(config)
+        if not error <= self.task.limit:  # NaN is above any limit
+            return self._wrong(config, error, usage)
+        timer = self._timer(self._plan.first)
+        subject, seconds = timer.first_runs(partial(self.task.build, config))
+        best = min(map(_seconds, self._timed()), default=math.inf)
+        if seconds > best * self._plan.hopeless:
+            reason = f"its first runs took {seconds / best:.2g} times as long as the best so far"
+            return Attempt(config, Verdict.SLOW, seconds, error, reason, usage)
+        timing = timer.measure(subject, timer.warm(subject, seconds))
         return Attempt(config, Verdict.TIMED, timing.median, error, usage=usage)
+
+    def _error(self, config: Config) -> float:
+        """How far what a candidate computes is from the reference."""
+        self.task.prepare()
+        return self.task.error(self.task.build(config).sync())
+
+    def _wrong(self, config: Config, error: float, usage: Usage | None) -> Attempt:
+        reason = f"relative error {error:.3g}, and {self.task.limit:.3g} is allowed"
+        return Attempt(config, Verdict.WRONG, error=error, reason=reason, usage=usage)
 
     # --- the end ---
 
     def conclude(self) -> Found:
         """Let the best run off against each other, and against what runs without a record."""
         finalists = self._finalists()
-        untuned, build = self._task.untuned, self._task.build
-        names = [str(one.config) for one in finalists]
-        runs: dict[str, Run] = {str(one.config): partial(build, one.config) for one in finalists}
-        if untuned is not None:
-            runs[_UNTUNED] = untuned
-        found = compare(runs, timer=self._last_timer())
-        timed = [name for name in names if name in found]
-        if not timed:
-            raise TuneError(_nothing_left(self._task, self._attempts.values()))
-        fastest = min(timed, key=found.seconds)
-        incumbent = str(finalists[0].config)
-        if found.seconds(incumbent) <= found.seconds(fastest) * (1 + found.noise):
-            fastest = incumbent  # a difference within the noise is none
-        order = {config: place for place, config in enumerate(self._task.configs)}
+        runs: dict[str, Run] = {
+            str(one.config): partial(self.task.build, one.config) for one in finalists
+        }
+        if self.task.untuned is not None:
+            runs[_UNTUNED] = self.task.untuned
+        found = compare(runs, timer=self._timer(self._plan.last))
+        winner = self._winner(finalists, found)
+        order = {config: place for place, config in enumerate(self.task.configs)}
         return Found(
-            next(one for one in finalists if str(one.config) == fastest),
-            found.seconds(fastest),
+            winner,
+            found.seconds(str(winner.config)),
             found.noise,
-            found.speed(fastest, _UNTUNED) if _UNTUNED in found else None,
+            found.seconds(_UNTUNED) if _UNTUNED in found else None,
             tuple(sorted(self._attempts.values(), key=lambda one: order[one.config])),
-            len(self._task.configs) - len(self._attempts),
+            len(self.task.configs) - len(self._attempts),
         )
 
     def _finalists(self) -> list[Attempt]:
         """The fastest, and before them the first candidate, if it was right."""
         timed = sorted(self._timed(), key=_seconds)
         if not timed:
-            raise TuneError(_nothing_left(self._task, self._attempts.values()))
-        incumbent = self._task.configs[0]
+            raise TuneError(_nothing_left(self.task, self._attempts.values()))
+        incumbent = self.task.configs[0]
         first = [one for one in timed if one.config == incumbent]
         return list(dict.fromkeys((*first, *timed[: self._plan.finalists])))
+
+    def _winner(self, finalists: list[Attempt], found: Comparison) -> Attempt:
+        """The fastest one that is still right after all those runs."""
+        for attempt in _ranking(finalists, found):
+            config, usage = attempt.config, attempt.usage
+            try:
+                error = self._error(config)
+            except Exception as broken:  # noqa: BLE001 (it costs this candidate, no other)
+                self._note(_failure(config, broken, usage))
+                continue
+            if error <= self.task.limit:
+                return attempt
+            self._note(self._wrong(config, error, usage))
+        raise TuneError(_nothing_left(self.task, self._attempts.values()))
+
+
+def _begin(build: Callable[[], DeviceOp[Any]] | None) -> tuple[Future[Any], ...]:
+    """The front end, and what the assembler is to make of it."""
+    assert build is not None
+    operation = build()
+    programs = operation.programs
+    operation.close()  # what it borrows, the next one needs
+    return programs
+
+
+def _ranking(finalists: list[Attempt], found: Comparison) -> list[Attempt]:
+    """From the fastest on, the first finalist before those that it is as fast as but for noise."""
+    seconds = {one: found.seconds(str(one.config)) for one in finalists}
+    ranked = sorted(
+        (one for one in finalists if not math.isnan(seconds[one])), key=seconds.__getitem__
+    )
+    first = finalists[0]
+    if first in ranked and seconds[first] <= seconds[ranked[0]] * (1 + found.noise):
+        ranked.remove(first)
+        ranked.insert(0, first)
+    return ranked
 
 
 def _seconds(attempt: Attempt) -> float:

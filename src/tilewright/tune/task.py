@@ -49,6 +49,7 @@ class Task:
     prepare: Callable[[], None] = field(default=lambda: None)  # before a run whose result counts
     flush: bool = False  # whether every timed run starts with a cold cache
     untuned: Callable[[], DeviceOp[Any]] | None = None  # what runs if nothing was measured
+    machine: str = ""  # on which times are taken: those of another one do not count
 
 
 @dataclass(frozen=True, eq=False)

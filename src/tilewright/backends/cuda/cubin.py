@@ -1,4 +1,4 @@
-"""What a cubin says about its kernels: registers, shared memory, memory for spills.
+"""What a cubin says about its kernels: registers, shared memory, memory for spills, threads.
 
 A cubin is an ELF file; this reads section sizes and the attributes that ptxas notes for the driver.
 It is not for loading or checking code.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from tilewright.errors import ToolchainError
 
@@ -19,6 +20,7 @@ _TEXT = ".text."
 _INFO = ".nv.info"
 _SYMBOLS = ".symtab"
 _FRAME_SIZE, _REGISTERS = 0x11, 0x2F  # numbers of the attributes in `.nv.info`
+_THREADS = 0x10  # and of one in that of a kernel: the extents of a block
 _SIZED = 4  # the format of an attribute that carries its length
 
 
@@ -30,6 +32,7 @@ class Resources:
     registers: int  # a thread
     shared_memory: int  # bytes a block, as allocated statically: the pipeline's stages
     stack_bytes: int  # a thread: what is spilled, and local arrays
+    threads: int = 0  # a block; 0 if it does not say
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,9 @@ def cubin_resources(cubin: bytes) -> dict[str, Resources]:
     noted: dict[tuple[int, str], int] = {}
     if _INFO in by_name and _SYMBOLS in by_name:
         symbols = _symbol_names(cubin, by_name[_SYMBOLS], sections)
-        for attribute, symbol, value in _attributes(cubin, by_name[_INFO]):
-            noted[attribute, symbols[symbol]] = value
+        for attribute, (symbol, *values) in _attributes(cubin, by_name[_INFO]):
+            if len(values) == 1:
+                noted[attribute, symbols[symbol]] = values[0]
     kernels = [name.removeprefix(_TEXT) for name in by_name if name.startswith(_TEXT)]
     return {
         name: Resources(
@@ -60,6 +64,7 @@ def cubin_resources(cubin: bytes) -> dict[str, Resources]:
             registers=noted.get((_REGISTERS, name), 0),
             shared_memory=by_name[_SHARED + name].size if _SHARED + name in by_name else 0,
             stack_bytes=noted.get((_FRAME_SIZE, name), 0),
+            threads=_threads(cubin, by_name.get(f"{_INFO}.{name}")),
         )
         for name in kernels
     }
@@ -82,15 +87,23 @@ def _symbol_names(cubin: bytes, table: Section, sections: list[Section]) -> list
     return [_text_at(cubin, names + struct.unpack_from("<I", cubin, at)[0]) for at in starts]
 
 
-def _attributes(cubin: bytes, info: Section) -> Iterator[tuple[int, int, int]]:
-    """Attribute, symbol and value of every note that has this form."""
+def _threads(cubin: bytes, info: Section | None) -> int:
+    """The threads of a block, if it is fixed how many there are."""
+    if info is None:
+        return 0
+    blocks = (values for attribute, values in _attributes(cubin, info) if attribute == _THREADS)
+    return prod(next(blocks, (0,)))
+
+
+def _attributes(cubin: bytes, info: Section) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Every attribute that carries numbers, with its numbers."""
     at, end = info.offset, info.offset + info.size
     while at < end:
         form, attribute, length = struct.unpack_from("<BBH", cubin, at)
         at += 4
         if form == _SIZED:
-            if length == 8:
-                yield (attribute, *struct.unpack_from("<II", cubin, at))
+            if length and length % 4 == 0:
+                yield attribute, struct.unpack_from(f"<{length // 4}I", cubin, at)
             at += length
 
 
