@@ -21,7 +21,18 @@ from lab import Lab, open_lab
 from parts import read_options, run_parts
 
 import tilewright as tw
-from tilewright.bench import Bound, Candidate, Comparison, Report, Table, Target, compare, graph_of
+from tilewright.bench import (
+    Bound,
+    Candidate,
+    Comparison,
+    Plot,
+    Report,
+    Series,
+    Table,
+    Target,
+    compare,
+    graph_of,
+)
 from tilewright.kernels import attention, decode_attention, decode_parts
 
 __all__ = ["CUDNN", "Problem", "Shape", "main"]
@@ -154,6 +165,7 @@ def _compared(
 
 def _rows(lab: Lab, report: Report, part: str, table: Table, shapes: list[Shape]) -> list[float]:
     """A row for each shape; the speeds beside cuDNN."""
+    report.table(table)
     speeds = []
     for shape in shapes:
         problem = Problem(lab, shape)
@@ -172,7 +184,6 @@ def _rows(lab: Lab, report: Report, part: str, table: Table, shapes: list[Shape]
         report.figure(part, shape=vars(shape), count=count, rates=rates, **found.to_json())
         speeds.append(found.speed(OURS))
     print(table.to_text(), flush=True)
-    report.table(table)
     return speeds
 
 
@@ -193,6 +204,20 @@ def prefill(lab: Lab, report: Report) -> None:
             speeds = _rows(lab, report, "prefill", table, shapes)
             what = f"{kind} attention, {channels} channels, speed beside cuDNN, geometric mean"
             report.target(Target(what, Bound.AT_LEAST, 1.0, geometric_mean(speeds)))
+            report.plot(_plot(table, kind, channels))
+
+
+def _plot(table: Table, kind: str, channels: int) -> Plot:
+    """The rows of a table as lines over the length."""
+    names, length = (OURS, CUDNN, FLASH), table.columns.index("length")
+    places = {name: table.columns.index(name) for name in names}
+    series = [
+        Series(name, [(float(row[length]), float(row[at])) for row in table.rows if row[at]])
+        for name, at in places.items()
+    ]
+    title = f"Attention, {'causal' if kind == 'causal' else 'all keys'}, {channels} channels, f16"
+    name = f"attention-{kind}-{channels}"
+    return Plot(name, title, "tokens in a sequence (16,384 in all)", "TFLOP/s", series)
 
 
 def grouped(lab: Lab, report: Report) -> None:
@@ -220,6 +245,7 @@ def decode(lab: Lab, report: Report) -> None:
             "noise",
         ),
     )
+    report.table(table)
     problems = [(1, 32, 8, 8192), (1, 32, 8, 65536), (8, 32, 8, 4096), (32, 32, 8, 4096)]
     problems += [(16, 32, 32, 4096)]
     for batch, heads, key_heads, length in [(2, 4, 2, 100)] if lab.is_quick else problems:
@@ -238,7 +264,6 @@ def decode(lab: Lab, report: Report) -> None:
         )  # fmt: skip
         report.figure("decode", shape=vars(shape), count=count, rates=rates, **found.to_json())
     print(table.to_text(), flush=True)
-    report.table(table)
 
 
 PARTS = {"prefill": prefill, "grouped": grouped, "decode": decode}

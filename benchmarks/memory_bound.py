@@ -32,7 +32,7 @@ from tilewright.bench import (
     on_stream,
 )
 
-__all__ = ["main"]
+__all__ = ["main", "target_name"]
 
 COUNT = 8  # launches in a graph
 ROTATED = 2.5e8  # bytes that inputs take turns over: several times the cache
@@ -177,6 +177,11 @@ def row(table: Table, report: Report, problem: Any, found: Comparison, copied: f
     return ratio
 
 
+def target_name(problem: Any) -> str:
+    """What is to be as fast as the best peer."""
+    return f"{problem.name}, {problem.title}: speed beside the best peer"
+
+
 def assemble(chosen: list[Any], target: str) -> None:
     """Everything at once, before anything is measured."""
 
@@ -215,20 +220,22 @@ def main() -> None:
         copied = copy_rate(lab)
         report.figure("copy", rate=copied)
         table = Table(
-            f"TB/s; a copy has {copied / 1e12:.3f}",
+            f"TB/s in graphs; a copy has {copied / 1e12:.3f}; the best is torch.compile or Triton",
             ("kernel", "shape", OURS, TORCH, COMPILED, TRITON, "of copy", "of best", "noise"),
         )
+        report.table(table)
         ratios = []
         for problem in chosen:
             buffers = Buffers(lab, problem)
             timer = lab.timer(repetitions=15, rounds=3, warmup=0.01)
             found = compare(candidates(lab, buffers), timer=timer)
             ratios.append(row(table, report, problem, found, copied))
+            report.target(Target(target_name(problem), Bound.AT_LEAST, 1.0, ratios[-1]))
             print(" ".join(table.rows[-1]), flush=True)
     print(table.to_text())
-    report.table(table)
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    report.target(Target("of the best peer, geometric mean", Bound.AT_LEAST, 1.0, mean))
+    what = "memory-bound kernels, speed beside the best peer, geometric mean"
+    report.target(Target(what, Bound.AT_LEAST, 1.0, mean))
     print(f"geometric mean of the ratios: {mean:.3f}")
 
 

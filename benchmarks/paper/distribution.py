@@ -163,14 +163,15 @@ def run(lab: Lab, report: Report) -> None:
         f"Thousand products a second (80 % {SMALL}³, 20 % {LARGE}³)",
         ("streams", "threads", "tasks", "tasks / threads", "paper: threads", "paper: tasks"),
     )
+    report.table(table)
     (alone,) = _best(shop, (serial,), 1, 0)
     table.add("one after the other", f"{alone / 1e3:.1f}", "", "", f"{PAPER_SERIAL}", "")
-    found = {count: tuple(_best(shop, (threads, tasks), count, 0)) for count in streams}
-    for count, (threaded, tasked) in found.items():
+    found = {}
+    for count in streams:
+        threaded, tasked = found[count] = tuple(_best(shop, (threads, tasks), count, 0))
         cells = f"{threaded / 1e3:.1f}", f"{tasked / 1e3:.1f}", f"{tasked / threaded:.2f}"
         table.add(str(count), *cells, *map(str, PAPER[count]))
         report.figure("distribution", streams=count, threads=threaded, tasks=tasked, serial=alone)
-    report.table(table)
     print(table.to_text(), flush=True)
     if 8 in found:
         what = "products a second of tasks on one thread, of a thread a stream, at 8 streams"
@@ -186,13 +187,13 @@ def _think(shop: Shop, report: Report) -> None:
         ("microseconds", "one after the other", "threads", "tasks", "paper: one after the other",
          "paper: threads", "paper: tasks"),
     )  # fmt: skip
+    report.table(table)
     for think in THINK[:1] if shop.lab.is_quick else THINK:
         found = tuple(_best(shop, (serial, threads, tasks), streams, think))
         table.add(
             str(think), *(f"{rate / 1e3:.2f}" for rate in found), *map(str, PAPER_THINK[think])
         )
         report.figure("thinking", work=think, serial=found[0], threads=found[1], tasks=found[2])
-    report.table(table)
     print(table.to_text(), flush=True)
 
 

@@ -105,6 +105,7 @@ def run(lab: Lab, report: Report) -> None:
         ("elements", TORCH, SAFE, UNCHECKED, CUTILE, TRITON, "safe / torch", "safe / unchecked",
          "noise", "paper: safe", "paper: unchecked", "paper: cuTile Python"),
     )  # fmt: skip
+    report.table(table)
     lines: dict[str, list[tuple[float, float]]] = {}
     for power in powers:
         families = Families()
@@ -124,7 +125,6 @@ def run(lab: Lab, report: Report) -> None:
         chosen = {name: one.how for name, one in best.items()}
         report.figure("add", power=power, rates=rates, chosen=chosen, **found.to_json())
     print(table.to_text(), flush=True)
-    report.table(table)
     series = [Series(name, points) for name, points in lines.items()]
     report.plot(Plot("elementwise", TITLE, "elements", "GB/s", series))
     if not lab.is_quick:

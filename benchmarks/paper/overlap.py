@@ -37,6 +37,7 @@ def run(lab: Lab, report: Report) -> None:
         ("host work, us", "sync", "async", "gain", "driver", "paper: sync", "paper: async",
          "paper: gain"),
     )  # fmt: skip
+    report.table(table)
     rates: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for work in works:
         found = asyncio.run(_best(lab, ways, work))
@@ -51,7 +52,6 @@ def run(lab: Lab, report: Report) -> None:
         )  # fmt: skip
         report.figure("overlap", work=work, **found)
     print(table.to_text(), flush=True)
-    report.table(table)
     series = [Series(name, points, name == "driver") for name, points in rates.items()]
     axes = "host work, microseconds", "pipelines a second"
     report.plot(Plot("overlap", TITLE, *axes, series, log_y=True))

@@ -167,6 +167,7 @@ def run(lab: Lab, report: Report) -> None:
         ("M = N = K", CUBLAS, LIBRARY, SAFE, UNCHECKED, CUTILE, TRITON, "library / cuBLAS",
          "safe / unchecked", "noise", "paper: safe / cuBLASLt", "paper: safe / raw"),
     )  # fmt: skip
+    report.table(table)
     lines: dict[str, dict[int, float]] = {}
     for size in (64,) if lab.is_quick else SIZES:
         families = Families()
@@ -190,7 +191,6 @@ def run(lab: Lab, report: Report) -> None:
         for name, reason in found.failures.items():
             print(f"{name}: {reason}", flush=True)
     print(table.to_text(), flush=True)
-    report.table(table)
     series = [Series(name, list(rates.items())) for name, rates in lines.items()]
     report.plot(Plot("products", TITLE, "M = N = K", "TFLOP/s", series))
     if not lab.is_quick:

@@ -1,7 +1,8 @@
 """Everything that one experiment found: tables, plots, raw figures, targets, and the machine.
 
-It is written after each part, so that a run that breaks leaves what it has. A page or a plot is
-made from the file, anywhere and at any time.
+It is written after each part, so that a run that breaks leaves what it has; a table that is added
+before its rows is written with those that it has got. A page or a plot is made from the file,
+anywhere and at any time.
 """
 
 from __future__ import annotations
@@ -53,24 +54,25 @@ class Report:
 
     def __init__(self, name: str, title: str, path: Path | None = None) -> None:
         self._path = path
-        self.data: dict[str, Any] = {
-            "name": name,
-            "title": title,
-            "machine": machine_facts(),
-            "notes": [],
-            "tables": [],
-            "plots": [],
-            "targets": [],
-            "figures": {},
-        }
+        self._tables: list[Table] = []
+        self._head = {"name": name, "title": title, "machine": machine_facts()}
+        self._lists: dict[str, list[Any]] = {"notes": [], "plots": [], "targets": []}
+        self._figures: dict[str, list[dict[str, Any]]] = {}
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """All of it as plain data, as it stands."""
+        tables = [table.to_json() for table in self._tables]
+        return {**self._head, "tables": tables, **self._lists, "figures": self._figures}
 
     def note(self, text: str) -> None:
         """A sentence about how it was measured, or what to make of it."""
         self._append("notes", text)
 
     def table(self, table: Table) -> None:
-        """Add a table."""
-        self._append("tables", table.to_json())
+        """Add a table; rows may follow."""
+        self._tables.append(table)
+        self._write()
 
     def plot(self, plot: Plot) -> None:
         """Add a plot."""
@@ -82,11 +84,11 @@ class Report:
 
     def figure(self, part: str, **entry: Any) -> None:
         """Add raw figures to a part."""
-        self.data["figures"].setdefault(part, []).append(entry)
+        self._figures.setdefault(part, []).append(entry)
         self._write()
 
     def _append(self, key: str, entry: Any) -> None:
-        self.data[key].append(entry)
+        self._lists[key].append(entry)
         self._write()
 
     def _write(self) -> None:
