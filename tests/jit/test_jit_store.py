@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import random
 
 import pytest
 
@@ -106,6 +107,32 @@ def test_the_least_recently_used_go_first(tmp_path):
     assert key(0) in left
     assert key(13) in left
     assert key(1) not in left
+
+
+def test_the_limit_holds_for_processes_that_write_little(tmp_path):
+    random.seed(7)
+    for number in range(1000):
+        FileStore(tmp_path, limit=16_000).put(key(number), bytes(60))  # each as another process
+    assert 8_000 < sum(file.nbytes for file in FileStore(tmp_path, 0).files()) < 24_000
+
+
+def test_scraps_of_processes_that_were_killed_are_removed_in_time(store):
+    store.put(KEY, b"x")
+    old, new = (store.path(KEY).with_name(f"{name}.part") for name in ("old", "new"))
+    for scrap in (old, new):
+        scrap.write_bytes(b"half")
+    os.utime(old, (1, 1))
+    store.evict()
+    assert not old.exists()
+    assert new.exists()  # somebody may be writing it
+    assert store.get(KEY) == b"x"
+
+
+def test_locks_are_few(store):
+    for number in range(300):
+        with store.lock(key(number * 2**248), 1):
+            pass
+    assert len(list((store.root / "making").iterdir())) <= 256
 
 
 def _hammer(root, seed):

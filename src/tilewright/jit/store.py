@@ -11,9 +11,11 @@ import contextlib
 import hashlib
 import logging
 import os
+import random
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,9 @@ _log = logging.getLogger("tilewright")
 _MAGIC = b"tilewrt1"
 _HEADER = len(_MAGIC) + hashlib.sha256().digest_size
 _EVICT_TO = 0.8  # of the limit, so that not every write evicts
+_LOOKS = 16  # how often the size of the folder is looked at, on average, while it fills up once
 _SCRATCH_SUFFIX = ".part"
+_STALE_SECONDS = 3600  # after which whoever was writing a file is gone
 
 
 class Unusable(Exception):
@@ -49,7 +53,6 @@ class FileStore:
     def __init__(self, root: Path, limit: int) -> None:
         self.root = root
         self.limit = limit
-        self._written = 0  # bytes since the size of the folder was last looked at
         self._complained = False
 
     def prepare(self) -> None:
@@ -101,9 +104,8 @@ class FileStore:
                 self._complained = True
                 _log.warning("tilewright: nothing is kept in %s: %s", self.root, error)
             return False
-        self._written += len(data)
-        if self._written > self.limit // 16:
-            self._written = 0
+        # Now and then, by chance: most processes write too little to know how full the folder is.
+        if len(data) > random.random() * self.limit / _LOOKS:
             self.evict()
         return True
 
@@ -141,6 +143,7 @@ class FileStore:
             return 0  # another process is at it, or nothing can be removed
 
     def _evict(self) -> int:
+        self._remove_scraps()
         files = sorted(self.files(), key=lambda file: file.last_used, reverse=True)
         if sum(file.nbytes for file in files) <= self.limit:
             return 0
@@ -152,6 +155,13 @@ class FileStore:
                 removed += 1
         return removed
 
+    def _remove_scraps(self) -> None:
+        """What processes left that were killed while they wrote."""
+        for path in self.root.glob(f"??/*{_SCRATCH_SUFFIX}"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < time.time() - _STALE_SECONDS:
+                    path.unlink()
+
     def clear(self) -> int:
         """Remove everything; gives how many files there were."""
         count = sum(1 for _ in self.files())
@@ -160,7 +170,10 @@ class FileStore:
         return count
 
     def lock(self, key: str, seconds: float) -> FileLock:
-        """A lock between processes, for whoever makes the contents of a key."""
+        """A lock between processes, for whoever makes the contents of a key.
+
+        Keys that begin alike share one, so that there is never more than a handful of files.
+        """
         folder = self.root / "making"
         folder.mkdir(mode=0o700, exist_ok=True)
-        return FileLock(folder / f"{key}.lock", timeout=seconds)
+        return FileLock(folder / f"{key[:2]}.lock", timeout=seconds)
