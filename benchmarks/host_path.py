@@ -83,8 +83,8 @@ class _NullDriver:
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
         pass
 
-    def prepare_launch(self, *_: Any) -> Callable[[Any], None]:
-        return lambda stream: None
+    def prepare_launch(self, *_: Any) -> Callable[[Any, Any], None]:
+        return lambda stream, tensors: None
 
 
 @contextmanager

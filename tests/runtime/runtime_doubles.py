@@ -320,8 +320,10 @@ class RecordingDriver(PaperGraphs):
         self.log.append(("launch", stream, kernel, blocks))
         self._put(stream, "launch", task)
 
-    def prepare_launch(self, kernel: str, blocks: int, parameters: int) -> Callable:
-        return lambda stream: self.launch(kernel, blocks, parameters, stream)
+    def prepare_launch(self, kernel: str, blocks: int, parameters) -> Callable:
+        return lambda stream, _: self.launch(
+            kernel, blocks, parameters.address, stream.queue.handle
+        )
 
     def launch_shape(
         self, kernel: str, shape: LaunchShape, parameters: int, stream: _PaperStream

@@ -38,15 +38,17 @@ def prepared(double, z, x):
     return made
 
 
-def test_a_borrow_that_is_told_of_while_the_finaliser_runs_is_given_back(cuda, double):
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_borrow_is_given_back_whoever_knows_of_it_when_the_finaliser_runs(cuda, double, is_told):
     z, x = tw.zeros(64), tw.ones(64)
     operation = prepared(double, z, x)
     with pytest.warns(RuntimeWarning, match="was never run"):
-        operation.__del__()  # which sees that nobody knows of the borrows
-    with cuda.lock:
-        operation.tell()  # and now somebody does
+        del operation  # which leaves a note
+    if is_told:
+        with cuda.lock:
+            cuda.tell_latest()  # before anybody has read it
     double(z.partition(16), x).sync()
-    operation.close()
+    assert not cuda.told
 
 
 def test_a_borrow_that_is_told_of_before_stays_until_the_end(cuda, double):

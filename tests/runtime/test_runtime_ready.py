@@ -17,7 +17,8 @@ from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, DriverError
 from tilewright.runtime.function import Filled
-from tilewright.runtime.ready import NEVER, ReadyOp, ReadyWork, RepeatedWork
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.ready_work import NEVER, ReadyWork, RepeatedWork
 from tilewright.runtime.tickets import Role
 from tilewright.runtime.zipping import zip_operations
 
@@ -41,6 +42,7 @@ class Ready(RepeatedWork):
         self.device, self.label, self.program = device, "mix", Future()
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
+        self.check = None
         self._function = function
         self.launch = function.prepare(1, tuple(tensor.address for tensor in tensors))
 
@@ -55,6 +57,7 @@ class Planned(ReadyWork):
         self.device, self.label, self.program = device, "mix", Future()
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
+        self.check = None
         self._function = function
         self.launch = function.prepare_for(1, (0, 0), (Filled(0, 0), Filled(1, 1)))
 
@@ -103,7 +106,7 @@ class Bench:
             return tw.WorkOp("mix", self.device, accesses, work, None)
         if (z, x) not in self._works:
             self._works[z, x] = self.ready(self.device, self.function, tensors)
-        return ReadyOp.new().build(self._works[z, x], tensors, None, depth=1)
+        return ReadyOp().build(self._works[z, x], tensors, None, depth=1)
 
     def act(self, action):
         """One change; gives whether it was refused, because something built holds the tensors."""

@@ -88,14 +88,13 @@ _QUICK = """_key = {same}
         _found = _table.get(_key)
         if _found.__class__ is _Prepared:
             if not _unusual.get() and _found.is_current():
-                return _new(_Operation).build(_found, {tensors}, {result})
+                return _Operation().build(_found, {tensors}, {result}, 3)
             return None
         _found = _plans.get((None, {like}))
         if _found is not None:
             return _plan(_found, _key, ({tensors}, {scalars}, {result}, {apart}))"""
 _NAMES: dict[str, Any] = {
     "_Operation": ReadyOp,
-    "_new": object.__new__,
     "_Prepared": PreparedLaunch,
     "_unusual": UNUSUAL,
     "_Tensor": Tensor,

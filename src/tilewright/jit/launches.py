@@ -71,7 +71,7 @@ class Launches:
             same = (grid, same)
         prepared = self._prepared.find(same)
         if type(prepared) is PreparedLaunch and prepared.is_current():
-            return ReadyOp.new().build(prepared, tensors, result, depth=4)
+            return ReadyOp().build(prepared, tensors, result, depth=4)
         like, call = self._like(*args, **kwargs)
         planned = self._plans.find((grid, like))
         return None if planned is None else self._planned(planned, same, call)
@@ -117,12 +117,11 @@ class Launches:
             elif _may_be_prepared(plan, tensors):
                 prepared = PreparedLaunch(plan, tensors, numbers)
                 self._prepared.put(same, prepared)
-                return ReadyOp.new().build(prepared, tensors, result, depth=4)
+                return ReadyOp().build(prepared, tensors, result, depth=4)
         if ready.is_whole:
-            return ReadyOp.new().build(ready, tensors, result, depth=4)
-        reader = plan.new_reader()
-        once = PlannedLaunch(plan, numbers, reader)
-        return ReadyOp.new().build(once, tensors, result, reader, depth=4)
+            return ReadyOp().build(ready, tensors, result, depth=4)
+        once = PlannedLaunch(plan, numbers, plan.new_reader())
+        return ReadyOp().build(once, tensors, result, depth=4)
 
     def key(
         self, grid: tuple[int, ...] | None, binding: Binding, call: inspect.BoundArguments

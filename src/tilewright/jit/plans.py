@@ -31,7 +31,7 @@ from tilewright.jit.repeated_launch import RepeatedLaunch
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
 from tilewright.runtime.function import Filled, KernelFunction, ReadyCall
-from tilewright.runtime.ready import NEVER, ReadyWork, RepeatedWork
+from tilewright.runtime.ready_work import NEVER, ReadyWork, RepeatedWork
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.tickets import Role
@@ -189,8 +189,8 @@ class PlannedLaunch(ReadyWork):
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.plan = plan
         self.is_whole = bool(plan.calls)  # there is nothing to fill in but addresses
+        self.check = self._reader = reader
         self._numbers = numbers
-        self._reader = reader
 
     def _launch(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
         """Put the launch on a stream, with its parameters in a buffer that all launches share."""
@@ -259,6 +259,7 @@ class PreparedLaunch(RepeatedWork):
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.program = plan.program
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
+        self.check = None
         self.is_current = plan.captures.are_current
         self._plan = plan
         self._arguments = arguments

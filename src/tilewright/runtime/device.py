@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 from tilewright.errors import DriverError, LaunchError
 from tilewright.runtime.backend import Backend, load_backend
@@ -25,8 +25,9 @@ from tilewright.runtime.records import FailureRecord
 from tilewright.runtime.stream import Stream
 
 if TYPE_CHECKING:
-    from tilewright.runtime.ready import ReadyOp
+    from tilewright.runtime.ready_work import Claim
     from tilewright.runtime.storage import Storage
+    from tilewright.runtime.tickets import Ticket
 
 __all__ = [
     "LEGACY_STREAM",
@@ -64,6 +65,7 @@ class Device:
         "_pools",
         "adopted",
         "backend",
+        "current",
         "epoch",
         "forked",
         "kind",
@@ -77,15 +79,17 @@ class Device:
         "stream_owners",
         "streams",
         "target",
+        "told",
         "unseen",
     )
 
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
     backend: Backend
+    current: Callable[[None], Stream | None]  # the stream that the context has chosen
     epoch: int  # another one begins when somebody borrows a tensor or a storage shifts
     forked: bool
     kind: str
-    latest: ref[ReadyOp[Any]] | None  # built last, if its borrows stand nowhere else yet
+    latest: Claim | None  # of the operation built last, if its borrows stand nowhere else yet
     lock: threading.RLock
     name: str
     notes: queue.SimpleQueue[Note]
@@ -95,6 +99,7 @@ class Device:
     stream_owners: dict[Stream, Any]
     streams: list[Stream]
     target: str
+    told: dict[int, Ticket]  # of operations that others had to know of, by the ids of their claims
     unseen: set[Outcome]
     _current: ContextVar[Stream | None]
     _default: Stream | None
@@ -127,6 +132,7 @@ class Device:
         self.stream_owners = {}
         self.unseen = set()
         self.latest = None
+        self.told = {}
         self.epoch = 0
         self.forked = False
         self._default = None
@@ -135,6 +141,7 @@ class Device:
         self._pools = ContextVar(f"pool of {self.name}")
         self.storages = WeakSet()
         self._current = ContextVar(f"stream of {self.name}")
+        self.current = self._current.get
 
     @property
     def policy(self) -> SchedulingPolicy:
@@ -151,7 +158,7 @@ class Device:
     @property
     def stream(self) -> Stream:
         """The current stream of this device."""
-        chosen = self._current.get(None)
+        chosen = self.current(None)
         if chosen is not None:
             return chosen
         if self._default is None:
@@ -266,9 +273,8 @@ class Device:
     def tell_latest(self) -> None:
         """Write the borrows of the operation built last where others look. The lock is held."""
         if self.latest is not None:
-            latest, self.latest = self.latest(), None
-            if latest is not None:
-                latest.tell()
+            latest, self.latest = self.latest, None
+            latest[0].tell(latest)
 
     def settle_notes(self) -> None:
         """Do what finalisers have left to be done. The lock is held."""

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from concurrent.futures import Future
 from enum import Enum
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
@@ -21,7 +21,7 @@ from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.sites import Site
 from tilewright.runtime.stream import Stream
 
-__all__ = ["Ends", "Runnable", "State", "Steps", "run_steps"]
+__all__ = ["GONE", "Ends", "Gone", "Runnable", "State", "Steps", "run_steps"]
 
 T = TypeVar("T")
 # Parts of an operation, each with where its end is noted; what a part gives is sent back.
@@ -38,6 +38,16 @@ class State(Enum):
     COMPLETED = "completed"
     CLOSED = "closed"
     FAILED = "failed"
+
+
+class Gone(Enum):
+    """What stands for a result that is not there yet, or that somebody has."""
+
+    GONE = "gone"
+
+
+# The only one.
+GONE: Final = Gone.GONE
 
 
 class Ends:
@@ -93,9 +103,10 @@ class Runnable(ABC, Generic[T]):
     """One operation, whatever it does. Its result is handed over once."""
 
     # What few operations ever have is in their dictionary, and costs the others nothing.
-    __slots__ = ("__dict__", "__weakref__", "_chosen", "_results", "_state", "device", "label")
+    __slots__ = ("__dict__", "__weakref__", "_chosen", "_result", "_state", "device", "label")
 
     _chosen: Stream | None  # the stream that a policy gave
+    _result: T | Gone
     is_single = False  # whether it is put on a stream at once, and has no parts
     _error: BaseException | None = None  # why it could not be submitted
     _failure: Outcome | None = None  # how it failed while it ran
@@ -106,7 +117,7 @@ class Runnable(ABC, Generic[T]):
         self.label = label
         self.device = device
         self._chosen = None
-        self._results: list[T] = []
+        self._result = GONE
 
     # --- what a kind of operation does ---
 
@@ -221,9 +232,11 @@ class Runnable(ABC, Generic[T]):
 
     def hand_over(self) -> T:
         """The result, once."""
-        if not self._results:
+        with self.device.lock:
+            result, self._result = self._result, GONE
+        if isinstance(result, Gone):
             raise LaunchError(f"{self.name} has handed its result over already")
-        return self._results.pop()
+        return result
 
     def close(self) -> None:
         """Give the borrows back without running; nothing happens to a submitted operation."""

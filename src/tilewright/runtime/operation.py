@@ -21,7 +21,7 @@ from tilewright.runtime.awaiting import completed
 from tilewright.runtime.cut_results import Cut, as_cut, choose_one, uncut
 from tilewright.runtime.device import Device
 from tilewright.runtime.inside_chains import Inside
-from tilewright.runtime.lifecycle import Ends, Runnable, State, Steps, run_steps
+from tilewright.runtime.lifecycle import Ends, Gone, Runnable, State, Steps, run_steps
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.policies import SchedulingPolicy
 from tilewright.runtime.recording import Tape, graph_maker
@@ -134,8 +134,7 @@ class DeviceOp(Runnable[T], Awaitable[T]):
 
     def known_count(self) -> int | None:
         """How many results there are, if that is known before it runs."""
-        known = self._results[0] if self._results else None
-        return len(known) if isinstance(known, tuple) else None
+        return len(self._result) if isinstance(self._result, tuple) else None
 
 
 class Compound(DeviceOp[T]):
@@ -181,7 +180,7 @@ class Compound(DeviceOp[T]):
         """Put everything on a stream, unless another thread was faster."""
         with self._lock:
             self.check_built()
-            self._results.append(run_steps(self, stream, self._ends))
+            self._result = run_steps(self, stream, self._ends)
             self._state = State.SUBMITTED
 
     def compile(self) -> Self:
@@ -363,7 +362,7 @@ class Shared(Compound[T]):
             if self._source is not None:
                 source, self._source = self._source, None
                 try:
-                    self._results.append((yield source, self._ends))
+                    self._result = yield source, self._ends
                     self._state = State.SUBMITTED
                 except BaseException as error:  # noqa: BLE001 (raised below, to every user)
                     self._state, self._error = State.FAILED, error
@@ -372,8 +371,9 @@ class Shared(Compound[T]):
         ends.include(self._ends)
         if self._error is not None:
             raise self._error
-        return self._results[0]
+        return self.hand_over()
 
     def hand_over(self) -> T:
         """The result, as often as somebody asks."""
-        return self._results[0]
+        assert not isinstance(self._result, Gone), "asked of one that has run"
+        return self._result

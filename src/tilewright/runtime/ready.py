@@ -3,139 +3,65 @@
 Nothing is decided here that `work` does not decide. Where the tensors are not at home, or anything
 else is out of the ordinary, the operation gets a ticket and goes the way of every other. Most never
 need one: they are submitted before anybody else asks for their tensors. So the device alone knows
-the operation built last (`latest`), and storages hear of its borrows when somebody looks. Launches
-made over and over have fences that stay with their storages: as long as the device is in the same
-epoch, all there is to do is to move those on.
+the *claim* of the operation built last (`latest`), and storages hear of its borrows when somebody
+looks; the ticket is left with the device (`told`) until the operation itself asks for it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future
 from sys import _getframe
-from types import CodeType
-from typing import Any, Self, TypeVar
-from weakref import ref
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
-from tilewright.runtime.lifecycle import Ends, State
+from tilewright.runtime.lifecycle import GONE, Ends, State
+from tilewright.runtime.ready_work import Claim, ReadyWork, make_ticket
 from tilewright.runtime.sites import USER_FILES, Site, user_frame
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
-from tilewright.runtime.tickets import Role, Ticket
+from tilewright.runtime.tickets import Ticket
 from tilewright.runtime.work import Work, WorkOp
 
-__all__ = ["NEVER", "ReadyOp", "ReadyWork", "RepeatedWork"]
+__all__ = ["ReadyOp"]
 
 T = TypeVar("T")
 # Members of an enumeration are slow to find.
-_BUILT, _CLOSED, _SUBMITTED = State.BUILT, State.CLOSED, State.SUBMITTED
-_HOLDING = (State.BUILT, State.TAKEN)
-_new = object.__new__
-# An epoch that no device is ever in.
-NEVER = -1
-
-
-class ReadyWork(ABC):
-    """Work of which all is known but, perhaps, the tensors; many operations may share it."""
-
-    __slots__ = (
-        "device", "epoch", "fences", "label", "launch", "program", "roles", "shifts", "stream",
-    )  # fmt: skip
-
-    device: Device
-    label: str
-    roles: tuple[Role, ...]  # what it does to each tensor
-    program: Future[Any]
-    # Puts it on a stream. The device's lock is held and all bytes are allocated.
-    launch: Callable[[Stream, tuple[Handle, ...]], None]
-    # Of the last launch, if all are of the same tensors:
-    stream: Stream | None  # where it was
-    fences: tuple[Fence, ...]  # which it has left
-    shifts: tuple[int, ...]  # of the storages, when it left them there
-    epoch: int  # of the device, in which nothing has shifted since, and nobody borrows from them
-
-    def is_settled(self, tensors: tuple[Handle, ...]) -> bool:
-        """Whether the fences of the last launch, on this stream, only have to be moved on."""
-        del tensors
-        return False
-
-    @abstractmethod
-    def work_on(self, tensors: tuple[Handle, ...]) -> Work:
-        """The same as a work of its own, which keeps what it needs of the tensors."""
-
-    def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
-        """Leave the fences of a launch on the home of all its tensors."""
-        for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
-            tensor.storage.settle_in(tensor.region, stream, count, mode.writes)
-
-
-class RepeatedWork(ReadyWork):
-    """Ready work that is always for the same tensors."""
-
-    __slots__ = ()
-
-    def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
-        """Have fences that stay, for all launches."""
-        # What shifts meanwhile may not have its fence any more.
-        self.shifts = tuple([tensor.storage.shift for tensor in tensors])
-        self.stream = stream
-        self.fences = tuple(
-            [
-                tensor.storage.settle_in(tensor.region, stream, count, mode.writes)
-                for tensor, (mode, _) in zip(tensors, self.roles, strict=True)
-            ]
-        )
-
-    def is_settled(self, tensors: tuple[Handle, ...]) -> bool:
-        """Whether the fences stand where they have to, on the home of all tensors."""
-        return self.shifts == tuple([tensor.storage.shift for tensor in tensors])
+_BUILT, _CLOSED, _SUBMITTED, _TAKEN = State.BUILT, State.CLOSED, State.SUBMITTED, State.TAKEN
 
 
 class ReadyOp(WorkOp[T]):
-    """An operation with work that is ready."""
+    """An operation with work that is ready: `ReadyOp().build(…)`."""
 
-    __slots__ = (
-        "_code", "_count", "_held", "_instruction", "_is_dropped", "_ready", "_stream", "_tensors",
-    )  # fmt: skip
+    __slots__ = ("_claim", "_count", "_held", "_ready", "_stream")
 
-    _code: CodeType
-    _instruction: int
     _ready: ReadyWork
-    _tensors: tuple[Handle, ...]  # until it is submitted
-    _held: Ticket | None  # if anybody had to know
-    _is_dropped: bool  # its finaliser has begun
+    _claim: Claim
+    _held: Ticket | None  # if anybody had to know, and it has asked
     _stream: Stream  # where it was submitted, if nobody had
     _count: int
 
-    @staticmethod
-    def new() -> ReadyOp[Any]:
-        """One that is not built yet."""
-        return _new(ReadyOp)
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
+
+    else:
+        __init__ = object.__init__  # `build` sets everything: that saves Python a call
 
     def build(
-        self,
-        ready: ReadyWork,
-        tensors: tuple[Handle, ...],
-        result: Any,
-        check: Check | None = None,
-        depth: int = 3,
-    ) -> Self:
-        """Begin to hold the tensors, for a call that is so many calls up, or further."""
+        self, ready: ReadyWork, tensors: tuple[Handle, ...], result: Any, depth: int = 2
+    ) -> ReadyOp[Any]:
+        """Begin to hold some tensors, for a call that is so many calls up, or further."""
         self._state = _CLOSED
         self.label = ready.label
         self.device = device = ready.device
         self._chosen = None
-        self._results = [result]
+        self._result = result
         self._ready = ready
-        self._check = check
-        self._tensors = tensors
         self._held = None
-        self._is_dropped = False
         self._count = 0
         try:
             frame = _getframe(depth)
@@ -143,13 +69,12 @@ class ReadyOp(WorkOp[T]):
             frame = _getframe(0)
         if frame.f_code.co_filename not in USER_FILES:
             frame = user_frame(frame)
-        self._code = frame.f_code
-        self._instruction = frame.f_lasti
+        self._claim = claim = (ready, tensors, frame.f_code, frame.f_lasti)
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:
-            if ready.epoch == device.epoch and device.latest is None and device.notes.empty():
-                device.latest = ref(self)
+            if ready.epoch == device.epoch and device.latest is None:
+                device.latest = claim
             else:
                 self._look_and_hold()
             self._state = _BUILT
@@ -165,42 +90,39 @@ class ReadyOp(WorkOp[T]):
             device.settle_notes()
         if device.latest is not None:
             device.tell_latest()
-        for tensor in self._tensors:
+        for tensor in self._claim[1]:
             storage = tensor.storage
             if storage.home is None or storage.borrows:
                 self.ticket.acquire(device)
                 return
-        device.latest = ref(self)
+        device.latest = self._claim
 
     @property
     def ticket(self) -> Ticket:
-        """Made when somebody has to know."""
+        """Made when somebody has to know. The lock is held."""
         if self._held is None:
-            self._held = Ticket(self.label, self.site, self._ready.roles, self._tensors)
+            told = self.device.told.pop(id(self._claim), None)
+            self._held = make_ticket(self._claim) if told is None else told
         return self._held
-
-    def tell(self) -> None:
-        """Write the borrows where others look. The lock is held."""
-        self.ticket.tell(self.device)
-        # A weak reference finds an operation even while its finaliser runs, on another thread. Here
-        # the ticket is written first and the finaliser looked for then, there it is the other way
-        # round: one of the two sees the other.
-        if self._is_dropped:
-            self.ticket.release()
 
     def storages(self) -> Iterable[Storage]:
         """The memory of its tensors; to ask for it makes no ticket."""
-        return (tensor.storage for tensor in self._tensors)
+        return (tensor.storage for tensor in self._claim[1])
 
     @property
     def site(self) -> Site:
         """Where it was built."""
-        return Site(self._code, self._instruction)
+        return Site(*self._claim[2:])
 
     @property
     def work(self) -> Work:
         """The work for these tensors."""
-        return self._ready.work_on(self._tensors)
+        return self._ready.work_on(self._claim[1])
+
+    @property
+    def check(self) -> Check | None:
+        """Says how it failed, once it has ended."""
+        return self._ready.check
 
     @property
     def programs(self) -> tuple[Future[Any], ...]:
@@ -219,23 +141,32 @@ class ReadyOp(WorkOp[T]):
         return self
 
     def drop(self) -> None:
-        """Leave a note, if anybody knows of the borrows. No lock is held."""
-        self._is_dropped = True
-        if self._held is not None:
-            super().drop()
+        """Leave a note to give the borrows back. No lock is held."""
+        self.device.notes.put(_Dropped(self.device, self._claim, self._held))
 
     def give_back(self) -> None:
         """Give the borrows back. The lock is held."""
-        if self._held is None:
-            self.device.latest = None  # nobody else has asked, so it is this one
+        if self.device.latest is self._claim:
+            self.device.latest = None
         else:
             super().give_back()
-        self._tensors = ()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Refer to no tensor any more."""
+        ready, _, *built_at = self._claim
+        self._claim = cast("Claim", (ready, (), *built_at))
+
+    def hand_over(self) -> T:
+        """The result, once; whoever has it keeps the tensors now."""
+        result = super().hand_over()
+        self._forget()
+        return result
 
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream without waiting."""
         device = self.device
-        chosen = stream or self._chosen or device.stream
+        chosen = stream or self._chosen or device.current(None) or device.stream
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:
@@ -260,10 +191,12 @@ class ReadyOp(WorkOp[T]):
         lock = self.device.lock
         lock.acquire()
         try:
-            if self._state in _HOLDING and self._put_at_home(stream):
+            state = self._state
+            if (state is _BUILT or state is _TAKEN) and self._put_at_home(stream):
                 self._state = _SUBMITTED
                 ends.reach(stream, self._count)
-                return self._results.pop()
+                result, self._result = cast("T", self._result), GONE
+                return result
         except BaseException as error:
             self.abandon(error)
             raise
@@ -273,21 +206,21 @@ class ReadyOp(WorkOp[T]):
 
     def _put_at_home(self, stream: Stream) -> bool:
         """Launch, if there is nothing else to do. The device's lock is held."""
-        device, ready, tensors = self.device, self._ready, self._tensors
-        if ready.epoch == device.epoch:
-            is_settled = ready.stream is stream
-        else:
-            is_settled = ready.stream is stream and ready.is_settled(tensors) and not device.forked
-        if not is_settled and not self._is_at_home(stream):
+        device, ready, claim = self.device, self._ready, self._claim
+        tensors = claim[1]
+        # In the same epoch nothing has happened since the last launch but that this one was built.
+        is_calm = ready.epoch == device.epoch and ready.stream is stream
+        is_settled = is_calm or (ready.stream is stream and ready.is_settled(tensors))
+        if not is_calm and not self._is_at_home(stream, is_settled):
             return False
-        if self._check is not None or UNUSUAL.get() or not device.notes.empty():
+        if UNUSUAL.get() or not device.notes.empty():
             return False
         if stream.has_loose_ends:
             stream.settle(ask=False)
-        if self._held is None:
+        if device.latest is claim:
             device.latest = None
         else:
-            self._held.release()
+            self.ticket.release()
             self._held = None
         try:
             ready.launch(stream, tensors)
@@ -302,21 +235,31 @@ class ReadyOp(WorkOp[T]):
                 fence.count = count
         else:
             ready.settle_in(stream, count, tensors)
-        if ready.epoch != device.epoch and ready.stream is stream:
-            ready.epoch = _calm_epoch(device, ready, tensors)
-        self._tensors = ()
+        if not is_calm:
+            ready.epoch = ready.calm_epoch(tensors)
         return True
 
-    def _is_at_home(self, stream: Stream) -> bool:
-        for tensor in self._tensors:
-            if tensor.storage.home is not stream:
-                return False
-        return bool(self._tensors) and not self.device.forked
+    def _is_at_home(self, stream: Stream, is_settled: bool) -> bool:
+        """Whether it only has to be launched there; what is settled is known to be at home."""
+        if self._ready.check is not None or self.device.forked:
+            return False
+        tensors = self._claim[1]
+        return is_settled or (bool(tensors) and all(t.storage.home is stream for t in tensors))
 
 
-def _calm_epoch(device: Device, ready: ReadyWork, tensors: tuple[Handle, ...]) -> int:
-    """The epoch of the device, if a launch of the same tensors need not look at them in it."""
-    for tensor in tensors:
-        if tensor.storage.borrows:
-            return NEVER
-    return device.epoch if ready.is_settled(tensors) else NEVER
+class _Dropped(NamedTuple):
+    """A built operation that was dropped."""
+
+    device: Device
+    claim: Claim
+    held: Ticket | None
+
+    def settle(self) -> None:
+        """Give its borrows back."""
+        if self.device.latest is self.claim:
+            self.device.latest = None
+            return
+        ticket = self.held or self.device.told.pop(id(self.claim), None)
+        if ticket is not None:
+            ticket.release()
+            ticket.forget()

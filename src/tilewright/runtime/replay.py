@@ -35,7 +35,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         self._graph: BuiltGraph | None = graph
         self._fence = None
         self._holder = Ticket(self.label, user_site())
-        self._results.append(results)
+        self._result = results
         with self.device.lock:
             self.device.check_usable()
             self.device.settle_notes()

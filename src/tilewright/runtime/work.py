@@ -106,7 +106,7 @@ class SingleOp(DeviceOp[T]):
         fence = self.fence
         if fence is not None:
             ends.add(fence)
-        return self._results.pop()
+        return self.hand_over()
 
     def _put(self, stream: Stream) -> None:
         self.device.check_usable()
@@ -140,7 +140,7 @@ class WorkOp(SingleOp[T]):
         self._ticket = Ticket(label, user_site(), roles, tensors)
         self._work = work
         self._check = failure
-        self._results.append(result)
+        self._result = result
         check_accesses(accesses, label, device)
         with device.lock:
             device.check_usable()
@@ -178,11 +178,15 @@ class WorkOp(SingleOp[T]):
         assert self._work is not None, "a built operation has its work"
         return self._work
 
+    @property
+    def check(self) -> Check | None:
+        """Says how it failed, once it has ended; None if it cannot fail."""
+        return self._check
+
     def giving(self, result: U) -> WorkOp[U]:
         """This very operation, which has not run yet, with another result."""
         self.check_built()
-        results: list[Any] = self._results
-        results[:] = [result]
+        self._result = cast("Any", result)
         return cast("WorkOp[U]", self)
 
     def compile(self) -> Self:
@@ -207,7 +211,7 @@ class WorkOp(SingleOp[T]):
 
     def put(self, stream: Stream) -> None:
         """Give the borrows back and put the work on a stream, where fences take their place."""
-        ticket, work, check = self.ticket, self.work, self._check
+        ticket, work, check = self.ticket, self.work, self.check
         if isinstance(stream, Tape):
             stream.add(self.label, self.site, ticket.accesses, work, check)
         elif stream.queue.is_capturing():

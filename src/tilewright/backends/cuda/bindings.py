@@ -10,7 +10,7 @@ code and one next step. Only `driver` imports this, by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,9 +24,11 @@ from cuda.core import (
 )
 from cuda.core import Stream as CoreStream
 
+from tilewright.backends.cuda.driver import Parameters
 from tilewright.backends.cuda.external_bindings import ExternalCalls
 from tilewright.backends.cuda.graph_bindings import GraphCalls
 from tilewright.errors import DriverError, OutOfMemoryError
+from tilewright.runtime.function import ReadyCall
 
 __all__ = ["CudaDriver", "device_count"]
 
@@ -328,12 +330,13 @@ class CudaDriver(GraphCalls, ExternalCalls):
         if code is not _SUCCESS:
             _check("cuLaunchKernel", code)
 
-    def prepare_launch(self, kernel: Any, blocks: int, parameters: int) -> Callable[[Any], None]:
-        """The same as a function of the stream."""
-        call, handle = cu.cuLaunchKernel, kernel.handle
+    def prepare_launch(self, kernel: Any, blocks: int, parameters: Parameters) -> ReadyCall:
+        """The same as a function of a stream of ours; it keeps the parameters."""
+        call, handle, address = cu.cuLaunchKernel, kernel.handle, parameters.address
 
-        def launch(stream: Any) -> None:
-            (code,) = call(handle, blocks, 1, 1, 1, 1, 1, 0, stream.handle, parameters, 0)
+        def launch(stream: Any, _: object, _kept: Parameters = parameters) -> None:
+            where = stream.queue.handle.handle
+            (code,) = call(handle, blocks, 1, 1, 1, 1, 1, 0, where, address, 0)
             if code is not _SUCCESS:
                 _check("cuLaunchKernel", code)
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, cast
 
 from tilewright.errors import DriverError
-from tilewright.runtime.function import KernelLimits, LaunchShape
+from tilewright.runtime.function import KernelLimits, LaunchShape, ReadyCall
 
 __all__ = [
     "Copy",
     "Driver",
     "Fill",
     "GraphDriver",
+    "Parameters",
     "missing_driver",
     "open_driver",
 ]
@@ -43,6 +43,12 @@ class Copy(NamedTuple):
     source: int
     nbytes: int
     from_host: bool
+
+
+class Parameters(Protocol):
+    """Parameters that lie somewhere and stay as they are."""
+
+    address: int  # of an array of their addresses
 
 
 class GraphDriver(Protocol):
@@ -187,8 +193,8 @@ class Driver(GraphDriver, Protocol):
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
         """Launch blocks in a row; `parameters` is the address of an array of addresses."""
 
-    def prepare_launch(self, kernel: Any, blocks: int, parameters: int) -> Callable[[Any], None]:
-        """The same as a function of the stream."""
+    def prepare_launch(self, kernel: Any, blocks: int, parameters: Parameters) -> ReadyCall:
+        """The same as a function of a stream of ours; it keeps the parameters."""
 
     def load_external(self, code: bytes, name: str) -> Any:
         """A kernel of PTX, a cubin or a fat binary that somebody else has made."""

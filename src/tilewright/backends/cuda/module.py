@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -120,13 +120,8 @@ class CudaFunction:
         if not blocks:
             return _nothing
         packer = Packer(self._kinds)
-        call = self._driver.prepare_launch(self._kernel, blocks, packer.pack(arguments))
-
-        def launch(stream: Stream, _: tuple[Handle, ...], kept: Packer = packer) -> None:
-            queue: Any = stream.queue
-            call(queue.handle)
-
-        return launch
+        packer.pack(arguments)
+        return self._driver.prepare_launch(self._kernel, blocks, packer)
 
     def prepare_for(
         self, blocks: int, arguments: tuple[int | float, ...], addresses: tuple[Filled, ...]
@@ -135,15 +130,14 @@ class CudaFunction:
         if not blocks:
             return _nothing
         packer = Packer(self._kinds)
-        call = self._driver.prepare_launch(self._kernel, blocks, packer.pack(arguments))
+        packer.pack(arguments)
+        call, slots = self._driver.prepare_launch(self._kernel, blocks, packer), packer.slots
 
-        def launch(stream: Stream, tensors: tuple[Handle, ...], kept: Packer = packer) -> None:
-            slots = kept.slots
+        def launch(stream: Stream, tensors: tuple[Handle, ...]) -> None:
             for position, number in addresses:
                 tensor = tensors[number]
                 slots[position] = tensor.storage.address + tensor.byte_offset
-            queue: Any = stream.queue
-            call(queue.handle)
+            call(stream, tensors)
 
         return launch
 

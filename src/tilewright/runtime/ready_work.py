@@ -1,0 +1,108 @@
+"""Work that was looked at before, so that to put it on a stream is all that is left.
+
+Launches made over and over have fences that stay with their storages: as long as the device is in
+the same epoch, all there is to do is to move those on. What operations make of it is in `ready`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from concurrent.futures import Future
+from types import CodeType
+from typing import Any, TypeAlias
+
+from tilewright.runtime.access import Handle
+from tilewright.runtime.device import Device
+from tilewright.runtime.failures import Check, Fence
+from tilewright.runtime.function import ReadyCall
+from tilewright.runtime.sites import Site
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.tickets import Role, Ticket
+from tilewright.runtime.work import Work
+
+__all__ = ["NEVER", "Claim", "ReadyWork", "RepeatedWork", "make_ticket"]
+
+# What a built operation holds and nobody else knows of yet: its work and its tensors, and the code
+# object and the instruction that built it.
+Claim: TypeAlias = "tuple[ReadyWork, tuple[Handle, ...], CodeType, int]"
+# An epoch that no device is ever in.
+NEVER = -1
+
+
+class ReadyWork(ABC):
+    """Work of which all is known but, perhaps, the tensors; many operations may share it."""
+
+    __slots__ = (
+        "check", "device", "epoch", "fences", "label", "launch", "program", "roles", "shifts",
+        "stream",
+    )  # fmt: skip
+
+    device: Device
+    label: str
+    roles: tuple[Role, ...]  # what it does to each tensor
+    program: Future[Any]
+    # Puts it on a stream. The device's lock is held and all bytes are allocated.
+    launch: ReadyCall
+    check: Check | None  # says how it failed; work that all operations share cannot fail
+    # Of the last launch, if all are of the same tensors:
+    stream: Stream | None  # where it was
+    fences: tuple[Fence, ...]  # which it has left
+    shifts: tuple[int, ...]  # of the storages, when it left them there
+    epoch: int  # of the device, in which nothing has shifted since, and nobody borrows from them
+
+    def is_settled(self, tensors: tuple[Handle, ...]) -> bool:
+        """Whether the fences of the last launch, on this stream, only have to be moved on."""
+        del tensors
+        return False
+
+    @abstractmethod
+    def work_on(self, tensors: tuple[Handle, ...]) -> Work:
+        """The same as a work of its own, which keeps what it needs of the tensors."""
+
+    def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
+        """Leave the fences of a launch on the home of all its tensors."""
+        for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
+            tensor.storage.settle_in(tensor.region, stream, count, mode.writes)
+
+    def calm_epoch(self, tensors: tuple[Handle, ...]) -> int:
+        """The epoch of the device, if a launch of these tensors need not look at them in it."""
+        if not self.fences:
+            return NEVER
+        for tensor in tensors:
+            if tensor.storage.borrows:
+                return NEVER
+        return self.device.epoch if self.is_settled(tensors) else NEVER
+
+    def tell(self, claim: Claim) -> None:
+        """Write the borrows of the operation built last where others look. The lock is held."""
+        ticket = make_ticket(claim)
+        ticket.tell(self.device)
+        self.device.told[id(claim)] = ticket
+
+
+class RepeatedWork(ReadyWork):
+    """Ready work that is always for the same tensors."""
+
+    __slots__ = ()
+
+    def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
+        """Have fences that stay, for all launches."""
+        # What shifts meanwhile may not have its fence any more.
+        self.shifts = tuple([tensor.storage.shift for tensor in tensors])
+        self.stream = stream
+        self.fences = tuple(
+            [
+                tensor.storage.settle_in(tensor.region, stream, count, mode.writes)
+                for tensor, (mode, _) in zip(tensors, self.roles, strict=True)
+            ]
+        )
+
+    def is_settled(self, tensors: tuple[Handle, ...]) -> bool:
+        """Whether the fences stand where they have to, on the home of all tensors."""
+        return self.shifts == tuple([tensor.storage.shift for tensor in tensors])
+
+
+def make_ticket(claim: Claim) -> Ticket:
+    """What others are to know of an operation."""
+    ready, tensors, code, instruction = claim
+    return Ticket(ready.label, Site(code, instruction), ready.roles, tensors)
