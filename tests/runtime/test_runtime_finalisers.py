@@ -1,0 +1,163 @@
+"""The collector may run anywhere: what it ends takes no lock and calls no driver.
+
+And whoever waits for a device lets the other threads of Python go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from foreign_doubles import Library
+from runtime_doubles import put
+from test_runtime_cuda_order import copy  # noqa: F401 (a fixture)
+from test_runtime_dropped_launches import double, prepared  # noqa: F401 (a fixture)
+
+import tilewright as tw
+from tilewright.runtime.imports import from_dlpack
+
+
+@contextmanager
+def locked_by_another_thread(device):
+    """The device's lock is taken, as it is while somebody submits."""
+    taken, over = threading.Event(), threading.Event()
+
+    def hold():
+        with device.lock:
+            taken.set()
+            over.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def drop(things, device):
+    """Drop things while the device is locked; fails if that waits for the lock."""
+
+    def end():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # never run, which is what is tried
+            things.clear()
+            gc.collect()
+
+    with locked_by_another_thread(device):
+        thread = threading.Thread(target=end)
+        thread.start()
+        thread.join(20)
+        is_stuck = thread.is_alive()
+    thread.join()
+    assert not is_stuck, "a finaliser waits for the lock"
+
+
+def in_use():
+    made = tw.full(8, 2)
+    made.numpy()  # which gives it bytes
+    return made
+
+
+def replayed(launch):
+    graph = launch(in_use(), in_use()).graph()
+    graph.launch().submit()
+    return graph
+
+
+KINDS = {
+    "a tensor": lambda c: in_use(),
+    "a tensor that nobody has used": lambda c: tw.zeros(8),
+    "a tensor in flight": lambda c: c(in_use(), in_use()).submit() and in_use(),
+    "a built operation": lambda c: c(in_use(), in_use()),
+    "a submitted operation": lambda c: c(in_use(), in_use()).submit(),
+    "a chain": lambda c: c(in_use(), in_use()).then(lambda z: c(z, in_use())),
+    "a zip": lambda c: tw.zip(c(in_use(), in_use()), c(in_use(), in_use())),
+    "a shared operation": lambda c: c(in_use(), in_use()).shared(),
+    "a graph": replayed,
+    "a built replay": lambda c: replayed(c).launch(),
+    "a capsule": lambda c: in_use().__dlpack__(stream=-1),
+    "an export": lambda c: in_use().export(),
+    "a failure record": lambda c: tw.Device("cuda").new_record(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_lock_and_no_driver(driver, cuda, copy, kind):  # noqa: F811
+    things = [KINDS[kind](copy) for _ in range(3)]
+    cuda.synchronize()
+    before = len(driver.log)
+    drop(things, cuda)
+    assert driver.log[before:] == []
+    for _ in range(2):  # what they have left to be done
+        cuda.synchronize()
+    for stream in driver.streams:
+        driver.synchronize_stream(stream)
+    assert driver.memory == {}
+    assert driver.graphs == driver.executables == []
+
+
+def test_nor_for_launches_made_before(driver, cuda, double):  # noqa: F811
+    z, x = tw.zeros(64), tw.ones(64)
+    things = [prepared(double, z, x)]
+    before = len(driver.log)
+    drop(things, cuda)
+    assert driver.log[before:] == []
+    double(z.partition(16), x).sync()
+
+
+def test_nor_for_arrays_of_other_libraries(driver, cuda):
+    library = Library(driver)
+    things = [from_dlpack(library.array(at=at)) for at in range(3)]
+    things[0].numpy()
+    before = len(driver.log)
+    drop(things, cuda)
+    assert driver.log[before:] == []
+
+
+# --- waiting --------------------------------------------------------------------------------------
+
+
+async def _awaited(operation):
+    await operation
+
+
+WAITS = {
+    "sync": lambda operation, z: operation.submit().sync(),
+    "await": lambda operation, z: asyncio.run(_awaited(operation.submit())),
+    "tensor.wait": lambda operation, z: operation.submit() and z.wait(),
+    "numpy": lambda operation, z: operation.submit() and z.numpy(),
+    "stream.sync": lambda operation, z: operation.submit() and z.device.stream.sync(),
+    "synchronize": lambda operation, z: operation.submit() and tw.synchronize(),
+}
+
+
+@pytest.mark.parametrize("way", WAITS)
+def test_a_wait_lets_other_threads_go_on(device, way):
+    """Whoever held the interpreter while it waits would wait for ever: it is released from here."""
+    z = tw.zeros(4)
+    for turn in range(5):
+        hold = device.stream.hold()
+        begun = threading.Event()
+
+        def wait(operation, begun=begun):
+            begun.set()
+            WAITS[way](operation, z)
+
+        thread = threading.Thread(target=wait, args=(put(z, turn),))
+        thread.start()
+        begun.wait()
+        for _ in range(200):  # and is put aside again and again, long enough for it to wait
+            np.add(1, 1)
+            thread.join(0.0001)
+        assert thread.is_alive()
+        hold.release()
+        thread.join()
+    assert z.numpy().tolist() == [4.0] * 4
