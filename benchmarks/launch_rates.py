@@ -18,7 +18,7 @@ from timed_ways import later, timed_ways
 import tilewright as tw
 from tilewright.bench import Bound, HostCost, Prepare, Report, Table, Target, each
 
-__all__ = ["ALLOWED", "FLOOR", "LENGTH", "Additions", "measure_rates"]
+__all__ = ["ALLOWED", "CUTILE", "FLOOR", "LENGTH", "OURS", "Additions", "measure_rates"]
 
 LENGTH = 2048
 LAUNCHES = 1000  # below the depth of a stream's queue, so that no launch waits for room

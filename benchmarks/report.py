@@ -10,16 +10,19 @@ with 1 where the page is not what the reports say. Plots need `tilewright[bench]
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from report_readme import readme_with
+
 from tilewright.bench import Plot, Table, draw
 
-__all__ = ["main", "page", "read_reports", "readme_with", "written"]
+__all__ = ["main", "page", "read_reports", "reason_for", "written"]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -27,11 +30,11 @@ RESULTS = HERE / "results"
 REASONS = HERE / "reasons.toml"
 PAGE = ROOT / "docs" / "benchmarks.md"
 README = ROOT / "README.md"
-BEGIN, END = "<!-- figures: benchmarks/report.py -->", "<!-- end of figures -->"
-# In this order; whatever else there is comes behind them by name.
+PROFILES = "profiles"
+# In this order; whatever else there is comes behind them by name, and profiles come last.
 ORDER = (
-    "elementwise", "products", "launch", "modes", "overlap", "distribution", "jit", "race",
-    "checks",
+    "products", "matmul", "attention", "elementwise", "memory_bound", "launch", "host_path",
+    "modes", "overlap", "distribution", "jit", "race", "checks",
 )  # fmt: skip
 HEAD = """\
 # Benchmarks
@@ -39,7 +42,9 @@ HEAD = """\
 Made by `benchmarks/report.py` from the reports under `benchmarks/results`: do not edit it.
 Candidates take turns in one process, on random data and after their results have been checked; the
 figure of each is the best of several medians, and the noise is how far two figures of the same
-thing lie apart. How to repeat it: [benchmarks](../benchmarks/README.md).
+thing lie apart. Figures of the paper ("Fearless Concurrency on the GPU", arXiv 2606.15991) stand
+beside ours where it has them; its GPUs are others. How to repeat it:
+[benchmarks](../benchmarks/README.md).
 """
 VERSIONS = ("tilewright", "tileiras", "python", "torch", "triton", "cuda-tile", "cuda-bindings")
 
@@ -54,12 +59,14 @@ def read_reports(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
         if isinstance(data, dict) and {"tables", "targets", "machine"} <= data.keys():
             found[data["name"]] = {**data, "folder": path.parent}
     known = [name for name in ORDER if name in found]
-    return {name: found[name] for name in (*known, *sorted(found.keys() - set(known)))}
+    others = sorted(found.keys() - {*known, PROFILES})
+    last = [PROFILES] if PROFILES in found else []
+    return {name: found[name] for name in (*known, *others, *last)}
 
 
 def page(reports: Reports, reasons: Mapping[str, str]) -> str:
     """The whole page."""
-    parts = [HEAD, *_machines(reports), *_targets(reports, reasons)]
+    parts = [HEAD, *_targets(reports), *_missed(reports, reasons), *_machines(reports)]
     for report in reports.values():
         parts += _section(report)
     return "\n".join(parts).rstrip() + "\n"
@@ -78,27 +85,66 @@ def _machines(reports: Reports) -> Iterator[str]:
     yield table.to_markdown() + "\n"
 
 
-def _targets(reports: Reports, reasons: Mapping[str, str]) -> Iterator[str]:
+# --- targets --------------------------------------------------------------------------------------
+
+
+def _targets(reports: Reports) -> Iterator[str]:
     targets = [target for report in reports.values() for target in report["targets"]]
     if not targets:
         return
+    met = sum(target["is_met"] for target in targets)
+    yield f"## Targets: {met} of {len(targets)} met\n"
     table = Table("", ("figure", "target", "measured", "met"))
     for target in targets:
         wanted = f"{target['bound']} {_number(target['wanted'])} {target['unit']}".strip()
         measured = f"{_number(target['measured'])} {target['unit']}".strip()
         table.add(target["what"], wanted, measured, "yes" if target["is_met"] else "**no**")
-    yield "## Targets\n"
     yield table.to_markdown() + "\n"
-    missed = [target["what"] for target in targets if not target["is_met"]]
-    if missed:
-        yield "What misses its target, and why:\n"
-        for what in missed:
-            yield f"- {what}: {reasons.get(what, 'not yet explained')}"
-        yield ""
+
+
+def _missed(reports: Reports, reasons: Mapping[str, str]) -> Iterator[str]:
+    """What misses its target, with the reason and what the assembler made of its kernels."""
+    whats = [
+        target["what"]
+        for report in reports.values()
+        for target in report["targets"]
+        if not target["is_met"]
+    ]
+    if not whats:
+        return
+    yield "### What misses its target, and why\n"
+    for what in whats:
+        yield f"- **{what}**: {reason_for(what, reasons)}"
+        yield from (f"    - {line}" for line in _profile(reports, what))
+    yield ""
+
+
+def reason_for(what: str, reasons: Mapping[str, str]) -> str:
+    """The reason under the words of a target, or under a pattern that they match."""
+    found = (reason for words, reason in reasons.items() if fnmatch.fnmatchcase(what, words))
+    return " ".join(reasons.get(what, next(found, "not yet explained")).split())
+
+
+def _profile(reports: Reports, what: str) -> Iterator[str]:
+    """The kernels of a target; those that differ only in what they run on share a line."""
+    entries = reports.get(PROFILES, {}).get("figures", {}).get(PROFILES, ())
+    lines: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry["target"] == what:
+            facts = (
+                f"{entry['registers']} registers, {entry['stack_bytes']} bytes of stack,"
+                f" {entry['shared_memory']} bytes of shared memory; {entry['summary']}"
+            )
+            lines.setdefault(f"`{entry['kernel']}`: {facts}", []).append(entry["problem"])
+    for line, problems in lines.items():
+        yield f"{line} ({', '.join(problems)})"
 
 
 def _number(number: float | None) -> str:
     return "not measured" if number is None else f"{number:.4g}"
+
+
+# --- experiments ----------------------------------------------------------------------------------
 
 
 def _section(report: Mapping[str, Any]) -> Iterator[str]:
@@ -108,43 +154,24 @@ def _section(report: Mapping[str, Any]) -> Iterator[str]:
     for table in report["tables"]:
         yield f"**{table['title']}**\n"
         yield Table(**table).to_markdown() + "\n"
+    if failures := dict(_failures(report)):
+        yield "Not timed:\n"
+        yield from (f"- {name}: {reason}" for name, reason in failures.items())
+        yield ""
     for plot in report["plots"]:
         folder = report["folder"].relative_to(ROOT)
         yield f"![{plot['title']}](../{folder}/{plot['name']}.svg)\n"
 
 
-# --- what README.md quotes ------------------------------------------------------------------------
+def _failures(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What was wrong or broke, each with the first line of its reason."""
+    for entries in report["figures"].values():
+        for entry in entries:
+            for name, reason in entry.get("failures", {}).items():
+                yield name, reason.strip().partition("\n")[0]
 
 
-def readme_with(text: str, reports: Reports) -> str:
-    """README.md with its figures as the reports have them; as it is while products are missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end or "products" not in reports:
-        return text
-    quoted = "\n".join(_quoted(reports))
-    return f"{before}{BEGIN}\n{quoted}\n{END}{after}"
-
-
-def _quoted(reports: Reports) -> Iterator[str]:
-    columns: tuple[str, ...]
-    columns = ("M = N = K", "cuBLAS", "library", "unchecked", "cuTile Python", "Triton")
-    yield "f16 matrix products with sums in f32, TFLOP/s:\n"
-    yield _chosen(reports["products"]["tables"][0], (*columns, "library / cuBLAS")) + "\n"
-    if "elementwise" in reports:
-        columns = ("elements", "torch", "safe", "unchecked", "cuTile Python", "Triton")
-        yield "`z = x + y` in f16, GB/s:\n"
-        yield _chosen(reports["elementwise"]["tables"][0], columns) + "\n"
-    if "launch" in reports:
-        yield "A launch from Python, microseconds:\n"
-        columns = ("way", "until queued", "until done")
-        yield _chosen(reports["launch"]["tables"][0], columns) + "\n"
-
-
-def _chosen(table: Mapping[str, Any], columns: Sequence[str]) -> str:
-    places = [table["columns"].index(column) for column in columns]
-    rows = [[row[place] for place in places] for row in table["rows"]]
-    return Table("", columns, rows).to_markdown()
+# --- files ----------------------------------------------------------------------------------------
 
 
 def written() -> Iterator[tuple[Path, str]]:

@@ -18,7 +18,7 @@ import tilewright as tw
 from paper.families import Families
 from tilewright.bench import Bound, Candidate, Plot, Report, Series, Table, Target, compare
 
-__all__ = ["TITLE", "run"]
+__all__ = ["SAFE", "TITLE", "TORCH", "run"]
 
 TITLE = "Element-wise addition: bandwidth"
 POWERS = (20, 22, 24, 26, 28)
