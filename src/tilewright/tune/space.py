@@ -7,7 +7,8 @@
 
 An axis is a constant of the kernel or a setting of the launch (`tune.config.SETTINGS`).
 Combinations come in the order of the axes, the last one fastest, so the first is what the author
-wrote first. Two spaces joined with `|` are searched one after the other: a kernel may have several
+wrote first. `Space.around(config, BK=(32, 128))` has one that is known to be good, and its
+neighbours. Two spaces joined with `|` are searched one after the other: a kernel may have several
 families of configurations whose axes differ.
 """
 
@@ -49,13 +50,44 @@ class Family:
             if self.where is None or self.where(config):
                 yield config
 
+    def __repr__(self) -> str:
+        return f"Space({', '.join(f'{name}={values}' for name, values in self.axes)})"
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """A configuration, and those that differ from it in the value of one axis."""
+
+    center: Config
+    axes: tuple[Axis, ...]
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return 1 + sum(len(values) for _, values in self.axes)
+
+    def __iter__(self) -> Iterator[Config]:
+        yield self.center
+        for name, values in self.axes:
+            yield from (self.center.updated(**{name: value}) for value in values)
+
+    def __repr__(self) -> str:
+        axes = "".join(f", {name}={values}" for name, values in self.axes)
+        return f"Space.around({self.center}{axes})"
+
 
 class Space:
     """Configurations to choose from. Iterate over it to get those that make sense, each once."""
 
     def __init__(self, *, where: Constraint | None = None, **axes: Any) -> None:
-        checked = tuple((name, _check_axis(name, values)) for name, values in axes.items())
-        self._families: tuple[Family, ...] = (Family(checked, where),)
+        self._families: tuple[Family | Neighbourhood, ...] = (Family(_check_axes(axes), where),)
+
+    @staticmethod
+    def around(center: Config, **axes: Any) -> Space:
+        """A configuration, and then those that differ from it in one value, axis by axis."""
+        space = Space()
+        space._families = (Neighbourhood(center, _check_axes(axes)),)
+        return space
 
     def __or__(self, other: Space) -> Space:
         """Both spaces, this one first."""
@@ -103,11 +135,11 @@ class Space:
         return tuple(self._configs[number] for number in (0, *sorted(drawn)))
 
     def __repr__(self) -> str:
-        families = (
-            ", ".join(f"{name}={values}" for name, values in family.axes)
-            for family in self._families
-        )
-        return " | ".join(f"Space({axes})" for axes in families)
+        return " | ".join(map(repr, self._families))
+
+
+def _check_axes(axes: dict[str, Any]) -> tuple[Axis, ...]:
+    return tuple((name, _check_axis(name, values)) for name, values in axes.items())
 
 
 def _check_axis(name: str, values: Any) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16
+from tilewright.kernels.attention_configs import ALONE, SHARED, SPLIT, STAYING
 from tilewright.kernels.decode import attend_split, decode_attention, merge_splits
 from tilewright.kernels.prefill import attention, attention_tiles, attention_walk
 from tilewright.kernels.reference import attention as reference
@@ -23,21 +24,17 @@ KEY_HEADS = 8  # of a model whose query heads share keys
 GROUPS = (4, 8)  # query heads that share one
 CACHED = (1024, 4096, 16384)
 BATCHES = (1, 8, 32)
-STAY = (False, True)  # whether blocks take one tile of queries after the other
 
 
 def _attention_space(key: Key) -> Space:
-    """Tiles of queries and keys, and whether blocks stay."""
+    """What the rule of the library chooses from, its neighbours, and twice as many queries."""
     del key
     return (
-        Space(BM=(64,), BN=(128, 64), WALK=(False,), num_worker_warps=(4,), occupancy=(2, 3))
-        | Space(
-            BM=(128,), BN=(128, 64), WALK=STAY, num_ctas=(2,), num_worker_warps=(4,), occupancy=(2,)
-        )
-        | Space(BM=(128,), BN=(128, 64), WALK=STAY, num_worker_warps=(8,), occupancy=(1, 2))
-        | Space(
-            BM=(256,), BN=(128, 64), WALK=STAY, num_ctas=(2,), num_worker_warps=(8,), occupancy=(1,)
-        )
+        Space.around(SHARED, BN=(64,), WALK=(True,))
+        | Space.around(STAYING, BN=(64,), WALK=(False,))
+        | Space.around(STAYING.updated(BM=256, num_ctas=2), WALK=(False,))
+        | Space.around(STAYING.updated(BN=64, WALK=False, occupancy=2))
+        | Space.around(ALONE, BN=(64,), occupancy=(3,))
     )
 
 
@@ -74,11 +71,9 @@ def _attention_trial(key: Key, device: tw.Device) -> Trial:
 def _decode_space(key: Key) -> Space:
     """A tile of keys, and how many blocks read all of them."""
     del key
-    return Space(
-        BN=(128, 64, 256),
-        BLOCKS=(264, 132, 528),
-        occupancy=(2, None, 4),
-        num_worker_warps=(None, 4),
+    axes = {"BLOCKS": (132, 528), "occupancy": (None, 4), "num_worker_warps": (4, 8)}
+    return Space.around(SPLIT, BN=(64, 256), **axes) | Space.around(
+        SPLIT.updated(BN=64, occupancy=4), BLOCKS=(528,)
     )
 
 

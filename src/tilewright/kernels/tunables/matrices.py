@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import reduce
+from math import ceil
+from operator import itemgetter, or_
 from typing import Any
 
 import numpy as np
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
+from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.gemv import gemv_kernel
-from tilewright.kernels.matmul_tiles import TILES
+from tilewright.kernels.matmul_configs import FEWEST_ROWS, WEIGHTS
+from tilewright.kernels.matmul_tiles import BAND, MULTIPROCESSORS, TILES
 from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
 from tilewright.kernels.tunables.signed_sums import checked_trial, in_turns, spread
 from tilewright.tune import Config, Key, Space, Trial, Tunable, key_of
@@ -26,92 +30,68 @@ LAYERS = (
 VOCABULARY = (151936, 2560)
 MANY_ROWS = (512, 2048, 8192)
 FEW_ROWS = (1, 16)
-FEW = 4096 * 5120  # elements of an output with so few large tiles that some multiprocessors idle
-MULTIPROCESSORS = 132  # of the GPU that the spaces are written for: blocks that run at once
-
-BANDS = ((1, 8, 1), (1, 4, 1), (1, 16, 1))
+SMALL_TILE = (128, 128)  # the least that keeps the tensor cores busy
+MOST_FOLDED = 64  # rows and folds of them, together
+ROUNDS = 2  # of tiles, below which smaller ones may be better
+NEAR = 1.6  # times what the best is expected to take: no farther plan is tried
+CENTERS = 2  # plans whose neighbours are tried
+BANDS = ((1, 4, 1), (1, 16, 1))  # beside the usual one
+DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
 DTYPES: dict[str, type[tw.DType]] = {one.label: one for one in (f16, bf16, f32, f8e4m3fn)}
 
 
-def _tiles(
-    tile: tuple[int, int],
-    depths: tuple[int, ...] = (64,),
-    *,
-    warps: int = 4,
-    ctas: int = 1,
-    at_once: int = 1,
-    splits: tuple[int, ...] = (1,),
-    bands: tuple[tuple[int, int, int], ...] = BANDS[:1],
-) -> Space:
-    """One tile of the output, by as many blocks as fit: `at_once` on each multiprocessor."""
-    return Space(
-        BM=tile[:1],
-        BN=tile[1:],
-        BK=depths,
-        SPLITS=splits,
-        num_ctas=(ctas,),
-        num_worker_warps=(warps,),
-        occupancy=(None if at_once == 1 else at_once,),
-        blocks=(MULTIPROCESSORS * at_once // ctas,),
-        group=bands,
-    )
-
-
 def _matmul_space(key: Key) -> Space:
-    """Large tiles; where the output has few of them, smaller ones and splits of the sum as well."""
-    _, m, n, _ = key.shape
-    is_narrow = key.dtypes == (f8e4m3fn.label,)
-    depths = (128, 64) if is_narrow else (64, 32)
-    large = (
-        _tiles((256, 256), depths, warps=8, ctas=2, bands=BANDS)
-        | _tiles((128, 256), depths, warps=8, bands=BANDS[:2])
-        | _tiles((256, 128), depths, warps=8)
-        | _tiles((128, 128), (64, 128))
-    )
-    space = large if m * n > FEW else large | _small_tiles()
-    for plan in _split_tails(key):
-        axes: dict[str, Any] = {name: (value,) for name, value in plan.values.items()}
-        space |= Space(**axes)
+    """What the rule of the library would choose from, and the neighbours of the best of that."""
+    tiles = TILES["sm_90", DTYPES[key.dtypes[0]]]
+    _, m, n, k = key.shape
+    plans = sorted((plan for tile in tiles for plan in tile.plans(m, n, k)), key=itemgetter(0))
+    near = [config for seconds, config in plans if seconds <= NEAR * plans[0][0]]
+    space = reduce(or_, map(Space.around, near))
+    for config in near[:CENTERS]:
+        splits = config["SPLITS"]
+        axes: dict[str, Any] = {"BK": _others(DEPTHS[key.dtypes[0]], config["BK"])}
+        if config["blocks"] * ROUNDS < ceil(m / config["BM"]) * ceil(n / config["BN"]):
+            axes["group"] = BANDS
+        if splits > 1:
+            axes["SPLITS"] = _others((splits - 1, splits + 1), 1)
+        space |= Space.around(config, **axes)
+    if m * n < ROUNDS * SMALL_TILE[0] * SMALL_TILE[1] * MULTIPROCESSORS:
+        space |= _small_tiles(key)
     return space
 
 
-def _split_tails(key: Key) -> Iterator[Config]:
-    """What the rule of thumb would try that splits the sums of the last columns."""
-    _, *shape = key.shape
-    for tile in TILES.get(("sm_90", DTYPES[key.dtypes[0]]), ()):
-        yield from (config for _, config in tile.plans(*shape) if config.values.get("TAIL"))
+def _others(values: tuple[int, ...], one: int) -> tuple[int, ...]:
+    return tuple(value for value in values if value != one)
 
 
-def _small_tiles() -> Space:
-    return (
-        _tiles((128, 128), splits=(2, 3, 4))
-        | _tiles((256, 256), warps=8, ctas=2, splits=(2, 3))
-        | _tiles((128, 256), warps=8, splits=(2, 3))
-        | _tiles((64, 128), (64, 128), at_once=2)
-        | _tiles((128, 64), (64, 128), at_once=2)
-        | _tiles((64, 64), (64, 128), at_once=2)
-        | _tiles((64, 128), (128, 256))
-        | _tiles((128, 64), (128, 256))
-        | _tiles((64, 256))
-    )
+def _small_tiles(key: Key) -> Space:
+    """Tiles that the rule has no rates of, for outputs that have few of any."""
+    depth = DEPTHS[key.dtypes[0]][1]
+    wide, square, two = (
+        Config.of(
+            BM=rows, BN=columns, BK=depth, SPLITS=1, num_worker_warps=4, occupancy=at_once,
+            blocks=MULTIPROCESSORS * (at_once or 1), group=BAND,
+        )
+        for rows, columns, at_once in ((64, 256, None), (64, 64, 2), (64, 128, 2))
+    )  # fmt: skip
+    tall = two.updated(BM=128, BN=64)
+    return Space.around(two, BK=(depth * 2,)) | reduce(or_, map(Space.around, (tall, square, wide)))
 
 
 def _gemv_space(key: Key) -> Space:
     """Tiles of the weights that keep enough bytes in flight; short rows of them are folded."""
-    rows = 8 if key.shape[1] <= 8 else 16
-    return Space(
-        BM=(rows,),
-        BN=(64, 128, 32, 16, 8),
-        BK=(128, 64, 256, 512),
-        FOLDS=(1, 2, 4, 8),
-        num_worker_warps=(4,),
-        occupancy=(None, 2, 4),
-        where=lambda c: (
-            64 <= c["BN"] * c["FOLDS"] <= 128
-            and 8192 <= c["BN"] * c["FOLDS"] * c["BK"] <= 32768
-            and c["BM"] * c["FOLDS"] <= 64
-        ),
-    )
+    rows = power_of_two(key.shape[1])
+    spaces = []
+    for folds in (1, 2, 4, 8):
+        if rows * folds > MOST_FOLDED:
+            continue
+        center = Config.of(
+            BM=max(rows, FEWEST_ROWS // folds), BN=WEIGHTS // folds, BK=128, FOLDS=folds,
+            num_worker_warps=4, occupancy=2,
+        )  # fmt: skip
+        spaces.append(Space.around(center, occupancy=(4, 3), BK=(256, 64), BN=(128 // folds,)))
+        spaces.append(Space.around(center.updated(BK=64, occupancy=4)))
+    return reduce(or_, spaces)
 
 
 def _trial(key: Key, device: tw.Device) -> Trial:
