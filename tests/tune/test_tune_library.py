@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tilewright as tw
@@ -89,6 +90,20 @@ def test_a_candidate_that_leaves_something_out_is_wrong(monkeypatch):
 
     _, found = tune(replace(task, build=half), PLAN)
     assert found.counts == {Verdict.TIMED: 1, Verdict.WRONG: 1}
+
+
+def test_one_wrong_element_of_millions_is_found():
+    """Too little to show in the norm of all."""
+    values = np.random.default_rng(1).standard_normal((8192, 256)).astype(np.float16)
+    off, rounded = values.copy(), np.nextafter(values, np.float16(9))
+    off[5000, 100] += 1.5
+    assert signed_sums.relative_error(off, values) < 2e-3
+    right, wrong, close = (tw.from_numpy(one, device="cpu") for one in (values, off, rounded))
+    out = tw.empty(right.shape, f16, device="cpu")
+    trial = signed_sums.checked_trial(lambda: tw.copy(out, right), out, lambda: (values, values))
+    assert trial.limit == 2e-3
+    assert trial.error(tw.copy(out, wrong).sync()) > trial.limit
+    assert 0 < trial.error(tw.copy(out, close).sync()) < trial.limit
 
 
 def test_a_default_that_is_wrong_is_told_and_nothing_wins(monkeypatch):

@@ -38,6 +38,22 @@ def test_joined_spaces_are_searched_one_after_the_other_and_each_configuration_o
     assert list(joined)[-2:] == [Config.of(BM=32, BN=64, num_ctas=1), Config.of(SPLIT=2)]
 
 
+def test_a_good_one_and_its_neighbours_differ_in_one_value():
+    center = Config.of(BM=128, BN=64, occupancy=2)
+    near = Space.around(center, BM=(64, 256), occupancy=(None,), group=((8, 1),))
+    assert near.size == 5
+    assert list(near) == [
+        center,
+        Config.of(BM=64, BN=64, occupancy=2),
+        Config.of(BM=256, BN=64, occupancy=2),
+        Config.of(BM=128, BN=64),
+        Config.of(BM=128, BN=64, occupancy=2, group=(8, 1)),
+    ]
+    assert near.first() is center
+    assert len(near | Space.around(center, BN=(64, 128))) == 6, "each once"
+    assert repr(near | SPACE).startswith("Space.around(BM=128 BN=64 occupancy=2, BM=(64, 256), ")
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 12), st.integers(0, 5))
 def test_samples(count, seed):
@@ -61,6 +77,7 @@ def test_an_empty_space_has_the_one_configuration_that_sets_nothing():
             "`BM=(128,)`",
         ),
         (lambda: Space(BM=()), "the axis `BM` has no values"),
+        (lambda: Space.around(Config(), BM=()), "the axis `BM` has no values"),
         (lambda: Space(BM=(1, 2, 1)), "the axis `BM` has a value twice: (1, 2, 1)"),
         (lambda: Space(occupancy=(0,)), "the hint `occupancy` is 1 to 32, not 0"),
         (
