@@ -12,7 +12,15 @@ from tilewright import f16
 from tilewright.kernels.attention_arguments import Heads
 from tilewright.tune import Config, chosen, key_of
 
-__all__ = ["choose_decode", "choose_prefill", "choose_varlen"]
+__all__ = [
+    "ALONE",
+    "SHARED",
+    "SPLIT",
+    "STAYING",
+    "choose_decode",
+    "choose_prefill",
+    "choose_varlen",
+]
 
 SHARED = Config.of(BM=128, BN=128, WALK=False, num_ctas=2, occupancy=2, num_worker_warps=4)
 ALONE = Config.of(BM=64, BN=128, WALK=False, occupancy=2, num_worker_warps=4)

@@ -19,7 +19,7 @@ from tilewright.kernels.matmul_tiles import BAND, TILES, fastest
 from tilewright.kernels.products import MOST_FORMS, Form
 from tilewright.tune import Config, Key, chosen
 
-__all__ = ["MOST_ROWS", "choose_gemv", "choose_grouped", "choose_matmul"]
+__all__ = ["FEWEST_ROWS", "MOST_ROWS", "WEIGHTS", "choose_gemv", "choose_grouped", "choose_matmul"]
 
 # Rows that a tile of the tensor cores has at least: a product of no more is a matter of reading.
 MOST_ROWS = 16

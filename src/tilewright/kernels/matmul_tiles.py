@@ -16,7 +16,7 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16
 from tilewright.tune import Config
 
-__all__ = ["BAND", "TILES", "Tile", "fastest"]
+__all__ = ["BAND", "MULTIPROCESSORS", "TILES", "Tile", "fastest"]
 
 # Tiles of the output that are finished together, so that they share what is read.
 BAND = (1, 8, 1)
