@@ -22,10 +22,15 @@ __all__ = [
     "choose_varlen",
 ]
 
+# Two blocks at a time, each a pair that shares the keys it reads.
 SHARED = Config.of(BM=128, BN=128, WALK=False, num_ctas=2, occupancy=2, num_worker_warps=4)
+# Two blocks at a time that share nothing.
 ALONE = Config.of(BM=64, BN=128, WALK=False, occupancy=2, num_worker_warps=4)
+# One block that takes one tile of queries after the other.
 STAYING = Config.of(BM=128, BN=128, WALK=True, occupancy=1, num_worker_warps=8)
+# What any GPU can do.
 SMALL = Config.of(BM=64, BN=64, WALK=False)
+# One query: a tile of keys, and how many blocks read all of them.
 SPLIT = Config.of(BN=128, BLOCKS=264, occupancy=2)
 
 

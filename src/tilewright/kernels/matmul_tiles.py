@@ -20,7 +20,8 @@ __all__ = ["BAND", "MULTIPROCESSORS", "TILES", "Tile", "fastest"]
 
 # Tiles of the output that are finished together, so that they share what is read.
 BAND = (1, 8, 1)
-MULTIPROCESSORS = 132  # of the GPU that tiles were timed on
+# Of the GPU that tiles were timed on.
+MULTIPROCESSORS = 132
 
 
 MOST_SPLITS = 8  # of a sum
