@@ -17,9 +17,12 @@ def given(*arrays):
     return [tw.from_numpy(array) for array in arrays]
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
 @pytest.mark.parametrize(("rows", "part"), [(2, 16), (8, 128), (1, 32)])
-def test_rows_by_any_configuration(rows, part):
+def test_rows_by_any_configuration(rows, part, is_kept, monkeypatch):
     """A configuration of other rows is legal: in parts, or with more rows than there are."""
+    monkeypatch.setattr(cutting, "ENOUGH", 1)
+    monkeypatch.setattr(cutting, "WIDEST", cutting.WIDEST if is_kept else 0)
     with forcing("softmax", Config.of(BM=rows, PART=part)):
         found = kernels.softmax(*given(X)).sync()
     check(found, reference.softmax(X), np.float32, terms=8)
@@ -59,24 +62,27 @@ def test_gradients_by_any_configuration(config):
 
 
 def chosen(name, shape, dtype=f16):
-    config = cutting.row_config(name, tw.meta(shape, dtype, target="sm_90"))
-    return config["BM"], config["PART"]
+    """Rows and elements of a block's tiles, and how many of the parts of a row are kept."""
+    x = tw.meta(shape, dtype, target="sm_90")
+    config = cutting.row_config(name, x)
+    how = cutting.in_parts(config, x)
+    return config["BM"], how["PART"], how["KEPT"]
 
 
 @pytest.mark.parametrize("name", ["softmax", "rms_norm", "layer_norm", "add_rms_norm"])
-@pytest.mark.parametrize("columns", [1, 7, 64, 1000, 1100, 2560, 5120, 8192])
-def test_rows_that_fit_are_held_whole(name, columns):
+@pytest.mark.parametrize("columns", [1, 7, 64, 1000, 1100, 2560, 5120, 8192, 12289])
+def test_rows_that_fit_are_kept(name, columns):
     for dtype in (f16, bf16, f32):
-        rows, part = chosen(name, (16384, columns), dtype)
-        assert part == cutting.power_of_two(columns)
-        assert 1024 <= rows * part <= 16384 or columns < 64
-        assert chosen(name, (1, columns), dtype) == (1, part)
+        rows, part, count = chosen(name, (16384, columns), dtype)
+        assert columns <= count * part <= cutting.power_of_two(columns)
+        assert rows * count * part <= 16384
+        assert chosen(name, (1, columns), dtype) == (1, part, count)
 
 
 def test_long_rows_are_read_in_parts():
     for name in ("softmax", "rms_norm", "cross_entropy"):
-        rows, part = chosen(name, (4096, 151936))
-        assert rows == 1
+        rows, part, count = chosen(name, (4096, 151936))
+        assert (rows, count) == (1, 0)
         assert part < 32768
 
 

@@ -51,6 +51,15 @@ def test_strides():
     assert not out.numpy()[..., 1::3].any()
 
 
+def test_halves_of_rows():
+    """The gate and the other factor, as one product gives them."""
+    both = normal((7, 300), np.float16, scale=2)
+    gate, up = tw.from_numpy(both)[:, :150], tw.from_numpy(both)[:, 150:]
+    found = kernels.silu_mul(gate, up).sync()
+    check(found, reference.silu_mul(both[:, :150], both[:, 150:]), np.float16, terms=4)
+    check(kernels.gelu(gate).sync(), reference.gelu(both[:, :150]), np.float16, terms=4)
+
+
 class TestDropout:
     @pytest.mark.parametrize("dtype", FLOATS[:3], ids=name_of)
     def test_which_elements_are_dropped(self, dtype):

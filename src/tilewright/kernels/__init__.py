@@ -42,12 +42,15 @@ if TYPE_CHECKING:
     from tilewright.kernels.pointwise import (
         add,
         add_elements,
+        add_rows,
         dropout,
         dropout_elements,
         gelu,
         gelu_elements,
+        gelu_rows,
         silu_mul,
         silu_mul_elements,
+        silu_mul_rows,
     )
     from tilewright.kernels.prefill import (
         attention,
@@ -82,6 +85,7 @@ __all__ = [
     "add_elements",
     "add_rms_norm",
     "add_rms_norm_rows",
+    "add_rows",
     "append_few",
     "append_kv",
     "append_many",
@@ -105,6 +109,7 @@ __all__ = [
     "embedding_rows",
     "gelu",
     "gelu_elements",
+    "gelu_rows",
     "gemv_kernel",
     "grouped_matmul",
     "grouped_matmul_kernel",
@@ -133,6 +138,7 @@ __all__ = [
     "scan_rows",
     "silu_mul",
     "silu_mul_elements",
+    "silu_mul_rows",
     "softmax",
     "softmax_rows",
     "sum",
@@ -159,7 +165,8 @@ _NAMES = {
     ),
     "norms": "add_rms_norm add_rms_norm_rows layer_norm layer_norm_rows rms_norm rms_norm_rows",
     "pointwise": (
-        "add add_elements dropout dropout_elements gelu gelu_elements silu_mul silu_mul_elements"
+        "add add_elements add_rows dropout dropout_elements gelu gelu_elements gelu_rows"
+        " silu_mul silu_mul_elements silu_mul_rows"
     ),
     "prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
     "ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",

@@ -17,6 +17,7 @@ __all__ = [
     "INDICES",
     "INTEGERS",
     "LONGEST",
+    "as_lines",
     "axis_of",
     "check_extents",
     "check_one_device",
@@ -129,6 +130,14 @@ def lines_of(caller: str, *tensors: tw.Tensor) -> tuple[tw.Tensor, ...]:
     if not shape:
         return tuple(tensor.reshape(1, 1) for tensor in tensors)
     return tuple(rows_of(caller, "x", tensor) for tensor in tensors)
+
+
+def as_lines(*tensors: tw.Tensor) -> tuple[tw.Tensor, ...] | None:
+    """Tensors of one shape along one axis, if each lies in one piece."""
+    size = tensors[0].size
+    if size > LONGEST or not all(tensor.is_contiguous for tensor in tensors):
+        return None
+    return tuple(tensor.reshape(size) for tensor in tensors)
 
 
 def reshaped(caller: str, name: str, tensor: tw.Tensor, shape: tuple[int, ...]) -> tw.Tensor:

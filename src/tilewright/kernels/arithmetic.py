@@ -1,7 +1,7 @@
 """Arithmetic that the kernels of the library share; inlined into them, never run on the host.
 
-Narrow floats are computed with in f32, f64 in f64. In f32 quotients are the fast ones of the GPU,
-off by two units in the last place at most.
+Narrow floats are computed with in f32, f64 in f64. In f32 quotients and powers are the fast ones of
+the GPU: off by two units in the last place at most, and 0 where only a subnormal number would do.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from tilewright import f32, f64
 __all__ = [
     "LN_2",
     "LOG2_E",
+    "gated",
+    "kept",
     "normal_share",
     "number",
+    "power_of_2",
     "quotient",
-    "sigmoid",
     "wide",
     "wide_dtype",
 ]
@@ -51,23 +53,36 @@ def number(n: Any, dtype: Any) -> Any:
 
 
 def quotient(a: Any, b: Any) -> Any:
-    """`a / b` of wide tiles."""
-    if a.dtype == f64:
+    """`a / b`; b is a wide tile."""
+    if b.dtype == f64:
         return a / b
-    return tw.divide(a, b, rounding="approx")
+    return tw.divide(a, b, rounding="approx", ftz=True)
 
 
-def sigmoid(x: Any) -> Any:
-    """`1 / (1 + exp(-x))`."""
-    return quotient(tw.full(x.shape, 1.0, x.dtype), 1.0 + tw.exp2(x * -LOG2_E))
+def power_of_2(x: Any) -> Any:
+    """`2 ** x` of a wide tile."""
+    return tw.exp2(x) if x.dtype == f64 else tw.exp2(x, ftz=True)
+
+
+def gated(x: Any, gate: Any) -> Any:
+    """`x * sigmoid(gate)`, which is `x / (1 + exp(-gate))`."""
+    return quotient(x, 1.0 + power_of_2(gate * -LOG2_E))
+
+
+def kept(parts: Any, i: Any, count: int) -> Any:
+    """The first parts of rows i, wide, all of them in registers."""
+    row: tuple[Any, ...] = ()
+    for j in tw.static_range(count):
+        row = (*row, wide(parts[i, j]))
+    return row
 
 
 def normal_share(x: Any) -> Any:
     """`x * (share of a normal distribution below x)`, which is GELU; of f32."""
     a = tw.minimum(tw.abs(x), NO_TAIL, nan=True)
-    t = quotient(tw.full(x.shape, 1.0, x.dtype), 1.0 + 0.4 * a)
+    t = quotient(1.0, 1.0 + 0.4 * a)
     exponent = tw.full(x.shape, TAIL[-1], x.dtype)
     for power in tw.static_range(len(TAIL) - 2, -1, -1):
         exponent = exponent * t + TAIL[power]
-    beyond = t * tw.exp2(exponent - a * a * (LOG2_E / 2))
+    beyond = t * power_of_2(exponent - a * a * (LOG2_E / 2))
     return tw.maximum(x, 0.0, nan=True) - a * beyond

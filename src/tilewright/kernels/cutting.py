@@ -6,6 +6,7 @@ reduced), SPAN tiles that one block takes, and hints. Each is legal for every sh
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import tilewright as tw
@@ -16,6 +17,8 @@ __all__ = [
     "column_config",
     "element_config",
     "gradient_config",
+    "in_parts",
+    "line_config",
     "power_of_two",
     "row_config",
     "scan_config",
@@ -24,15 +27,20 @@ __all__ = [
 ]
 
 MEASURED = 4096  # rows that stand for any number of them in records
-WIDEST = 16384  # columns of a row that is held in registers
-HELD = 8192  # elements of a tile of whole rows, where it holds more than one
+WIDEST = 16384  # elements of rows that a block holds in registers
+SHORT = 1024  # columns of a row that shares its tile with others
+HELD = 8192  # of a row in the gradients of a norm, which hold several
 LONG_PART = 4096  # columns of a row that is read in parts
 TILE = 4096  # elements of a tile where any number would do
 SPAN_TILE = 1024  # of a tile that is one of many in a row, each added to what came before
 ENOUGH = 512  # blocks, so that a large GPU has work for all of its multiprocessors
 FEW = 128  # blocks, where each leaves something to be summed over all of them
 MOST_ROWS = 64  # that one of those takes
+WORD = 4  # bytes
 ELEMENTS = Config.of(BM=1, PART=TILE, num_worker_warps=4, occupancy=8)
+# A load of 16 bytes for each thread, and many blocks.
+LINE = Config.of(BM=1, PART=1024, num_worker_warps=4, occupancy=8)
+WIDE_LINE = LINE.updated(num_worker_warps=8)
 
 
 def power_of_two(extent: int) -> int:
@@ -40,13 +48,15 @@ def power_of_two(extent: int) -> int:
     return 1 << max(extent - 1, 0).bit_length()
 
 
-def _measured(name: str, x: tw.Tensor, shape: tuple[int, ...]) -> Config | None:
-    """What was fast for this shape, or for the nearest.
+def _measured(
+    name: str, x: tw.Tensor, shape: tuple[int, ...], within: float = math.inf
+) -> Config | None:
+    """What was fast for this shape, or for the nearest within so many octaves.
 
     f16 and bf16 move the same bytes, so one stands for both.
     """
     dtype = f16 if x.dtype is bf16 else x.dtype
-    return chosen(name, key_of(dtype, shape), x.device.target)
+    return chosen(name, key_of(dtype, shape), x.device.target, within=within)
 
 
 def row_config(name: str, x: tw.Tensor) -> Config:
@@ -55,11 +65,16 @@ def row_config(name: str, x: tw.Tensor) -> Config:
     The width of rows decides; how many there are matters little.
     """
     rows, columns = x.shape
-    whole = power_of_two(columns)
-    found = _measured(name, x, (MEASURED, columns)) or _whole_rows(whole)
-    if _elements(found) < whole:  # perhaps of narrower rows, which it holds as a whole
-        found = _measured(name, x, (MEASURED, whole)) or found
-    return _fitted(found, rows, whole) if whole <= _elements(found) else found
+    found = _measured(name, x, (MEASURED, columns), within=0.0) or _rows(columns)
+    return _cut(found, _together(rows, found["PART"], _elements(found)), found["PART"])
+
+
+def in_parts(config: Config, x: tw.Tensor) -> dict[str, int]:
+    """PART and KEPT of such a kernel: how many parts a row has, if registers hold them all."""
+    part = config["PART"]
+    count = -(-x.shape[1] // part)
+    held = WIDEST * (config["num_ctas"] or 1)
+    return {"PART": part, "KEPT": count if _elements(config) * count <= held else 0}
 
 
 def _elements(config: Config) -> int:
@@ -68,13 +83,15 @@ def _elements(config: Config) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _whole_rows(whole: int) -> Config:
-    """A few large blocks on a multiprocessor, with about 128 registers for each thread."""
+def _rows(columns: int) -> Config:
+    """Tiles that cover a row with little left over, and about 32 elements for each thread."""
+    whole = power_of_two(columns)
+    part = whole if whole in (columns, 1, 2) or whole <= SHORT else whole // 4
     if whole > WIDEST:
-        return Config.of(BM=1, PART=LONG_PART, num_worker_warps=8, occupancy=2)
-    if whole > HELD:
-        return Config.of(BM=1, PART=whole, num_worker_warps=8, occupancy=2)
-    return Config.of(BM=HELD // whole, PART=whole, num_worker_warps=4, occupancy=4)
+        part = LONG_PART
+    together = max(SHORT // whole, 1)
+    warps = 4 if together * whole <= TILE else 8
+    return Config.of(BM=together, PART=part, num_worker_warps=warps, allow_tma=False)
 
 
 def gradient_config(name: str, x: tw.Tensor) -> Config:
@@ -96,6 +113,13 @@ def element_config(name: str, x: tw.Tensor) -> Config:
     rows, columns = x.shape
     found = _measured(name, x, x.shape) or ELEMENTS
     return _fitted(found, rows, min(found["PART"], power_of_two(columns)))
+
+
+def line_config(name: str, x: tw.Tensor) -> Config:
+    """PART of such a kernel on tensors that lie in one piece."""
+    (length,) = x.shape
+    found = _measured(name, x, (1, length)) or (LINE if x.itemsize < WORD else WIDE_LINE)
+    return _cut(found, 1, min(found["PART"], power_of_two(length)))
 
 
 def _fitted(config: Config, rows: int, part: int) -> Config:

@@ -1,7 +1,8 @@
 """RMS norm and layer norm along the last axis; RMS norm of a sum, which is kept as well.
 
-A row that fits in one tile is read once, a longer one in parts, twice. Means and variances are f32
-(f64 of f64). The gradients are in `norm_gradients`.
+Rows come in parts. Few of them stay in registers, and the row is read once; those of a longer one
+are read again for the result. Means and variances are f32 (f64 of f64). The gradients are in
+`norm_gradients`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from tilewright.kernels.arguments import (
     output,
     rows_of,
 )
-from tilewright.kernels.arithmetic import number, wide, wide_dtype
-from tilewright.kernels.cutting import row_config
-from tilewright.tune import Config
+from tilewright.kernels.arithmetic import kept, number, wide, wide_dtype
+from tilewright.kernels.cutting import in_parts, row_config
 
 __all__ = [
     "add_rms_norm",
@@ -43,10 +43,35 @@ def _root_scale(squares: Any, columns: Any, eps: Any) -> Any:
     return tw.rsqrt(mean + eps.astype(dtype))
 
 
+def _total(row: Any) -> Any:
+    """The sum of a kept row."""
+    sums = row[0]
+    for j in tw.static_range(1, len(row)):
+        sums += row[j]
+    return tw.sum(sums, axis=1, keepdims=True)
+
+
+def _squares(row: Any) -> Any:
+    """The squares of a kept row, summed over its parts."""
+    squares = row[0] * row[0]
+    for j in tw.static_range(1, len(row)):
+        squares += row[j] * row[j]
+    return squares
+
+
 def centred(rows: Any, mean: Any, columns: Any) -> Any:
     """`x - mean` of whole rows, and zero behind their edge."""
     inside = tw.arange(rows.shape[1]) < columns
     return tw.where(inside, rows - mean, 0.0)
+
+
+def _centred_row(row: Any, mean: Any, columns: Any) -> Any:
+    """`x - mean` of a kept row: only its last part can hang over the edge."""
+    result: tuple[Any, ...] = ()
+    last = len(row) - 1
+    for j in tw.static_range(last):
+        result = (*result, row[j] - mean)
+    return (*result, centred(row[last], mean, columns - last * row[last].shape[1]))
 
 
 @tw.kernel(deny_checks=True)
@@ -57,16 +82,21 @@ def rms_norm_rows(
     eps: f64,
     *,
     PART: Const[int] = 1024,
-    WHOLE: Const[bool] = False,
+    KEPT: Const[int] = 0,
 ) -> None:
-    """`z = x / sqrt(mean x² + eps) * weight`, BM rows to a block, PART columns at a time."""
-    tw.require(z.shape[1] == N)
+    """`z = x / sqrt(mean x² + eps) * weight`, BM rows to a block, PART columns at a time.
+
+    KEPT: the parts of a row, all of which stay in registers; 0: too many, they are read again.
+    """
+    tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
     xs, weights, parts = x.partition(BM, PART), weight.partition(PART), z.partition(BM, PART)
-    if WHOLE:
-        rows = wide(xs[i, 0])
-        scale = _root_scale(rows * rows, N, eps)
-        parts.store((rows * scale * wide(weights[0])).astype(z.dtype), 0, 0)
+    if KEPT:
+        tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
+        row = kept(xs, i, KEPT)
+        scale = _root_scale(_squares(row), N, eps)
+        for j in tw.static_range(KEPT):
+            parts.store((row[j] * scale * wide(weights[j])).astype(z.dtype), 0, j)
     else:
         squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
         for j in range(xs.num_tiles(1)):
@@ -88,20 +118,25 @@ def add_rms_norm_rows(
     eps: f64,
     *,
     PART: Const[int] = 1024,
-    WHOLE: Const[bool] = False,
+    KEPT: Const[int] = 0,
 ) -> None:
     """`total = x + y`, rounded, and `z` its RMS norm."""
-    tw.require(z.shape[1] == N)
-    tw.require(total.shape[1] == N)
+    tw.require(z.shape[0] == M and z.shape[1] == N)
+    tw.require(total.shape[0] == M and total.shape[1] == N)
     i = z.index[0]
     xs, ys, weights = x.partition(BM, PART), y.partition(BM, PART), weight.partition(PART)
     parts, sums = z.partition(BM, PART), total.partition(BM, PART)
-    if WHOLE:
-        rounded = (wide(xs[i, 0]) + wide(ys[i, 0])).astype(z.dtype)
-        sums.store(rounded, 0, 0)
-        rows = wide(rounded)
-        scale = _root_scale(rows * rows, N, eps)
-        parts.store((rows * scale * wide(weights[0])).astype(z.dtype), 0, 0)
+    if KEPT:
+        tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
+        tw.require(sums.num_tiles(1) == KEPT)
+        row: tuple[Any, ...] = ()
+        for j in tw.static_range(KEPT):
+            rounded = (wide(xs[i, j]) + wide(ys[i, j])).astype(z.dtype)
+            sums.store(rounded, 0, j)
+            row = (*row, wide(rounded))
+        scale = _root_scale(_squares(row), N, eps)
+        for j in tw.static_range(KEPT):
+            parts.store((row[j] * scale * wide(weights[j])).astype(z.dtype), 0, j)
     else:
         squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
         for j in range(sums.num_tiles(1)):
@@ -124,19 +159,22 @@ def layer_norm_rows(
     eps: f64,
     *,
     PART: Const[int] = 1024,
-    WHOLE: Const[bool] = False,
+    KEPT: Const[int] = 0,
 ) -> None:
     """`z = (x - mean x) / sqrt(variance x + eps) * weight + bias`."""
-    tw.require(z.shape[1] == N)
+    tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
     xs, parts = x.partition(BM, PART), z.partition(BM, PART)
     weights, biases = weight.partition(PART), bias.partition(PART)
     columns = number(N, wide_dtype(z.dtype))
-    if WHOLE:
-        rows = wide(xs[i, 0])
-        rows = centred(rows, tw.sum(rows, axis=1, keepdims=True) / columns, N)
-        scale = _root_scale(rows * rows, N, eps)
-        parts.store((rows * scale * wide(weights[0]) + wide(biases[0])).astype(z.dtype), 0, 0)
+    if KEPT:
+        tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
+        row = kept(xs, i, KEPT)
+        row = _centred_row(row, _total(row) / columns, N)
+        scale = _root_scale(_squares(row), N, eps)
+        for j in tw.static_range(KEPT):
+            part = row[j] * scale * wide(weights[j]) + wide(biases[j])
+            parts.store(part.astype(z.dtype), 0, j)
     else:
         # Sums of differences from about the mean: the squares of those cancel nothing.
         about = _first_mean(wide(xs[i, 0]), N)
@@ -177,12 +215,6 @@ def check_normed(caller: str, x: tw.Tensor, eps: float, **weights: tw.Tensor) ->
     return rows
 
 
-def _in_parts(config: Config, rows: tw.Tensor) -> dict[str, Any]:
-    """Constants of a kernel that reads rows in parts, or whole."""
-    part = config["PART"]
-    return {"PART": part, "WHOLE": part >= rows.shape[1]}
-
-
 def rms_norm(
     x: tw.Tensor, weight: tw.Tensor, *, eps: float = 1e-6, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
@@ -193,7 +225,7 @@ def rms_norm(
         return tw.value(z, device=z.device)
     config = row_config("rms_norm", rows)
     pieces = rows_of("rms_norm", "out", z).partition(config["BM"], None)
-    kernel, how = config.applied_to(rms_norm_rows), _in_parts(config, rows)
+    kernel, how = config.applied_to(rms_norm_rows), in_parts(config, rows)
     return giving(kernel(pieces, rows, weight, eps, **how), z)
 
 
@@ -220,7 +252,7 @@ def add_rms_norm(
         return tw.value((z, total), device=z.device)
     config = row_config(name, rows)
     pieces = (rows_of(name, "out", one).partition(config["BM"], None) for one in (z, total))
-    kernel, how = config.applied_to(add_rms_norm_rows), _in_parts(config, rows)
+    kernel, how = config.applied_to(add_rms_norm_rows), in_parts(config, rows)
     return giving(kernel(*pieces, rows, rows_of(name, "y", y), weight, eps, **how), (z, total))
 
 
@@ -239,5 +271,5 @@ def layer_norm(
         return tw.value(z, device=z.device)
     config = row_config("layer_norm", rows)
     pieces = rows_of("layer_norm", "out", z).partition(config["BM"], None)
-    kernel, how = config.applied_to(layer_norm_rows), _in_parts(config, rows)
+    kernel, how = config.applied_to(layer_norm_rows), in_parts(config, rows)
     return giving(kernel(pieces, rows, weight, bias, eps, **how), z)

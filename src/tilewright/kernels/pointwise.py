@@ -11,10 +11,11 @@ from typing import Any, Literal, SupportsIndex
 
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, u64
-from tilewright.dims import BM, BN, M, N, T
+from tilewright.dims import BM, BN, B, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
     INTEGERS,
+    as_lines,
     check_extents,
     check_one_device,
     check_tensor,
@@ -22,47 +23,76 @@ from tilewright.kernels.arguments import (
     lines_of,
     output,
 )
-from tilewright.kernels.arithmetic import normal_share, sigmoid, wide
-from tilewright.kernels.cutting import element_config
+from tilewright.kernels.arithmetic import gated, normal_share, wide
+from tilewright.kernels.cutting import element_config, line_config
 
 __all__ = [
     "add",
     "add_elements",
+    "add_rows",
     "dropout",
     "dropout_elements",
     "gelu",
     "gelu_elements",
+    "gelu_rows",
     "silu_mul",
     "silu_mul_elements",
+    "silu_mul_rows",
 ]
 
 _MASK = (1 << 64) - 1
 
-TANH_SCALE = math.sqrt(2 / math.pi)
+# Of 2 sqrt(2 / pi) (x + 0.044715 x³).
+TANH_SLOPE = 2 * math.sqrt(2 / math.pi)
+TANH_CUBE = TANH_SLOPE * 0.044715
+
+
+def _silu_mul(gate: Any, up: Any) -> Any:
+    g = wide(gate)
+    return (gated(g, g) * wide(up)).astype(gate.dtype)
+
+
+def _gelu(x: Any, TANH: bool) -> Any:
+    v = wide(x)
+    if TANH:  # (1 + tanh y) / 2 is sigmoid(2 y)
+        return gated(v, v * (TANH_SLOPE + TANH_CUBE * (v * v))).astype(x.dtype)
+    return normal_share(v).astype(x.dtype)
 
 
 @tw.kernel(deny_checks=True)
-def add_elements(z: Mut[T, BM, BN], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
+def add_elements(z: Mut[T, B], x: Ref[T, N], y: Ref[T, N]) -> None:
     """`z = x + y`."""
     z.store(x.load_like(z) + y.load_like(z))
 
 
 @tw.kernel(deny_checks=True)
-def silu_mul_elements(z: Mut[T, BM, BN], gate: Ref[T, M, N], up: Ref[T, M, N]) -> None:
-    """`z = gate * sigmoid(gate) * up`."""
-    g = wide(gate.load_like(z))
-    z.store((g * sigmoid(g) * wide(up.load_like(z))).astype(z.dtype))
+def add_rows(z: Mut[T, BM, BN], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
+    """The same of rows that lie apart."""
+    z.store(x.load_like(z) + y.load_like(z))
 
 
 @tw.kernel(deny_checks=True)
-def gelu_elements(z: Mut[T, BM, BN], x: Ref[T, M, N], *, TANH: Const[bool] = False) -> None:
+def silu_mul_elements(z: Mut[T, B], gate: Ref[T, N], up: Ref[T, N]) -> None:
+    """`z = gate * sigmoid(gate) * up`."""
+    z.store(_silu_mul(gate.load_like(z), up.load_like(z)))
+
+
+@tw.kernel(deny_checks=True)
+def silu_mul_rows(z: Mut[T, BM, BN], gate: Ref[T, M, N], up: Ref[T, M, N]) -> None:
+    """The same of rows that lie apart."""
+    z.store(_silu_mul(gate.load_like(z), up.load_like(z)))
+
+
+@tw.kernel(deny_checks=True)
+def gelu_elements(z: Mut[T, B], x: Ref[T, N], *, TANH: Const[bool] = False) -> None:
     """`z = x * (share of a normal distribution below x)`; TANH: the usual formula in its place."""
-    v = wide(x.load_like(z))
-    if TANH:
-        inner = TANH_SCALE * (v + 0.044715 * v * v * v)
-        z.store((v * sigmoid(2.0 * inner)).astype(z.dtype))
-    else:
-        z.store(normal_share(v).astype(z.dtype))
+    z.store(_gelu(x.load_like(z), TANH))
+
+
+@tw.kernel(deny_checks=True)
+def gelu_rows(z: Mut[T, BM, BN], x: Ref[T, M, N], *, TANH: Const[bool] = False) -> None:
+    """The same of rows that lie apart."""
+    z.store(_gelu(x.load_like(z), TANH))
 
 
 @tw.kernel(deny_checks=True)
@@ -81,14 +111,15 @@ def dropout_elements(
 
 def add(x: tw.Tensor, y: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """`x + y` of two tensors of one shape and dtype."""
-    return _pointwise("add", add_elements, {"x": x, "y": y}, out, (*FLOATS, *INTEGERS))
+    return _pointwise("add", (add_elements, add_rows), {"x": x, "y": y}, out, (*FLOATS, *INTEGERS))
 
 
 def silu_mul(
     gate: tw.Tensor, up: tw.Tensor, *, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
     """`gate * sigmoid(gate) * up`: the gate of a feed-forward layer."""
-    return _pointwise("silu_mul", silu_mul_elements, {"gate": gate, "up": up}, out, FLOATS)
+    both = (silu_mul_elements, silu_mul_rows)
+    return _pointwise("silu_mul", both, {"gate": gate, "up": up}, out, FLOATS)
 
 
 def gelu(
@@ -100,7 +131,8 @@ def gelu(
     """
     if approximate not in ("none", "tanh"):
         raise tw.LaunchError(f"`approximate` of gelu is 'none' or 'tanh', not {approximate!r}")
-    return _pointwise("gelu", gelu_elements, {"x": x}, out, FLOATS[:3], TANH=approximate == "tanh")
+    both, is_tanh = (gelu_elements, gelu_rows), approximate == "tanh"
+    return _pointwise("gelu", both, {"x": x}, out, FLOATS[:3], TANH=is_tanh)
 
 
 def dropout(
@@ -132,13 +164,13 @@ def dropout(
 
 def _pointwise(
     name: str,
-    kernel: tw.Kernel,
+    kernels: tuple[tw.Kernel, tw.Kernel],
     inputs: dict[str, tw.Tensor],
     out: tw.Tensor | None,
     dtypes: tuple[type[tw.DType], ...],
     **constants: Any,
 ) -> tw.DeviceOp[tw.Tensor]:
-    """A kernel on tensors of one shape and dtype."""
+    """A kernel on tensors of one shape and dtype: on lines, or on rows."""
     (first_name, first), *others = inputs.items()
     check_tensor(name, first_name, first, dtypes)
     for other_name, other in others:
@@ -148,7 +180,12 @@ def _pointwise(
     z = output(name, out, first.shape, first.dtype, first)
     if not z.size:
         return tw.value(z, device=z.device)
-    result, *lines = lines_of(name, z, *inputs.values())
-    config = element_config(name, result)
-    pieces = result.partition(config["BM"], config["PART"])
-    return giving(config.applied_to(kernel)(pieces, *lines, **constants), z)
+    lines = as_lines(z, *inputs.values())
+    if lines is not None:
+        config, kernel = line_config(name, lines[0]), kernels[0]
+        pieces, rows = lines[0].partition(config["PART"]), lines
+    else:
+        rows, kernel = lines_of(name, z, *inputs.values()), kernels[1]
+        config = element_config(name, rows[0])
+        pieces = rows[0].partition(config["BM"], config["PART"])
+    return giving(config.applied_to(kernel)(pieces, *rows[1:], **constants), z)

@@ -1,7 +1,8 @@
 """Softmax along the last axis, and the cross-entropy of logits with its gradient.
 
-A row that fits in one tile is read once. A longer one is read in parts, twice: once for its maximum
-and the sum of its powers, which are kept together as parts come in, and once for the result.
+Rows come in parts. Few of them stay in registers, and the row is read once; of a longer one the
+highest element and the sum of powers are made together as parts come in, and they are read again
+for the result.
 """
 
 from __future__ import annotations
@@ -22,8 +23,16 @@ from tilewright.kernels.arguments import (
     output,
     rows_of,
 )
-from tilewright.kernels.arithmetic import LN_2, LOG2_E, quotient, wide, wide_dtype
-from tilewright.kernels.cutting import element_config, row_config
+from tilewright.kernels.arithmetic import (
+    LN_2,
+    LOG2_E,
+    kept,
+    power_of_2,
+    quotient,
+    wide,
+    wide_dtype,
+)
+from tilewright.kernels.cutting import element_config, in_parts, row_config
 
 __all__ = [
     "cross_entropy",
@@ -39,49 +48,65 @@ class LABEL(tw.AnyDType):
     """An integer that numbers classes."""
 
 
-def _powers(scaled: Any) -> tuple[Any, Any, Any]:
-    """`2 ** (x - shift)` of a tile of rows, the shift, and the sum: all along the last axis."""
-    top = tw.max(scaled, axis=1, keepdims=True)
-    shift = tw.where(top == -math.inf, 0.0, top)  # a row of nothing but -inf sums to zero
-    powers = tw.exp2(scaled - shift)
-    return powers, shift, tw.sum(powers, axis=1, keepdims=True)
+def _shift(top: Any) -> Any:
+    """What is taken off exponents: that of the highest, or 0 in a row of nothing but -inf."""
+    return tw.where(top == -math.inf, 0.0, top * LOG2_E)
+
+
+def _powers(part: Any, shift: Any) -> Any:
+    return power_of_2(part * LOG2_E - shift)
+
+
+def _kept_powers(row: Any) -> tuple[Any, Any, Any]:
+    """`exp(x)` over a power of two, for all parts of a row; its exponent; and the sum."""
+    highest = row[0]
+    for j in tw.static_range(1, len(row)):
+        highest = tw.maximum(highest, row[j])
+    shift = _shift(tw.max(highest, axis=1, keepdims=True))
+    powers: tuple[Any, ...] = ()
+    sums = tw.zeros(highest.shape, highest.dtype)
+    for part in row:
+        power = _powers(part, shift)
+        powers, sums = (*powers, power), sums + power
+    return powers, shift, tw.sum(sums, axis=1, keepdims=True)
 
 
 def _summed(xs: Any, i: Any, rows: Any, dtype: Any) -> tuple[Any, Any]:
-    """The shift and the sum of powers of rows that come in parts."""
+    """The exponent and the sum of a row that is not kept: the sum follows the exponent."""
     top = tw.full((rows, 1), -math.inf, dtype)
     total = tw.zeros((rows, 1), dtype)
     shift = tw.zeros((rows, 1), dtype)
     for j in range(xs.num_tiles(1)):
-        scaled = wide(xs[i, j]) * LOG2_E
-        higher = tw.maximum(top, tw.max(scaled, axis=1, keepdims=True))
-        shift = tw.where(higher == -math.inf, 0.0, higher)
-        total = total * tw.exp2(top - shift)
-        total += tw.sum(tw.exp2(scaled - shift), axis=1, keepdims=True)
+        part = wide(xs[i, j])
+        higher = tw.maximum(top, tw.max(part, axis=1, keepdims=True))
+        shift = _shift(higher)
+        total = total * _powers(top, shift) + tw.sum(_powers(part, shift), axis=1, keepdims=True)
         top = higher
     return shift, total
 
 
 @tw.kernel(deny_checks=True)
 def softmax_rows(
-    z: Mut[T, BM, tw.All], x: Ref[T, M, N], *, PART: Const[int] = 1024, WHOLE: Const[bool] = False
+    z: Mut[T, BM, tw.All], x: Ref[T, M, N], *, PART: Const[int] = 1024, KEPT: Const[int] = 0
 ) -> None:
     """`z = exp(x - max x) / sum exp(x - max x)`, BM rows to a block, PART columns at a time.
 
-    WHOLE: there is one part.
+    KEPT: the parts of a row, all of which stay in registers; 0: too many, they are read again.
     """
-    tw.require(z.shape[1] == N)
+    tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
     xs, parts = x.partition(BM, PART, padding=-math.inf), z.partition(BM, PART)
-    if WHOLE:
-        powers, _, total = _powers(wide(xs[i, 0]) * LOG2_E)
-        parts.store(quotient(powers, total).astype(z.dtype), 0, 0)
+    if KEPT:
+        tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
+        powers, _, total = _kept_powers(kept(xs, i, KEPT))
+        share = quotient(1.0, total)
+        for j in tw.static_range(KEPT):
+            parts.store((powers[j] * share).astype(z.dtype), 0, j)
     else:
         shift, total = _summed(xs, i, BM, wide_dtype(z.dtype))
-        share = 1.0 / total
+        share = quotient(1.0, total)
         for j in range(parts.num_tiles(1)):
-            powers = tw.exp2(wide(xs[i, j]) * LOG2_E - shift)
-            parts.store((powers * share).astype(z.dtype), 0, j)
+            parts.store((_powers(wide(xs[i, j]), shift) * share).astype(z.dtype), 0, j)
 
 
 @tw.kernel(deny_checks=True)
@@ -92,16 +117,18 @@ def cross_entropy_rows(
     labels: Ref[LABEL, M],
     *,
     PART: Const[int] = 1024,
-    WHOLE: Const[bool] = False,
+    KEPT: Const[int] = 0,
 ) -> None:
     """`log_sum = log sum exp x` of each row, and `loss = log_sum - x[label]`.
 
     A label that is no column has no loss.
     """
+    tw.require(loss.shape[0] == M)
     i = loss.index[0]
     xs = x.partition(BM, PART, padding=-math.inf)
-    if WHOLE:
-        _, shift, total = _powers(wide(xs[i, 0]) * LOG2_E)
+    if KEPT:
+        tw.require(xs.num_tiles(1) == KEPT)
+        _, shift, total = _kept_powers(kept(xs, i, KEPT))
     else:
         shift, total = _summed(xs, i, BM, wide_dtype(x.dtype))
     log = ((shift + tw.log2(total)) * LN_2).astype(f32).reshape(BM)
@@ -127,7 +154,7 @@ def cross_entropy_gradient_rows(
     scale = dloss.partition(BM)[i].reshape(BM, 1)
     scale = tw.where((label >= 0) & (label < tw.i64(N)), scale, 0.0)
     columns = (j * BN + tw.arange(BN)).astype(tw.i64)
-    share = tw.exp2((x.load_like(dx).astype(f32) - log) * LOG2_E)
+    share = power_of_2((x.load_like(dx).astype(f32) - log) * LOG2_E)
     dx.store(((share - (columns == label).astype(f32)) * scale).astype(dx.dtype))
 
 
@@ -145,9 +172,8 @@ def softmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Ten
     if not z.size:
         return tw.value(z, device=z.device)
     config = row_config("softmax", rows)
-    pieces, part = result.partition(config["BM"], None), config["PART"]
-    kernel = config.applied_to(softmax_rows)
-    return giving(kernel(pieces, rows, PART=part, WHOLE=part >= rows.shape[1]), z)
+    pieces, kernel = result.partition(config["BM"], None), config.applied_to(softmax_rows)
+    return giving(kernel(pieces, rows, **in_parts(config, rows)), z)
 
 
 def cross_entropy(
@@ -170,9 +196,8 @@ def cross_entropy(
         return giving(tw.zip(tw.fill(loss, 0.0), tw.fill(log_sum, -math.inf)), (loss, log_sum))
     config = row_config(name, rows)
     pieces = (_line(name, one).partition(config["BM"]) for one in (loss, log_sum))
-    part = config["PART"]
     kernel = config.applied_to(cross_entropy_rows)
-    launch = kernel(*pieces, rows, classes, PART=part, WHOLE=part >= rows.shape[1])
+    launch = kernel(*pieces, rows, classes, **in_parts(config, rows))
     return giving(launch, (loss, log_sum))
 
 
