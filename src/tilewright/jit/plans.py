@@ -210,6 +210,11 @@ class PlannedLaunch(ReadyWork):
         """The launch as a work of its own."""
         return PlannedWork(self.plan, self._numbers, self._reader, tensors)
 
+    def let_go(self) -> None:
+        """The record of this call: whoever looks at it has it."""
+        super().let_go()
+        self._reader = None
+
 
 class PlannedWork:
     """A plan for certain tensors, which may have no bytes yet."""

@@ -151,6 +151,7 @@ class ReadyOp(WorkOp[T]):
         else:
             super().give_back()
         self._forget()
+        self._ready.let_go()
 
     def _forget(self) -> None:
         """Refer to no tensor any more."""

@@ -59,6 +59,13 @@ class ReadyWork(ABC):
     def work_on(self, tensors: tuple[Handle, ...]) -> Work:
         """The same as a work of its own, which keeps what it needs of the tensors."""
 
+    def let_go(self) -> None:
+        """Keep nothing that is one operation's alone: that has been submitted, or is closed.
+
+        A failed operation is kept by its exception, and that by whoever has yet to be told.
+        """
+        self.check = None
+
     def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
         """Leave the fences of a launch on the home of all its tensors."""
         for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
