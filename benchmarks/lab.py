@@ -18,7 +18,7 @@ import numpy as np
 from peers import Peer, load_peers
 
 import tilewright as tw
-from tilewright.bench import Effort, Timer
+from tilewright.bench import EagerClock, Effort, Timer
 
 __all__ = ["Lab", "add_options", "open_lab"]
 
@@ -57,6 +57,12 @@ class Lab:
         if self.is_quick:
             effort = {"repetitions": 3, "rounds": 2, "warmup": 0.0}
         return Timer(self.stream, Effort(**effort))
+
+    def eager_timer(self, **effort: Any) -> Timer:
+        """A timer that holds nothing back: where the device waits for the host, that shows."""
+        timer = self.timer(shortest=0.0, **effort)
+        clock = EagerClock(self.stream) if self.has_gpu else None
+        return Timer(self.stream, timer.effort, clock=clock)
 
     def empty(self, *shape: int, dtype: type[tw.DType] = tw.f16) -> tw.Tensor:
         """A tensor of this lab's device that has its bytes: peers are told its address."""

@@ -15,7 +15,7 @@ import numpy as np
 from lab import Lab
 
 import tilewright as tw
-from paper.products import SCHEDULES, SMALL, Matrices, Schedule, tflops
+from paper.matrices import SCHEDULES, SMALL, Matrices, Schedule, tflops
 from tilewright import ReportForm
 from tilewright.bench import Candidate, Report, Table, compare
 

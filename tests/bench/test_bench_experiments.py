@@ -36,7 +36,7 @@ RUNS = {
     "overlap": (overlap.run, {"overlap"}),
     "distribution": (distribution.run, {"distribution", "thinking"}),
     "elementwise": (elementwise.run, {"add"}),
-    "products": (products.run, {"products"}),
+    "products": (products.run, {"products", "launched"}),
     "checks": (checks.run, {"checks"}),
     "race": (race.run, set()),
     "decode": (attention.decode, {"decode"}),

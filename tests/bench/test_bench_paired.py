@@ -109,3 +109,11 @@ def test_the_facts_of_a_machine(monkeypatch):
 
     monkeypatch.setattr(machine_module, "version", missing)
     assert machine_facts()["torch"] is None
+
+
+def test_a_comparison_of_many_can_be_one_of_each():
+    found = compare({"one": lambda: None, "other": lambda: None}, effort=QUICK)
+    each = found.per(4)
+    assert each.seconds("other") == pytest.approx(found.seconds("other") / 4)
+    assert each.noise == pytest.approx(found.noise)
+    assert each.timings["one"][0].batch == 4 * found.timings["one"][0].batch

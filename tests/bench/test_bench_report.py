@@ -18,7 +18,7 @@ import launch_rates  # noqa: E402
 import matmul  # noqa: E402
 import report as report_page  # noqa: E402
 import report_readme  # noqa: E402
-from paper import products  # noqa: E402
+from paper import launched, products  # noqa: E402
 
 from tilewright.bench import Bound, Plot, Report, Series, Table, Target  # noqa: E402
 
@@ -128,6 +128,7 @@ def test_reasons_stand_under_the_words_of_their_targets():
     replays = {launch_graphs.target_name(count) for count in (3, 3 * launch_graphs.NODES)}
     assert launches | replays <= reasons.keys()
     kernels = {products.ALL, products.LARGE, products.TWIN, matmul.DECODED, matmul.PREFILLED}
+    kernels |= {*launched.TARGETS.values()}
     kernels |= {
         attention.target_name(kind, channels)
         for kind in ("full", "causal") for channels in (64, 128)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.bench import DeviceClock, Effort, HostClock, Timer, Timing, do_bench
+from tilewright.bench import DeviceClock, EagerClock, Effort, HostClock, Timer, Timing, do_bench
 from tilewright.bench.subjects import Subject, drain
 
 QUICK = Effort(repetitions=3, warmup=0.0, shortest=0.0, rounds=2)
@@ -71,8 +71,8 @@ def test_short_runs_are_timed_in_batches_and_flushed_ones_are_not(monkeypatch):
     assert Timer(effort=slow, flush=True).time(lambda: None).batch == 1
 
 
-@pytest.mark.parametrize("clock", [DeviceClock, HostClock])
-def test_both_clocks_count_each_repetition_and_not_what_comes_before(clock):
+@pytest.mark.parametrize("clock", [DeviceClock, EagerClock, HostClock])
+def test_clocks_count_each_repetition_and_not_what_comes_before(clock):
     device = tw.Device("cpu")
     stream = device.new_stream()
     x = tw.zeros((4,), tw.f32)

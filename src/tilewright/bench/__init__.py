@@ -11,7 +11,7 @@ Loaded only by those who measure: `import tilewright` does not load it.
 
 from __future__ import annotations
 
-from tilewright.bench.clocks import Clock, DeviceClock, HostClock
+from tilewright.bench.clocks import Clock, DeviceClock, EagerClock, HostClock
 from tilewright.bench.graphs import graph_of
 from tilewright.bench.host_cost import BrokenWay, HostCost, Prepare, each, host_costs
 from tilewright.bench.machine import machine_facts
@@ -32,6 +32,7 @@ __all__ = [
     "Clock",
     "Comparison",
     "DeviceClock",
+    "EagerClock",
     "Effort",
     "HostClock",
     "HostCost",

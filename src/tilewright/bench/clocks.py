@@ -1,9 +1,9 @@
-"""Two clocks: that of the device, read by its stream, and that of the host.
+"""Clocks: that of the device, read by its stream, held or not, and that of the host.
 
 The device's is the default on a GPU. The stream is held while the host fills it, so that host time
 never shows; what waits for the device itself cannot be held and is timed without. The host's clock
-is the default on the CPU, where anything can be timed, NumPy included. Neither is for the host's
-own cost of a launch: see `host_cost`.
+is the default on the CPU, where anything can be timed, NumPy included. None is for the host's own
+cost of a launch: see `host_cost`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 from tilewright.bench.subjects import Subject, drain
 from tilewright.runtime.stream import Stream
 
-__all__ = ["Clock", "DeviceClock", "HostClock", "clock_of"]
+__all__ = ["Clock", "DeviceClock", "EagerClock", "HostClock", "clock_of"]
 
 _PATIENCE = 0.25  # seconds to fill a stream, after which the host is thought to wait for the device
 
@@ -116,6 +116,31 @@ class DeviceClock:
         finally:
             watch.cancel()
             hold.release()
+
+
+class EagerClock:
+    """Between two stamps on a stream that nobody holds, around each repetition.
+
+    Where the device waits for the host, the host's time shows, as it does for one who launches one
+    piece of work after the other.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def measure(
+        self, subject: Subject, before: Before, repetitions: int, batch: int
+    ) -> list[float]:
+        """All repetitions in one go, waited for at the end."""
+        pairs = []
+        for repetition in range(repetitions):
+            before()
+            start = self._stream.stamp()
+            for step in range(batch):
+                subject.put(repetition * batch + step)
+            pairs.append((start, self._stream.stamp()))
+        self._stream.sync()
+        return [end.seconds_since(start) / batch for start, end in pairs]
 
 
 _CLOCKS: dict[str, Callable[[Stream], Clock]] = {"cuda": DeviceClock, "cpu": HostClock}

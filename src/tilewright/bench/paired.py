@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.bench.subjects import Run
@@ -56,6 +56,15 @@ class Comparison:
     def speed(self, name: str, against: str | None = None) -> float:
         """How many times as fast a candidate is as another, by default the base."""
         return self.seconds(self.base if against is None else against) / self.seconds(name)
+
+    def per(self, count: int) -> Comparison:
+        """The same of one, where each candidate ran as many: the nodes of a graph."""
+        each = {
+            name: tuple(timing.per(count) for timing in timings)
+            for name, timings in self.timings.items()
+        }
+        again = tuple(timing.per(count) for timing in self.again)
+        return replace(self, timings=each, again=again)
 
     @property
     def noise(self) -> float:
