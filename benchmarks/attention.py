@@ -1,9 +1,9 @@
 """Attention of the library beside cuDNN and FlashAttention, as torch has them.
 
-    python benchmarks/attention.py [--only prefill,grouped,decode] [--quick] [--json FILE]
+    python benchmarks/attention.py [--only causal,full,decode,grouped] [--quick] [--json FILE]
 
-Everything is timed inside graphs, ours and torch's, so that no launch shows. `prefill` has 16,384
-tokens in sequences of 1,024 to 16,384, heads of 64 and 128 channels, all keys and causal; `grouped`
+Everything is timed inside graphs, ours and torch's, so that no launch shows. `causal` and `full`
+have 16,384 tokens in sequences of 1,024 to 16,384, heads of 64 and 128 channels; `grouped` has
 four query heads to a key head; `decode` one query a sequence and a filled cache, larger than what
 the GPU's cache holds or rotated over several. Some rows of each result are compared with float64.
 """
@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from statistics import geometric_mean
 from typing import Any
 
@@ -35,13 +38,24 @@ from tilewright.bench import (
 )
 from tilewright.kernels import attention, decode_attention, decode_parts
 
-__all__ = ["CUDNN", "OURS", "Problem", "Shape", "main", "target_name"]
+__all__ = [
+    "CUDNN",
+    "LIMIT",
+    "OURS",
+    "PEERS",
+    "Problem",
+    "Shape",
+    "main",
+    "peer",
+    "target_name",
+]
 
 COLD = 240 << 20  # bytes of operands to rotate over
 LIMIT = 1e-3  # relative error; f16 weights and results have about 3e-4
 SHOWN = 1.5e-3  # seconds of a graph at the least, by a guess of what is reached
 GUESS = 5e14  # flops a second
 OURS, CUDNN, FLASH = "tilewright", "cuDNN", "FlashAttention"
+PEERS = {CUDNN: "CUDNN_ATTENTION", FLASH: "FLASH_ATTENTION"}  # as torch names them
 
 
 @dataclass(frozen=True)
@@ -102,32 +116,32 @@ class Problem:
             for one in self.sets
         ]
 
-    def theirs(self, backend: str) -> list[Callable[[], Any]]:
+    def theirs(self, backend: str, made: list[Any]) -> list[Callable[[], Any]]:
+        """Runs of torch, of which `made` has the last result."""
         torch, inside = self.lab.load("torch"), self.lab.load("torch.nn.attention")
         attend = torch.nn.functional.scaled_dot_product_attention
-        kind = getattr(inside.SDPBackend, backend)
-        shape, out = self.shape, self.lab.as_torch(self.out)
+        kind, grouped = (
+            getattr(inside.SDPBackend, backend),
+            self.shape.heads != self.shape.key_heads,
+        )
 
         def run(q: Any, k: Any, v: Any) -> None:
             with inside.sdpa_kernel([kind]):
-                grouped = shape.heads != shape.key_heads
-                self.last = attend(q, k, v, is_causal=shape.causal, enable_gqa=grouped)
+                made[:] = [attend(q, k, v, is_causal=self.shape.causal, enable_gqa=grouped)]
 
         views = [tuple(self.lab.as_torch(x) for x in one) for one in self.sets]
-        assert out.shape == views[0][0].shape
         return [lambda one=one: run(*one) for one in views]
 
-    def error(self, run: Callable[[], object], *, is_ours: bool) -> float:
-        """The relative error of some rows of the last set, which the run ends with."""
+    def error(self, run: Callable[[], object], out: Any) -> float:
+        """The relative error of some rows of the last set, which the run writes last."""
         torch = self.lab.load("torch")
-        out = self.lab.as_torch(self.out)
         out.fill_(math.nan)
         torch.cuda.synchronize()
         made = run()
         if isinstance(made, tw.DeviceOp):
             made.sync()
         torch.cuda.synchronize()
-        found = (out if is_ours else self.last)[-1, -1].double()
+        found = out[-1, -1].double()
         q, k, v = (self.lab.as_torch(x)[-1, -1].double() for x in self.sets[-1])
         rows = torch.arange(0, q.shape[0], max(1, q.shape[0] // 64), device="cuda")
         scores = q[rows] @ k.t() / math.sqrt(self.shape.channels)
@@ -138,35 +152,54 @@ class Problem:
         return float((found[rows] - exact).norm() / exact.norm())
 
 
+def peer(problem: Problem, name: str, backend: str, count: int) -> Candidate:
+    """A backend of torch, as often in a graph."""
+    made: list[Any] = []
+    run = problem.lab.captured(problem.theirs(backend, made), count)
+    return Candidate(name, run, lambda: problem.error(run, made[0]), LIMIT)
+
+
 def _compared(
     lab: Lab, problem: Problem, ours: list[Any], seconds: float
 ) -> tuple[Comparison, int]:
     """All candidates in graphs of as many runs."""
     sets = len(problem.sets)
     count = 1 if lab.is_quick else sets * max(1, math.ceil(SHOWN / seconds / sets))
+    peers = PEERS if lab.has_gpu else {}
+    candidates = [peer(problem, name, backend, count) for name, backend in peers.items()]
     graph = graph_of(ours, count)
-
-    def candidate(name: str, run: Callable[[], Any], *, is_ours: bool = False) -> Candidate:
-        check = (lambda: problem.error(run, is_ours=is_ours)) if lab.has_gpu else None
-        return Candidate(name, run, check, LIMIT)
-
-    candidates = [candidate(OURS, graph.launch, is_ours=True)]
-    if lab.has_gpu:
-        backends = {CUDNN: "CUDNN_ATTENTION", FLASH: "FLASH_ATTENTION"}
-        captured = {
-            name: lab.captured(problem.theirs(kind), count) for name, kind in backends.items()
-        }
-        candidates[:0] = [candidate(name, run) for name, run in captured.items()]
+    out = lab.as_torch(problem.out) if lab.has_gpu else None
+    check = (lambda: problem.error(graph.launch, out)) if lab.has_gpu else None
+    candidates.append(Candidate(OURS, graph.launch, check, LIMIT))
     found = compare(candidates, timer=lab.timer(repetitions=7, rounds=4))
     for name, reason in found.failures.items():
         print(f"{name}: {reason}", flush=True)
     return found, count
 
 
+def _compile(lab: Lab, shapes: list[Shape]) -> None:
+    """All kernels side by side, which takes longer than to measure one."""
+
+    def compile_one(shape: Shape) -> None:
+        place = (shape.queries, shape.channels), (shape.length, shape.channels)
+        heads = (shape.batch, shape.heads), (shape.batch, shape.key_heads)
+        q, k = (
+            tw.meta((*h, *p), tw.f16, target=lab.device.target)
+            for h, p in zip(heads, place, strict=True)
+        )
+        with closing(attention(q, k, k, causal=shape.causal)) as operation:
+            operation.compile()
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(compile_one, shapes))
+
+
 def _rows(lab: Lab, report: Report, part: str, table: Table, shapes: list[Shape]) -> list[float]:
     """A row for each shape; the speeds beside cuDNN."""
     report.table(table)
     speeds = []
+    if lab.has_gpu:
+        _compile(lab, shapes)
     for shape in shapes:
         problem = Problem(lab, shape)
         found, count = _compared(lab, problem, problem.ours(), shape.flops / GUESS)
@@ -190,22 +223,17 @@ def _rows(lab: Lab, report: Report, part: str, table: Table, shapes: list[Shape]
 COLUMNS = ("keys", "D", "length", "heads", CUDNN, FLASH, OURS, "ours / cuDNN", "noise")
 
 
-def prefill(lab: Lab, report: Report) -> None:
+def prefill(lab: Lab, report: Report, *, causal: bool) -> None:
     lengths = (64,) if lab.is_quick else (1024, 2048, 4096, 8192, 16384)
-    tokens = max(lengths)
-    for causal in (False, True):
-        kind = "causal" if causal else "full"
-        for channels in (64, 128):
-            shapes = [
-                Shape(tokens // n, 2048 // channels, 2048 // channels, n, n, channels, causal)
-                for n in lengths
-            ]
-            table = Table(f"TFLOP/s of {kind} attention, {channels} channels, f16", COLUMNS)
-            speeds = _rows(lab, report, "prefill", table, shapes)
-            report.target(
-                Target(target_name(kind, channels), Bound.AT_LEAST, 1.0, geometric_mean(speeds))
-            )
-            report.plot(_plot(table, kind, channels))
+    kind = "causal" if causal else "full"
+    for channels in (128, 64):
+        heads = 2048 // channels
+        shapes = [Shape(max(lengths) // n, heads, heads, n, n, channels, causal) for n in lengths]
+        table = Table(f"TFLOP/s of {kind} attention, {channels} channels, f16", COLUMNS)
+        speeds = _rows(lab, report, "prefill", table, shapes)
+        what = target_name(kind, channels)
+        report.target(Target(what, Bound.AT_LEAST, 1.0, geometric_mean(speeds)))
+        report.plot(_plot(table, kind, channels))
 
 
 def target_name(kind: str, channels: int) -> str:
@@ -272,7 +300,12 @@ def decode(lab: Lab, report: Report) -> None:
     print(table.to_text(), flush=True)
 
 
-PARTS = {"prefill": prefill, "grouped": grouped, "decode": decode}
+PARTS = {
+    "causal": partial(prefill, causal=True),
+    "full": partial(prefill, causal=False),
+    "decode": decode,
+    "grouped": grouped,
+}
 
 
 def main() -> None:
