@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import runpy
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import kernels
+from fresh_process import FreshProcesses, fresh_processes
 
 import tilewright as tw
 from tilewright.bench import Bound, Report, Table, Target
@@ -79,20 +78,18 @@ def _once() -> None:
     sys.stdout.write(json.dumps({"times": found, "front end": front_end}) + "\n")
 
 
-def _process(folder: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, __file__, "--once"], env={**os.environ, "TILEWRIGHT_CACHE": folder},
-        check=True, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    answer: dict[str, Any] = json.loads(done.stdout)
+def _process(processes: FreshProcesses, folder: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(
+        processes.run([__file__, "--once"], TILEWRIGHT_CACHE=folder)
+    )
     return answer
 
 
 def _hits(repetitions: int) -> dict[str, dict[str, float]]:
     """Milliseconds by kernel: when nothing was kept, and of a hit."""
-    with tempfile.TemporaryDirectory() as folder:
-        cold = _process(folder)
-        hits = [_process(folder) for _ in range(repetitions)]
+    with tempfile.TemporaryDirectory() as folder, fresh_processes() as processes:
+        cold = _process(processes, folder)
+        hits = [_process(processes, folder) for _ in range(repetitions)]
     if any(hit["front end"] for hit in hits):
         raise RuntimeError("a kernel was compiled again: these are no hits")
     found = {}
@@ -107,7 +104,7 @@ def show_hits(report: Report, repetitions: int) -> None:
     table = Table("From the disk cache, milliseconds", ("kernel", "cold", "hit", "least hit"))
     found = _hits(repetitions)
     for place, (name, row) in enumerate(found.items()):
-        label = name if place else f"{name} (first of a process)"
+        label = name if place else f"{name} (first of a process, loads the cache)"
         table.add(label, f"{row['cold']:.0f}", f"{row['median']:.2f}", f"{row['least']:.2f}")
         report.figure("hits", kernel=name, **row)
     print(table.to_text(), flush=True)

@@ -11,12 +11,11 @@ from __future__ import annotations
 import argparse
 import runpy
 import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import kernels
+from fresh_process import FreshProcesses, fresh_processes
 
 import tilewright as tw
 from tilewright import Kernel
@@ -58,19 +57,23 @@ def _front_end(kernel: Kernel, repetitions: int) -> dict[str, float]:
     return {"first": first, "median": statistics.median(rest), "least": min(rest), "bytes": size}
 
 
-def _import(statement: str, repetitions: int) -> float:
+def _import(processes: FreshProcesses, statement: str, repetitions: int) -> float:
     times = []
-    for _ in range(repetitions):
+    for _ in range(repetitions + 1):
         start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", statement], check=True)
+        processes.run(["-c", statement])
         times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times)
+    return statistics.median(times[1:])  # the first one compiles modules
 
 
 def _imports(repetitions: int) -> dict[str, float]:
     """Milliseconds of fresh interpreters that import nothing, NumPy, and us."""
     statements = {"empty": "pass", "numpy": "import numpy", "tilewright": "import tilewright"}
-    return {name: _import(statement, repetitions) for name, statement in statements.items()}
+    with fresh_processes() as processes:
+        return {
+            name: _import(processes, statement, repetitions)
+            for name, statement in statements.items()
+        }
 
 
 def show_front_end(report: Report, repetitions: int) -> None:

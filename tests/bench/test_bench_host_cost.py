@@ -72,6 +72,8 @@ def test_tables_are_text_and_markdown():
         "a longer name  10.5",
     ]
     assert table.to_markdown().splitlines()[1:3] == ["| --- | ---: |", "| add | 4.26 |"]
+    words = Table("t", ("a", "b", "c"), [("x", "a race", "**4**"), ("y", "", "(5)")])
+    assert words.to_markdown().splitlines()[1] == "| --- | --- | ---: |"
     with pytest.raises(ValueError, match="3 cells for 2 columns"):
         table.add("add", "1", "2")
 
@@ -96,12 +98,15 @@ def test_a_report_is_written_after_each_part(tmp_path):
     report.figure("add", seconds=1.0, missing=math.nan)
     assert json.loads(path.read_text())["figures"]["add"] == [{"seconds": 1.0, "missing": None}]
     report.note("measured")
-    report.table(Table("t", ("a", "b"), [("1", "2")]))
+    table = Table("t", ("a", "b"))
+    report.table(table)
+    table.add("1", "2")
     plot = Plot("p", "Plot", "x", "y", [Series("s", [(1, 2.0)])])
     report.plot(plot)
     report.target(Target("speed", Bound.AT_LEAST, 1.0, 2.0, "x"))
     data = json.loads(path.read_text())
     assert data["machine"]["numpy"]
+    assert data["tables"][0]["rows"] == [["1", "2"]], "rows that came later are there, too"
     assert data["targets"][0]["is_met"] is True
     again = Plot.from_json(data["plots"][0])
     assert [tuple(point) for point in again.series[0].points] == [(1, 2.0)]

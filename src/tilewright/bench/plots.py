@@ -17,6 +17,7 @@ __all__ = ["draw"]
 _FORMATS = ("png", "svg")
 _SIZE = (7.2, 4.2)  # inches
 _MARKERS = "osD^vPX*"
+_FEW = 4  # lines whose names have room beside them
 # Colours that stay apart for all kinds of colour vision (Okabe and Ito).
 _COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999",
@@ -67,10 +68,17 @@ def _fill(axes: Any, plot: Plot) -> None:
         axes.set_xticks(ticks, [_short(tick) for tick in ticks], minor=False)
         axes.set_xticks([], minor=True)
     if plot.log_y:
+        ticker = _matplotlib("matplotlib.ticker")
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     else:
         axes.set_ylim(bottom=0)
-    axes.legend()
+    if len(plot.series) > _FEW:
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
+    else:
+        axes.legend()
 
 
 def _short(number: float) -> str:

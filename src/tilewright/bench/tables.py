@@ -40,9 +40,14 @@ class Table:
 
     def to_markdown(self) -> str:
         """For a page; without the title."""
-        marks = ["---", *["---:"] * (len(self.columns) - 1)]
+        marks = ["---", *map(self._mark, range(1, len(self.columns)))]
         lines = [self.columns, marks, *self.rows]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+    def _mark(self, column: int) -> str:
+        """Figures stand at the right, words at the left."""
+        cells = (row[column].lstrip("+-*(") for row in self.rows)
+        return "---:" if all(not cell or cell[0].isdigit() for cell in cells) else "---"
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
