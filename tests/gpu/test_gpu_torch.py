@@ -5,6 +5,9 @@ import pytest
 from gpu_kernels import GPU, add
 
 import tilewright as tw
+from tilewright import Mut, Ref, bf16, f8e4m3fn, f8e5m2, f16, f32
+from tilewright.dims import B, N, T
+from tilewright.dtypes import numpy_dtype
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = [
@@ -13,6 +16,11 @@ pytestmark = [
 ]
 
 LENGTH = 1 << 16
+
+
+@tw.kernel(deny_checks=True)
+def widen(z: Mut[f32, B], x: Ref[T, N]) -> None:
+    z.store(x.load_like(z).astype(f32))
 
 
 @pytest.fixture
@@ -100,3 +108,28 @@ def test_round_trips(tensors):
     assert np.array_equal(back.numpy(), tensors[0].cpu().numpy())
     exported = x.export()
     assert torch.as_tensor(exported, device=GPU).data_ptr() == x.address
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (f16, torch.float16),
+        (bf16, torch.bfloat16),
+        (f8e4m3fn, torch.float8_e4m3fn),
+        (f8e5m2, torch.float8_e5m2),
+    ],
+)
+def test_narrow_floats_both_ways(ours, theirs):
+    values = np.array([0.0, 1.0, -2.0, 0.5] * 64, np.float32)
+    x = tw.from_numpy(values.astype(numpy_dtype(ours)), device=GPU)
+    taken = torch.from_dlpack(x)
+    assert (taken.dtype, taken.data_ptr()) == (theirs, x.address)
+    assert np.array_equal(taken.float().cpu().numpy(), values)
+    del taken
+    given, z = torch.tensor(values, device=GPU).to(theirs), torch.zeros(len(values), device=GPU)
+    back = tw.from_dlpack(given)
+    assert (back.dtype, back.address) == (ours, given.data_ptr())
+    widen(tw.partition(z, 64), given).submit()  # the tensor itself, on torch's stream
+    assert torch.equal(z, given.float())
+    widen(tw.partition(z, 64), x).sync()
+    assert np.array_equal(z.cpu().numpy(), values)

@@ -2,7 +2,8 @@
 
 What a function uses is copied to pinned memory behind the work before it, the driver calls the
 function in its place on the stream, and what it has written is copied back. Elements are copied one
-run at a time: a neighbour in the same storage may be written on another stream meanwhile.
+run at a time: a neighbour in the same storage may be written on another stream meanwhile. A node of
+a CUDA graph is no function: what the graphs of tests consist of has a form of its own here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ctypes
 import itertools
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,16 +56,67 @@ def _entry() -> Any:
     return cu, pointer, cu.CUhostFn(ctypes.cast(pointer, ctypes.c_void_p).value)
 
 
+class Node:
+    """Work as a node of a graph: what it puts on a queue."""
+
+    def __init__(self, kind: str, enqueue: Callable[[Any], None]) -> None:
+        self.kind = kind
+        self._put = enqueue
+
+    def enqueue(self, stream: tw.Stream) -> None:
+        self._put(stream.queue)
+
+
+def fill_node(z: tw.Tensor, value: float) -> Node | None:
+    """Every element the same, if they lie in one piece."""
+    if not z.region.dense:
+        return None
+    pattern, place = numpy_dtype(z.dtype).type(value).tobytes(), z.region.low
+    memory, size = z.storage.allocation, z.size
+    return Node("fill", lambda queue: queue.fill(memory, pattern, size, place))
+
+
+def copy_node(z: tw.Tensor, x: tw.Tensor) -> Node | None:
+    """All elements of another tensor, if both lie in one piece."""
+    if not (z.is_contiguous and x.is_contiguous):
+        return None
+    to, at = z.storage.allocation, z.byte_offset
+    from_, offset, nbytes = x.storage.allocation, x.byte_offset, z.nbytes
+    return Node("copy", lambda queue: queue.copy(to, at, from_, offset, nbytes))
+
+
+@cache
+def add_one_kernel() -> Any:
+    """A launch under the name that other devices have for it."""
+    from tilewright import Mut, f32, kernel
+    from tilewright.dims import B
+
+    @kernel
+    def add_one(z: Mut[f32, B]) -> None:
+        z.store(z.load() + 1)
+
+    return add_one
+
+
 class GpuWork:
     """Runs a function of the tensors' arrays on a CUDA stream, and keeps what it raises."""
 
-    def __init__(self, function: Callable[..., object], *accesses: tw.Access) -> None:
+    def __init__(
+        self,
+        function: Callable[..., object],
+        *accesses: tw.Access,
+        node: Callable[[], Node | None] | None = None,
+    ) -> None:
         self.function = function
         self.accesses = accesses
         self.raised: list[BaseException] = []
+        self._node = node
 
-    def repeated(self) -> NoReturn:
-        pytest.skip("a node of a CUDA graph is a kernel, and this one is a Python function")
+    def repeated(self) -> Node:
+        made = None if self._node is None else self._node()
+        if made is None:
+            pytest.skip("a node of a CUDA graph is a kernel, and this one is a Python function")
+        return made
 
     def enqueue(self, stream: tw.Stream) -> None:
         queue = stream.queue

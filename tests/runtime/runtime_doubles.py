@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from gpu_functions import GpuWork
+from gpu_functions import GpuWork, Node, add_one_kernel, copy_node, fill_node
 from paper_graphs import PaperGraphs
 
 from tilewright import runtime as tw
@@ -49,15 +49,17 @@ def operation(
     function: Callable[..., object],
     *accesses: tw.Access,
     failure: Callable[[], BaseException | None] | None = None,
+    node: Callable[[], Node | None] | None = None,
 ) -> tw.DeviceOp[tuple[tw.Tensor, ...]]:
-    """An operation that runs a function of the tensors' arrays."""
+    """An operation that runs a function of the tensors' arrays; in a graph of a GPU a node."""
     tensors = tuple(access.tensor for access in accesses)
     device = tensors[0].device
     if device.kind == "cpu":
         work = NumpyWork(function, *tensors)
     else:
-        work = GpuWork(function, *accesses)
-        failure = failure or work.failure  # a CUDA stream cannot say what a function raised
+        work = GpuWork(function, *accesses, node=node)
+        if node is None:  # a CUDA stream cannot say what a function raised
+            failure = failure or work.failure
     return tw.WorkOp(label, device, accesses, work, tensors, failure=failure)
 
 
@@ -74,14 +76,17 @@ def updates(tensor: tw.Tensor, name: str = "z") -> tw.Access:
 
 
 def copy(z: tw.Tensor, x: tw.Tensor, label: str = "copy") -> tw.DeviceOp:
-    return operation(label, np.copyto, writes(z), reads(x))
+    return operation(label, np.copyto, writes(z), reads(x), node=lambda: copy_node(z, x))
 
 
 def put(z: tw.Tensor, value: float, label: str = "put") -> tw.DeviceOp:
-    return operation(label, lambda array: array.fill(value), writes(z))
+    fill = lambda array: array.fill(value)  # noqa: E731
+    return operation(label, fill, writes(z), node=lambda: fill_node(z, value))
 
 
 def add_one(z: tw.Tensor, label: str = "add_one") -> tw.DeviceOp:
+    if z.device.kind == "cuda" and label == "add_one":
+        return add_one_kernel()(z.partition(4)).giving((z,))
     return operation(label, lambda array: np.add(array, 1, out=array), updates(z))
 
 

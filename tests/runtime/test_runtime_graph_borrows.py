@@ -12,7 +12,7 @@ from runtime_doubles import add_one, copy, put
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError, MovedError
 
-pytestmark = pytest.mark.usefixtures("cpu")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 class TestBorrows:
@@ -59,7 +59,7 @@ class TestBorrows:
         g.launch().sync()
         assert z.numpy()[0] == 2
 
-    def test_an_export_stands_against_a_replay(self):
+    def test_an_export_stands_against_a_replay(self, cpu):
         x, z = tw.full(4, 1), tw.zeros(4)
         g = copy(z, x).graph()
         g.launch().sync()
@@ -120,8 +120,8 @@ class TestBorrows:
             g.launch()
         put(x, 1).sync()
 
-    def test_replays_and_operations_are_ordered_across_streams(self, cpu):
-        first, second = cpu.new_stream(), cpu.new_stream()
+    def test_replays_and_operations_are_ordered_across_streams(self, device):
+        first, second = device.new_stream(), device.new_stream()
         x, y, z = tw.full(4, 1), tw.zeros(4), tw.zeros(4)
         with tw.graph() as g:
             g.record(copy(y, x))
@@ -136,8 +136,8 @@ class TestBorrows:
         assert y.numpy().tolist() == [6.0] * 4
         assert z.numpy().tolist() == [7, 7, 6, 6]
 
-    def test_replays_on_several_streams_follow_each_other(self, cpu):
-        streams = [cpu.new_stream() for _ in range(4)]
+    def test_replays_on_several_streams_follow_each_other(self, device):
+        streams = [device.new_stream() for _ in range(4)]
         x = tw.zeros(4)
         with tw.graph() as g:
             g.record(add_one(x))
@@ -148,8 +148,8 @@ class TestBorrows:
         hold.release()
         assert x.numpy()[0] == 40
 
-    def test_other_graphs_replays_are_ordered(self, cpu):
-        first, second = cpu.new_stream(), cpu.new_stream()
+    def test_other_graphs_replays_are_ordered(self, device):
+        first, second = device.new_stream(), device.new_stream()
         x, y = tw.zeros(4), tw.zeros(4)
         count, take = add_one(x).graph(), copy(y, x).graph()
         for turn in range(5):
@@ -189,7 +189,7 @@ class TestBorrows:
 class TestLease:
     """A replay looks at its lease, not at its tensors."""
 
-    def test_only_touched_storages_are_looked_at(self, cpu):
+    def test_only_touched_storages_are_looked_at(self, device):
         tensors = [tw.zeros(4) for _ in range(50)]
         with tw.graph() as g:
             for tensor in tensors:
@@ -213,7 +213,7 @@ class TestLease:
         assert x.numpy()[0] == 100
         assert len(x.storage._writes) == 1
 
-    def test_many_graphs_on_a_tensor_leave_nothing(self, cpu):
+    def test_many_graphs_on_a_tensor_leave_nothing(self, device):
         x = tw.zeros(4)
         for _ in range(4):
             g = add_one(x).graph()
