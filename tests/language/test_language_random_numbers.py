@@ -1,4 +1,6 @@
-"""`tw.rand`: known answers, the same numbers on the host and in kernels however they are cut."""
+"""`tw.rand`, `tw.rand4x`: known answers; the same on the host, and however they are cut."""
+
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -48,6 +50,25 @@ class Plain:
 )
 def test_the_generator_gives_the_published_answers(word, wanted):
     assert philox(Plain(), (word,) * 4, (word,) * 2) == wanted
+
+
+@tw.kernel
+def four_at_once(z: Mut[f32, Literal[4], B], places: Ref[T, N], seed: i64) -> None:
+    (row, i), parts = z.index, z.partition(1, B)
+    numbers = tw.rand4x(places.partition(B)[i + row], f32, seed=seed)
+    for k in tw.static_range(4):
+        parts.store(numbers[k].reshape(1, B), k, 0)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint32, np.int64, np.uint64])
+def test_four_numbers_of_one_place(kind):
+    places = np.random.default_rng(0).integers(0, np.iinfo(kind).max, 37, kind, endpoint=True)
+    got = run(four_at_once, ((4, 37), f32), (4, 16), places, 5 << 32 | 7)
+    for column, place in zip(got.T, places.tolist(), strict=True):
+        words = philox(Plain(), (place & 0xFFFFFFFF, place >> 32, 0, 0), (7, 5))
+        assert column.tolist() == [(word >> 8) * 2.0**-24 for word in words]
+    first = tw.rand((1,), f32, seed=5 << 32 | 7, offset=int(places[0])).numpy()
+    assert got[0, 0] == first[0]
 
 
 @settings(max_examples=15, deadline=None)

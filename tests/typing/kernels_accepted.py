@@ -332,7 +332,8 @@ def functions(z: Mut[f32, B], x: Ref[f32, N], y: Ref[i32, N], n: i32) -> None:
     running = tw.scan(t, lambda a, b: a * b, 1.0, axis=0, reverse=True)
     parts = tw.insert(t, tw.extract(t, n, 16), (n,)) + tw.cat((t, t), axis=0)
     bits: Tile[u8] = tw.pack(tw.unpack(k.astype(u8), i4)) + tw.bitcast(k.astype(i8), u8)
-    chance = tw.rand((B,), f32, seed=n, offset=z.index[0]) + tw.prod(t) + tw.cumprod(t)
+    four: tuple[Tile[f32], Tile[f32], Tile[f32], Tile[f32]] = tw.rand4x(k, f32, seed=n)
+    chance = tw.rand((B,), f32, seed=n, offset=z.index[0]) + tw.prod(t) + tw.cumprod(t) + four[1]
     short: Tile[f16] = t.astype(f16, rounding="zero")
     z.store(
         maths + rounded + ends + whole.astype(f32) + truth.astype(f32) + total + best + parts

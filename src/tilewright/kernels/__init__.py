@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         add_rows,
         dropout,
         dropout_elements,
+        dropout_rows,
         gelu,
         gelu_elements,
         gelu_rows,
@@ -105,6 +106,7 @@ __all__ = [
     "decode_parts",
     "dropout",
     "dropout_elements",
+    "dropout_rows",
     "embedding",
     "embedding_rows",
     "gelu",
@@ -165,8 +167,8 @@ _NAMES = {
     ),
     "norms": "add_rms_norm add_rms_norm_rows layer_norm layer_norm_rows rms_norm rms_norm_rows",
     "pointwise": (
-        "add add_elements add_rows dropout dropout_elements gelu gelu_elements gelu_rows"
-        " silu_mul silu_mul_elements silu_mul_rows"
+        "add add_elements add_rows dropout dropout_elements dropout_rows gelu gelu_elements"
+        " gelu_rows silu_mul silu_mul_elements silu_mul_rows"
     ),
     "prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
     "ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",

@@ -1,4 +1,4 @@
-"""`tw.rand` in a kernel: the generator of `lang.philox` over tiles of u32."""
+"""`tw.rand` and `tw.rand4x` in a kernel: the generator of `lang.philox` over tiles of u32."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.dtypes import DType, bool_, f64, i32, u32, u64
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.conversions import convert
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand
+from tilewright.frontend.operands import Operand, Static, TileOperand, TupleOperand
 from tilewright.frontend.operators import apply_binary
 from tilewright.frontend.tiles import (
     as_scalar,
@@ -27,9 +27,10 @@ from tilewright.ir.ops.shape import Iota
 from tilewright.ir.types import TileType
 from tilewright.lang.philox import PRECISIONS, philox
 
-__all__ = ["lower_rand"]
+__all__ = ["lower_rand", "lower_rand4x"]
 
 _MASK = (1 << 64) - 1
+_WORD = 32  # bits
 
 
 class _Tiles:
@@ -64,18 +65,42 @@ class _Tiles:
 def lower_rand(lo: Lowering, call: Arguments) -> Operand:
     """`tw.rand(shape, dtype, seed=…, offset=…)`."""
     shape = shape_argument(lo, call.where("shape"), call.operand("shape"))
-    dtype = dtype_argument(lo, call.where("dtype"), call.operand("dtype"))
-    if dtype not in PRECISIONS:
-        known = ", ".join(dtype.label for dtype in PRECISIONS)
-        reason = f"it makes {known}, not {dtype.label}"
-        lo.reject(WrongOperand, call.where("dtype"), "tw.rand", reason)
-    words = _Tiles(lo, call.node)
-    seed, offset = (_wide(lo, call, name) for name in ("seed", "offset"))
+    dtype = _dtype(lo, call, "tw.rand", tuple(PRECISIONS))
+    offset = _wide(lo, call, "offset")
     places = _sum(lo, call.node, offset, _counted(lo, prod(shape)))
+    return reshaped(lo, _fraction(lo, call.node, _words(lo, call, places), dtype), shape)
+
+
+def lower_rand4x(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.rand4x(places, dtype, seed=…)`."""
+    where, operand = call.where("places"), call.operand("places")
+    narrow = tuple(dtype for dtype, bits in PRECISIONS.items() if bits <= _WORD)
+    dtype = _dtype(lo, call, "tw.rand4x", narrow)
+    if not isinstance(operand, TileOperand) or not operand.dtype.element.is_integer:
+        reason = f"places are a tile of integers; this is {operand}"
+        lo.reject(WrongOperand, where, "tw.rand4x", reason)
+    words = _words(lo, call, convert(lo, operand, u64))
+    return TupleOperand(tuple(_fraction(lo, call.node, (word,), dtype) for word in words))
+
+
+def _dtype(
+    lo: Lowering, call: Arguments, callee: str, known: tuple[type[DType], ...]
+) -> type[DType]:
+    """What random numbers are to be, of what they can be."""
+    dtype = dtype_argument(lo, call.where("dtype"), call.operand("dtype"))
+    if dtype not in known:
+        names = ", ".join(dtype.label for dtype in known)
+        reason = f"it makes {names}, not {dtype.label}"
+        lo.reject(WrongOperand, call.where("dtype"), callee, reason)
+    return dtype
+
+
+def _words(lo: Lowering, call: Arguments, places: TileOperand) -> tuple[TileOperand, ...]:
+    """Four random words for each place in the sequence of the seed."""
+    seed = _wide(lo, call, "seed")
     zero = constant(lo, call.node, 0, u32, places.shape)
     counter = (*_halves(lo, call.node, places), zero, zero)
-    random = philox(words, counter, _halves(lo, call.node, seed))
-    return reshaped(lo, _fraction(lo, call.node, random, dtype), shape)
+    return philox(_Tiles(lo, call.node), counter, _halves(lo, call.node, seed))
 
 
 def _wide(lo: Lowering, call: Arguments, name: str) -> TileOperand:

@@ -40,6 +40,7 @@ LOWERINGS: dict[Any, Callable[[Lowering, Arguments], Operand]] = {
     tw.full: creation.lower_full,
     tw.arange: creation.lower_arange,
     tw.rand: random_numbers.lower_rand,
+    tw.rand4x: random_numbers.lower_rand4x,
     tw.exp: maths.floats(ops.Exp),
     tw.exp2: maths.floats(ops.Exp2),
     tw.log: maths.floats(ops.Log),

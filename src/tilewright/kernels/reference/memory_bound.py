@@ -25,6 +25,7 @@ __all__ = [
     "histogram",
     "layer_norm",
     "layer_norm_gradient",
+    "random_words",
     "reduce",
     "rms_norm",
     "rms_norm_gradient",
@@ -66,8 +67,28 @@ def gelu(x: Array, approximate: str = "none") -> Array:
     return found
 
 
-def dropout(x: Array, share: float, numbers: Array) -> Array:
+def random_words(places: Array, seed: int) -> Array:
+    """Philox 4x32-10, as published: four words of 32 bits for each 64-bit place, (4, …)."""
+    mask = np.uint64(0xFFFFFFFF)
+    a, b = places.astype(np.uint64) & mask, places.astype(np.uint64) >> np.uint64(32)
+    c, d = np.zeros_like(a), np.zeros_like(a)
+    left, right = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
+    for _ in range(10):
+        one, two = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a = two >> np.uint64(32) ^ b ^ np.uint64(left)
+        c = one >> np.uint64(32) ^ d ^ np.uint64(right)
+        b, d = two & mask, one & mask
+        left, right = left + 0x9E3779B9 & 0xFFFFFFFF, right + 0xBB67AE85 & 0xFFFFFFFF
+    return np.stack((a, b, c, d))
+
+
+def dropout(x: Array, share: float, seed: int, offset: int = 0) -> Array:
     """`x / (1 - share)` where a random number of [0, 1) is not below `share`, and 0 elsewhere."""
+    n = np.uint64(offset) + np.arange(x.size, dtype=np.uint64)
+    four, lanes = np.uint64(4), np.uint64(1024)
+    words = random_words(n // (four * lanes) * lanes + n % lanes, seed)
+    chosen = np.take_along_axis(words, (n // lanes % four)[None].astype(np.int64), axis=0)[0]
+    numbers = (chosen >> np.uint64(8)).reshape(x.shape) * 2.0**-24
     return np.where(numbers >= np.float32(share), _wide(x) / (1 - share), 0.0)
 
 

@@ -8,7 +8,7 @@ family the words are those of NumPy; where ours differ, the documentation says h
 from tilewright.lang.functions.arithmetic import add, divide, multiply, subtract
 from tilewright.lang.functions.bits import bitcast, pack, unpack
 from tilewright.lang.functions.choosing import clamp, maximum, minimum, where
-from tilewright.lang.functions.creation import arange, full, ones, rand, zeros
+from tilewright.lang.functions.creation import arange, full, ones, rand, rand4x, zeros
 from tilewright.lang.functions.launch import (
     block_id,
     cdiv,
@@ -98,6 +98,7 @@ __all__ = [
     "pow",
     "prod",
     "rand",
+    "rand4x",
     "reduce",
     "require",
     "rsqrt",

@@ -6,18 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
 from tilewright.dtypes import DType, i32
 from tilewright.lang.builtin import builtin
+from tilewright.lang.tile import Tile
 
 __all__ = [
     "arange",
     "full",
     "ones",
     "rand",
+    "rand4x",
     "zeros",
 ]
+
+D = TypeVar("D", bound=DType)
 
 
 @builtin
@@ -60,4 +64,15 @@ def rand(
     Element `n` in row-major order is a function of `seed` and `offset + n` alone (Philox 4x32-10),
     so the same call gives the same numbers on every device, in every run and however a tensor is
     cut into tiles. Seed and offset may be scalars of the kernel; they count modulo 2**64.
+    """
+
+
+@builtin
+def rand4x(
+    places: Tile[Any], dtype: type[D], *, seed: SupportsIndex = 0
+) -> tuple[Tile[D], Tile[D], Tile[D], Tile[D]]:
+    """Four tiles of floats spread evenly over [0, 1), for what one of `rand` costs.
+
+    Their elements are functions of `seed` and the integer at their place in `places` alone; in the
+    first tile they are the numbers that `rand` has there. f16, bf16 or f32.
     """
