@@ -47,15 +47,15 @@ def tune_all(
     journal, records = Journal(folder / "journal.jsonl"), folder / f"{device.target}.json"
     start = time.monotonic()
     here = provenance_on(device, "")
-    searches = [
+    wanted = list(wanted)
+    searches = (
         Search(measured_by(task_of(tunable, key, device), here), plan, journal)
         for tunable, key in wanted
-    ]
-    print(f"{len(searches)} searches, {time.monotonic() - start:.1f} s", flush=True)
-    left, written = set(searches), 0
+    )
+    left, written = {(tunable.name, key) for tunable, key in wanted}, 0
     for search, found in search_all(searches, start + seconds):
         task, taken = search.task, time.monotonic() - start
-        left.remove(search)
+        left.remove((task.kernel, task.key))
         if isinstance(found, TuneError):
             print(f"{task.kernel} {task.key}: {found}", flush=True)
             continue
@@ -63,9 +63,9 @@ def tune_all(
         add_record(records, device.target, record)
         written += 1
         print(f"{told(record, found)}; after {taken:.1f} s", flush=True)
-    for search in searches:
-        if search in left:
-            print(f"no time for {search.task.kernel} {search.task.key}")
+    for tunable, key in wanted:
+        if (tunable.name, key) in left:
+            print(f"no time for {tunable.name} {key}")
     return written
 
 

@@ -157,7 +157,7 @@ def begun(futures, order, name):
 def test_only_so_many_are_under_way_and_finished_ones_are_told_between():
     futures = {name: Future() for name in "abcd"}
     order: list[str] = []
-    each = each_finished({n: partial(begun, futures, order, n) for n in futures}, at_once=2)
+    each = each_finished(((n, partial(begun, futures, order, n)) for n in futures), at_once=2)
     futures["b"].set_result(None)
     assert next(each).name == "b"
     assert order == ["a", "b"]
@@ -173,7 +173,7 @@ def test_only_so_many_are_under_way_and_finished_ones_are_told_between():
 def test_when_the_time_is_up_nothing_more_is_waited_for_or_begun(at_once):
     order: list[str] = []
     futures = {name: Future() for name in "ab"}
-    starts = {name: partial(begun, futures, order, name) for name in futures}
+    starts = [(name, partial(begun, futures, order, name)) for name in futures]
     assert list(each_finished(starts, at_once=at_once, until=time.monotonic() + 0.1)) == []
     assert order == (["a", "b"] if at_once is None else ["a"])
     assert list(each_finished(starts, until=time.monotonic() - 1)) == []

@@ -58,7 +58,7 @@ def compile_file(screen: Screen, path: Path, target: str | None, *, as_json: boo
         raise BadInput(f"{path} has no kernel: decorate a function with @tw.kernel")
     finished: dict[str, Finished] = {}
     with _bar(screen, f"compiling for {wanted}", len(kernels)) as step:
-        for one in each_finished({name: kernel.begin for name, kernel in kernels.items()}):
+        for one in each_finished((name, kernel.begin) for name, kernel in kernels.items()):
             finished[one.name] = one
             step()
     if as_json:

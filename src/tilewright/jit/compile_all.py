@@ -58,7 +58,8 @@ def compile_all(
     """
     named = cast("Mapping[str, Call]", calls) if isinstance(calls, Mapping) else _named(calls)
     failed: dict[str, Exception] = {}
-    for done, latest in enumerate(each_finished({n: partial(_begin, c) for n, c in named.items()})):
+    starts = ((name, partial(_begin, call)) for name, call in named.items())
+    for done, latest in enumerate(each_finished(starts)):
         if latest.error is not None:
             latest.error.add_note(f"while compiling {latest.name}")
             failed[latest.name] = latest.error
@@ -70,15 +71,15 @@ def compile_all(
 
 
 def each_finished(
-    starts: Mapping[str, Start], *, at_once: int | None = None, until: float = math.inf
+    starts: Iterable[tuple[str, Start]], *, at_once: int | None = None, until: float = math.inf
 ) -> Iterator[Finished]:
-    """Begin everything in order, and tell of each as it is finished, in any order.
+    """Begin everything in order, by distinct names, and tell of each as it is finished.
 
     What is finished meanwhile is told between two beginnings. No more than `at_once` are under way
     at a time, and at `until`, by `time.monotonic()`, nothing more is begun or waited for.
     """
     under_way: dict[str, _Begun] = {}
-    for name, start in starts.items():
+    for name, start in starts:
         while at_once is not None and len(under_way) >= at_once and time.monotonic() < until:
             _wait_for_one(under_way, until)
             yield from _ready(under_way)

@@ -58,7 +58,7 @@ def search(
     """
     plan = plan or Plan()
     state = Search(task, plan, journal or Journal(), report, timer)
-    for finished in each_finished(state.starts(), until=time.monotonic() + plan.seconds):
+    for finished in each_finished(state.starts().items(), until=time.monotonic() + plan.seconds):
         state.settle(finished)
     return state.conclude()
 
