@@ -189,7 +189,7 @@ def test_a_candidate_that_is_far_behind_is_given_up_after_its_first_runs():
         Verdict.TIMED, Verdict.TIMED, Verdict.SLOW, Verdict.TIMED,
     ]  # fmt: skip
     slow = found.attempts[2]
-    assert slow.reason == "its first runs took 2.2 times as long as the best so far"
+    assert slow.reason == "its first runs took 2.2 times as long as those of the best so far"
     assert slow.seconds == 1.1
     assert found.winner.config == B8
     asked = {config: bench.clock.asked.count(config) for config in SPACE}

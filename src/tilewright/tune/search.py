@@ -88,6 +88,7 @@ class Search:
         self._timer = timer or partial(Timer, task.device.stream, flush=task.flush)
         self._configs = {self._label(config): config for config in task.configs}
         self._programs: dict[str, tuple[Future[Any], ...]] = {}
+        self._quickest = math.inf  # seconds of first runs, which are longer than those of many
         wanted = set(task.configs)
         known = journal.attempts(self._name).items()
         self._attempts = {config: attempt for config, attempt in known if config in wanted}
@@ -156,10 +157,11 @@ class Search:
             return self._wrong(config, error, usage)
         timer = self._timer(self._plan.first)
         subject, seconds = timer.first_runs(partial(self.task.build, config))
-        best = min(map(_seconds, self._timed()), default=math.inf)
-        if seconds > best * self._plan.hopeless:
-            reason = f"its first runs took {seconds / best:.2g} times as long as the best so far"
+        if seconds > self._quickest * self._plan.hopeless:
+            ratio = seconds / self._quickest
+            reason = f"its first runs took {ratio:.2g} times as long as those of the best so far"
             return Attempt(config, Verdict.SLOW, seconds, error, reason, usage)
+        self._quickest = min(seconds, self._quickest)
         timing = timer.measure(subject, timer.warm(subject, seconds))
         return Attempt(config, Verdict.TIMED, timing.median, error, usage=usage)
 

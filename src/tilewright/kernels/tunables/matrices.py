@@ -16,7 +16,7 @@ from tilewright.kernels.gemv import gemv_kernel
 from tilewright.kernels.matmul_configs import FEWEST_ROWS, WEIGHTS
 from tilewright.kernels.matmul_tiles import BAND, MULTIPROCESSORS, TILES
 from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
-from tilewright.kernels.tunables.signed_sums import checked_trial, in_turns, spread
+from tilewright.kernels.tunables.signed_sums import checked_trial, copied, in_turns, spread
 from tilewright.tune import Config, Key, Space, Trial, Tunable, key_of
 
 __all__ = ["GEMV", "MATMUL"]
@@ -113,12 +113,12 @@ def _trial(key: Key, device: tw.Device) -> Trial:
     def sample() -> tuple[Any, Any]:
         """Tiles at corners and in the middle."""
         found, expected = [], []
-        for rows in spread(m, 3, 8):
-            left = a[rows].numpy().astype(np.float32)
-            for columns in spread(n, 3, 64):
-                right = (b[:, columns] if stored == "nn" else b[columns].T).clone().numpy()
-                found.append(out[rows, columns].clone().numpy().astype(np.float32))
-                expected.append(left @ right.astype(np.float32))
+        for rows in spread(m, 3, 4):
+            left = copied(a[rows])
+            for columns in spread(n, 3, 16):
+                right = copied(b[:, columns] if stored == "nn" else b[columns].T)
+                found.append(copied(out[rows, columns]))
+                expected.append(left @ right)
         return np.stack(found), np.stack(expected)
 
     return checked_trial(build, out, sample)
