@@ -79,7 +79,10 @@ class Kernel:
     def _remember_launches(self) -> None:
         """Begin to remember the launches that are made with these options and hints."""
         self._launches = Launches(self.signature, self._call_signature)
-        self._quick = self._launches.quick if not self.options.unsafe else _never
+        if self._launches.call is not None and not self.options.unsafe:
+            # Python finds `__call__` in the class alone, so each kernel has a class of its own.
+            names = {"__call__": self._launches.call, "__doc__": Kernel.__doc__, "__slots__": ()}
+            self.__class__ = type("Kernel", (Kernel,), {**names, "__module__": __name__})
 
     def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation that runs this kernel: everything is checked, nothing has run.
@@ -87,11 +90,7 @@ class Kernel:
         An argument may be an operation: it runs first, on the same stream, and its result is the
         argument. What depends on it is checked then.
         """
-        try:
-            made = self._quick(*args, **kwargs) if kwargs else self._quick(*args)
-        except TypeError:  # the arguments do not fit, and the long way says why
-            made = None
-        return self.launch(None, args, kwargs) if made is None else made
+        return self.launch(None, args, kwargs)
 
     def unsafe(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation that runs an unsafe kernel: the caller answers for its pointers.
@@ -265,10 +264,6 @@ def _with_exactly(kernel: Kernel, hints: KernelHints, report: ReportForm | None)
         changed._compiled, changed._executables = SingleFlight(), SingleFlight()
     changed._remember_launches()
     return changed
-
-
-def _never(*_: Any, **__: Any) -> None:
-    """An unsafe kernel is not called like another, so no such call was made before."""
 
 
 @overload

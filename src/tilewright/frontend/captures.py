@@ -69,6 +69,11 @@ class Captures:
         """What was found, in order."""
         return tuple(value for _, value in self._found.values())
 
+    @property
+    def are_none(self) -> bool:
+        """Whether nothing was found outside."""
+        return not self._found
+
     def are_current(self) -> bool:
         """Whether everything is still what it was."""
         if not self._found:

@@ -8,14 +8,16 @@ A scalar is its type and its value, or its type alone. Types are part of a key b
 
 A reader takes the arguments as the kernel does, so that Python itself matches them to parameters.
 It gives None for anything but tensors and partitions of ours, and raises `TypeError` for a call
-that does not fit: then somebody else has to look.
+that does not fit: then somebody else has to look. The first of them is the kernel's own `__call__`,
+since every call on the way costs as much as ten of its steps; it takes anything, and asks.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable
+from itertools import takewhile
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +45,7 @@ __all__ = ["Call", "Known", "Readers", "make_readers"]
 class Readers(NamedTuple):
     """The readers of a kernel; each takes its arguments."""
 
-    quick: Callable[..., Any]  # the operation, if the call was prepared or planned
+    call: Callable[..., Any] | None  # `__call__`; None if nothing can be found quickly
     same: Callable[..., Any]  # by the handles: a key, the tensors, all arguments
     like: Callable[..., Any]  # by what they are like: a key, and the `Call` as a plain tuple
 
@@ -56,13 +58,14 @@ class _Read(NamedTuple):
     """How an argument is read, as Python text with its name filled in."""
 
     kind: str  # what must be true of it
+    also: str = "True"  # the same, of what no launch was ever prepared or planned without
     tensor: str = ""
     same: str = ""
     like: str = ""
     scalar: str = ""
 
 
-_WHOLE = _Read("{0}.__class__ is _Tensor", "{0}", "{0}.serial", "{0}.facet")
+_WHOLE = _Read("{0}.__class__ is _Tensor", "True", "{0}", "{0}.serial", "{0}.facet")
 _CUT = "{0}._tensor.{1}, {0}._tiling"
 _WALKED = "{0}.partition._tensor.{1}, {0}.partition._tiling, {0}.max_blocks, {0}.group"
 _VALUE = "{0}.__class__, {0} or _repr({0})"
@@ -71,30 +74,61 @@ _READS: dict[type, _Read] = {
     AccumParam: _WHOLE,
     PointerParam: _WHOLE,
     MutParam: _Read(
-        "{0}.__class__ is _Partition and {0}._tiling.segments is None", "{0}._tensor",
+        "{0}.__class__ is _Partition", "{0}._tiling.segments is None", "{0}._tensor",
         _CUT.format("{0}", "serial"), _CUT.format("{0}", "facet"),
     ),
     MappedParam: _Read(
-        "{0}.__class__ is _PersistentPartition", "{0}.partition._tensor",
+        "{0}.__class__ is _PersistentPartition", "True", "{0}.partition._tensor",
         _WALKED.format("{0}", "serial"), _WALKED.format("{0}", "facet"),
     ),
-    ScalarParam: _Read("{0}.__class__ in _numbers", "", _VALUE, "{0}.__class__", "{0}"),
-    ConstParam: _Read("{0}.__class__ in _constants", "", _VALUE, _VALUE),
+    ScalarParam: _Read("{0}.__class__ in _numbers", "True", "", _VALUE, "{0}.__class__", "{0}"),
+    ConstParam: _Read("{0}.__class__ in _constants", "True", "", _VALUE, _VALUE),
 }  # fmt: skip
 # Types whose values can be told apart by their text; a class is told apart by itself.
 _NUMBERS = frozenset({bool, int, float, *np.sctypeDict.values()})
 # What was prepared is found first, what was planned then; anything else is for others to look at.
-_QUICK = """_key = {same}
+_CALL = """def __call__(_kernel, {parameters}):
+    if {kinds} and not _rest and not _more:
+        _key = {same}
         _found = _table.get(_key)
         if _found.__class__ is _Prepared:
-            if not _unusual.get() and _found.is_current():
-                return _Operation().build(_found, {tensors}, {result}, 3)
-            return None
-        _found = _plans.get((None, {like}))
-        if _found is not None:
-            return _plan(_found, _key, ({tensors}, {scalars}, {result}, {apart}))"""
+            if not _unusual.get() and (_found.captures is None or _found.captures.are_current()):
+                return _Operation().build(_found, {tensors}, {result})
+        else:
+            _found = _plans.get((None, {like}))
+            if _found is not None:
+                _found = _plan(_found, _key, ({tensors}, {scalars}, {result}, {apart}))
+                if _found is not None:
+                    return _found
+    return _kernel.launch(None, _given({named}, _rest), _named({keywords}, _more))
+"""
+_READ = """def read{parameters}:
+    if {kinds}:
+        return {given}
+"""
+
+
+class _Missing:
+    """Stands for an argument that was not given."""
+
+
+_MISSING = _Missing()
+
+
+def _given(named: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments that were given by position."""
+    return (*takewhile(lambda one: one is not _MISSING, named), *rest)
+
+
+def _named(keywords: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Those that were given by name, or have a default."""
+    return {name: one for name, one in keywords.items() if one is not _MISSING} | more
+
+
 _NAMES: dict[str, Any] = {
     "_Operation": ReadyOp,
+    "_given": _given,
+    "_named": _named,
     "_Prepared": PreparedLaunch,
     "_unusual": UNUSUAL,
     "_Tensor": Tensor,
@@ -104,11 +138,15 @@ _NAMES: dict[str, Any] = {
     "_numbers": _NUMBERS,
     "_repr": repr,
 }
-_OWN_NAMES = frozenset({*_NAMES, "_table", "_plans", "_plan", "_key", "_found"})
+_OWN_NAMES = frozenset(
+    {*_NAMES, "_table", "_plans", "_plan", "_key", "_found", "_kernel", "_rest", "_more"}
+)
+# Whoever is shown where something was built is not shown this.
+_FILE = str(Path(__file__).with_name("<how a call is read>"))
 
 
 class Known(NamedTuple):
-    """Where the quick reader looks."""
+    """Where a call is looked for."""
 
     prepared: Table[Any]  # by the handles
     planned: Table[Any]  # by the grid that was given, and by what the handles are like
@@ -122,7 +160,6 @@ def make_readers(signature: Signature, call: inspect.Signature, known: Known) ->
     if not _OWN_NAMES.isdisjoint(call.parameters):
         return None
     reads = {param.name: _READS[type(param)] for param in signature.params}
-    kinds = " and ".join(read.kind.format(name) for name, read in reads.items())
     listed = [param.name for param in signature.tensors]  # as a launch lists them
     listed += [param.name for param in signature.pointers]
     tensors = _tuple(reads[name].tensor.format(name) for name in listed)
@@ -131,13 +168,13 @@ def make_readers(signature: Signature, call: inspect.Signature, known: Known) ->
     same = _tuple(read.same.format(name) for name, read in reads.items())
     like = _tuple(read.like.format(name) for name, read in reads.items())
     apart = _all_apart(signature, listed, [reads[name].tensor.format(name) for name in listed])
-    names = {"_table": known.prepared, "_plans": known.planned, "_plan": known.plan}
-    compile_ = partial(_compile, call, kinds, names)
+    kinds = _all(read.kind.format(name) for name, read in reads.items())
+    whole = _all((kinds, *(read.also.format(name) for name, read in reads.items())))
     texts = {"same": same, "like": like, "tensors": tensors, "scalars": scalars, "result": result}
     return Readers(
-        compile_(_QUICK.format(**texts, apart=apart)),
-        compile_(f"return ({same}, {tensors}, {result})"),
-        compile_(f"return ({like}, ({tensors}, {scalars}, {result}, {apart}))"),
+        _compile_call(call, known, {**texts, "kinds": kinds, "apart": apart}),
+        _compile_reader(call, whole, f"({same}, {tensors}, {result})"),
+        _compile_reader(call, whole, f"({like}, ({tensors}, {scalars}, {result}, {apart}))"),
     )
 
 
@@ -152,30 +189,61 @@ def _all_apart(signature: Signature, listed: list[str], tensors: list[str]) -> s
         for other in range(len(listed))
         if one != other
     }
-    texts = (f"{tensors[a]}.storage is not {tensors[b]}.storage" for a, b in sorted(pairs))
-    return " and ".join(texts) or "True"
+    return _all(f"{tensors[a]}.storage is not {tensors[b]}.storage" for a, b in sorted(pairs))
+
+
+def _all(texts: Iterable[str]) -> str:
+    return " and ".join(text for text in texts if text != "True") or "True"
 
 
 def _tuple(parts: Any) -> str:
     return f"({''.join(f'{part}, ' for part in parts)})"
 
 
-def _compile(
-    call: inspect.Signature, kinds: str, names: dict[str, Any], body: str
+def _compile_call(
+    call: inspect.Signature, known: Known, texts: dict[str, str]
 ) -> Callable[..., Any]:
+    """`__call__`: it takes whatever is given, and sees itself what is missing or too much."""
+    keywords = [p.name for p in call.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    named = [name for name in call.parameters if name not in keywords]
+    by_position = "".join(f"{name}=None, " for name in named)
+    by_name = "".join(f"{name}=None, " for name in keywords)
+    text = _CALL.format(
+        **texts,
+        parameters=f"{by_position}{'/, ' if named else ''}*_rest, {by_name}**_more",
+        named=_tuple(named),
+        keywords=f"{{{', '.join(f'{name!r}: {name}' for name in keywords)}}}",
+    )
+    names = {"_table": known.prepared, "_plans": known.planned, "_plan": known.plan}
+    made: Any = _compiled(text, "__call__", names)
+    made.__defaults__ = (_MISSING,) * len(named)
+    defaults = {name: call.parameters[name].default for name in keywords}
+    made.__kwdefaults__ = {
+        name: _MISSING if default is inspect.Parameter.empty else default
+        for name, default in defaults.items()
+    }
+    result: Callable[..., Any] = made
+    return result
+
+
+def _compile_reader(call: inspect.Signature, kinds: str, given: str) -> Callable[..., Any]:
     """A function with the parameters of the kernel; its defaults are objects, not text."""
     plain = [
         p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
         for p in call.parameters.values()
     ]
-    header = inspect.Signature(plain)
-    text = f"def read{header}:\n    if {kinds or True}:\n        {body}\n"
-    known = _NAMES | names
-    exec(compile(text, "<how a call is read>", "exec"), known)
-    read: Any = known["read"]
+    text = _READ.format(parameters=inspect.Signature(plain), kinds=kinds, given=given)
+    read: Any = _compiled(text, "read", {})
     defaults = {p.name: p.default for p in call.parameters.values() if p.default is not p.empty}
     keywords = {p.name for p in call.parameters.values() if p.kind is p.KEYWORD_ONLY}
     read.__defaults__ = tuple(value for name, value in defaults.items() if name not in keywords)
     read.__kwdefaults__ = {name: value for name, value in defaults.items() if name in keywords}
     made: Callable[..., Any] = read
     return made
+
+
+def _compiled(text: str, name: str, names: dict[str, Any]) -> Any:
+    """A function of a text, with all that it needs as globals."""
+    known = _NAMES | names
+    exec(compile(text, _FILE, "exec"), known)
+    return known[name]

@@ -43,16 +43,16 @@ _OURS = frozenset({Tensor, Partition, PersistentPartition, bool, int, float, typ
 class Launches:
     """What is remembered of the calls of one kernel with one set of hints."""
 
-    __slots__ = ("_like", "_plans", "_prepared", "_same", "quick")
+    __slots__ = ("_like", "_plans", "_prepared", "_same", "call")
 
     def __init__(self, signature: Signature, call: inspect.Signature) -> None:
         self._prepared: Table[PreparedLaunch | _Seen] = Table(_PREPARED)
         self._plans: Table[PlannedLaunch] = Table(_PLANNED)
-        nothing = Readers(_nothing, _nothing, _nothing)
+        nothing = Readers(None, _nothing, _nothing)
         known = Known(self._prepared, self._plans, self._planned)
         readers = make_readers(signature, call, known) or nothing
-        # `quick(…)` is called as the kernel is, and gives the operation if one was made like it.
-        self.quick, self._same, self._like = readers
+        # The kernel's `__call__`, which finds what was launched before, if anything can be found.
+        self.call, self._same, self._like = readers
 
     def again(
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -70,8 +70,8 @@ class Launches:
         if grid is not None:
             same = (grid, same)
         prepared = self._prepared.find(same)
-        if type(prepared) is PreparedLaunch and prepared.is_current():
-            return ReadyOp().build(prepared, tensors, result, depth=4)
+        if type(prepared) is PreparedLaunch and prepared.is_current:
+            return ReadyOp().build(prepared, tensors, result, depth=3)
         like, call = self._like(*args, **kwargs)
         planned = self._plans.find((grid, like))
         return None if planned is None else self._planned(planned, same, call)
@@ -117,11 +117,11 @@ class Launches:
             elif _may_be_prepared(plan, tensors):
                 prepared = PreparedLaunch(plan, tensors, numbers)
                 self._prepared.put(same, prepared)
-                return ReadyOp().build(prepared, tensors, result, depth=4)
+                return ReadyOp().build(prepared, tensors, result, depth=3)
         if ready.is_whole:
-            return ReadyOp().build(ready, tensors, result, depth=4)
+            return ReadyOp().build(ready, tensors, result, depth=3)
         once = PlannedLaunch(plan, numbers, plan.new_reader())
-        return ReadyOp().build(once, tensors, result, depth=4)
+        return ReadyOp().build(once, tensors, result, depth=3)
 
     def key(
         self, grid: tuple[int, ...] | None, binding: Binding, call: inspect.BoundArguments

@@ -254,7 +254,9 @@ class PlannedWork:
 class PreparedLaunch(RepeatedWork):
     """A plan for certain handles, whose numbers alone it has: it keeps no tensor alive."""
 
-    __slots__ = ("_arguments", "_calls", "_plan", "is_current")
+    __slots__ = ("_arguments", "_calls", "_plan", "captures")
+
+    captures: Captures | None  # None if there are none, so that it need not be asked
 
     def __init__(
         self, plan: Plan, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
@@ -265,11 +267,16 @@ class PreparedLaunch(RepeatedWork):
         self.program = plan.program
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.check = None
-        self.is_current = plan.captures.are_current
+        self.captures = None if plan.captures.are_none else plan.captures
         self._plan = plan
         self._arguments = arguments
         self._calls = tuple(one.prepare(plan.blocks, arguments) for one in plan.functions)
         self.launch = self._calls[0] if len(self._calls) == 1 else self._launch_all
+
+    @property
+    def is_current(self) -> bool:
+        """Whether everything outside the kernel is still what it was."""
+        return self.captures is None or self.captures.are_current()
 
     def _launch_all(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
         for call in self._calls:

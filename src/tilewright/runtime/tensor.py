@@ -39,6 +39,7 @@ __all__ = ["Tensor", "move", "new_tensor"]
 _serials = itertools.count(1)
 _ALIGNMENT = 16  # bytes; no kernel is compiled for more
 _set = object.__setattr__
+_IN_ORDER = ()  # the axes of a grid, if nobody says another order
 
 
 class Tensor(NotAnArray, Exporting):
@@ -180,7 +181,7 @@ class Tensor(NotAnArray, Exporting):
     def partition(
         self,
         *tile: int | None,
-        order: tuple[int, ...] = (),
+        order: tuple[int, ...] = _IN_ORDER,
         prefix: bool = False,
         segments: Tensor | None = None,
     ) -> Partition:
@@ -195,18 +196,22 @@ class Tensor(NotAnArray, Exporting):
         everything up to `offsets[s]` and ends at `offsets[s + 1]`, and is cut into pieces by
         itself. Whatever it holds, no element is in two pieces and none outside the tensor.
         """
-        is_plain = order == () and prefix is False and segments is None
-        last = self._tiling if is_plain else None
-        if last is not None and last.tile == tile:
+        tiling = self._tiling
+        is_plain = order is _IN_ORDER and prefix is False and segments is None
+        if is_plain and tiling is not None and tiling.tile == tile:
             for entry in tile:
-                if entry is not None and entry.__class__ is not int:
-                    break  # True and 1.0 are equal to 1
-            else:
-                return Partition(self, last)
-        tiling = find_tiling(self.shape, tile, order, bool(prefix), segments)
-        if is_plain:
-            _set(self, "_tiling", tiling)
-        return Partition(self, tiling)
+                if type(entry) is not int and entry is not None:
+                    tiling = None  # True and 1.0 are equal to 1
+        else:
+            tiling = None
+        if tiling is None:
+            tiling = find_tiling(self.shape, tile, order, bool(prefix), segments)
+            if is_plain:
+                _set(self, "_tiling", tiling)
+        cut = Partition()
+        cut._tensor = self  # noqa: SLF001 (a call of `__init__` takes twice as long)
+        cut._tiling = tiling  # noqa: SLF001
+        return cut
 
     def handle(self, layout: Layout, dtype: type[DType]) -> Tensor:
         """Another handle on what this one has; for us, who know how it lies."""
