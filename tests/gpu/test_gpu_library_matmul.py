@@ -7,10 +7,7 @@ from matrix_products import TF32, check, check_grouped, some, stored
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32
 from tilewright.kernels import grouped_matmul, matmul
-from tilewright.kernels.gemv import launch_gemv
-from tilewright.kernels.matmuls import launch_matmul
-from tilewright.kernels.products import Request, product
-from tilewright.tune import Config
+from tilewright.tune import Config, forcing
 
 pytestmark = pytest.mark.gpu
 
@@ -82,8 +79,8 @@ def test_configurations(config):
     m, n, k = 700, 904, 1000
     a, b = stored(m, n, k, False, True, f16)
     bias, out = some(n, f16, 3), poisoned(m, n)
-    wanted, _ = product(a, b.T, Request("matmul", out=out, bias=bias, activation="relu"))
-    launch_matmul(wanted, config).sync()
+    with forcing("matmul", config):
+        matmul(a, b, out=out, transpose_b=True, bias=bias, activation="relu").sync()
     check(out, a, b, transpose_b=True, bias=bias, activation="relu")
 
 
@@ -99,10 +96,10 @@ def test_few_rows(rows, transpose_b):
 def test_folded_rows(rows, folds):
     a, b = stored(rows, 1000, 2560, False, True, bf16)
     out = poisoned(rows, 1000, bf16)
-    wanted, _ = product(a, b.T, Request("matmul", out=out))
     config = Config.of(BM=max(8 // folds, 1 << (rows - 1).bit_length()), BN=64 // folds, BK=128,
                        FOLDS=folds)  # fmt: skip
-    launch_gemv(wanted, config).sync()
+    with forcing("gemv", config):
+        matmul(a, b, out=out, transpose_b=True).sync()
     check(out, a, b, transpose_b=True)
 
 

@@ -10,9 +10,6 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, f64, i32, i64
 from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import grouped_matmul, matmul, matmul_kernel
-from tilewright.kernels.gemv import launch_gemv
-from tilewright.kernels.matmuls import launch_matmul
-from tilewright.kernels.products import Request, product
 from tilewright.tune import Config, forcing
 
 PRIMES = (37, 53, 29)  # M, N, K
@@ -101,18 +98,17 @@ class TestMatmul:
     def test_splits(self, splits):
         a, b = some((2, 40, 100)), some((2, 100, 40), f16, 1)
         epilogue = {"bias": some(40, f16, 2), "activation": "silu"}
-        wanted, result = product(a, b, Request("matmul", **epilogue))
-        config = Config.of(BM=32, BN=32, BK=16, SPLITS=splits, group=(1, 2, 1))
-        launch_matmul(wanted, config).sync()
+        with forcing("matmul", Config.of(BM=32, BN=32, BK=16, SPLITS=splits, group=(1, 2, 1))):
+            result = matmul(a, b, **epilogue).sync()
         check(result, a, b, **epilogue)
 
     @pytest.mark.parametrize("tail", [16, 32, 64])
     def test_splits_of_the_last_columns(self, tail):
         a, b = stored(37, 53, 100, False, True, f16)
         epilogue = {"bias": some(53, f16, 2), "residual": some((37, 53), f16, 3)}
-        wanted, result = product(a, b.T, Request("matmul", **epilogue))
         config = Config.of(BM=32, BN=16, BK=16, SPLITS=2, TAIL=tail, group=(1, 2, 1))
-        launch_matmul(wanted, config).sync()
+        with forcing("matmul", config):
+            result = matmul(a, b, transpose_b=True, **epilogue).sync()
         check(result, a, b, transpose_b=True, **epilogue)
 
     def test_in_a_graph(self):
@@ -156,8 +152,8 @@ class TestFewRows:
         """Rows that cannot be folded are taken whole."""
         a, b = stored(rows, 53, k, False, True, f16)
         bias = some(53, f16, 3)
-        wanted, result = product(a, b.T, Request("matmul", bias=bias))
-        launch_gemv(wanted, Config.of(BM=8, BN=16, BK=32, FOLDS=folds)).sync()
+        with forcing("gemv", Config.of(BM=8, BN=16, BK=32, FOLDS=folds)):
+            result = matmul(a, b, transpose_b=True, bias=bias).sync()
         check(result, a, b, transpose_b=True, bias=bias)
 
     def test_narrow_factors(self):

@@ -8,7 +8,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import f16, f32
-from tilewright.kernels import matmul
+from tilewright.kernels import matmul, repeats
 from tilewright.kernels.products import Request, product
 from tilewright.kernels.views import kept
 from tilewright.tune import Config, forcing
@@ -80,3 +80,42 @@ def test_another_configuration_is_taken_at_the_next_call():
         with forcing("matmul", config):
             matmul(a, b, out=out).sync()
         np.testing.assert_allclose(out.numpy(), exact, atol=1e-2)
+
+
+def test_a_call_is_found_again_by_its_handles_alone():
+    a, b, out = drawn(40, 32), drawn(32, 24), tw.zeros((40, 24), f16)
+    others = [drawn(40, 32, seed=seed) for seed in range(1, 4)]
+    with forcing("matmul", SMALL):
+        for left in (a, *others, a, *others):
+            for activation in (None, "relu"):
+                tw.fill(out, np.nan).sync()
+                assert matmul(left, b, out=out, activation=activation).sync() is out
+                exact = left.numpy().astype("f8") @ b.numpy().astype("f8")
+                exact = exact if activation is None else np.maximum(exact, 0)
+                np.testing.assert_allclose(out.numpy(), exact, atol=1e-2)
+
+
+def test_a_call_found_again_borrows_as_the_first_did():
+    a, b, out = drawn(40, 32), drawn(32, 24), tw.zeros((40, 24), f16)
+    with forcing("matmul", SMALL):
+        for _ in range(3):
+            matmul(a, b, out=out).sync()
+        held = matmul(a, b, out=out)
+        with pytest.raises(tw.BorrowError, match="matmul_kernel"):
+            matmul(a, b, out=out)
+        held.close()
+        with pytest.raises(tw.BorrowError):
+            matmul(out, drawn(24, 24), out=out)
+        matmul(a, b, out=out).sync()
+        tw.move(b)
+        with pytest.raises(tw.MovedError):
+            matmul(a, b, out=out)
+
+
+def test_calls_of_one_output_are_remembered_up_to_a_number(monkeypatch):
+    monkeypatch.setattr(repeats, "MOST", 2)
+    b, out = drawn(32, 24), tw.zeros((40, 24), f16)
+    with forcing("matmul", SMALL):
+        for seed in range(5):
+            matmul(drawn(40, 32, seed=seed), b, out=out).sync()
+            assert len(kept(out, repeats.calls_of)) <= 2

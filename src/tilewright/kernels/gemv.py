@@ -16,6 +16,7 @@ from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.epilogues import finished
 from tilewright.kernels.products import LINE, MOST_FORMS, Form, Product, exchanged_batch
+from tilewright.kernels.repeats import Launch
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
@@ -63,7 +64,7 @@ def gemv_kernel(
     out.store(result.astype(out.dtype).reshape(1, BM, BN))
 
 
-def launch_gemv(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
+def launch_gemv(wanted: Product, config: Config) -> Launch:
     """The launch of a product of few rows with a configuration."""
     a, b = wanted.a, kept(wanted.b, exchanged_batch)
     folds = config.values.get("FOLDS", 1)
@@ -73,7 +74,7 @@ def launch_gemv(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
         config = _unfolded(config)
     kernel, constants = _way(wanted.form, config)
     cut = wanted.out.partition(1, config["BM"], config["BN"])
-    return kernel(cut, a, b, wanted.bias, wanted.residual, **constants)
+    return Launch(kernel, cut, (a, b, wanted.bias, wanted.residual), constants)
 
 
 @lru_cache(maxsize=MOST_FORMS)
