@@ -28,32 +28,40 @@ def assert_close(found, wanted, magnitude, v, dtype=f16):
     assert (off <= bound).all(), (off / bound).max()
 
 
-@pytest.mark.parametrize("dtype", [f16, bf16])
-@pytest.mark.parametrize("channels", [64, 128, 80, 256])
-@pytest.mark.parametrize(("causal", "window"), [(False, None), (True, None), (True, 300)])
-def test_attention(dtype, channels, causal, window):
+@pytest.mark.parametrize(
+    ("dtype", "channels", "causal", "window", "with_lse"),
+    [
+        (f16, 128, False, None, True),
+        (f16, 128, True, None, False),
+        (f16, 64, True, 300, True),
+        (bf16, 64, True, None, False),
+        (f16, 80, False, 300, False),
+        (bf16, 256, True, None, True),
+    ],
+)
+def test_attention(dtype, channels, causal, window, with_lse):
     q = random(0, 1, 4, 1000, channels, dtype=dtype)
     k, v = (
         random(1, 1, 2, 1537, channels, dtype=dtype),
         random(2, 1, 2, 1537, channels, dtype=dtype),
     )
-    lse = tw.empty((1, 4, 1000), f32)
+    lse = tw.empty((1, 4, 1000), f32) if with_lse else None
     found = kernels.attention(q, k, v, causal=causal, window=window, lse=lse).sync()
-    plain = kernels.attention(q, k, v, causal=causal, window=window).sync()
     a, b, c = arrays(q, k, v)
     wanted = reference.attention(a, b, c, causal=causal, window=window)
     magnitude = reference.attention(a, b, np.abs(c), causal=causal, window=window)
     assert_close(found, wanted, magnitude, c, dtype)
-    assert_close(plain, wanted, magnitude, c, dtype)
-    sums = reference.log_sums(a, b, causal=causal, window=window)
-    np.testing.assert_allclose(lse.numpy(), sums, atol=1e-4, rtol=1e-5)
+    if lse is not None:
+        sums = reference.log_sums(a, b, causal=causal, window=window)
+        np.testing.assert_allclose(lse.numpy(), sums, atol=1e-4, rtol=1e-5)
 
 
-@pytest.mark.parametrize("length", [512, 1024, 4096])
-def test_even_lengths(length):
-    q, k, v = (random(n, 1, 1, length, 128) for n in range(3))
+@pytest.mark.parametrize("length", [512, 1000, 4096])
+@pytest.mark.parametrize("channels", [64, 128])
+def test_as_many_queries_as_keys(length, channels):
+    q, k, v = (random(n, 1, 2, length, channels) for n in range(3))
+    a, b, c = arrays(q, k, v)
     for causal in (False, True):
-        a, b, c = arrays(q, k, v)
         wanted = reference.attention(a, b, c, causal=causal)
         magnitude = reference.attention(a, b, np.abs(c), causal=causal)
         assert_close(kernels.attention(q, k, v, causal=causal).sync(), wanted, magnitude, c)

@@ -77,7 +77,8 @@ def add(rows: Rows, scores: Tile[f32], values: Tile[Any], scale: f32) -> Rows:
 
 def means(rows: Rows) -> Tile[f32]:
     """The weighted means of the values, [BM, D]."""
-    return tw.divide(rows.mean, tw.maximum(rows.total, LEAST), rounding="approx")
+    # One division a row, and not one an element.
+    return rows.mean * tw.divide(1.0, tw.maximum(rows.total, LEAST), rounding="approx")
 
 
 def log_of_sums(rows: Rows, scale: f32) -> Tile[f32]:
