@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tilewright import TuneError, bf16, f16
 from tilewright.settings import Settings
-from tilewright.tune import Config, Key, Provenance, Record, Records, chosen, key_of
+from tilewright.tune import Config, Key, Provenance, Record, Records, chosen, forcing, key_of
 from tilewright.tune import records as module
 from tilewright.tune.records import (
     UNTUNED,
@@ -21,6 +21,7 @@ from tilewright.tune.records import (
     own_file,
     read_records,
     records_for,
+    remembered,
     shipped_file,
     write_records,
 )
@@ -197,6 +198,40 @@ def test_where_the_users_records_lie(monkeypatch, settings, expected):
     monkeypatch.setattr(module, "current_settings", lambda: settings)
     found = own_file("sm_90")
     assert (None if found is None else found.as_posix()) == expected
+
+
+def test_a_choice_is_made_once_until_records_change(own_folder):
+    asked = []
+    late = None
+
+    @remembered
+    def choose(extent, *, is_wide=False):
+        asked.append(extent)
+        found = chosen("of a test", key_of(f16, (extent, extent, extent)), "sm_90")
+        if late is not None:
+            keep(late, "sm_90")
+        return found or Config.of(BM=extent)
+
+    for _ in range(3):
+        assert choose(64) == Config.of(BM=64)
+    assert choose(64, is_wide=True) == choose(64, is_wide=True)
+    assert asked == [64, 64]
+    one = record(64, 64, 64, kernel="of a test")
+    keep(one, "sm_90")
+    assert choose(64) is choose(64) is one.config
+    assert asked == [64, 64, 64]
+    forced = Config.of(BM=1)
+    with forcing("of a test", forced):
+        assert choose(64) is forced
+    assert choose(64) is one.config
+    forget_tables()
+    late = record(65, 65, 65, kernel="of a test")
+    before = len(asked)
+    assert choose(65) == one.config, "the record came while it was chosen"
+    late = None
+    assert choose(65) is choose(65)
+    assert len(asked) == before + 2
+    assert choose(65) == record(65, 65, 65).config
 
 
 def test_without_a_folder_a_record_serves_this_process(monkeypatch):

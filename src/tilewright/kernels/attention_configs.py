@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tilewright import f16
 from tilewright.kernels.attention_arguments import Heads
-from tilewright.tune import Config, chosen, key_of
+from tilewright.tune import Config, chosen, key_of, remembered
 
 __all__ = [
     "ALONE",
@@ -34,6 +34,7 @@ SMALL = Config.of(BM=64, BN=64, WALK=False)
 SPLIT = Config.of(BN=128, BLOCKS=264, occupancy=2)
 
 
+@remembered
 def choose_prefill(heads: Heads, *, causal: bool, windowed: bool = False) -> Config:
     """Tiles of queries and keys. bf16 takes the time of f16."""
     shape = (heads.batch * heads.key_heads * heads.group, heads.queries, heads.length)
@@ -52,6 +53,7 @@ def choose_varlen(heads: Heads) -> Config:
     return ALONE if heads.target == "sm_90" and heads.width <= 128 else SMALL
 
 
+@remembered
 def choose_decode(heads: Heads) -> Config:
     """A tile of keys, and how many blocks read them."""
     shape = (heads.batch * heads.key_heads, heads.length)

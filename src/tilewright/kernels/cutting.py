@@ -7,11 +7,13 @@ reduced), SPAN tiles that one block takes, and hints. Each is legal for every sh
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import NamedTuple
 
 import tilewright as tw
 from tilewright import bf16, f16
-from tilewright.tune import Config, chosen, key_of
+from tilewright.tune import Config, chosen, key_of, remembered
 
 __all__ = [
     "column_config",
@@ -43,23 +45,44 @@ LINE = Config.of(BM=1, PART=1024, num_worker_warps=4, occupancy=8)
 WIDE_LINE = LINE.updated(num_worker_warps=8)
 
 
+class Alike(NamedTuple):
+    """What decides how a tensor is cut."""
+
+    shape: tuple[int, ...]
+    dtype: type[tw.DType]
+    itemsize: int
+    target: str
+
+
+def _of_tensors(choose: Callable[[str, Alike], Config]) -> Callable[[str, tw.Tensor], Config]:
+    """For the tensors of a call, which is asked for at every launch: remembered by what counts."""
+    known = remembered(choose)
+
+    @wraps(choose)
+    def choice(name: str, x: tw.Tensor) -> Config:
+        return known(name, Alike(x.shape, x.dtype, x.itemsize, x.device.target))
+
+    return choice
+
+
 def power_of_two(extent: int) -> int:
     """The least that is enough."""
     return 1 << max(extent - 1, 0).bit_length()
 
 
 def _measured(
-    name: str, x: tw.Tensor, shape: tuple[int, ...], within: float = math.inf
+    name: str, x: Alike, shape: tuple[int, ...], within: float = math.inf
 ) -> Config | None:
     """What was fast for this shape, or for the nearest within so many octaves.
 
     f16 and bf16 move the same bytes, so one stands for both.
     """
     dtype = f16 if x.dtype is bf16 else x.dtype
-    return chosen(name, key_of(dtype, shape), x.device.target, within=within)
+    return chosen(name, key_of(dtype, shape), x.target, within=within)
 
 
-def row_config(name: str, x: tw.Tensor) -> Config:
+@_of_tensors
+def row_config(name: str, x: Alike) -> Config:
     """BM and PART of a kernel that needs all of a row before it writes any of it.
 
     The width of rows decides; how many there are matters little.
@@ -94,7 +117,8 @@ def _rows(columns: int) -> Config:
     return Config.of(BM=together, PART=part, num_worker_warps=warps, allow_tma=False)
 
 
-def gradient_config(name: str, x: tw.Tensor) -> Config:
+@_of_tensors
+def gradient_config(name: str, x: Alike) -> Config:
     """ROWS, STEP and PART of a kernel that adds up what its rows give."""
     return _measured(name, x, x.shape) or _gradients(*x.shape)
 
@@ -108,14 +132,16 @@ def _gradients(rows: int, columns: int) -> Config:
     return Config.of(ROWS=height, STEP=step, PART=part, num_worker_warps=warps, occupancy=blocks)
 
 
-def element_config(name: str, x: tw.Tensor) -> Config:
+@_of_tensors
+def element_config(name: str, x: Alike) -> Config:
     """BM and PART of a kernel that treats every element by itself."""
     rows, columns = x.shape
     found = _measured(name, x, x.shape) or ELEMENTS
     return _fitted(found, rows, min(found["PART"], power_of_two(columns)))
 
 
-def line_config(name: str, x: tw.Tensor) -> Config:
+@_of_tensors
+def line_config(name: str, x: Alike) -> Config:
     """PART of such a kernel on tensors that lie in one piece."""
     (length,) = x.shape
     found = _measured(name, x, (1, length)) or (LINE if x.itemsize < WORD else WIDE_LINE)
@@ -133,7 +159,8 @@ def _cut(config: Config, together: int, part: int) -> Config:
     return config.updated(BM=together, PART=part)
 
 
-def span_config(name: str, x: tw.Tensor) -> Config:
+@_of_tensors
+def span_config(name: str, x: Alike) -> Config:
     """BM, PART and SPAN of a kernel along rows that may be cut between blocks."""
     return _measured(name, x, x.shape) or _spans(*x.shape)
 
@@ -147,7 +174,8 @@ def _spans(rows: int, columns: int) -> Config:
     return Config.of(BM=together, PART=part, SPAN=span, num_worker_warps=warps, occupancy=8)
 
 
-def scan_config(name: str, x: tw.Tensor) -> Config:
+@_of_tensors
+def scan_config(name: str, x: Alike) -> Config:
     """The same of a kernel that combines within a tile, which is better done for all of a row."""
     return _measured(name, x, x.shape) or _scans(*x.shape)
 
@@ -160,7 +188,8 @@ def _scans(rows: int, columns: int) -> Config:
     return Config.of(BM=together, PART=part, SPAN=span, num_worker_warps=4, occupancy=4)
 
 
-def column_config(name: str, x: tw.Tensor) -> Config:
+@_of_tensors
+def column_config(name: str, x: Alike) -> Config:
     """BK, PART and SPAN of a kernel along the second of three axes."""
     return _measured(name, x, x.shape) or _columns(*x.shape)
 
@@ -173,7 +202,8 @@ def _columns(outer: int, rows: int, columns: int) -> Config:
     return Config.of(BK=width, PART=part, SPAN=span, num_worker_warps=8, occupancy=8)
 
 
-def square_config(name: str, x: tw.Tensor) -> Config:
+@_of_tensors
+def square_config(name: str, x: Alike) -> Config:
     """BM rows and BN columns of a tile that is read along one axis and written along the other."""
     rows, columns = x.shape[-2:]
     return _measured(name, x, x.shape) or _squares(rows, columns, x.itemsize)

@@ -18,7 +18,14 @@ A library function looks up what to launch with, and says what it does without a
 from tilewright.tune.autotune import Autotuned
 from tilewright.tune.config import Config, Schedule
 from tilewright.tune.keys import Key, key_of
-from tilewright.tune.records import Provenance, Record, Records, chosen, forcing
+from tilewright.tune.records import (
+    Provenance,
+    Record,
+    Records,
+    chosen,
+    forcing,
+    remembered,
+)
 from tilewright.tune.space import Space
 from tilewright.tune.task import Task, Trial, Tunable, poison, relative_error
 
@@ -39,4 +46,5 @@ __all__ = [
     "key_of",
     "poison",
     "relative_error",
+    "remembered",
 ]

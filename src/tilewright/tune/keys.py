@@ -68,6 +68,5 @@ def key_of(
     dtypes: type[DType] | Iterable[type[DType]], shape: Iterable[int], **options: Option
 ) -> Key:
     """The key of a problem: `key_of(a.dtype, (m, n, k), transposed=False)`."""
-    given = (dtypes,) if isinstance(dtypes, type) else dtypes
-    labels = tuple(dtype.label for dtype in given)
-    return Key(labels, tuple(shape), tuple(sorted(options.items())))
+    labels = (dtypes.label,) if isinstance(dtypes, type) else tuple([one.label for one in dtypes])
+    return Key(labels, tuple(shape), tuple(sorted(options.items())) if options else ())

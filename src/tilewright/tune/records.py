@@ -14,6 +14,7 @@ A key that has no record gets that of the nearest shape with the same dtypes and
 configuration must be *legal for every shape* of its kernel. A record may also say that nothing is
 faster there than what runs without one (`UNTUNED`), so that no farther one is asked. The first
 question for a key takes some microseconds, the next ones a look into a dict; files are read once.
+Making the key takes longer than that, so a function of the library that chooses is `remembered`.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 from tilewright.errors import TuneError
 from tilewright.jit.loader import load_disk_cache
@@ -50,9 +52,12 @@ __all__ = [
     "own_file",
     "read_records",
     "records_for",
+    "remembered",
     "shipped_file",
     "write_records",
 ]
+
+P = ParamSpec("P")
 
 _log = logging.getLogger("tilewright")
 _FORMAT = 1
@@ -158,7 +163,21 @@ def _launched(record: Record | None) -> Config | None:
 # --- the records of this process ------------------------------------------------------------------
 
 
+class _Choices:
+    """What `remembered` functions have chosen, while records stay as they are."""
+
+    def __init__(self) -> None:
+        self.known: list[dict[Hashable, Config]] = []
+        self.age = 0
+
+    def forget(self) -> None:
+        self.age += 1
+        for known in self.known:
+            known.clear()
+
+
 _tables: dict[str, Records] = {}
+_choices = _Choices()
 _changing = threading.Lock()
 
 
@@ -193,6 +212,31 @@ def chosen(kernel: str, key: Key, target: str, *, within: float = math.inf) -> C
     return table.chosen(kernel, key, within)
 
 
+def remembered(choose: Callable[P, Config]) -> Callable[P, Config]:
+    """A function that chooses a configuration, asked once for each of its arguments.
+
+    It is asked again when records change, and whenever a configuration is forced.
+    """
+    known: dict[Hashable, Config] = {}
+    _choices.known.append(known)
+
+    @wraps(choose)
+    def choice(*args: P.args, **kwargs: P.kwargs) -> Config:
+        if _forced.get() is not None:
+            return choose(*args, **kwargs)
+        place: Hashable = (args, *kwargs.items()) if kwargs else args
+        found = known.get(place)
+        if found is None:
+            age = _choices.age
+            found = choose(*args, **kwargs)
+            with _changing:  # what was chosen from records that have changed meanwhile is not kept
+                if len(known) < _MOST_REMEMBERED and age == _choices.age:
+                    known[place] = found
+        return found
+
+    return choice
+
+
 def records_for(target: str) -> Records:
     """What we ship for a target, and above it the user's own; read once."""
     with _changing:
@@ -208,6 +252,7 @@ def keep(record: Record, target: str) -> None:
     known = records_for(target)
     with _changing:
         _tables[target] = Records((*known, record))
+        _choices.forget()
         file = own_file(target)
         if file is None:
             return
@@ -222,6 +267,7 @@ def forget_tables() -> None:
     """Read every file again when it is next needed."""
     with _changing:
         _tables.clear()
+        _choices.forget()
 
 
 def shipped_file(target: str) -> Path:
