@@ -124,23 +124,18 @@ def matmul(
 
     The operation is lazy, and can be recorded in a graph; its result is `out`, or a new tensor.
     """
-    request = Request(
-        "matmul", out, out_dtype, bias, activation, residual, tf32, fast_accumulate,
+    call = (
+        getattr(a, "serial", None), getattr(b, "serial", None), getattr(bias, "serial", None),
+        getattr(residual, "serial", None), out_dtype, activation, tf32, fast_accumulate,
         transpose_a, transpose_b,
     )  # fmt: skip
-    call = _call(a, b, request)
-    again = None if out is None else repeated(out, call)
-    if out is not None and again is not None:
-        return again.giving(out)
+    if isinstance(out, tw.Tensor):
+        again = repeated(out, call)
+        if again is not None:
+            return again.giving(out)
+    request = Request("matmul", out, out_dtype, bias, activation, residual, *call[6:])
     wanted, result = product(a, b, request)
     return giving(_launched(wanted, result, call), result)
-
-
-def _call(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Any, ...]:
-    """What tells a call from all others that write the same output."""
-    operands = (a, b, request.bias, request.residual)
-    serials = [getattr(operand, "serial", None) for operand in operands]
-    return (*serials, request.out_dtype, request.activation, *request[6:])
 
 
 def _launched(wanted: Product, result: tw.Tensor, call: tuple[Any, ...]) -> tw.DeviceOp[Any]:
