@@ -20,7 +20,9 @@ from peers import Peer, load_peers
 import tilewright as tw
 from tilewright.bench import EagerClock, Effort, Timer
 
-__all__ = ["Lab", "add_options", "open_lab"]
+__all__ = ["COMPILED", "TORCH", "TRITON", "Lab", "add_options", "open_lab"]
+
+TORCH, COMPILED, TRITON = "torch", "torch.compile", "Triton"  # peers, as tables call them
 
 
 @dataclass(frozen=True)

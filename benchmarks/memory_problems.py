@@ -2,6 +2,8 @@
 
 Functions of torch take inputs and give outputs, so that torch.compile can make its own kernel of
 them; where torch has one call that does the same into memory that is there, that is the eager peer.
+What only writes into memory that is there has no other form, and what is random or has several
+right answers says itself how far a result is off.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
 
 import tilewright as tw
-from tilewright import f16, f32, i64, kernels
+from tilewright import f16, f32, i32, i64, kernels
 
 __all__ = ["Argument", "Problem", "problems"]
 
 # Rows by their width: 128 MB at least, so that no cache holds what is written again and again.
 ROWS = {1024: 65536, 2560: 32768, 4096: 16384, 8192: 8192, 16384: 8192, 32768: 4096}
 VOCABULARY = 151936
+SHARE = 0.1  # of what is dropped
+BINS = 256
+HIGHEST = 8  # elements of a row
 Many = Sequence[Any]
 
 
@@ -37,7 +42,7 @@ class Argument:
         count = 1
         for extent in self.shape:
             count *= extent
-        return count * {f16: 2, f32: 4, i64: 8}[self.dtype]
+        return count * {f16: 2, f32: 4, i32: 4, i64: 8}[self.dtype]
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,11 @@ class Problem:
     outs: tuple[Argument, ...]
     ins: tuple[Argument, ...]
     ours: Callable[[Many, Many], Any]
-    theirs: Callable[..., Any]  # torch: inputs to output or outputs
+    theirs: Callable[..., Any] | None  # torch: inputs to output or outputs
     into: Callable[[Many, Many], Any] | None = None  # torch, into memory that is there
     moved: int = 0  # bytes, where it is not everything once
     limit: float = 1e-3  # of the relative error
+    off: Callable[[Any, Many], float] | None = None  # the error of a first output, of the inputs
 
     @property
     def nbytes(self) -> int:
@@ -85,6 +91,35 @@ def _turned_pairs(x: Any, cosines: Any, sines: Any) -> Any:
     one, two = x.float().unflatten(-1, (-1, 2)).unbind(-1)
     turned = (one * cosines - two * sines, two * cosines + one * sines)
     return torch.stack(turned, -1).flatten(-2).to(x.dtype)
+
+
+def _append(outs: Many, ins: Many) -> None:
+    new, starts = ins[:2], ins[2]
+    places = starts[:, None] + torch.arange(new[0].shape[2], device=starts.device)
+    sequences = torch.arange(len(starts), device=starts.device)[:, None]
+    for cache, rows in zip(outs, new, strict=True):
+        cache[sequences, :, places] = rows.transpose(1, 2)
+
+
+def _off_appended(keys: Any, ins: Many) -> float:
+    k, starts = ins[0].float(), ins[2].tolist()
+    there = [keys[b, :, at : at + k.shape[2]] for b, at in enumerate(starts)]
+    return float((torch.stack(there).float() - k).norm() / k.norm())
+
+
+def _off_dropped(z: Any, ins: Many) -> float:
+    """What stays must be right, and so must the share of what is dropped."""
+    x, dropped = ins[0].float(), z == 0
+    wanted = torch.where(dropped, 0.0, x / (1 - SHARE))
+    share = (dropped & (x != 0)).sum() / x.numel()
+    off = (z.float() - wanted).norm() / wanted.norm()
+    return float(off + (share - SHARE).abs() / SHARE)
+
+
+def _off_highest(at: Any, ins: Many) -> float:
+    """Equal elements are equally right."""
+    found = ins[0].gather(1, at[:, None].long())[:, 0]
+    return float((found != ins[0].amax(1)).float().mean())
 
 
 def _in_rows(width: int, rows: int) -> Iterator[Problem]:
@@ -134,6 +169,19 @@ def _by_element() -> Iterator[Problem]:
         "gelu_tanh", "8192 x 12288", (x,), (x,),
         lambda o, i: kernels.gelu(i[0], approximate="tanh", out=o[0]),
         lambda x: F.gelu(x, approximate="tanh"),
+    )  # fmt: skip
+    yield Problem(
+        "dropout", "8192 x 12288", (x,), (x,),
+        lambda o, i: kernels.dropout(i[0], SHARE, seed=7, out=o[0]),
+        lambda x: F.dropout(x, SHARE),
+        limit=2e-3,
+        off=_off_dropped,
+    )  # fmt: skip
+    numbers = Argument((1 << 27,), i32, BINS)
+    yield Problem(
+        "histogram", f"2^27 i32, {BINS} bins", (Argument((BINS,), i32),), (numbers,),
+        lambda o, i: kernels.histogram(i[0], BINS, out=o[0]),
+        lambda x: torch.histc(x, BINS, 0, BINS),
     )  # fmt: skip
 
 
@@ -188,6 +236,20 @@ def _by_axis() -> Iterator[Problem]:
         lambda x: torch.cumsum(x, 1),
         lambda o, i: torch.cumsum(i[0], 1, out=o[0]),
     )  # fmt: skip
+    yield Problem(
+        "argmax", "rows, 16384 x 8192", (Argument((16384,), i64),), (x,),
+        lambda o, i: kernels.argmax(i[0], out=o[0]),
+        lambda x: x.argmax(1),
+        lambda o, i: torch.argmax(i[0], 1, out=o[0]),
+        off=_off_highest,
+    )  # fmt: skip
+    highest = (Argument((16384, HIGHEST)), Argument((16384, HIGHEST), i64))
+    yield Problem(
+        "top_k", f"{HIGHEST} of rows, 16384 x 8192", highest, (x,),
+        lambda o, i: kernels.top_k(i[0], HIGHEST, out=(o[0], o[1])),
+        lambda x: torch.topk(x, HIGHEST),
+        lambda o, i: torch.topk(i[0], HIGHEST, out=tuple(o)),
+    )  # fmt: skip
     for dtype in (f16, f32):
         square = Argument((8192, 8192), dtype)
         yield Problem(
@@ -209,6 +271,15 @@ def _by_place() -> Iterator[Problem]:
         "rope_interleaved", "4 x 32 x 4096 x 128", (x,), (x, table, table),
         lambda o, i: kernels.rope(*i, interleaved=True, out=o[0]),
         _turned_pairs,
+    )  # fmt: skip
+    cache, new = Argument((8, 8, 8192, 128)), Argument((8, 8, 4096, 128))
+    yield Problem(
+        "append_kv", "8 x 8 x 4096 x 128", (cache, cache), (new, new, Argument((8,), i32, 4096)),
+        lambda o, i: kernels.append_kv(*o, *i),
+        None,
+        _append,
+        moved=4 * new.nbytes,
+        off=_off_appended,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ Triton's own tuner chooses the number of warps and the size of a block. Each fun
 launch on torch tensors, outputs first. Needs torch and triton.
 """
 
-# ruff: noqa: ANN001, ANN202, N803 (so are kernels written there)
+# ruff: noqa: ANN001, ANN202, N803, PLR0917 (so are kernels written there)
 
 from __future__ import annotations
 
@@ -73,6 +73,24 @@ def _gelu_tanh(z, x, n, B: tl.constexpr):
     v = tl.load(x + at, mask=inside).to(tl.float32)
     inner = 0.7978845608028654 * (v + 0.044715 * v * v * v)
     tl.store(z + at, (0.5 * v * (1 + libdevice.tanh(inner))).to(tl.float16), mask=inside)
+
+
+@_tuned(_BLOCKS, key=["n"])
+@triton.jit
+def _dropout(z, x, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    inside = at < n
+    v = tl.load(x + at, mask=inside).to(tl.float32)
+    kept = tl.rand(7, at) >= 0.1
+    tl.store(z + at, tl.where(kept, v * (1 / 0.9), 0.0).to(tl.float16), mask=inside)
+
+
+@_tuned(_BLOCKS, key=["n"], reset_to_zero=["z"])
+@triton.jit
+def _histogram(z, x, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    counts = tl.histogram(tl.load(x + at, mask=at < n), 256, mask=at < n)
+    tl.atomic_add(z + tl.arange(0, 256), counts, sem="relaxed")
 
 
 @_tuned(_WARPS, key=["columns"])
@@ -202,6 +220,29 @@ def _sum(z, x, columns, B: tl.constexpr):
 
 @_tuned(_WARPS, key=["columns"])
 @triton.jit
+def _argmax(z, x, columns, B: tl.constexpr):
+    number, at = tl.program_id(0), tl.arange(0, B)
+    row = number.to(tl.int64) * columns
+    v = tl.load(x + row + at, mask=at < columns, other=-float("inf")).to(tl.float32)
+    tl.store(z + number, tl.argmax(v, 0).to(tl.int64))
+
+
+@_tuned(_PLACES, key=["places"])
+@triton.jit
+def _append(keys, values, k, v, starts, heads, length, places, B: tl.constexpr, D: tl.constexpr):
+    head = tl.program_id(1).to(tl.int64)
+    place = tl.program_id(0) * B + tl.arange(0, B)
+    channel = tl.arange(0, D)[None, :]
+    start = tl.load(starts + head // heads)
+    source = (head * places + place)[:, None] * D + channel
+    target = (head * length + start + place)[:, None] * D + channel
+    inside = (place < places)[:, None] & (start + place < length)[:, None]
+    tl.store(keys + target, tl.load(k + source, mask=inside), mask=inside)
+    tl.store(values + target, tl.load(v + source, mask=inside), mask=inside)
+
+
+@_tuned(_WARPS, key=["columns"])
+@triton.jit
 def _cumsum(z, x, columns, B: tl.constexpr):
     row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
     inside = at < columns
@@ -211,10 +252,20 @@ def _cumsum(z, x, columns, B: tl.constexpr):
 
 def _elements(kernel: Any) -> Callable[..., Callable[[], object]]:
     def launch(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
-        n = outs[0].numel()
+        n = ins[0].numel()
         return lambda: kernel[lambda chosen: (triton.cdiv(n, chosen["B"]),)](*outs, *ins, n)
 
     return launch
+
+
+def _counts(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
+    launch = _elements(_histogram)(outs, ins)
+
+    def run() -> object:
+        outs[0].zero_()
+        return launch()
+
+    return run
 
 
 def _whole_rows(kernel: Any) -> Callable[..., Callable[[], object]]:
@@ -249,16 +300,26 @@ def _heads(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
     return lambda: _rope[grid](*outs, *ins, places, HALF=channels // 2)
 
 
+def _cached(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
+    (batch, heads, places, channels), length = ins[0].shape, outs[0].shape[2]
+    grid = lambda at: (triton.cdiv(places, at["B"]), batch * heads)  # noqa: E731
+    return lambda: _append[grid](*outs, *ins, heads, length, places, D=channels)
+
+
 # By the name of our function: what makes a launch on outputs and inputs.
 LAUNCHES: dict[str, Callable[..., Callable[[], object]]] = {
     "add": _elements(_add),
     "add_rms_norm": _whole_rows(_add_rms_norm),
+    "append_kv": _cached,
+    "argmax": _whole_rows(_argmax),
     "cross_entropy": _rows_in_parts,
     "cross_entropy_gradient": _gradient,
     "cumsum": _whole_rows(_cumsum),
+    "dropout": _elements(_dropout),
     "embedding": _whole_rows(_embedding),
     "gelu": _elements(_gelu),
     "gelu_tanh": _elements(_gelu_tanh),
+    "histogram": _counts,
     "layer_norm": _whole_rows(_layer_norm),
     "rms_norm": _whole_rows(_rms_norm),
     "rope": _heads,
