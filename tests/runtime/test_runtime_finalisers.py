@@ -75,6 +75,7 @@ def replayed(launch):
 KINDS = {
     "a tensor": lambda c: in_use(),
     "a tensor that nobody has used": lambda c: tw.zeros(8),
+    "contents that nobody has used": lambda c: tw.from_numpy(np.ones(8, np.float32)),
     "a tensor in flight": lambda c: c(in_use(), in_use()).submit() and in_use(),
     "a built operation": lambda c: c(in_use(), in_use()),
     "a submitted operation": lambda c: c(in_use(), in_use()).submit(),
@@ -161,3 +162,22 @@ def test_a_wait_lets_other_threads_go_on(device, way):
         hold.release()
         thread.join()
     assert z.numpy().tolist() == [4.0] * 4
+
+
+def test_reading_in_one_thread_keeps_no_other_from_submitting(device):
+    first, second = device.new_stream(), device.new_stream()
+    slow, quick = tw.zeros(4), tw.zeros(4)
+    slow.numpy(), quick.numpy()
+    hold = first.hold()
+    put(slow, 3).submit(first)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(slow.numpy().tolist()))
+    thread.start()
+    for turn in range(20):
+        put(quick, turn).submit(second).sync()
+        thread.join(0.001)
+    assert not found
+    hold.release()
+    thread.join()
+    assert found == [[3.0] * 4]
+    assert quick.numpy().tolist() == [19.0] * 4

@@ -223,6 +223,13 @@ class Backend(Protocol):
     def take_record(self) -> FailureRecord:
         """A failure record that says "no failure"."""
 
+    @property
+    def needs_staging(self) -> bool:
+        """Whether a copy from or to any host memory keeps the calling thread until it is done."""
+
+    def stage(self, nbytes: int) -> Bytes | None:
+        """Host memory that is copied from and to like any other; None if there is none."""
+
     def adopt(self, address: int, nbytes: int, *, read_only: bool) -> Allocation:
         """Memory that somebody else owns and keeps."""
 

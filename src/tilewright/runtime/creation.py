@@ -21,7 +21,7 @@ from tilewright.runtime.memory_dtypes import element_bytes, memory_dtype
 from tilewright.runtime.storage import Initialiser, Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor, new_tensor
-from tilewright.runtime.transfers import Fill, Upload
+from tilewright.runtime.transfers import Fill, Upload, host_bytes
 
 __all__ = ["empty", "fill_by", "from_numpy", "full", "meta", "ones", "zeros"]
 
@@ -90,13 +90,18 @@ def from_numpy(array: npt.ArrayLike, *, device: Device | str | None = None) -> T
         raise LaunchError(f"there is no dtype for NumPy's {values.dtype}: convert the array first")
     shape = check_shape(values.shape)
     memory_dtype(dtype)
-    packed = np.array(values, order="C", copy=True)
-    return _make(shape, dtype, device, Upload(packed.reshape(-1).view(np.uint8)))
+    place = _place(device)
+    packed = host_bytes(place, values.nbytes)
+    np.copyto(packed.view(values.dtype).reshape(shape), values)
+    return _make(shape, dtype, place, Upload(packed))
 
 
 def _make(
     shape: Shape, dtype: Any, device: Device | str | None, initialiser: Initialiser | None
 ) -> Tensor:
     kind, extents = memory_dtype(dtype), check_shape(shape)
-    place = Device(device) if isinstance(device, str) else device or current_device()
-    return new_tensor(place, extents, kind, initialiser)
+    return new_tensor(_place(device), extents, kind, initialiser)
+
+
+def _place(device: Device | str | None) -> Device:
+    return Device(device) if isinstance(device, str) else device or current_device()

@@ -1,7 +1,8 @@
 """Filling, uploading and downloading contiguous bytes.
 
 `runtime` does no more than this with contents; everything else a tensor can do is a kernel. Host
-buffers are kept by the stream until the copy has completed.
+buffers are kept by the stream until the copy has completed. They are pinned where that lets the
+caller go on (`backend.stage`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import numpy as np
 
 from tilewright.runtime.access import Access, Handle, Mode
 from tilewright.runtime.backend import Bytes
+from tilewright.runtime.device import Device
+from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.work import WorkOp
 
-__all__ = ["Fill", "Upload", "download"]
+__all__ = ["Fill", "Upload", "download", "host_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +63,32 @@ class _Download:
             stream.queue.download(allocation, start, self.target)
 
 
+def host_bytes(device: Device, nbytes: int) -> Bytes:
+    """Memory of the host for contents that go to a device."""
+    staged = _staged(device, nbytes)
+    return np.empty(nbytes, np.uint8) if staged is None else staged
+
+
+def _staged(device: Device, nbytes: int) -> Bytes | None:
+    if device.forked or not device.backend.needs_staging:
+        return None
+    return device.backend.stage(nbytes)
+
+
 def download(tensor: Handle, label: str) -> Bytes:
     """The bytes of a tensor's region, after waiting for whoever writes them."""
+    refuse_waiting(label)
     storage, region = tensor.storage, tensor.region
-    target = np.empty(region.high - region.low, dtype=np.uint8)
+    device, nbytes = storage.device, region.high - region.low
+    staged, stream = _staged(device, nbytes), _nearest_stream(tensor)
+    if staged is None and device.backend.needs_staging:
+        # The copy will keep this thread, and with it the device's lock: not for what is before it.
+        stream.wait(stream.issued)
+    target = np.empty(nbytes, np.uint8) if staged is None else staged
     work = _Download(storage, region.low, target)
-    operation = WorkOp(label, storage.device, (Access(tensor, Mode.READ),), work, target)
-    return operation.submit(_nearest_stream(tensor)).sync()
+    operation = WorkOp(label, device, (Access(tensor, Mode.READ),), work, target)
+    done = operation.submit(stream).sync()
+    return done if staged is None else done.copy()
 
 
 def _nearest_stream(tensor: Handle) -> Stream:

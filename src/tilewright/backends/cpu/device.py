@@ -105,6 +105,7 @@ class CpuBackend:
     target = runs = "cpu"
     can_run = True
     survives_fork = True
+    needs_staging = False
 
     def __init__(self) -> None:
         self._records = _Records()
@@ -134,6 +135,10 @@ class CpuBackend:
     def take_record(self) -> FailureRecord:
         """A failure record in plain memory."""
         return self._records.take()
+
+    def stage(self, nbytes: int) -> None:
+        """Any host memory will do."""
+        del nbytes
 
     def adopt(self, address: int, nbytes: int, *, read_only: bool) -> Memory:
         """Host memory of another library."""

@@ -11,8 +11,9 @@ from tilewright.backends.cuda.driver import Driver, missing_driver, open_driver
 from tilewright.backends.cuda.graph import CudaGraph
 from tilewright.backends.cuda.poller import Poller
 from tilewright.backends.cuda.pool import CudaPool
+from tilewright.backends.cuda.staging import Staging
 from tilewright.backends.cuda.stream import AdoptedQueue, CudaAllocation, CudaQueue
-from tilewright.runtime.backend import Recipe
+from tilewright.runtime.backend import Bytes, Recipe
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
 __all__ = ["CudaBackend", "missing", "open_device"]
@@ -43,12 +44,14 @@ class CudaBackend:
     runs = "cuda"
     can_run = True
     survives_fork = False
+    needs_staging = True
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.target = driver.target
         self._records = _Records(driver)
         self._poller = Poller(driver)
+        self._staging = Staging(driver)
 
     def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
         """Blocks that run at once, if the assembler follows these hints."""
@@ -73,6 +76,10 @@ class CudaBackend:
     def take_record(self) -> FailureRecord:
         """A failure record in pinned memory."""
         return self._records.take()
+
+    def stage(self, nbytes: int) -> Bytes | None:
+        """Pinned memory for contents on their way."""
+        return self._staging.take(nbytes)
 
     def adopt(self, address: int, nbytes: int, *, read_only: bool) -> CudaAllocation:
         """Memory of another library."""
