@@ -9,6 +9,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16, f32
+from tilewright.kernels.cutting import element_config, line_config, square_config
 from tilewright.kernels.pointwise import (
     add,
     add_elements,
@@ -19,51 +20,54 @@ from tilewright.kernels.pointwise import (
 )
 from tilewright.kernels.reference import memory_bound as reference
 from tilewright.kernels.transposes import transpose, transpose_tiles
+from tilewright.kernels.tunables.beginnings import around_rule, dtype_of
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
-__all__ = ["ADD", "GELU", "SILU_MUL", "TRANSPOSE", "line_space"]
+__all__ = ["ADD", "GELU", "HINTS", "SILU_MUL", "TRANSPOSE", "line_space", "part_space"]
 
-SIZES = (1 << 20, 1 << 24, 1 << 27)
+SIZES = (1 << 22, 8192 * 12288, 1 << 28)
 SQUARES = (2048, 8192)
-MOST_WARPS = 64  # of a multiprocessor
-DTYPES: dict[str, type[tw.DType]] = {f16.label: f16, f32.label: f32}
+# Of all memory-bound kernels: how many warps and blocks read, and by which way.
+HINTS: dict[str, tuple[object, ...]] = {
+    "num_worker_warps": (4, 8),
+    "occupancy": (None, 4, 8, 16),
+    "allow_tma": (None, False),
+}
 
 # Of two inputs, and the output.
 Launch = Callable[[tw.Tensor, tw.Tensor, tw.Tensor], tw.DeviceOp[Any]]
 Reference = Callable[[Array, Array], Array]
 
 
-def _warps_fit(config: Any) -> bool:
-    return bool((config["num_worker_warps"] or 4) * (config["occupancy"] or 1) <= MOST_WARPS)
+def line_space(name: str) -> Callable[[Key], Space]:
+    """Tiles of all elements in one line."""
+
+    def space(key: Key) -> Space:
+        axes = {"PART": (512, 1024, 2048, 4096), **HINTS}
+        return around_rule(name, line_config, key, key.shape[1:], **axes)
+
+    return space
 
 
-def line_space(key: Key) -> Space:
-    """Tiles of one row."""
-    del key
-    return Space(
-        BM=(1,),
-        PART=(2048, 1024, 4096, 8192, 512),
-        num_worker_warps=(4, 8),
-        occupancy=(None, 4, 8, 16),
-        where=_warps_fit,
-    )
+def part_space(name: str) -> Callable[[Key], Space]:
+    """Tiles of one row, of rows that lie apart."""
+
+    def space(key: Key) -> Space:
+        axes = {"PART": (1024, 2048, 4096, 8192), **HINTS}
+        return around_rule(name, element_config, key, key.shape, **axes)
+
+    return space
 
 
 def _tile_space(key: Key) -> Space:
-    del key
-    return Space(
-        BM=(64, 32, 128),
-        BN=(64, 32, 128),
-        num_worker_warps=(4, 8),
-        occupancy=(None, 4, 8),
-        where=_warps_fit,
-    )
+    axes = {"BM": (32, 64, 128), "BN": (32, 64, 128), **HINTS}
+    return around_rule("transpose", square_config, key, key.shape, **axes)
 
 
 def _line_trial(launch: Launch, exact: Reference) -> Callable[[Key, tw.Device], Trial]:
     def trial(key: Key, device: tw.Device) -> Trial:
-        dtype = DTYPES[key.dtypes[0]]
+        dtype = dtype_of(key)
         x, y = (tw.randn(key.shape, dtype, seed=seed, device=device) for seed in (1, 2))
         out = tw.empty(key.shape, dtype, device=device)
 
@@ -79,7 +83,7 @@ def _line_trial(launch: Launch, exact: Reference) -> Callable[[Key, tw.Device], 
 
 def _transpose_trial(key: Key, device: tw.Device) -> Trial:
     _, rows, columns = key.shape
-    dtype = DTYPES[key.dtypes[0]]
+    dtype = dtype_of(key)
     x = tw.randn((rows, columns), dtype, seed=1, device=device)
     out = tw.empty((columns, rows), dtype, device=device)
 
@@ -97,7 +101,7 @@ _LINES = tuple(key_of(dtype, (1, size)) for dtype in (f16, f32) for size in SIZE
 ADD = Tunable(
     name="add",
     kernels=(add_elements,),
-    space=line_space,
+    space=line_space("add"),
     keys=_LINES,
     trial=_line_trial(lambda x, y, out: add(x, y, out=out), reference.add),
     flush=True,
@@ -106,7 +110,7 @@ ADD = Tunable(
 SILU_MUL = Tunable(
     name="silu_mul",
     kernels=(silu_mul_elements,),
-    space=line_space,
+    space=line_space("silu_mul"),
     keys=_LINES[: len(SIZES)],
     trial=_line_trial(lambda x, y, out: silu_mul(x, y, out=out), reference.silu_mul),
     flush=True,
@@ -115,7 +119,7 @@ SILU_MUL = Tunable(
 GELU = Tunable(
     name="gelu",
     kernels=(gelu_elements,),
-    space=line_space,
+    space=line_space("gelu"),
     keys=_LINES[: len(SIZES)],
     trial=_line_trial(lambda x, _, out: gelu(x, out=out), lambda x, _: reference.gelu(x)),
     flush=True,

@@ -16,6 +16,7 @@ from tilewright.kernels.gemv import gemv_kernel
 from tilewright.kernels.matmul_configs import FEWEST_ROWS, WEIGHTS
 from tilewright.kernels.matmul_tiles import BAND, MULTIPROCESSORS, TILES
 from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
+from tilewright.kernels.tunables.beginnings import TARGET, dtype_of
 from tilewright.kernels.tunables.signed_sums import checked_trial, copied, in_turns, spread
 from tilewright.tune import Config, Key, Space, Trial, Tunable, key_of
 
@@ -37,31 +38,26 @@ NEAR = 1.6  # times what the best is expected to take: no farther plan is tried
 CENTERS = 2  # plans whose neighbours are tried
 BANDS = ((1, 4, 1), (1, 16, 1))  # beside the usual one
 DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
-DTYPES: dict[str, type[tw.DType]] = {one.label: one for one in (f16, bf16, f32, f8e4m3fn)}
 
 
 def _matmul_space(key: Key) -> Space:
     """What the rule of the library would choose from, and the neighbours of the best of that."""
-    tiles = TILES["sm_90", DTYPES[key.dtypes[0]]]
+    tiles = TILES[TARGET, dtype_of(key)]
     _, m, n, k = key.shape
     plans = sorted((plan for tile in tiles for plan in tile.plans(m, n, k)), key=itemgetter(0))
     near = [config for seconds, config in plans if seconds <= NEAR * plans[0][0]]
     space = reduce(or_, map(Space.around, near))
     for config in near[:CENTERS]:
         splits = config["SPLITS"]
-        axes: dict[str, Any] = {"BK": _others(DEPTHS[key.dtypes[0]], config["BK"])}
+        axes: dict[str, Any] = {"BK": DEPTHS[key.dtypes[0]]}
         if config["blocks"] * ROUNDS < ceil(m / config["BM"]) * ceil(n / config["BN"]):
             axes["group"] = BANDS
         if splits > 1:
-            axes["SPLITS"] = _others((splits - 1, splits + 1), 1)
+            axes["SPLITS"] = (max(splits - 1, 2), splits + 1)
         space |= Space.around(config, **axes)
     if m * n < ROUNDS * SMALL_TILE[0] * SMALL_TILE[1] * MULTIPROCESSORS:
         space |= _small_tiles(key)
     return space
-
-
-def _others(values: tuple[int, ...], one: int) -> tuple[int, ...]:
-    return tuple(value for value in values if value != one)
 
 
 def _small_tiles(key: Key) -> Space:
@@ -97,7 +93,7 @@ def _gemv_space(key: Key) -> Space:
 def _trial(key: Key, device: tw.Device) -> Trial:
     batch, m, n, k = key.shape
     assert batch == 1, "one product, of two matrices"
-    dtype = DTYPES[key.dtypes[0]]
+    dtype = dtype_of(key)
     a = tw.randn((m, k), f32, seed=1, device=device).astype(dtype)
     stored = dict(key.options)["layout"]
     assert stored in ("nn", "nt"), "the left factor is stored as it is"

@@ -9,10 +9,12 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16
-from tilewright.kernels.cutting import power_of_two
+from tilewright.kernels.cutting import power_of_two, row_config
 from tilewright.kernels.norms import layer_norm, layer_norm_rows, rms_norm, rms_norm_rows
 from tilewright.kernels.reference import memory_bound as reference
 from tilewright.kernels.softmaxes import softmax, softmax_rows
+from tilewright.kernels.tunables.beginnings import around_rule
+from tilewright.kernels.tunables.elements import HINTS
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
@@ -20,29 +22,24 @@ __all__ = ["LAYER_NORM", "RMS_NORM", "SOFTMAX", "row_space"]
 
 ROWS = 4096
 WIDTHS = (1024, 2560, 4096, 5120, 8192, 16384, 32768)
-MOST = 32768  # elements that a block holds in registers
-MOST_WARPS = 64  # of a multiprocessor
+MOST = 16384  # elements of a part
+LONG = 4096  # elements of a part of a row that is too long to be held
 
 # Of the input, a weight and a bias of the length of its rows, and the output.
 Launch = Callable[[tw.Tensor, tw.Tensor, tw.Tensor, tw.Tensor], tw.DeviceOp[Any]]
 Reference = Callable[[Array, Array, Array], Array]
 
 
-def row_space(key: Key) -> Space:
+def row_space(name: str) -> Callable[[Key], Space]:
     """All of a row at once, if it fits, or in parts; more than one row where rows are short."""
-    whole = power_of_two(key.shape[1])
-    parts = tuple(dict.fromkeys((min(whole, MOST), 8192, 4096, 2048, 1024)))
-    return Space(
-        BM=(1, 2, 4, 8),
-        PART=parts,
-        num_worker_warps=(4, 8),
-        occupancy=(4, 2, 8, 16),
-        where=lambda c: (
-            1024 <= c["BM"] * c["PART"] <= MOST
-            and c["PART"] <= whole
-            and c["num_worker_warps"] * c["occupancy"] <= MOST_WARPS
-        ),
-    )
+
+    def space(key: Key) -> Space:
+        whole = power_of_two(key.shape[1])
+        parts = {min(whole, MOST) >> by for by in range(3)} | {min(whole, LONG)}
+        axes: dict[str, tuple[object, ...]] = {"PART": tuple(sorted(parts)), "BM": (1, 2, 4)}
+        return around_rule(name, row_config, key, key.shape, **axes, **HINTS)
+
+    return space
 
 
 def _trial(launch: Launch, exact: Reference) -> Callable[[Key, tw.Device], Trial]:
@@ -71,7 +68,7 @@ _KEYS = tuple(key_of(f16, (ROWS, width)) for width in WIDTHS)
 SOFTMAX = Tunable(
     name="softmax",
     kernels=(softmax_rows,),
-    space=row_space,
+    space=row_space("softmax"),
     keys=_KEYS,
     trial=_trial(lambda x, _, __, out: softmax(x, out=out), lambda x, _, __: reference.softmax(x)),
     flush=True,
@@ -80,7 +77,7 @@ SOFTMAX = Tunable(
 RMS_NORM = Tunable(
     name="rms_norm",
     kernels=(rms_norm_rows,),
-    space=row_space,
+    space=row_space("rms_norm"),
     keys=_KEYS,
     trial=_trial(
         lambda x, weight, _, out: rms_norm(x, weight, out=out),
@@ -92,7 +89,7 @@ RMS_NORM = Tunable(
 LAYER_NORM = Tunable(
     name="layer_norm",
     kernels=(layer_norm_rows,),
-    space=row_space,
+    space=row_space("layer_norm"),
     keys=_KEYS,
     trial=_trial(
         lambda x, weight, bias, out: layer_norm(x, weight, bias, out=out), reference.layer_norm

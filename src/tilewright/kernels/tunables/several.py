@@ -9,6 +9,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16, f32
+from tilewright.kernels.cutting import line_config
 from tilewright.kernels.embeddings import embedding, embedding_rows
 from tilewright.kernels.norms import add_rms_norm, add_rms_norm_rows
 from tilewright.kernels.pointwise import dropout, dropout_elements
@@ -19,10 +20,11 @@ from tilewright.kernels.softmaxes import (
     cross_entropy_gradient_rows,
     cross_entropy_rows,
 )
-from tilewright.kernels.tunables.elements import line_space
+from tilewright.kernels.tunables.beginnings import around_rule
+from tilewright.kernels.tunables.elements import HINTS, part_space
 from tilewright.kernels.tunables.rows import row_space
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread
-from tilewright.tune import Key, Trial, Tunable, key_of
+from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
 __all__ = ["ADD_RMS_NORM", "CROSS_ENTROPY", "CROSS_ENTROPY_GRADIENT", "DROPOUT", "EMBEDDING"]
 
@@ -105,6 +107,11 @@ def _dropout(key: Key, device: tw.Device) -> Trial:
     return checked_trial(lambda: dropout(x, SHARE, seed=SEED, out=out), out, sample)
 
 
+def _dropout_space(key: Key) -> Space:
+    """Tiles are as long as there are random numbers at a time."""
+    return around_rule("dropout", line_config, key, key.shape[1:], **HINTS)
+
+
 def _embedding(key: Key, device: tw.Device) -> Trial:
     rows, width = key.shape
     places = np.random.default_rng(1).integers(0, VOCABULARY, rows, np.int32)
@@ -122,7 +129,7 @@ def _embedding(key: Key, device: tw.Device) -> Trial:
 ADD_RMS_NORM = Tunable(
     name="add_rms_norm",
     kernels=(add_rms_norm_rows,),
-    space=row_space,
+    space=row_space("add_rms_norm"),
     keys=tuple(key_of(f16, (ROWS, width)) for width in WIDTHS),
     trial=_add_rms_norm,
     flush=True,
@@ -131,7 +138,7 @@ ADD_RMS_NORM = Tunable(
 CROSS_ENTROPY = Tunable(
     name="cross_entropy",
     kernels=(cross_entropy_rows,),
-    space=row_space,
+    space=row_space("cross_entropy"),
     keys=(key_of(f16, (ROWS, VOCABULARY)),),
     trial=_cross_entropy,
 )
@@ -139,7 +146,7 @@ CROSS_ENTROPY = Tunable(
 CROSS_ENTROPY_GRADIENT = Tunable(
     name="cross_entropy_gradient",
     kernels=(cross_entropy_gradient_rows,),
-    space=line_space,
+    space=part_space("cross_entropy_gradient"),
     keys=(key_of(f16, (ROWS // 2, VOCABULARY)),),
     trial=_cross_entropy_gradient,
 )
@@ -147,7 +154,7 @@ CROSS_ENTROPY_GRADIENT = Tunable(
 DROPOUT = Tunable(
     name="dropout",
     kernels=(dropout_elements,),
-    space=line_space,
+    space=_dropout_space,
     keys=(key_of(f16, (1, 8192 * 12288)),),
     trial=_dropout,
     flush=True,
@@ -156,7 +163,7 @@ DROPOUT = Tunable(
 EMBEDDING = Tunable(
     name="embedding",
     kernels=(embedding_rows,),
-    space=line_space,
+    space=part_space("embedding"),
     keys=tuple(key_of(f16, (16384, width)) for width in (2560, 4096)),
     trial=_embedding,
     flush=True,
