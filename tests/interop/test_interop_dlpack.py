@@ -313,11 +313,16 @@ def test_torch_round_trips():
     assert torch.from_dlpack(eight).dtype is torch.float8_e4m3fn
 
 
-def test_jax_takes_an_export():
+@pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
+def test_jax_takes_an_export(kind):
     jax = pytest.importorskip("jax", reason="needs JAX")
-    x = tw.from_numpy(numbers(16))
+    values = numbers(8).astype(kind)
+    x = tw.from_numpy(values)
     array = jax.dlpack.from_dlpack(x)
-    assert float(array.sum()) == 120
+    assert array.dtype == values.dtype
+    assert np.asarray(array).tobytes() == values.tobytes()
+    assert tw.from_dlpack(array).numpy().tobytes() == values.tobytes()
     del array
+    tw.synchronize()  # the tensor on JAX's array has been dropped, too
     gc.collect()
-    assert x.numpy().sum() == 120
+    assert x.numpy().tobytes() == values.tobytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.dtypes import f32
+from tilewright.dtypes import f32, numpy_dtype
 from tilewright.runtime.dlpack import describe_capsule
 
 N = 8
@@ -52,8 +52,9 @@ class CudaArray:
 class DlpackArray:
     """An array that speaks DLPack with streams."""
 
-    def __init__(self, array):
+    def __init__(self, array, dtype=f32):
         self.array = array
+        self.dtype = dtype
         self.streams = []
 
     def __dlpack_device__(self):
@@ -62,11 +63,12 @@ class DlpackArray:
     def __dlpack__(self, *, stream, max_version):
         self.streams.append(stream)
         window = type("Window", (), {})()
+        size = numpy_dtype(self.dtype).itemsize
         window.__array_interface__ = {
-            "version": 3, "typestr": "<u4", "shape": (N,), "data": (self.array.address, False)
+            "version": 3, "typestr": f"<u{size}", "shape": (N,), "data": (self.array.address, False)
         }  # fmt: skip
         capsule = np.asarray(window).__dlpack__(max_version=max_version)
-        return describe_capsule(capsule, f32, 2, 0)
+        return describe_capsule(capsule, self.dtype, 2, 0)
 
 
 class Launch:

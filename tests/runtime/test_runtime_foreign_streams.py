@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import re
 
+import numpy as np
 import pytest
 from foreign_doubles import CudaArray, DlpackArray, Launch, Library, N, NamedStream, add_one
 from runtime_doubles import reads, writes
 
 from tilewright import runtime as tw
 from tilewright.backends.cuda.module import POINTER, CudaFunction
-from tilewright.dtypes import bf16
+from tilewright.dtypes import bf16, f8e4m3fn, f8e5m2, f16, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.dlpack import look_into
 from tilewright.runtime.graph import graph as tw_graph
@@ -191,6 +192,20 @@ def test_a_capsule_is_asked_for_our_stream(driver, cuda, library, build):
     other, driver.patient = cuda.new_stream(), True  # the library's work is not done yet
     build(tw.zeros(N), x).submit(other)
     assert ("wait", other.queue.handle, ours) in driver.calls("wait")
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16, f8e4m3fn, f8e5m2])
+def test_narrow_floats_have_their_names(driver, cuda, library, dtype):
+    array = library.array()
+    values = np.array([0, 1, -2, 0.5] * 2).astype(numpy_dtype(dtype))
+    driver.memory[array.address][: values.nbytes] = values.view(np.uint8)
+    x = from_dlpack(DlpackArray(array, dtype))
+    assert (x.dtype, x.address) == (dtype, array.address)
+    assert x.numpy().tobytes() == values.tobytes()
+    ours = tw.from_numpy(values)
+    ours.numpy()
+    said = look_into(ours.__dlpack__(stream=-1, max_version=(1, 1)))
+    assert (said.kind, said.dtype, said.address) == (2, dtype, ours.address)
 
 
 def test_an_export_makes_their_stream_wait(driver, cuda, library, build):

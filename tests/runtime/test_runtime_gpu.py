@@ -236,3 +236,31 @@ def test_a_wait_in_asyncio_does_not_stop_the_loop(cuda, scale):
 
     asyncio.run(main())
     assert z.numpy()[0] == 3.0
+
+
+@pytest.mark.parametrize("nbytes", [4, 4096, 4100, 1 << 22, (1 << 25) + 4, 100_000_000])
+def test_contents_of_any_size_go_there_and_back(nbytes):
+    values = np.random.default_rng(nbytes).integers(0, 1 << 31, nbytes // 4).astype(np.int32)
+    x = tw.from_numpy(values)
+    assert np.array_equal(x.numpy(), values)
+    assert np.array_equal(x[1::2].numpy(), values[1::2])
+
+
+def test_contents_in_flight_do_not_stop_a_loop(cuda):
+    """An upload behind a stream that is held: to submit it takes no time, however long it is."""
+    values = np.arange(1 << 22, dtype=np.float32)
+    z = tw.zeros(1 << 22)
+    z.numpy()
+
+    async def main():
+        holds = [cuda.policy.next_stream().hold() for _ in range(4)]
+        task = asyncio.ensure_future(tw.copy(z, tw.from_numpy(values)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not task.done()
+        for hold in holds:
+            hold.release()
+        await task
+
+    asyncio.run(main())
+    assert np.array_equal(z.numpy(), values)
