@@ -7,6 +7,7 @@ from library_cases import FLOATS, check, name_of, normal
 import tilewright as tw
 from tilewright import f32, f64, i32, kernels
 from tilewright.kernels.reference import memory_bound as reference
+from tilewright.tune import Config, forcing
 
 SHAPES = ((), (0, 3), (1,), (17,), (3, 5, 7), (2, 2500))
 
@@ -118,6 +119,9 @@ def test_histogram(kind):
     out = tw.full((30,), 7, i32)
     found = kernels.histogram(tw.from_numpy(x), 30, out=out).sync()
     assert found is out
+    np.testing.assert_array_equal(found.numpy(), reference.histogram(x, 30))
+    with forcing("histogram", Config.of(BM=1, PART=64)):  # many blocks, so some rows of bins
+        found = kernels.histogram(tw.from_numpy(x), 30, out=out).sync()
     np.testing.assert_array_equal(found.numpy(), reference.histogram(x, 30))
     assert kernels.histogram(tw.from_numpy(x)[:0], 3).sync().numpy().tolist() == [0] * 3
 

@@ -57,6 +57,24 @@ def _places(keys: Any) -> Any:
     return PLACES - (keys & PLACES)
 
 
+def _highest_keys(xs: Any, i: Any, tiles: Any, shape: Any, columns: Any) -> Any:
+    """Of some tiles of rows of keys the highest in each lane."""
+    best, part = tw.full(shape, LOWEST, i64), shape[1]
+    for j in range(tiles[0], tiles[1]):
+        best = tw.maximum(best, _keys_of(xs[i, j], j * part + tw.arange(part), columns))
+    return best
+
+
+def _highest(xs: Any, i: Any, tiles: Any, shape: Any) -> Any:
+    """The same of rows of elements: keys only for what was the first of the highest in its lane."""
+    best, at = tw.full(shape, -math.inf, f32), tw.full(shape, tiles[0], i32)
+    for j in range(tiles[0], tiles[1]):
+        tile = xs[i, j].astype(f32)
+        is_better = (tile > best) | ((tile != tile) & (best == best))
+        best, at = tw.where(is_better, tile, best), tw.where(is_better, j, at)
+    return _keys(best, at * shape[1] + tw.arange(shape[1]))
+
+
 @tw.kernel(deny_checks=True)
 def argmax_rows(
     z: Mut[i64, BM, Literal[1]],
@@ -71,11 +89,13 @@ def argmax_rows(
     `x` may hold keys already, those of the spans of a row.
     """
     i, s = z.index
-    best = tw.full((BM, PART), LOWEST, i64)
     xs = _tiles(x, BM, PART)
-    for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
-        best = tw.maximum(best, _keys_of(xs[i, j], j * PART + tw.arange(PART), N))
-    highest = tw.max(best, axis=1, keepdims=True)
+    tiles = (s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1)))
+    if x.dtype == i64:
+        keys = _highest_keys(xs, i, tiles, (BM, PART), N)
+    else:
+        keys = _highest(xs, i, tiles, (BM, PART))
+    highest = tw.max(keys, axis=1, keepdims=True)
     z.store(_places(highest) if LAST else highest)
 
 
