@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import functools
 import gc
 import itertools
 import multiprocessing
@@ -35,6 +36,7 @@ from tilewright.backends.cuda import program as cuda_program
 from tilewright.bench import Report, Table
 from tilewright.dims import B, N
 from tilewright.jit import disk_cache
+from tilewright.runtime import torch_tensors
 
 __all__ = ["main"]
 
@@ -74,6 +76,9 @@ class _NullDriver:
     def query_stream(self, stream: Any) -> bool:
         return True
 
+    def is_capturing(self, stream: Any) -> bool:
+        return False
+
     def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
         return next(self._addresses)
 
@@ -87,10 +92,20 @@ class _NullDriver:
         return lambda stream, tensors: None
 
 
+def _on_the_gpu(_: object) -> tw.Device:
+    return tw.Device("cuda")
+
+
+def _default_stream() -> Callable[[int], int]:
+    return lambda _: 0
+
+
 @contextmanager
 def _null_gpu() -> Iterator[None]:
-    """Everything but the driver and the assembler is real."""
+    """Everything but the driver and the assembler is real; torch's memory counts as the GPU's."""
     with (
+        mock.patch.object(torch_tensors, "_device", _on_the_gpu),
+        mock.patch.object(torch_tensors, "_raw_stream", _default_stream),
         mock.patch.object(cuda_device, "open_driver", return_value=_NullDriver()),
         mock.patch.object(cuda_program, "assemble", return_value=b""),
         mock.patch.object(disk_cache, "open_cache", return_value=None),
@@ -203,12 +218,33 @@ class _Cases:
         queue = self.z.device.stream.queue
         return lambda: graph._built._instance.launch(queue)  # type: ignore[union-attr] # noqa: SLF001
 
-    def torch_tensors(self) -> Callable[[], object]:
+    @functools.cached_property
+    def _of_torch(self) -> list[Any]:
         import torch  # noqa: PLC0415
 
-        add, place = self.add, self.device
-        z, x, y = (torch.zeros(LENGTH, dtype=torch.float16, device=place) for _ in range(3))
+        place = self.device if torch.cuda.is_available() else "cpu"
+        made = [torch.zeros(LENGTH, dtype=torch.float16, device=place) for _ in range(3)]
+        for _ in range(3):
+            self.add(tw.partition(made[0], LENGTH), *made[1:]).sync()
+        return made
+
+    def torch_tensors(self) -> Callable[[], object]:
+        add, (z, x, y) = self.add, self._of_torch
         return lambda: add(tw.partition(z, LENGTH), x, y).submit()
+
+    def torch_views(self) -> Callable[[], object]:
+        add, (z, x, y) = self.add, self._of_torch
+        views = iter([(z[:], x[:], y[:]) for _ in range(LAUNCHES)])
+
+        def launch() -> None:
+            cut, *rest = next(views)
+            add(tw.partition(cut, LENGTH), *rest).submit()
+
+        return launch
+
+    def torch_outputs(self) -> Callable[[], object]:
+        add, (z, x, y) = self.add, self._of_torch
+        return lambda: add(tw.partition(z.new_empty(LENGTH), LENGTH), x, y).submit()
 
     def _many(self, count: int) -> list[tw.Tensor]:
         return _tensors(self.device, count)
@@ -242,9 +278,11 @@ CASES = {
     "graph_few": "a graph of one launch: build, submit",
     "graph_many": "a graph over 300 tensors: build, submit",
     "torch_tensors": "torch tensors as arguments",
+    "torch_views": "torch tensors that no launch has seen, on memory that is known",
+    "torch_outputs": "an output of torch that is made for the launch",
 }
 LEFT_OUT = {
-    "null": {"torch_tensors"},  # torch has no GPU to make them on
+    "null": set[str](),
     "cpu": {"driver_call", "graph_call"},  # there is no driver to call
     "cuda": set[str](),
 }

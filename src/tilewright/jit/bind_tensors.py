@@ -16,7 +16,7 @@ from tilewright.frontend.signature import (
 )
 from tilewright.frontend.specialization import segments_name
 from tilewright.jit.binding import Binding, described, refused
-from tilewright.runtime.imports import as_tensor, is_array
+from tilewright.runtime.imports import adopted, is_array
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.tensor import Tensor
 
@@ -102,7 +102,7 @@ def _bind_tensor(binding: Binding, param: TensorParam, value: Any) -> None:
 def _foreign(binding: Binding, name: str, value: Any) -> Tensor | None:
     """A tensor on the memory of another library's array; None if it is no array."""
     try:
-        return as_tensor(value)
+        return adopted(value)
     except LaunchError as error:
         raise refused(binding, name, f"cannot be passed: {error}") from None
 

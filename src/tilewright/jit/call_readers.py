@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.errors import LaunchError
 from tilewright.frontend.signature import (
     AccumParam,
     ConstParam,
@@ -32,9 +33,12 @@ from tilewright.frontend.signature import (
     ScalarParam,
     Signature,
 )
-from tilewright.jit.plans import PreparedLaunch
+from tilewright.jit.plans import HostedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
+from tilewright.runtime.guests import GuestOp
+from tilewright.runtime.imports import adopted
 from tilewright.runtime.partition import Partition, PersistentPartition
+from tilewright.runtime.passed_arrays import passed_before
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tensor import Tensor
@@ -87,21 +91,33 @@ _READS: dict[type, _Read] = {
 # Types whose values can be told apart by their text; a class is told apart by itself.
 _NUMBERS = frozenset({bool, int, float, *np.sctypeDict.values()})
 # What was prepared is found first, what was planned then; anything else is for others to look at.
-_CALL = """def __call__(_kernel, {parameters}):
-    if {kinds} and not _rest and not _more:
+_FIND = """
         _key = {same}
         _found = _table.get(_key)
         if _found.__class__ is _Prepared:
             if not _unusual.get() and (_found.captures is None or _found.captures.are_current()):
                 return _Operation().build(_found, {tensors}, {result})
+        elif _found.__class__ is _Hosted:
+            if not _unusual.get() and (_found.captures is None or _found.captures.are_current()):
+                return _GuestOp().build(_found, {tensors}, {result})
         else:
             _found = _plans.get((None, {like}))
             if _found is not None:
                 _found = _plan(_found, _key, ({tensors}, {scalars}, {result}, {apart}))
                 if _found is not None:
                     return _found
+"""
+_CALL = """def __call__(_kernel, {parameters}):
+    if {kinds} and not _rest and not _more:{find}{otherwise}
     return _kernel.launch(None, _given({named}, _rest), _named({keywords}, _more))
 """
+# Where an argument is no tensor of ours it may be another library's, which has a handle.
+_OTHERWISE = """
+    elif not _rest and not _more:{handles}
+        if {kinds}:{find}
+"""
+_HANDLE = """
+        {1} = {0} if {0}.__class__ is _Tensor else _handle({0})"""
 _READ = """def read{parameters}:
     if {kinds}:
         return {given}
@@ -120,6 +136,17 @@ def _given(named: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*takewhile(lambda one: one is not _MISSING, named), *rest)
 
 
+def _handle(value: Any) -> Tensor | None:
+    """The handle on an array; None of anything else, and of an array that cannot be taken."""
+    found = passed_before(value)
+    if found is not None:
+        return found
+    try:
+        return adopted(value)
+    except LaunchError:  # the long way says why
+        return None
+
+
 def _named(keywords: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """Those that were given by name, or have a default."""
     return {name: one for name, one in keywords.items() if one is not _MISSING} | more
@@ -127,7 +154,10 @@ def _named(keywords: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
 
 _NAMES: dict[str, Any] = {
     "_Operation": ReadyOp,
+    "_GuestOp": GuestOp,
+    "_Hosted": HostedLaunch,
     "_given": _given,
+    "_handle": _handle,
     "_named": _named,
     "_Prepared": PreparedLaunch,
     "_unusual": UNUSUAL,
@@ -160,26 +190,53 @@ def make_readers(signature: Signature, call: inspect.Signature, known: Known) ->
     if not _OWN_NAMES.isdisjoint(call.parameters):
         return None
     reads = {param.name: _READS[type(param)] for param in signature.params}
-    listed = [param.name for param in signature.tensors]  # as a launch lists them
-    listed += [param.name for param in signature.pointers]
-    tensors = _tuple(reads[name].tensor.format(name) for name in listed)
-    scalars = _tuple(reads[param.name].scalar.format(param.name) for param in signature.scalars)
-    result = _tuple(call.parameters)
-    same = _tuple(read.same.format(name) for name, read in reads.items())
-    like = _tuple(read.like.format(name) for name, read in reads.items())
-    apart = _all_apart(signature, listed, [reads[name].tensor.format(name) for name in listed])
-    kinds = _all(read.kind.format(name) for name, read in reads.items())
-    whole = _all((kinds, *(read.also.format(name) for name, read in reads.items())))
-    texts = {"same": same, "like": like, "tensors": tensors, "scalars": scalars, "result": result}
+    texts = _texts(signature, call, reads, {})
+    whole = _all((texts["kinds"], *(read.also.format(name) for name, read in reads.items())))
+    given = "{tensors}, {scalars}, {result}, {apart}"
     return Readers(
-        _compile_call(call, known, {**texts, "kinds": kinds, "apart": apart}),
-        _compile_reader(call, whole, f"({same}, {tensors}, {result})"),
-        _compile_reader(call, whole, f"({like}, ({tensors}, {scalars}, {result}, {apart}))"),
+        _compile_call(call, known, texts | {"otherwise": _otherwise(signature, call, reads)}),
+        _compile_reader(call, whole, "({same}, {tensors}, {result})".format(**texts)),
+        _compile_reader(call, whole, f"({{like}}, ({given}))".format(**texts)),
     )
 
 
+def _texts(
+    signature: Signature,
+    call: inspect.Signature,
+    reads: dict[str, _Read],
+    handles: dict[str, str],
+) -> dict[str, str]:
+    """What a call is, as Python text; some arguments are read by another name."""
+    pairs = {name: (handles.get(name, name), read) for name, read in reads.items()}
+    listed = [param.name for param in signature.tensors]  # as a launch lists them
+    listed += [param.name for param in signature.pointers]
+    tensors = [pairs[name][1].tensor.format(pairs[name][0]) for name in listed]
+    scalars = (reads[param.name].scalar.format(param.name) for param in signature.scalars)
+    found = {
+        "kinds": _all(read.kind.format(name) for name, read in pairs.values()),
+        "same": _tuple(read.same.format(name) for name, read in pairs.values()),
+        "like": _tuple(read.like.format(name) for name, read in pairs.values()),
+        "tensors": _tuple(tensors),
+        "scalars": _tuple(scalars),
+        "result": _tuple(call.parameters),
+        "apart": _all_apart(signature, listed, tensors),
+    }
+    return found | {"find": _FIND.format(**found)}
+
+
+def _otherwise(signature: Signature, call: inspect.Signature, reads: dict[str, _Read]) -> str:
+    """The same with handles on arrays of other libraries, if there may be some."""
+    handles = {name: f"_of_{name}" for name, read in reads.items() if read is _WHOLE}
+    if not handles or not set(handles.values()).isdisjoint(call.parameters):
+        return ""
+    texts = _texts(signature, call, reads, handles)
+    find = texts["find"].replace("\n    ", "\n        ")
+    lines = "".join(_HANDLE.format(name, handle) for name, handle in handles.items())
+    return _OTHERWISE.format(handles=lines, kinds=texts["kinds"], find=find)
+
+
 def _all_apart(signature: Signature, listed: list[str], tensors: list[str]) -> str:
-    """Whether no output is in the storage of another tensor."""
+    """Whether no output can be in the memory of another tensor."""
     written = {param.name for param in signature.outputs}
     written |= {param.name for param in signature.pointers}
     numbers = [number for number, name in enumerate(listed) if name in written]
@@ -189,7 +246,8 @@ def _all_apart(signature: Signature, listed: list[str], tensors: list[str]) -> s
         for other in range(len(listed))
         if one != other
     }
-    return _all(f"{tensors[a]}.storage is not {tensors[b]}.storage" for a, b in sorted(pairs))
+    text = "{}.storage.borrows is not {}.storage.borrows"  # which those that share memory share
+    return _all(text.format(tensors[a], tensors[b]) for a, b in sorted(pairs))
 
 
 def _all(texts: Iterable[str]) -> str:

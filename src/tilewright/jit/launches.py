@@ -16,10 +16,11 @@ from tilewright.errors import LaunchError
 from tilewright.frontend.signature import Signature
 from tilewright.jit.binding import Binding
 from tilewright.jit.call_readers import Call, Known, Readers, make_readers
-from tilewright.jit.plans import Plan, PlannedLaunch, PreparedLaunch
+from tilewright.jit.plans import HostedLaunch, Plan, PlannedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
 from tilewright.runtime.access import Access, check_accesses
-from tilewright.runtime.imports import as_tensor
+from tilewright.runtime.guests import GuestOp
+from tilewright.runtime.imports import adopted
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.surroundings import UNUSUAL
@@ -70,8 +71,8 @@ class Launches:
         if grid is not None:
             same = (grid, same)
         prepared = self._prepared.find(same)
-        if type(prepared) is PreparedLaunch and prepared.is_current:
-            return ReadyOp().build(prepared, tensors, result, depth=3)
+        if isinstance(prepared, PreparedLaunch) and prepared.is_current:
+            return _operation(prepared).build(prepared, tensors, result, depth=3)
         like, call = self._like(*args, **kwargs)
         planned = self._plans.find((grid, like))
         return None if planned is None else self._planned(planned, same, call)
@@ -115,13 +116,14 @@ class Launches:
             if self._prepared.find(same) is None:
                 self._prepared.put(same, _SEEN)
             elif _may_be_prepared(plan, tensors):
-                prepared = PreparedLaunch(plan, tensors, numbers)
+                kind = HostedLaunch if plan.guests.all else PreparedLaunch
+                prepared = kind(plan, tensors, numbers)
                 self._prepared.put(same, prepared)
-                return ReadyOp().build(prepared, tensors, result, depth=3)
+                return _operation(prepared).build(prepared, tensors, result, depth=3)
         if ready.is_whole:
-            return ReadyOp().build(ready, tensors, result, depth=3)
+            return _operation(ready).build(ready, tensors, result, depth=3)
         once = PlannedLaunch(plan, numbers, plan.new_reader())
-        return ReadyOp().build(once, tensors, result, depth=3)
+        return _operation(once).build(once, tensors, result, depth=3)
 
     def key(
         self, grid: tuple[int, ...] | None, binding: Binding, call: inspect.BoundArguments
@@ -150,7 +152,7 @@ def _adopt(value: Any, given: dict[int, Any]) -> Any:
     """A tensor on the memory of an array; `given` then has the array. Anything else as it is."""
     if type(value) in _OURS:
         return value
-    tensor = as_tensor(value)
+    tensor = adopted(value)
     if tensor is None or tensor is value:
         return value
     given[id(tensor)] = value
@@ -161,4 +163,9 @@ def _may_be_prepared(plan: Plan, tensors: tuple[Tensor, ...]) -> bool:
     """Whether a launch of these handles is the same every time."""
     if plan.facts.may_fail:
         return False
-    return all(t.storage.owns_bytes and not t.storage.is_lazy for t in tensors)
+    return not any(tensor.storage.is_lazy for tensor in tensors)
+
+
+def _operation(ready: PlannedLaunch | PreparedLaunch) -> ReadyOp[Any]:
+    """An operation for a launch, which has not been built yet."""
+    return GuestOp() if ready.guests.all else ReadyOp()

@@ -31,7 +31,7 @@ from tilewright.jit.repeated_launch import RepeatedLaunch
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
 from tilewright.runtime.function import Filled, KernelFunction, ReadyCall
-from tilewright.runtime.ready_work import NEVER, ReadyWork, RepeatedWork
+from tilewright.runtime.ready_work import NEVER, Guests, ReadyWork, RepeatedWork
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.tickets import Role
@@ -39,7 +39,7 @@ from tilewright.runtime.tickets import Role
 if TYPE_CHECKING:
     from tilewright.check.launch import LaunchCheck
 
-__all__ = ["Plan", "PlannedLaunch", "PlannedWork", "PreparedLaunch", "make_plan"]
+__all__ = ["HostedLaunch", "Plan", "PlannedLaunch", "PlannedWork", "PreparedLaunch", "make_plan"]
 
 Number = int | float
 _ADDRESSES = (BaseAddress, PointerArgument)
@@ -74,7 +74,8 @@ class Plan:
     checks: tuple[LaunchCheck, ...]  # those that other scalars may fail
     names: tuple[str, ...]  # of the tensors
     scalar_names: tuple[str, ...]
-    is_wary: bool  # outputs that share no storage with others may overlap them all the same
+    is_wary: bool  # elements of an output may overlap each other
+    guests: Guests
     calls: tuple[ReadyCall, ...]  # the launch, if nothing but addresses is filled in
 
     def numbers(self, scalars: tuple[Any, ...]) -> tuple[Number, ...] | None:
@@ -154,13 +155,19 @@ def make_plan(
         names=tuple(binding.tensors),
         scalar_names=tuple(scalars),
         is_wary=any(_is_wary(*pair) for pair in zip(binding.tensors.values(), roles, strict=True)),
+        guests=_find_guests(binding, roles),
         calls=calls,
     )
 
 
 def _is_wary(tensor: Tensor, role: Role) -> bool:
-    facet = tensor.facet
-    return not facet.is_owned or (role.mode.writes and not facet.is_disjoint)
+    return role.mode.writes and not tensor.facet.is_disjoint
+
+
+def _find_guests(binding: Binding, roles: tuple[Role, ...]) -> Guests:
+    tensors = enumerate(binding.tensors.values())
+    found = tuple(number for number, tensor in tensors if not tensor.facet.is_owned)
+    return Guests(found, tuple(number for number in found if roles[number].mode.writes))
 
 
 def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
@@ -184,6 +191,7 @@ class PlannedLaunch(ReadyWork):
         reader: FailureReader | None = None,
     ) -> None:
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
+        self.guests = plan.guests
         self.program = plan.program
         self.launch = plan.calls[0] if len(plan.calls) == 1 else self._launch
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
@@ -254,7 +262,7 @@ class PlannedWork:
 class PreparedLaunch(RepeatedWork):
     """A plan for certain handles, whose numbers alone it has: it keeps no tensor alive."""
 
-    __slots__ = ("_arguments", "_calls", "_plan", "captures")
+    __slots__ = ("_arguments", "_calls", "captures", "plan")
 
     captures: Captures | None  # None if there are none, so that it need not be asked
 
@@ -264,11 +272,12 @@ class PreparedLaunch(RepeatedWork):
         arguments = tuple([one for one in plan.arguments(tensors, numbers) if one is not None])
         assert len(arguments) == len(plan.template), "a launch with a record is another every time"
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
+        self.guests = plan.guests
         self.program = plan.program
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.check = None
         self.captures = None if plan.captures.are_none else plan.captures
-        self._plan = plan
+        self.plan = plan
         self._arguments = arguments
         self._calls = tuple(one.prepare(plan.blocks, arguments) for one in plan.functions)
         self.launch = self._calls[0] if len(self._calls) == 1 else self._launch_all
@@ -284,8 +293,14 @@ class PreparedLaunch(RepeatedWork):
 
     def work_on(self, tensors: tuple[Handle, ...]) -> RepeatedLaunch:
         """The launch as a work of its own."""
-        plan = self._plan
+        plan = self.plan
         memories = tuple(tensor.storage for tensor in tensors)
         return RepeatedLaunch(
             plan.functions, plan.device, plan.blocks, self._arguments, memories, None
         )
+
+
+class HostedLaunch(PreparedLaunch):
+    """A prepared launch with arrays of other libraries among its tensors: for a `GuestOp`."""
+
+    __slots__ = ()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 import weakref
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from tilewright.errors import BorrowError, LaunchError
@@ -31,6 +30,7 @@ class Producer:
     """Whose memory it is; a library with habits of its own derives from this."""
 
     library = "another library"
+    has_one_stream = False  # whether all its arrays on a device have one current stream
 
     def __init__(self, array: object, *, read_only: bool = False) -> None:
         self.array = array  # what keeps the memory alive
@@ -60,19 +60,45 @@ class ForeignStorage(Storage):
 
     __slots__ = ("_first", "_group", "producer")
 
+    _group: _Group
+
     owns_bytes = False
 
     def __init__(
         self, device: Device, producer: Producer, span: range, first: int, label: str
     ) -> None:
+        self._group = _Group(device, span.start, span.stop)
         super().__init__(device, len(span), None, label)
         self.producer = producer
         self._first = first  # the address of the first element
         adopt = device.backend.adopt
         self._allocation = adopt(span.start, len(span), read_only=producer.read_only)
-        self._group: _Group | None = None
-        if span:
-            self.join(_table.find(self, span))
+        self.join(_table.find(self, span, self._group) if span else self._group)
+
+    # What is on one stream and what has shifted is the same for all who share the memory.
+
+    @property
+    def home(self) -> Stream | None:
+        """The stream on which all uses are, none of which can fail."""
+        return self._group.home
+
+    @home.setter
+    def home(self, stream: Stream | None) -> None:
+        self._group.home = stream
+
+    @property
+    def shift(self) -> int:
+        """How often fences were taken off, or the home away."""
+        return self._group.shift
+
+    @shift.setter
+    def shift(self, count: int) -> None:
+        self._group.shift = count
+
+    def begin_at(self, stream: Stream) -> None:
+        """Be at home on a stream, if nobody has used the memory yet."""
+        if not (self._writes or self._reads or self.shares):
+            self.home = stream
 
     def join(self, group: _Group) -> None:
         """Have one state with everybody whose memory can overlap."""
@@ -84,6 +110,8 @@ class ForeignStorage(Storage):
         """Order every use after a stream that has been made to wait for the library."""
         # It takes the place of no other writer: nothing says that it came after them.
         self._writes.append(Use(region, Fence(stream, stream.advance(), None)))
+        self.home = None
+        self._has_shifted()
 
     def why_not_written(self) -> str | None:
         """The producer's reason."""
@@ -92,12 +120,17 @@ class ForeignStorage(Storage):
     def materialise(self, stream: Stream) -> None:
         """The bytes are there; the array may have been moved since it was passed."""
         del stream
-        now = self.producer.address()
-        if now is not None and now != self._first:
+        if self.has_moved:
             raise BorrowError(
                 f"{self.label} of {self.producer.library}, passed at {self.site}, has been moved or"
                 " resized since: pass the array again after that"
             )
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the array is no longer where it was when it was passed."""
+        now = self.producer.address()
+        return now is not None and now != self._first
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a submitted writer, and tell the library."""
@@ -110,9 +143,9 @@ class ForeignStorage(Storage):
 
     def __del__(self) -> None:
         # No lock and no driver here: the collector may run this anywhere.
-        group: _Group | None = getattr(self, "_group", None)
-        if group is not None:
-            self.device.notes.put(_Left(group, self.producer))
+        producer = getattr(self, "producer", None)
+        if producer is not None and self.nbytes:
+            self.device.notes.put(_Left(self._group, producer))
 
 
 class _Group:
@@ -127,6 +160,8 @@ class _Group:
         self.shares: list[Share] = []
         self.writes: list[Use] = []
         self.reads: list[Use] = []
+        self.home: Stream | None = None
+        self.shift = 0
 
     def take_in(self, other: _Group) -> None:
         """Become one with a group that has been bridged."""
@@ -136,6 +171,9 @@ class _Group:
         self.shares += other.shares
         self.writes += other.writes
         self.reads += other.reads
+        self.home = self.home if self.home is other.home else None
+        self.shift += other.shift + 1
+        self.device.epoch += 1
         for member in other.living():
             self.members.append(weakref.ref(member))
             member.join(self)
@@ -144,15 +182,15 @@ class _Group:
         """The storages that somebody still uses."""
         return [member for ref in self.members if (member := ref()) is not None]
 
-    def pending(self) -> Iterable[Stream]:
+    def pending(self) -> dict[Stream, None]:
         """Streams with operations that are not known to have completed; asks no device."""
         fences = (use.fence for use in (*self.writes, *self.reads))
-        return (fence.stream for fence in fences if fence.count > fence.stream.queue.known)
+        return {one.stream: None for one in fences if one.count > one.stream.queue.known}
 
     @property
     def is_over(self) -> bool:
         """Whether nothing uses the memory any more."""
-        return not self.living() and not any(True for _ in self.pending())
+        return not self.living() and not self.pending()
 
 
 class _Table:
@@ -168,8 +206,8 @@ class _Table:
             self._groups: list[_Group] = []
             self._lows: list[int] = []
 
-    def find(self, storage: ForeignStorage, span: range) -> _Group:
-        """The group of a range, which may bridge several."""
+    def find(self, storage: ForeignStorage, span: range, new: _Group) -> _Group:
+        """The group of a range, which may bridge several; a new one, if it meets nobody."""
         with self._lock:
             first, last = self._overlapping(span)
             met = [group for group in self._groups[first:last] if not group.is_over]
@@ -180,7 +218,7 @@ class _Table:
                         f" would be used by {storage.device.name}: two devices have no order, so"
                         " drop the tensors of one of them first"
                     )
-            found = met[0] if met else _Group(storage.device, span.start, span.stop)
+            found = met[0] if met else new
             for other in met[1:]:
                 found.take_in(other)
             found.low, found.high = min(found.low, span.start), max(found.high, span.stop)
@@ -219,20 +257,35 @@ class _Left(NamedTuple):
     producer: Producer
 
     def settle(self) -> None:
-        """Forget the range, or come back when the first stream that uses it is done."""
-        stream = next(iter(self.group.pending()), None)
-        if stream is None:
+        """Forget the range, or come back when the streams that use it have got to this point."""
+        self.wait_for(tuple(self.group.pending()))
+
+    def wait_for(self, streams: tuple[Stream, ...]) -> None:
+        """Come back when these streams are done with what they have, one after the other."""
+        if not streams:
             _table.end(self.group)
             return
-        stream.keep(_Return(self))
-        stream.advance()
+        first, *others = streams
+        first.keep(_Return(_Waiting(self, tuple(others))))
+        first.advance()
+
+
+class _Waiting(NamedTuple):
+    """A dropped storage that the first of some streams is done with."""
+
+    left: _Left
+    others: tuple[Stream, ...]
+
+    def settle(self) -> None:
+        """Go on to the next."""
+        self.left.wait_for(self.others)
 
 
 class _Return:
-    """Leaves a note again when a stream lets go of it."""
+    """Leaves a note when a stream lets go of it."""
 
-    def __init__(self, note: _Left) -> None:
+    def __init__(self, note: _Waiting) -> None:
         self._note = note
 
     def __del__(self) -> None:
-        self._note.group.device.notes.put(self._note)
+        self._note.left.group.device.notes.put(self._note)

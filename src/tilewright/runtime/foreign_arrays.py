@@ -59,6 +59,8 @@ def adopt(array: ForeignArray) -> Tensor:
         storage = ForeignStorage(device, array.producer, span, array.address, label)
         if array.ready is not None:
             storage.come_after(region, array.ready)
+        elif array.producer.has_one_stream:
+            storage.begin_at(array.producer.current_stream(device) or device.stream)
     return Tensor(storage, array.dtype, layout)
 
 

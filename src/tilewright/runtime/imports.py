@@ -13,10 +13,11 @@ from tilewright.runtime.dlpack_arrays import read_exported
 from tilewright.runtime.foreign_arrays import Reader, adopt
 from tilewright.runtime.numpy_arrays import read_masked, read_numpy
 from tilewright.runtime.partition import Partition
+from tilewright.runtime.passed_arrays import passed_before, remember_passed
 from tilewright.runtime.tensor import Tensor
-from tilewright.runtime.torch_tensors import find_torch_reader
+from tilewright.runtime.torch_tensors import find_passing_reader, find_torch_reader
 
-__all__ = ["as_tensor", "from_dlpack", "is_array", "partition"]
+__all__ = ["adopted", "as_tensor", "from_dlpack", "is_array", "partition"]
 
 # How arrays of a type are read; types that were seen once are added.
 _READERS: dict[type, Reader] = {np.ndarray: read_numpy, np.ma.MaskedArray: read_masked}
@@ -35,6 +36,22 @@ def as_tensor(value: Any) -> Tensor | None:
         return value  # type: ignore[no-any-return]
     reader = _READERS.get(kind) or _find_reader(kind)
     return None if reader is None else adopt(reader(value))
+
+
+def adopted(value: Any) -> Tensor | None:
+    """As `as_tensor`, for a launch: the handle may be one that an earlier launch has made.
+
+    It keeps the memory of an array, and not the array.
+    """
+    found = passed_before(value)
+    if found is not None:
+        return found
+    reader = find_passing_reader(type(value))
+    if reader is None:
+        return as_tensor(value)
+    made = adopt(reader(value))
+    remember_passed(value, made)
+    return made
 
 
 def is_array(value: Any) -> bool:
@@ -66,7 +83,10 @@ def partition(
 ) -> Partition:
     """Cut a tensor or an array of another library into tiles, as `Tensor.partition` does."""
     offsets = None if segments is None else from_dlpack(segments)
-    return from_dlpack(array).partition(*tile, order=order, prefix=prefix, segments=offsets)
+    handle = adopted(array)
+    if handle is None:
+        handle = from_dlpack(array)  # which says what it would take
+    return handle.partition(*tile, order=order, prefix=prefix, segments=offsets)
 
 
 def _find_reader(kind: type) -> Reader | None:

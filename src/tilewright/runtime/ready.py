@@ -216,6 +216,8 @@ class ReadyOp(WorkOp[T]):
             return False
         if UNUSUAL.get() or not device.notes.empty():
             return False
+        if not stream.is_plain and stream.queue.is_capturing():
+            return False
         if stream.has_loose_ends:
             stream.settle(ask=False)
         if device.latest is claim:

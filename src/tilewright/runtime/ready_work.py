@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from types import CodeType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
@@ -20,7 +20,7 @@ from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Role, Ticket
 from tilewright.runtime.work import Work
 
-__all__ = ["NEVER", "Claim", "ReadyWork", "RepeatedWork", "make_ticket"]
+__all__ = ["NEVER", "Claim", "Guests", "ReadyWork", "RepeatedWork", "make_ticket"]
 
 # What a built operation holds and nobody else knows of yet: its work and its tensors, and the code
 # object and the instruction that built it.
@@ -29,15 +29,23 @@ Claim: TypeAlias = "tuple[ReadyWork, tuple[Handle, ...], CodeType, int]"
 NEVER = -1
 
 
+class Guests(NamedTuple):
+    """Which tensors of an operation are arrays of other libraries, by their numbers."""
+
+    all: tuple[int, ...]
+    written: tuple[int, ...]
+
+
 class ReadyWork(ABC):
     """Work of which all is known but, perhaps, the tensors; many operations may share it."""
 
     __slots__ = (
-        "check", "device", "epoch", "fences", "label", "launch", "program", "roles", "shifts",
-        "stream",
+        "check", "device", "epoch", "fences", "guests", "label", "launch", "program", "roles",
+        "shifts", "stream",
     )  # fmt: skip
 
     device: Device
+    guests: Guests  # of work for a `GuestOp`
     label: str
     roles: tuple[Role, ...]  # what it does to each tensor
     program: Future[Any]

@@ -303,8 +303,7 @@ class Storage:
         stream = last.stream
         fences = (use.fence for use in (*self._writes, *self._reads))
         is_home = (
-            stream.is_plain
-            and self.owns_bytes
+            stream.is_listed
             and not self.shares
             and self._allocation is not None
             and self._initialiser is None

@@ -36,6 +36,7 @@ class Stream:
         "device",
         "failed",
         "has_loose_ends",
+        "is_listed",
         "is_plain",
         "issued",
         "label",
@@ -65,6 +66,7 @@ class Stream:
             self.queue: Queue[Any] = queue or device.backend.new_queue(name)
             if is_listed:  # among those that are waited for when everything is
                 device.streams.append(self)
+        self.is_listed = is_listed
         # Whether what is put here runs and nothing else: not a tape, and nobody else records it.
         self.is_plain = is_listed and not self.queue.is_adopted
 

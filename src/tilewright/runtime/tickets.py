@@ -84,7 +84,8 @@ class Ticket(Fence):
     def is_at_home(self, stream: Stream) -> bool:
         """Whether all tensors have this stream as their home, so that nothing needs to be done."""
         for tensor in self.tensors:
-            if tensor.storage.home is not stream:
+            storage = tensor.storage
+            if storage.home is not stream or not storage.owns_bytes:  # others may have moved
                 return False
         return bool(self.tensors)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
+from weakref import ref
 
 from tilewright.dtypes import (
     DType,
@@ -36,7 +38,7 @@ from tilewright.runtime.foreign import Producer
 from tilewright.runtime.foreign_arrays import ForeignArray, Reader, refuse
 from tilewright.runtime.stream import Stream
 
-__all__ = ["TORCH_DTYPES", "find_torch_reader"]
+__all__ = ["TORCH_DTYPES", "find_passing_reader", "find_torch_reader"]
 
 # What torch calls our dtypes.
 TORCH_DTYPES: dict[str, type[DType]] = {
@@ -62,6 +64,7 @@ TORCH_DTYPES: dict[str, type[DType]] = {
 
 class _TorchProducer(Producer):
     library = "torch"
+    has_one_stream = True
     array: Any
 
     def address(self) -> int:
@@ -71,23 +74,52 @@ class _TorchProducer(Producer):
 
     def why_not_written(self) -> str | None:
         """Autograd would not see the write."""
-        if self.array.requires_grad and _torch().is_grad_enabled():
+        if self.requires_grad() and _torch().is_grad_enabled():
             return (
                 "the torch tensor requires grad, and autograd would not see the write: launch"
                 " under torch.no_grad(), or write to t.detach()"
             )
         return None
 
+    def requires_grad(self) -> bool:
+        """Whether autograd looks at what is done with the tensor."""
+        required: bool = self.array.requires_grad
+        return required
+
     def current_stream(self, device: Device) -> Stream | None:
         """The stream that is current in this thread."""
         if device.kind != "cuda":
             return None
-        return device.adopt_stream(_torch().cuda.current_stream(device.ordinal).cuda_stream)
+        return device.adopt_stream(_raw_stream()(device.ordinal))
 
     def note_write(self) -> None:
         """Raise its version; inference tensors have none."""
         if not self.array.is_inference():
             _torch().autograd.graph.increment_version(self.array)
+
+
+class _PassedProducer(_TorchProducer):
+    """A tensor that launches get again and again, and that may die between them.
+
+    What is kept is another tensor on the same memory, with the same version.
+    """
+
+    def __init__(self, given: Any) -> None:
+        super().__init__(given.detach())
+        self._given = ref(given)
+        self._required_grad: bool = given.requires_grad
+
+    def address(self) -> int:
+        """Where the tensor begins now, or its memory if it is gone."""
+        given = self._given()
+        address: int = (self.array if given is None else given).data_ptr()
+        return address
+
+    def requires_grad(self) -> bool:
+        """Whether the tensor does, or did when it was passed."""
+        given = self._given()
+        required: bool = self._required_grad if given is None else given.requires_grad
+        return required
 
 
 def find_torch_reader(kind: type) -> Reader | None:
@@ -101,7 +133,19 @@ def find_torch_reader(kind: type) -> Reader | None:
     return _read_tensor
 
 
-def _read_tensor(tensor: Any) -> ForeignArray:
+def find_passing_reader(kind: type) -> Reader | None:
+    """How tensors are read of which launches keep the handle: those that are torch's own."""
+    torch = _torch()
+    own = torch is not None and kind in (torch.Tensor, torch.nn.Parameter)
+    return _read_passed if own else None
+
+
+def _read_passed(tensor: Any) -> ForeignArray:
+    """Where a tensor lies that may die before its handle."""
+    return _read_tensor(tensor, _PassedProducer)
+
+
+def _read_tensor(tensor: Any, producer: type[_TorchProducer] = _TorchProducer) -> ForeignArray:
     """Where a tensor lies."""
     dtype, device = _dtypes().get(tensor.dtype), _device(tensor)
     if dtype is None:
@@ -114,9 +158,7 @@ def _read_tensor(tensor: Any) -> ForeignArray:
         raise _refused(tensor, f"has no memory of its own: {error}") from None
     itemsize = numpy_dtype(dtype).itemsize
     strides = tuple(stride * itemsize for stride in tensor.stride())
-    return ForeignArray(
-        _TorchProducer(tensor), device, dtype, address, tuple(tensor.shape), strides
-    )
+    return ForeignArray(producer(tensor), device, dtype, address, tuple(tensor.shape), strides)
 
 
 def _read_wrapper(tensor: Any) -> NoReturn:
@@ -147,6 +189,15 @@ def _dtypes() -> dict[Any, type[DType]]:
     torch = _torch()
     pairs = ((getattr(torch, name, None), dtype) for name, dtype in TORCH_DTYPES.items())
     return {theirs: ours for theirs, ours in pairs if theirs is not None}
+
+
+@functools.cache
+def _raw_stream() -> Callable[[int], int]:
+    """Gives the number of the current stream of a GPU, without making an object of it."""
+    torch = _torch()
+    inside = getattr(torch, "_C", None)
+    found: Callable[[int], int] | None = getattr(inside, "_cuda_getCurrentRawStream", None)
+    return found or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))
 
 
 def _torch() -> Any:

@@ -17,6 +17,7 @@ from tilewright.backends.cuda.poller import Poller
 from tilewright.backends.cuda.pool import CudaPool
 from tilewright.errors import LaunchError
 from tilewright.runtime.backend import Bytes
+from tilewright.runtime.device import LEGACY_STREAM
 from tilewright.runtime.function import LaunchShape
 
 __all__ = ["AdoptedQueue", "CudaAllocation", "CudaHold", "CudaQueue", "CudaStamp"]
@@ -194,8 +195,8 @@ class AdoptedQueue(CudaQueue):
     is_adopted = True
 
     def is_capturing(self) -> bool:
-        """Asks the driver."""
-        return self.driver.is_capturing(self.handle)
+        """Asks the driver; the default stream of CUDA cannot be captured."""
+        return self.number != LEGACY_STREAM and self.driver.is_capturing(self.handle)
 
     def completed(self) -> int:
         """The last operation that has completed; to ask would spoil a recording."""

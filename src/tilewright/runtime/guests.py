@@ -1,0 +1,75 @@
+"""Operations that are ready, with arrays of other libraries among their tensors.
+
+They take the short way of `ready` where that library's current stream is the home of all tensors
+and its arrays lie where they lay: then there is nothing to wait for on either side. Where anything
+else is so, or the library records a graph, they go the way of every other operation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Self, TypeVar
+
+from tilewright.errors import InternalError
+from tilewright.runtime.access import Access, Handle, check_accesses
+from tilewright.runtime.foreign import ForeignStorage
+from tilewright.runtime.lifecycle import State
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.ready_work import ReadyWork
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.surroundings import UNUSUAL
+
+__all__ = ["GuestOp"]
+
+T = TypeVar("T")
+
+
+class GuestOp(ReadyOp[T]):
+    """A ready operation of which some tensors are arrays of other libraries."""
+
+    __slots__ = ()
+
+    def build(
+        self, ready: ReadyWork, tensors: tuple[Handle, ...], result: Any, depth: int = 2
+    ) -> ReadyOp[Any]:
+        """Begin to hold the tensors, if their libraries let the outputs be written now."""
+        self._state = State.CLOSED
+        for at in ready.guests.written:
+            if tensors[at].storage.why_not_written() is not None:
+                _refuse(ready, tensors)
+        return super().build(ready, tensors, result, depth + 1)
+
+    def submit(self, stream: Stream | None = None) -> Self:
+        """Hand the operation to a stream, by default the library's, without waiting."""
+        tensors = self._claim[1]
+        if stream is None and self._chosen is None and tensors and not UNUSUAL.get():
+            stream = _producer(tensors[self._ready.guests.all[0]]).current_stream(self.device)
+        return super().submit(stream)
+
+    def _put_at_home(self, stream: Stream) -> bool:
+        tensors, guests = self._claim[1], self._ready.guests
+        library = _producer(tensors[guests.all[0]])
+        theirs = library.current_stream(self.device)
+        if not library.has_one_stream or (theirs is not stream and theirs is not None):
+            return False
+        for at in guests.all:
+            storage: Any = tensors[at].storage
+            if storage.producer.library != library.library or storage.has_moved:
+                return False
+        if not super()._put_at_home(stream):
+            return False
+        for at in guests.written:
+            tensors[at].storage.note_write()
+        return True
+
+
+def _producer(tensor: Handle) -> Any:
+    storage = tensor.storage
+    assert isinstance(storage, ForeignStorage), "whose bytes are not ours has a producer"
+    return storage.producer
+
+
+def _refuse(ready: ReadyWork, tensors: tuple[Handle, ...]) -> NoReturn:
+    """Say which output may not be written, and why."""
+    accesses = (Access(t, *role) for t, role in zip(tensors, ready.roles, strict=True))
+    check_accesses(tuple(accesses), ready.label, ready.device)
+    raise InternalError("an output may not be written, and there is no reason for it")

@@ -1,0 +1,81 @@
+"""Arrays of other libraries that launches get again and again, and the handles on them.
+
+To make a handle means to look at the array, to find its addresses among those that are known and
+to tell which others overlap it. So the handle of a torch tensor stays for as long as the tensor
+does, which it does not keep alive, and as long as that lies as it lay: it can be resized, and
+given other memory, at any time, so that is looked at whenever it is passed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+from tilewright.runtime.tensor import Tensor
+
+__all__ = ["passed_before", "remember_passed"]
+
+
+_AT_A_TIME = 2  # so that all are looked at before there are twice as many
+
+
+class _Passed(ref[Any]):
+    """How a tensor lay when it was passed, and the handle on it."""
+
+    __slots__ = ("address", "dtype", "handle", "number", "shape", "strides")
+
+    address: int
+    dtype: Any
+    handle: Tensor
+    number: int
+    shape: Any
+    strides: tuple[int, ...]
+
+
+_passed: dict[int, _Passed] = {}  # by the identity of the tensor, which may be another one's later
+_next: list[int] = []  # whose turn it is to be looked at
+
+
+def passed_before(array: Any) -> Tensor | None:
+    """The handle on a tensor that was passed before and lies as it lay."""
+    found = _passed.get(id(array))
+    alive: Any = None if found is None else found()
+    if (
+        found is not None
+        and alive is array
+        and array.data_ptr() == found.address
+        and array.shape == found.shape
+        and array.stride() == found.strides
+        and array.dtype is found.dtype
+        and found.handle.__class__ is Tensor  # and was not moved away
+    ):
+        return found.handle
+    return None
+
+
+def remember_passed(array: Any, handle: Tensor) -> None:
+    """Keep the handle on a tensor, as long as that lives and stays as it is."""
+    made = _Passed(array, _forget)
+    made.number, made.handle = id(array), handle
+    made.address, made.shape = array.data_ptr(), array.shape
+    made.strides, made.dtype = array.stride(), array.dtype
+    _look_around()
+    _passed[made.number] = made
+
+
+def _forget(gone: _Passed) -> None:
+    # The collector may run this anywhere: no lock, and no call of a driver.
+    if _passed.get(gone.number) is gone:
+        _passed.pop(gone.number, None)
+
+
+def _look_around() -> None:
+    """Let go of memory that a tensor has left: some are looked at whenever there is one more."""
+    if len(_next) < _AT_A_TIME:
+        _next.extend(_passed)
+    for number in _next[-_AT_A_TIME:]:
+        found = _passed.get(number)
+        array = None if found is None else found()
+        if found is not None and array is not None and array.data_ptr() != found.address:
+            _forget(found)
+    del _next[-_AT_A_TIME:]
