@@ -1,0 +1,109 @@
+"""torch with a GPU that exists on paper: its memory on the CPU counts as the GPU's.
+
+The driver runs one kernel, a sum, on that memory and on its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.dims import B, N
+from tilewright.runtime import passed_arrays, torch_tensors
+
+torch = pytest.importorskip("torch", reason="needs torch")
+program = importlib.import_module("tilewright.backends.cuda.program")
+cache = importlib.import_module("tilewright.jit.disk_cache")
+
+SIZE = 16
+
+
+class LearntSizes(tuple):
+    """Sizes of parameters that the driver learns from whoever compares them."""
+
+    def __ne__(self, other):
+        self.driver.kernels[self.kernel] = (other, add_floats)
+        return False
+
+
+def floats(driver, parameter, length):
+    address = int.from_bytes(parameter, "little")
+    if any(base <= address < base + memory.size for base, memory in driver.memory.items()):
+        return driver.at(address, 4 * length).view(np.float32)
+    return np.ctypeslib.as_array((ctypes.c_float * length).from_address(address))
+
+
+def add_floats(driver, _blocks, *parameters):
+    z, x, y = (one for one in parameters if len(one) == 8)
+    length = int.from_bytes(next(one for one in parameters if len(one) == 4), "little")
+    x, y = (floats(driver, one, length) for one in (x, y))
+    floats(driver, z, length)[:] = x + y
+
+
+def plain_add(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N]) -> None:
+    z.store(x.load_like(z) + y.load_like(z))
+
+
+class Torch:
+    """torch with a GPU: the current stream, tensors there, and a kernel of ours."""
+
+    def __init__(self, driver):
+        self.driver = driver
+        self.stream = driver.create_stream()
+        self.add = tw.kernel(plain_add)
+
+    def number(self, _):
+        return self.driver.stream_number(self.stream)
+
+    def trio(self, size=SIZE):
+        return torch.zeros(size), torch.full((size,), 2.0), torch.full((size,), 5.0)
+
+    def launch(self, z, x, y):
+        return self.add(tw.partition(z, SIZE), x, y)
+
+    def prepared(self, size=SIZE):
+        """Three tensors, launched until that is prepared."""
+        tensors = self.trio(size)
+        for _ in range(3):
+            self.launch(*tensors).submit()
+        operation = self.launch(*tensors)
+        assert way(operation) == "hosted"
+        operation.submit()
+        self.finish()
+        self.driver.log.clear()
+        return tensors
+
+    def order(self):
+        return [entry[:3] for entry in self.driver.calls("record", "wait", "launch")]
+
+    def finish(self):
+        for stream in self.driver.streams:
+            stream.capturing = False
+            self.driver.synchronize_stream(stream)
+
+
+def way(operation):
+    ready = getattr(operation, "_ready", None)
+    return "cold" if ready is None else type(ready).__name__.removesuffix("Launch").lower()
+
+
+def set_up(driver, monkeypatch):
+    made = Torch(driver)
+    monkeypatch.setattr(torch_tensors, "_device", lambda _: tw.Device("cuda"))
+    monkeypatch.setattr(torch_tensors, "_raw_stream", lambda: made.number)
+    monkeypatch.setattr(program, "assemble", lambda *_: b"")
+    monkeypatch.setattr(cache, "open_cache", lambda *_: None)
+    monkeypatch.setattr(passed_arrays, "_passed", {})
+
+    def sizes(kernel):
+        found = LearntSizes()
+        found.driver, found.kernel = driver, kernel
+        return found
+
+    monkeypatch.setattr(driver, "parameter_sizes", sizes)
+    return made
