@@ -60,10 +60,12 @@ def walks(draw):
     ends = st.integers(-3, 11) | st.sampled_from([-(2**31), MOST])
     ranges = tuple(draw(st.lists(st.tuples(ends, ends), min_size=rank, max_size=rank)))
     group = (1,) * rank
-    if rank > 1:
+    order = draw(st.just(()) | st.permutations(range(rank)))
+    order = tuple(~axis if draw(st.booleans()) else axis for axis in order)
+    if rank > 1 and not order:
         sizes = st.integers(1, 4) | st.just(MOST)
         group = (*group[2:], draw(sizes), draw(sizes))
-    return shape, tile, ranges, draw(st.none() | st.integers(1, 12)), group
+    return shape, tile, ranges, draw(st.none() | st.integers(1, 12)), group, order
 
 
 @settings(max_examples=60)

@@ -68,13 +68,14 @@ def walk(
     ranges: tuple[Range, ...],
     blocks: int | None,
     group: int | tuple[int, ...] = 1,
+    order: tuple[int, ...] = (),
 ) -> None:
     """Walk the ranges of an output, watched for races, and compare every element."""
     poison = np.arange(math.prod(shape), dtype=np.int32).reshape(shape) * 7 - 1000
     z = tw.from_numpy(poison)
     ends = tw.from_numpy(np.array(ranges, np.int32).reshape(-1))
     with tw.race_check():
-        cut = z.partition(*tile).persistent(blocks=blocks, group=group)
+        cut = z.partition(*tile, order=order).persistent(blocks=blocks, group=group)
         KERNELS[len(shape)](cut, ends).sync()
     places = np.indices(shape) // np.reshape(tile, (-1, *(1 for _ in shape)))
     inside, number = np.ones(shape, bool), np.zeros(shape, np.int64)

@@ -93,10 +93,16 @@ def test_an_order_is_a_tuple_of_axes(order):
         zeros(4, 4).partition(2, 2, order=order)
 
 
-def test_a_walk_has_no_order_and_no_prefix():
-    for cut in (zeros(8).partition(4, prefix=True), zeros(4, 4).partition(2, 2, order=(1, 0))):
-        with refuse("a walk takes all tiles, in the order that group= gives"):
-            cut.persistent()
+def test_a_walk_has_no_prefix():
+    with refuse("a walk takes all tiles, in the order that group= or order= gives"):
+        zeros(8).partition(4, prefix=True).persistent()
+
+
+def test_a_walk_has_an_order_or_a_group():
+    cut = zeros(4, 4).partition(2, 2, order=(1, ~0))
+    with refuse("order=(1, -1) and group=(2, 1) both say which tiles come first: give one"):
+        cut.persistent(group=(2, 1))
+    cut.persistent()
 
 
 # --- one grid -------------------------------------------------------------------------------------

@@ -121,6 +121,7 @@ class Sample(Builder):
         self,
         *counts: Value,
         group: tuple[int, int] = (1, 1),
+        order: tuple[int, ...] = (),
         within: dict[int, tuple[Value, Value]] | None = None,
     ) -> Iterator[tuple[Value, ...]]:
         """A persistent walk that carries nothing; `within` are its ranges along some axes."""
@@ -131,7 +132,7 @@ class Sample(Builder):
         ends = (within or {}).values()
         starts, stops = (tuple(pair[end] for pair in ends) for end in (0, 1))
         ranges = {"ranged": tuple(within or ()), "starts": starts, "stops": stops}
-        self.add(Walk(counts=counts, **ranges, group=group, outputs=("z",), body=body))
+        self.add(Walk(counts=counts, **ranges, group=group, order=order, outputs=("z",), body=body))
 
     def choose(
         self,

@@ -14,7 +14,7 @@ from tilewright.ir.ops.internal import BlockIndex, Walk
 from tilewright.passes.lower_walks import lower_walks
 
 
-def walk_of(rank, group=(1, 1), ranged=()):
+def walk_of(rank, group=(1, 1), ranged=(), order=()):
     """A walk; along the axes of `ranged` from the scalar `start` to the scalar `stop`."""
     sample = Sample()
     view = sample.view("z", rank)
@@ -22,7 +22,7 @@ def walk_of(rank, group=(1, 1), ranged=()):
         axis: tuple(sample.scalar(f"{end}{axis}") for end in ("start", "stop")) for axis in ranged
     }
     counts = (sample.count("z", axis) for axis in range(rank))
-    with sample.walk(*counts, group=group, within=within) as place:
+    with sample.walk(*counts, group=group, within=within, order=order) as place:
         sample.store(sample.tile(1, rank), view, *place)
     return sample.done()
 
@@ -39,8 +39,8 @@ def visits(function, counts, blocks, ranges=None):
     return found
 
 
-def visits_when_lowered(counts, group, blocks, ranges=None):
-    walk = walk_of(len(counts), group, tuple(ranges or ()))
+def visits_when_lowered(counts, group, blocks, ranges=None, order=()):
+    walk = walk_of(len(counts), group, tuple(ranges or ()), order)
     return visits(lower_walks(walk), counts, blocks, ranges)
 
 
@@ -60,7 +60,9 @@ def test_each_tile_of_the_range_belongs_to_one_block(counts, group, blocks, data
         axis: data.draw(ends | st.tuples(st.sampled_from(EXTREMES), st.sampled_from(EXTREMES)))
         for axis in data.draw(st.sets(st.sampled_from(range(len(counts)))))
     }
-    found = visits_when_lowered(counts, group, blocks, ranges)
+    order = data.draw(st.just(()) | st.permutations(range(len(counts))))
+    order = tuple(~axis if data.draw(st.booleans()) else axis for axis in order)
+    found = visits_when_lowered(counts, (1, 1) if order else group, blocks, ranges, order)
     every = sorted(tile for share in found for tile in share)
     cut = [range(*ranges.get(axis, (0, count))) for axis, count in enumerate(counts)]
     assert every == [
@@ -106,6 +108,16 @@ def test_a_group_of_both_axes_is_finished_before_the_next():
     assert order[4:8] == [(0, 2), (0, 3), (1, 2), (1, 3)]
     assert order[8:10] == [(0, 4), (1, 4)]
     assert order[10:] == [(2, 0), (2, 1), (2, 2), (2, 3), (2, 4)]
+
+
+def test_an_order_of_axes_is_kept():
+    (order,) = visits_when_lowered((2, 3), (1, 1), 1, order=(1, 0))
+    assert order == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
+
+
+def test_blocks_take_turns_where_the_last_tiles_come_first():
+    found = visits_when_lowered((1, 7), (1, 1), 3, order=(~1, 0))
+    assert found == [[(0, 6), (0, 1), (0, 0)], [(0, 5), (0, 2)], [(0, 4), (0, 3)]]
 
 
 def test_leading_axes_keep_their_order():

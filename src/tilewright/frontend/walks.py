@@ -88,6 +88,9 @@ def _check_partner(
         reason = f"they are walked in groups of {output.spec.group} and {partner.spec.group}"
         way_out = "launch both with the same `.persistent(group=…)`"
         lo.reject(UnequalPartners, where, *names, reason, way_out)
+    if output.spec.order != partner.spec.order:
+        reason = f"they are walked in the orders {output.spec.order} and {partner.spec.order}"
+        lo.reject(UnequalPartners, where, *names, reason, "cut both with the same `order=`")
     for axis, extent in enumerate(output.tile):
         if extent is None:  # a whole axis has a single step
             continue
@@ -169,6 +172,7 @@ def walk_loop(lo: Lowering, node: ast.For, source: WalkRange) -> None:
             starts=tuple(start for start, _ in source.ranges.values()),
             stops=tuple(stop for _, stop in source.ranges.values()),
             group=output.spec.group if set(_last_two(output)) <= set(axes) else (1, 1),
+            order=_order(output, axes),
             outputs=names, body=block,
         )  # fmt: skip
         with lo.at(node.iter):
@@ -189,6 +193,16 @@ def _walked_axes(output: MappedOperand, source: WalkRange) -> list[int]:
 def _last_two(output: MappedOperand) -> range:
     """The axes that a group is about."""
     return range(max(output.rank - 2, 0), output.rank)
+
+
+def _order(output: MappedOperand, axes: list[int]) -> tuple[int, ...]:
+    """That of the walked axes, counted among them; none if they are walked as they stand."""
+    order = tuple(
+        axes.index(axis) if axis >= 0 else ~axes.index(~axis)
+        for axis in output.spec.order
+        if max(axis, ~axis) in axes
+    )
+    return () if order == tuple(range(len(axes))) else order
 
 
 def _steps_along(lo: Lowering, output: MappedOperand, axis: int) -> Value:

@@ -34,6 +34,7 @@ class Binding:
     dtypes: dict[type[DType], type[DType]] = field(default_factory=dict)
     walked: dict[str, PersistentPartition] = field(default_factory=dict)
     grid: tuple[int, ...] = ()
+    descending: tuple[int, ...] = ()  # axes of the grid along which the last place comes first
     is_grid_given: bool = False  # by the call, since no output has one
     blocks: int = 0
 

@@ -42,6 +42,8 @@ def choose_grid(binding: Binding, given: Extents | None) -> None:
     exact = {name: part.grid for name, part in _pieces(binding) if not part.is_prefix}
     if exact:
         binding.grid = _common_grid(binding, exact, given)
+        order = binding.partitions[next(iter(exact))].order
+        binding.descending = tuple(at for at, axis in enumerate(order) if axis < 0)
     elif given is not None:
         binding.grid, binding.is_grid_given = given, True
     else:

@@ -17,19 +17,25 @@ __all__ = ["FailureReader"]
 class FailureReader:
     """Looks at the record of one launch once its fence has passed."""
 
-    __slots__ = ("grid", "kernel", "record", "sites")
+    __slots__ = ("descending", "grid", "kernel", "record", "sites")
 
     def __init__(
-        self, kernel: str, grid: tuple[int, ...], sites: tuple[Site, ...], record: FailureRecord
+        self,
+        kernel: str,
+        grid: tuple[int, ...],
+        descending: tuple[int, ...],
+        sites: tuple[Site, ...],
+        record: FailureRecord,
     ) -> None:
         self.kernel = kernel
         self.grid = grid
+        self.descending = descending
         self.sites = sites
         self.record = record
 
     def with_record(self, record: FailureRecord) -> FailureReader:
         """A reader for another launch of the same kernel on the same grid."""
-        return FailureReader(self.kernel, self.grid, self.sites, record)
+        return FailureReader(self.kernel, self.grid, self.descending, self.sites, record)
 
     def __call__(self) -> BaseException | None:
         """The failure, or None: one plain load on the good path."""
@@ -61,9 +67,9 @@ class FailureReader:
     def _coordinates(self, block: int) -> tuple[int, ...]:
         """The block's place in the logical grid: the last axis is the fastest."""
         found = []
-        for extent in reversed(self.grid):
-            found.append(block % extent)
-            block //= extent
+        for axis, extent in reversed(tuple(enumerate(self.grid))):
+            block, place = divmod(block, extent)
+            found.append(extent - 1 - place if axis in self.descending else place)
         return tuple(reversed(found))
 
 

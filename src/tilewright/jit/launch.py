@@ -72,7 +72,7 @@ def build_launch(
     reader = None
     if facts.may_fail:
         record = binding.device.new_record()
-        reader = FailureReader(facts.name, binding.grid, facts.sites, record)
+        reader = FailureReader(facts.name, binding.grid, binding.descending, facts.sites, record)
     work = KernelWork(executable, binding, accesses, reader, remember)
     return WorkOp(facts.name, binding.device, accesses, work, result, failure=reader)
 

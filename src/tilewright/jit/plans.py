@@ -66,6 +66,7 @@ class Plan:
     program: Future[Program]
     functions: tuple[KernelFunction, ...]
     grid: tuple[int, ...]
+    descending: tuple[int, ...]  # axes of the grid along which the last place comes first
     blocks: int
     template: tuple[Number | None, ...]  # the arguments; None is an address, a scalar or the record
     addresses: tuple[Filled, ...]
@@ -109,7 +110,8 @@ class Plan:
         """Who looks at the failure record of another launch, if the kernel can fail."""
         if not self.facts.may_fail:
             return None
-        return FailureReader(self.label, self.grid, self.facts.sites, self.device.new_record())
+        record = self.device.new_record()
+        return FailureReader(self.label, self.grid, self.descending, self.facts.sites, record)
 
 
 def make_plan(
@@ -146,6 +148,7 @@ def make_plan(
         program=executable.program,
         functions=functions,
         grid=binding.grid,
+        descending=binding.descending,
         blocks=binding.blocks,
         template=tuple(template),
         addresses=tuple(addresses),

@@ -16,10 +16,12 @@
 Blocks are launched as a line, the last logical axis fastest. With `group` (g, h) the last two axes
 are walked in bands of g rows, each band in groups of h columns, and each group row by row; the last
 band and the last group of a band are as large as what is left, and all axes before them keep their
-order. A range is cut to the grid and numbered from zero; its start is added to the coordinate.
-Numbers here are otherwise never negative, and the launch has checked that
-tiles and blocks together stay below 2^31. Runs after `order_tokens`, which knows from a `walk`
-that its steps touch different tiles, and after `lower_arithmetic`.
+order. With an `order` that has the last tiles of an axis first, because they take longest, blocks
+take turns from either end: the first block of one round is the last of the next. A range is cut to
+the grid and numbered from zero; its start is added to the coordinate. Numbers here are otherwise
+never negative, and the launch has checked that tiles and blocks together stay below 2^31. Runs
+after `order_tokens`, which knows from a `walk` that its steps touch different tiles, and after
+`lower_arithmetic`.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from tilewright.dtypes import Element
+from tilewright.ir.attributes import Predicate
 from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import Blocks
 from tilewright.ir.op import Block, Op, Value
@@ -62,22 +65,54 @@ def _walk(rewriter: Rewriter, op: Walk) -> None:
     for axis, ends in op.ranges.items():
         start, stop = (rewriter.new(end) for end in ends)
         firsts[axis], counts[axis] = _cut(emit, counts[axis], start, stop)
-    number = _numbering(emit, tuple(counts), op.group)
+    number = _numbering(emit, tuple(counts), op)
     total = reduce(emit.multiply, counts) if counts else builder.index(1)
-    step = builder.add(LaunchValue(term=Blocks(), to=scalar(Element.I32))).result
-    first = builder.add(GetTileBlockId()).x
+    blocks = builder.add(LaunchValue(term=Blocks(), to=scalar(Element.I32))).result
+    block = builder.add(GetTileBlockId()).x
+    turns = _Turns(emit, total, blocks, block) if _descends(op) else None
     coordinates, carried = op.body.args[: len(counts)], op.body.args[len(counts) :]
-    tile = Value(scalar(Element.I32), hint="tile")
-    with builder.inside(Block((tile, *carried))) as body:
-        place = list(number(tile))
+    step = Value(scalar(Element.I32), hint="tile" if turns is None else "round")
+    with builder.inside(Block((step, *carried))) as body:
+        place = list(number(step if turns is None else turns.tile(step)))
         for axis, offset in firsts.items():
             place[axis] = emit.add(place[axis], offset)
         rewriter.values.update(zip(coordinates, place, strict=True))
         for inner in op.body.ops:
             rewriter.visit(inner)
     inits = tuple(rewriter.new(value) for value in op.init_values)
-    loop = For(lower_bound=first, upper_bound=total, step=step, init_values=inits, body=body)
+    if turns is None:
+        loop = For(lower_bound=block, upper_bound=total, step=blocks, init_values=inits, body=body)
+    else:
+        loop = For(
+            lower_bound=builder.index(0), upper_bound=turns.rounds, step=builder.index(1),
+            init_values=inits, body=body,
+        )  # fmt: skip
     rewriter.replace(op, *builder.add(loop).results)
+
+
+def _descends(op: Walk) -> bool:
+    return any(axis < 0 for axis in op.order)
+
+
+class _Turns:
+    """Rounds of all blocks, every other one from the last block to the first."""
+
+    def __init__(self, emit: Integers, total: Value, blocks: Value, block: Value) -> None:
+        self._emit, self._blocks, self._block = emit, blocks, block
+        self._mirrored = emit.subtract(emit.subtract(blocks, 1), block)
+        whole, left = _split(emit, total, blocks)
+        has_another = emit.compare(self._place(whole), Predicate.LESS_THAN, left)
+        self.rounds = emit.select(has_another, emit.add(whole, 1), whole)
+
+    def tile(self, number: Value) -> Value:
+        """The number of this block's tile in a round."""
+        return self._emit.add(self._emit.multiply(number, self._blocks), self._place(number))
+
+    def _place(self, number: Value) -> Value:
+        emit = self._emit
+        parity = emit.remainder(number, emit.constant(2, number))
+        is_odd = emit.compare(parity, Predicate.EQUAL, 1)
+        return emit.select(is_odd, self._mirrored, self._block)
 
 
 def _cut(emit: Integers, count: Value, start: Value, stop: Value) -> tuple[Value, Value]:
@@ -88,12 +123,26 @@ def _cut(emit: Integers, count: Value, start: Value, stop: Value) -> tuple[Value
 
 
 def _numbering(
-    emit: Integers, counts: tuple[Value, ...], group: tuple[int, int]
+    emit: Integers, counts: tuple[Value, ...], op: Walk
 ) -> Callable[[Value], tuple[Value, ...]]:
     """What gives the coordinates of a tile number; computes here what all tiles share."""
-    if group[0] > 1 and len(counts) > 1:
-        return _Bands(emit, counts, group).place
+    if op.group[0] > 1 and len(counts) > 1:
+        return _Bands(emit, counts, op.group).place
+    if op.order:
+        return lambda number: _ordered(emit, number, counts, op.order)
     return lambda number: _row_major(emit, number, counts)
+
+
+def _ordered(
+    emit: Integers, number: Value, counts: tuple[Value, ...], order: tuple[int, ...]
+) -> tuple[Value, ...]:
+    """Coordinates of a number when the axes change as an order says, the last one fastest."""
+    axes = [max(axis, ~axis) for axis in order]
+    places = _row_major(emit, number, tuple(counts[axis] for axis in axes))
+    found = dict(zip(axes, places, strict=True))
+    for axis in (~axis for axis in order if axis < 0):
+        found[axis] = emit.subtract(emit.subtract(counts[axis], 1), found[axis])
+    return tuple(found[axis] for axis in sorted(found))
 
 
 class _Bands:

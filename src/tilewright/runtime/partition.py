@@ -78,6 +78,8 @@ class Partition:
 
         `group` is the shape of the super-tiles that are finished one after the other, (8, 1) say,
         so that neighbouring blocks share what they read; one number stands for the last two axes.
+        A partition with an `order=` is walked in it; one that has the last tiles of an axis first
+        is shared out from either end in turns, so that all blocks get long and short ones.
         """
         rank = len(self.tile)
         entries = group
@@ -99,10 +101,10 @@ class PersistentPartition:
 
     def __post_init__(self) -> None:
         cut, rank = self.partition, len(self.partition.tile)
-        if cut.is_prefix or cut.segments is not None or cut.order != tuple(range(rank)):
+        if cut.is_prefix or cut.segments is not None:
             raise LaunchError(
-                "prefix=, order= and segments= number the blocks of a launch by the pieces of an "
-                "output: a walk takes all tiles, in the order that group= gives"
+                "prefix= and segments= number the blocks of a launch by the pieces of an output: a "
+                "walk takes all tiles, in the order that group= or order= gives"
             )
         if self.max_blocks is not None:
             object.__setattr__(self, "max_blocks", check_positive("blocks", self.max_blocks))
@@ -111,6 +113,10 @@ class PersistentPartition:
             raise LaunchError(f"group={group!r} is no tuple with an extent for each axis")
         if len(group) != rank:
             raise LaunchError(f"group={group} has {len(group)} extents for a partition of {rank}")
+        if cut.order != tuple(range(rank)) and any(entry != 1 for entry in group):
+            raise LaunchError(
+                f"order={cut.order} and group={group} both say which tiles come first: give one"
+            )
         checked = (check_positive("group", entry) for entry in group)
         # No axis has more tiles than that.
         object.__setattr__(self, "group", tuple(min(entry, MAX_EXTENT) for entry in checked))

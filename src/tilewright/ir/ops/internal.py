@@ -138,7 +138,8 @@ class Walk(Op, mnemonic="walk"):
     to below `stops` are walked; these may be any numbers, and what lies outside the grid is not
     visited. The body's arguments are the tile's coordinates, then the carried values. Blocks visit
     disjoint tiles and together all of the range. `group` is the shape, along the last two axes, of
-    the blocks of tiles that are finished one after the other, row by row.
+    the blocks of tiles that are finished one after the other, row by row; `order` has the axes from
+    the slowest to the fastest, `~axis` for one whose last tiles come first.
     """
 
     counts: tuple[Value, ...] = operands(default=())
@@ -147,6 +148,7 @@ class Walk(Op, mnemonic="walk"):
     init_values: tuple[Value, ...] = operands(default=())
     ranged: tuple[int, ...] = attr(default=())
     group: tuple[int, int] = attr(default=(1, 1))
+    order: tuple[int, ...] = attr(default=())  # as the axes stand
     outputs: tuple[str, ...] = attr()  # that share the walk
     body: Block = region()
     result_values: tuple[Value, ...] = defined_many()
