@@ -12,9 +12,14 @@ from tilewright.kernels.reference import memory_bound as reference
 pytestmark = pytest.mark.gpu
 
 HALF, BRAIN, SINGLE = np.float16, ml_dtypes.bfloat16, np.float32
-# Several rows to a tile, one, as long as a tile holds, and longer; ragged and not.
-SHAPES = ((1000, 128), (300, 1000), (64, 8192), (33, 12289), (7, 151936))
-CASES = [*((shape, HALF) for shape in SHAPES), (SHAPES[1], BRAIN), (SHAPES[3], SINGLE)]
+# Several rows to a tile, one, as many parts as a block keeps, and more; ragged and not.
+CASES = [
+    ((1000, 128), HALF),
+    ((300, 1000), BRAIN),
+    ((64, 8192), HALF),
+    ((33, 12289), SINGLE),
+    ((7, 151936), HALF),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +66,7 @@ def test_norms(shape, dtype):
     check(found, expected, dtype, terms=32)
 
 
-@pytest.mark.parametrize(("shape", "dtype"), CASES[:4])
+@pytest.mark.parametrize(("shape", "dtype"), CASES[1:4])
 def test_gradients_of_norms(shape, dtype):
     x, dz = normal((2, *shape), dtype, shift=0.5)
     weight = normal(shape[1:], dtype, seed=1)
@@ -88,7 +93,7 @@ def test_elements(dtype):
     np.testing.assert_array_equal(kernels.transpose(a).sync().numpy(), x.T)
 
 
-@pytest.mark.parametrize("width", [64, 1000, 4096])
+@pytest.mark.parametrize("width", [64, 1000])
 def test_embedding(width):
     table = normal((5000, width), HALF)
     ids = np.random.default_rng(0).integers(-3, 5003, 4001)
@@ -96,8 +101,9 @@ def test_embedding(width):
     np.testing.assert_array_equal(found, reference.embedding(ids, table))
 
 
-@pytest.mark.parametrize("kind", ["sum", "mean", "max", "min"])
-@pytest.mark.parametrize("axis", [None, 0, 1, 2])
+@pytest.mark.parametrize(
+    ("kind", "axis"), [("sum", None), ("sum", 0), ("mean", 1), ("mean", 2), ("max", 1), ("min", 2)]
+)
 def test_reductions(kind, axis):
     x = normal((37, 211, 130), SINGLE, shift=0.1)
     found = getattr(kernels, kind)(*given(x), axis).sync()

@@ -40,13 +40,6 @@ def _tiles(x: Any, rows: Any, part: int) -> Any:
     return x.partition(rows, part, padding=0.0 if x.dtype == i64 else -math.inf)
 
 
-def _keys_of(tile: Any, places: Any, columns: Any) -> Any:
-    """Elements as keys, or keys as they are; behind the edge none is high."""
-    if tile.dtype == i64:
-        return tw.where(places < columns, tile, LOWEST)
-    return _keys(tile, places)
-
-
 def _elements(keys: Any) -> Any:
     """The elements of keys, f32."""
     ordered = (keys >> 32).astype(i32)
@@ -57,22 +50,24 @@ def _places(keys: Any) -> Any:
     return PLACES - (keys & PLACES)
 
 
-def _highest_keys(xs: Any, i: Any, tiles: Any, shape: Any, columns: Any) -> Any:
-    """Of some tiles of rows of keys the highest in each lane."""
-    best, part = tw.full(shape, LOWEST, i64), shape[1]
-    for j in range(tiles[0], tiles[1]):
-        best = tw.maximum(best, _keys_of(xs[i, j], j * part + tw.arange(part), columns))
-    return best
+def _highest(x: Any, xs: Any, i: Any, tiles: Any, shape: Any) -> Any:
+    """Of some tiles of rows the highest key in each lane.
 
-
-def _highest(xs: Any, i: Any, tiles: Any, shape: Any) -> Any:
-    """The same of rows of elements: keys only for what was the first of the highest in its lane."""
+    Elements become keys at the end: those that were the first of the highest in their lanes.
+    """
+    part = shape[1]
+    if x.dtype == i64:
+        keys = tw.full(shape, LOWEST, i64)
+        for j in range(tiles[0], tiles[1]):
+            inside = j * part + tw.arange(part) < x.shape[1]
+            keys = tw.maximum(keys, tw.where(inside, xs[i, j], LOWEST))
+        return keys
     best, at = tw.full(shape, -math.inf, f32), tw.full(shape, tiles[0], i32)
     for j in range(tiles[0], tiles[1]):
         tile = xs[i, j].astype(f32)
         is_better = (tile > best) | ((tile != tile) & (best == best))
         best, at = tw.where(is_better, tile, best), tw.where(is_better, j, at)
-    return _keys(best, at * shape[1] + tw.arange(shape[1]))
+    return _keys(best, at * part + tw.arange(part))
 
 
 @tw.kernel(deny_checks=True)
@@ -91,11 +86,7 @@ def argmax_rows(
     i, s = z.index
     xs = _tiles(x, BM, PART)
     tiles = (s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1)))
-    if x.dtype == i64:
-        keys = _highest_keys(xs, i, tiles, (BM, PART), N)
-    else:
-        keys = _highest(xs, i, tiles, (BM, PART))
-    highest = tw.max(keys, axis=1, keepdims=True)
+    highest = tw.max(_highest(x, xs, i, tiles, (BM, PART)), axis=1, keepdims=True)
     z.store(_places(highest) if LAST else highest)
 
 
