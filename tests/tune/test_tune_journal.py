@@ -6,8 +6,10 @@ import math
 import pytest
 from fake_clock import SPACE, Bench
 
+import tilewright as tw
 from tilewright import TuneError
 from tilewright.bench import Effort
+from tilewright.runtime.stream import Stream
 from tilewright.tune import Config
 from tilewright.tune.attempts import Attempt, Usage, Verdict
 from tilewright.tune.journal import Journal
@@ -56,6 +58,35 @@ def test_a_search_that_was_interrupted_goes_on_where_it_was(tmp_path):
     third = Bench(larger_is_faster)
     assert run(third, journal=Journal(file)).attempts == found.attempts
     assert B16 not in third.built
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_one_that_takes_the_context_with_it_ends_the_search_and_is_not_tried_again(
+    is_lost, tmp_path, monkeypatch
+):
+    journal, bench = Journal(tmp_path / "tuning.jsonl"), Bench(larger_is_faster)
+    right = bench.double
+
+    def unspecified(*_):
+        raise tw.DriverError("cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED")
+
+    def build(config):
+        if config != B16 or bench.built.count(config) == 1:
+            return right(config)
+        if is_lost:
+            monkeypatch.setattr(Stream, "sync", unspecified)
+        return unspecified()
+
+    bench._build = build
+    if not is_lost:
+        assert run(bench, journal=journal).counts == {Verdict.TIMED: 3, Verdict.FAILED: 1}
+        return
+    with pytest.raises(tw.DriverError):
+        run(bench, journal=journal)
+    monkeypatch.undo()
+    found = run(Bench(larger_is_faster), journal=Journal(journal.path))
+    assert found.counts == {Verdict.TIMED: 3, Verdict.LOST: 1}
+    assert found.attempts[2].config == B16
 
 
 def test_a_line_that_was_cut_off_is_dropped_and_the_next_begins_anew(tmp_path):

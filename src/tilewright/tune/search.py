@@ -7,8 +7,9 @@ than the best so far is given up, the rest is timed shortly. The best few run of
 in turns (`bench.compare`), because a GPU slows down as it heats up, and what wins is checked once
 more. One that cannot be compiled, launched or run costs its own place and nothing else.
 
-A kernel that hangs cannot be ended from within its process. The journal knows which candidate was
-running, so a search in a child (`tune.supervision`) is ended from outside and goes on behind it.
+A kernel that hangs cannot be ended from within its process, and one that takes the driver's context
+with it ends the search. The journal knows which candidate was running, so a search in a child
+(`tune.supervision`) is ended from outside, or started again, and goes on behind it.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from tilewright.bench.paired import Comparison, compare
 from tilewright.bench.subjects import Run
 from tilewright.bench.timer import Timer
 from tilewright.bench.timing import Effort
-from tilewright.errors import CompileError, LaunchError, TuneError
+from tilewright.errors import CompileError, DriverError, LaunchError, TuneError
 from tilewright.jit.compile_all import Finished, Start, each_finished
 from tilewright.jit.fingerprints import digest
+from tilewright.runtime.device import Device
 from tilewright.runtime.operation import DeviceOp
 from tilewright.tune.attempts import Attempt, Usage, Verdict
 from tilewright.tune.config import Config
@@ -146,7 +148,9 @@ class Search:
             else:
                 self._journal.begin(self._name, config)
                 attempt = self._run(config, usage)
-        except Exception as error:  # noqa: BLE001 (it costs this candidate, no other)
+        except Exception as error:
+            if isinstance(error, DriverError) and not _is_alive(self.task.device):
+                raise  # no other could run: it counts as lost, and the next process goes on behind
             attempt = _failure(config, error, usage)
         self._note(attempt)
 
@@ -227,6 +231,15 @@ def _begin(build: Callable[[], DeviceOp[Any]] | None) -> tuple[Future[Any], ...]
     programs = operation.programs
     operation.close()  # what it borrows, the next one needs
     return programs
+
+
+def _is_alive(device: Device) -> bool:
+    """Whether anything can still run: some errors take the driver's context with them."""
+    try:
+        device.stream.sync()
+    except DriverError:
+        return False
+    return True
 
 
 def _ranking(finalists: list[Attempt], found: Comparison) -> list[Attempt]:
