@@ -5,7 +5,11 @@
 Records go to FOLDER/sm_NN.json and steps to FOLDER/journal.jsonl: started again with the same
 folder, it goes on where it was. All searches share one process and what it has compiled, so one
 that hangs ends them all; `tilewright tune` has a process for each. What was found is looked
-through, and then put into src/tilewright/kernels/tuned.
+through, and then put among the records that we ship:
+
+    python benchmarks/tune_library.py --adopt tuned/sm_90.json
+
+which also drops those whose kernel has changed since they were measured.
 """
 
 from __future__ import annotations
@@ -21,15 +25,22 @@ from tilewright.errors import TuneError
 from tilewright.kernels.tunables import TUNABLES
 from tilewright.runtime.device import Device
 from tilewright.tune import Key, Tunable
-from tilewright.tune.engine import measured_by, provenance_on, record_of
+from tilewright.tune.engine import measured_by, provenance_on, record_of, stale_reasons
 from tilewright.tune.journal import Journal
 from tilewright.tune.plans import Found, Plan
-from tilewright.tune.records import Record, add_record
+from tilewright.tune.records import (
+    Record,
+    add_record,
+    read_records,
+    shipped_file,
+    write_records,
+)
 from tilewright.tune.search import Search
 from tilewright.tune.searches import search_all
+from tilewright.tune.sources import source_digest
 from tilewright.tune.task import task_of
 
-__all__ = ["in_turns", "tune_all"]
+__all__ = ["adopt", "in_turns", "tune_all"]
 
 
 def in_turns(tunables: Iterable[Tunable]) -> Iterator[tuple[Tunable, Key]]:
@@ -78,6 +89,22 @@ def told(record: Record, found: Found) -> str:
     return f"{record.kernel} {record.key}: {time}, {gain}{kept}{found.winner.config}\n    {counts}"
 
 
+def adopt(found: Path, shipped: Path) -> tuple[Record, ...]:
+    """Put records among those that we ship; what goes, because its kernel is another one now."""
+    target = found.stem
+    known = read_records(shipped, target) if shipped.exists() else ()
+    every = {(one.kernel, one.key): one for one in (*known, *read_records(found, target))}
+    sources = {name: source_digest(*one.kernels) for name, one in TUNABLES.items()}
+    stale = {
+        place
+        for place, one in every.items()
+        if any(stale_reasons(one, sources.get(one.kernel), None))
+        or one.key not in TUNABLES[one.kernel].keys
+    }
+    write_records(shipped, target, (one for place, one in every.items() if place not in stale))
+    return tuple(every[place] for place in sorted(stale, key=repr))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help="kernels, all if none is named")
@@ -85,7 +112,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=150.0, help="for all searches together")
     parser.add_argument("--folder", type=Path, default=Path("tuned"), help="where results go")
     parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--adopt", type=Path, metavar="FILE", help="ship what an earlier run found")
     given = parser.parse_args()
+    if given.adopt is not None:
+        for record in adopt(given.adopt, shipped_file(given.adopt.stem)):
+            print(f"gone: {record.kernel} {record.key}")
+        return
     if unknown := set(given.names) - set(TUNABLES):
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(TUNABLES)}")
     wanted = [

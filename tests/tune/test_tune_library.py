@@ -12,11 +12,11 @@ import tilewright as tw
 from tilewright import TuneError, f16
 from tilewright.bench import Effort
 from tilewright.kernels.tunables import TUNABLES, heads, several, signed_sums
-from tilewright.tune import Config, Space, forcing, key_of
+from tilewright.tune import Config, Provenance, Record, Space, forcing, key_of
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.engine import tune
 from tilewright.tune.plans import Plan
-from tilewright.tune.records import read_records
+from tilewright.tune.records import read_records, write_records
 from tilewright.tune.sources import source_digest
 from tilewright.tune.task import task_of
 
@@ -153,6 +153,29 @@ def test_the_script_goes_on_where_it_was(tmp_path, capsys):
     assert tune_library.tune_all(wanted, cpu, -1.0, tmp_path / "late", PLAN) == 0
     late = capsys.readouterr().out.splitlines()
     assert late == ["no time for softmax f16 20x70", "no time for rms_norm f16 20x70"]
+
+
+def test_what_was_found_is_shipped_and_what_is_stale_goes(tmp_path):
+    tunable = TUNABLES["softmax"]
+    now = Provenance(
+        "NVIDIA H200", "580.1", "13.4", "0.1", "2026-11-15", source_digest(*tunable.kernels)
+    )
+    config = Config.of(BM=1, PART=1024)
+
+    def record(seconds, key=tunable.keys[0], origin=now, kernel="softmax"):
+        return Record(kernel, key, config, seconds, origin)
+
+    shipped, found = tmp_path / "shipped.json", tmp_path / "sm_90.json"
+    other = record(2.0, tunable.keys[1])
+    stale = record(3.0, tunable.keys[2], replace(now, source="another"))
+    elsewhere = record(4.0, SMALL["softmax"])
+    write_records(shipped, "sm_90", [record(1.0), other, stale, elsewhere])
+    write_records(found, "sm_90", [better := record(0.5)])
+    assert set(tune_library.adopt(found, shipped)) == {stale, elsewhere}
+    assert set(read_records(shipped, "sm_90")) == {better, other}
+    gone = record(1.0, kernel="no_such")
+    write_records(found, "sm_90", [gone])
+    assert tune_library.adopt(found, tmp_path / "new.json") == (gone,)
 
 
 def test_turns():
