@@ -26,11 +26,19 @@ from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tickets import Ticket
 from tilewright.runtime.work import Work, WorkOp
 
-__all__ = ["ReadyOp"]
+__all__ = ["Lent", "ReadyOp"]
 
 T = TypeVar("T")
 # Members of an enumeration are slow to find.
 _BUILT, _CLOSED, _SUBMITTED, _TAKEN = State.BUILT, State.CLOSED, State.SUBMITTED, State.TAKEN
+
+
+class Lent(NamedTuple):
+    """All that a built operation has."""
+
+    ticket: Ticket
+    claim: Claim
+    result: Any
 
 
 class ReadyOp(WorkOp[T]):
@@ -132,9 +140,9 @@ class ReadyOp(WorkOp[T]):
     @property
     def fence(self) -> Fence | None:
         """Where it ends."""
-        if self._held is not None:
-            return super().fence
-        return Fence(self._stream, self._count, None) if self._count else None
+        if self._count:
+            return Fence(self._stream, self._count, None)
+        return None if self._held is None else super().fence
 
     def compile(self) -> Self:
         """Nothing: that was done before."""
@@ -155,8 +163,8 @@ class ReadyOp(WorkOp[T]):
 
     def _forget(self) -> None:
         """Refer to no tensor any more."""
-        ready, _, *built_at = self._claim
-        self._claim = cast("Claim", (ready, (), *built_at))
+        ready, _, code, instruction = self._claim
+        self._claim = (ready, (), code, instruction)
 
     def hand_over(self) -> T:
         """The result, once; whoever has it keeps the tensors now."""
@@ -204,6 +212,23 @@ class ReadyOp(WorkOp[T]):
         finally:
             lock.release()
         return super().put_part(stream, ends)
+
+    def lend(self) -> Lent:
+        """Let somebody else run it, who holds everything meanwhile. The lock is held."""
+        lent = Lent(self.ticket, self._claim, self._result)
+        self._held, self._result = None, GONE
+        self._forget()
+        return lent
+
+    def take_back(self, lent: Lent) -> None:
+        """Be an operation of its own again. The lock is held."""
+        self._held, self._claim, self._result = lent
+
+    def end_at_home(self, stream: Stream, count: int) -> None:
+        """It was launched by whoever it was lent to. The lock is held."""
+        self._state = _SUBMITTED
+        self._stream = stream
+        self._count = count
 
     def _put_at_home(self, stream: Stream) -> bool:
         """Launch, if there is nothing else to do. The device's lock is held."""

@@ -231,14 +231,13 @@ class Storage:
             if fence.stream is not stream and use.region.overlaps(region):
                 stream.wait_for(fence.stream, fence.count)
 
-    def settle_in(self, region: Region, stream: Stream, count: int, writes: bool) -> Fence:
-        """A fence for all launches that are made over and over on a region, at home; it moves."""
+    def settle_in(self, region: Region, stream: Stream, writes: bool) -> Fence:
+        """A fence for all launches on a region, at home; whoever launches moves it on."""
         uses = self._writes if writes else self._reads
         for use in uses:
             if use.is_moved and use.region is region:
-                use.fence.count = count
                 return use.fence
-        fence = Fence(stream, count, None)
+        fence = Fence(stream, 0, None)
         uses.append(Use(region, fence, is_moved=True))
         self._thin_out(uses)
         return fence

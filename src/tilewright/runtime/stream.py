@@ -72,9 +72,9 @@ class Stream:
 
     # Under the device's lock.
 
-    def advance(self) -> int:
-        """End an operation here and give its count."""
-        self.issued += 1
+    def advance(self, operations: int = 1) -> int:
+        """End an operation here, or several at once, and give the count of the last."""
+        self.issued += operations
         self.queue.mark(self.issued)
         return self.issued
 

@@ -7,6 +7,7 @@ that is submitted it refers to no tensor either. All of this happens under the d
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tilewright.errors import BorrowError
@@ -14,7 +15,7 @@ from tilewright.runtime.access import Access, Handle, Mode, refusal
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.sites import Site
-from tilewright.runtime.storage import Borrow
+from tilewright.runtime.storage import Borrow, Storage
 from tilewright.runtime.stream import Stream
 
 __all__ = ["Role", "Ticket"]
@@ -74,6 +75,16 @@ class Ticket(Fence):
         """Give the borrows back."""
         for tensor in self.tensors:
             tensor.storage.borrows.pop(self, None)
+
+    def take_over(self, others: Iterable[Ticket]) -> None:
+        """Hold what others hold, to give it back at once; to everybody else it is theirs."""
+        tensors: dict[Storage, Handle] = {}
+        for ticket in others:
+            for tensor in ticket.tensors:
+                tensors[tensor.storage] = tensor
+                borrows = tensor.storage.borrows
+                borrows.setdefault(self, []).extend(borrows.pop(ticket, ()))
+        self.tensors = tuple(tensors.values())
 
     def forget(self) -> None:
         """Refer to no tensor any more: storages keep the ticket as a fence."""

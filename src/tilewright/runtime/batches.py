@@ -1,0 +1,158 @@
+"""Launches that were zipped, put on their stream in one go.
+
+Operations that are built at the same time do not conflict, so between those of a zip there is
+nothing to look at. If all of them are ready and at home on one stream, everything but the driver's
+calls is done when the zip is made: one ticket holds what they hold, and their fences stand on the
+storages, to be moved on at the end. Whatever happens meanwhile makes them single operations again.
+Everything here happens under the device's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tilewright.runtime.failures import Fence
+from tilewright.runtime.lifecycle import Ends
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.storage import Storage
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.surroundings import UNUSUAL
+from tilewright.runtime.tickets import Ticket
+
+__all__ = ["Batch", "make_batch"]
+
+
+class _Place(NamedTuple):
+    """A storage with a fence of the batch."""
+
+    storage: Storage
+    shift: int  # of the storage, when the fence was left there
+    fence: Fence
+
+
+class Batch:
+    """Ready operations at home on one stream, which have lent it all that they have."""
+
+    __slots__ = (
+        "_borrows", "_calls", "_device", "_epoch", "_joint", "_lent", "_parts", "_places",
+        "_results", "_spent", "_stream", "is_whole",
+    )  # fmt: skip
+
+    def __init__(self, parts: Sequence[ReadyOp[Any]], stream: Stream, label: str) -> None:
+        self._parts = parts
+        self._stream = stream
+        self._device = stream.device
+        self._joint = Ticket(label, parts[0].site)
+        self._lent = [part.lend() for part in parts]
+        self._calls = [(claim[0].launch, claim[1]) for _, claim, _ in self._lent]
+        self._results = tuple([result for _, _, result in self._lent])
+        places = {
+            (tensor.storage, tensor.region, mode.writes)
+            for ticket, _, _ in self._lent
+            for tensor, (mode, _) in zip(ticket.tensors, ticket.roles, strict=True)
+        }
+        self._places = [
+            _Place(storage, storage.shift, storage.settle_in(region, stream, writes))
+            for storage, region, writes in places
+        ]
+        self._joint.take_over([ticket for ticket, _, _ in self._lent])
+        self._borrows = [tensor.storage.borrows for tensor in self._joint.tensors]
+        self._spent: list[object] = []
+        self._epoch = self._device.epoch
+        self.is_whole = True  # it has not run, and nobody has taken it apart
+
+    def put(self, stream: Stream, ends: Ends) -> tuple[Any, ...] | None:
+        """Launch all, if nothing has happened since; gives their results.
+
+        None leaves them as operations that were built and have not run.
+        """
+        if not self._is_calm(stream):
+            self.dissolve()
+            return None
+        if stream.has_loose_ends:
+            stream.settle(ask=False)
+        calls = iter(self._calls)
+        try:
+            for launch, tensors in calls:
+                launch(stream, tensors)
+        except BaseException as error:
+            left = sum(1 for _ in calls)
+            self._stop(stream, len(self._parts) - left - 1, error)
+            raise
+        self._leave(stream, self._parts)
+        ends.reach(stream, stream.issued)
+        return self._results
+
+    def _is_calm(self, stream: Stream) -> bool:
+        """Whether nothing is to be done but to launch."""
+        device = self._device
+        if stream is not self._stream or UNUSUAL.get() or device.forked:
+            return False
+        device.settle_notes()
+        if device.epoch == self._epoch:
+            return True
+        return all(storage.shift == shift for storage, shift, _ in self._places)
+
+    def _leave(self, stream: Stream, parts: Sequence[ReadyOp[Any]]) -> None:
+        """Leave the fences of what has been launched, as one piece of work."""
+        self.is_whole = False
+        count = stream.advance(len(parts))
+        for place in self._places:
+            place.fence.count = count
+        joint = self._joint
+        self._spent = [borrows.pop(joint, None) for borrows in self._borrows]  # and freed later
+        for part in parts:
+            part.end_at_home(stream, count)
+
+    def _stop(self, stream: Stream, launched: int, error: BaseException) -> None:
+        """One could not be launched: those before it run, and those behind it do not."""
+        self._leave(stream, self._parts[:launched])
+        for part, lent in zip(self._parts[launched:], self._lent[launched:], strict=True):
+            part.take_back(lent)
+        self._lent[launched].ticket.leave_refused(stream, error)
+        self._parts[launched].abandon(error)
+
+    def dissolve(self) -> None:
+        """Make the parts single operations again, each of which holds what it uses."""
+        self.is_whole = False
+        self._joint.release()
+        for part, lent in zip(self._parts, self._lent, strict=True):
+            part.take_back(lent)
+            lent.ticket.tell(self._device)
+
+    def drop(self) -> None:
+        """Leave a note to give back what is held. No lock is held."""
+        self._device.notes.put(_Dropped(self._joint))
+
+
+class _Dropped(NamedTuple):
+    """What a batch holds that will never run."""
+
+    joint: Ticket
+
+    def settle(self) -> None:
+        """Give it back."""
+        self.joint.release()
+
+
+def make_batch(parts: Sequence[Any], label: str) -> Batch | None:
+    """Built operations that are ready and at home as one; None if they are not."""
+    if not parts or any(type(part) is not ReadyOp for part in parts):
+        return None
+    device = parts[0].device
+    with device.lock:
+        device.tell_latest()
+        home = next(_homes(parts), None)
+        if home is None or any(found is not home for found in _homes(parts)):
+            return None
+        return Batch(parts, home, label)
+
+
+def _homes(parts: Sequence[ReadyOp[Any]]) -> Iterator[Stream | None]:
+    """Where each tensor is at home; nowhere, if something has to be looked at all the same."""
+    for part in parts:
+        if part.check is not None:
+            yield None
+        for storage in part.storages():
+            yield storage.home

@@ -1,0 +1,186 @@
+"""Launches on a GPU on paper, ready or looked at every time: the same bench for both."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+from runtime_doubles import RecordingDriver, reads, updates
+
+from tilewright import runtime as tw
+from tilewright.backends.cuda.device import CudaBackend
+from tilewright.backends.cuda.module import POINTER, CudaFunction
+from tilewright.dtypes import f32
+from tilewright.errors import BorrowError
+from tilewright.runtime.function import Filled
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.ready_work import NEVER, ReadyWork, RepeatedWork
+from tilewright.runtime.tickets import Role
+from tilewright.runtime.zipping import zip_operations
+
+
+class Launch:
+    """The same launch as a work that is looked at every time."""
+
+    def __init__(self, function, tensors):
+        self.function = function
+        self.tensors = tensors
+
+    def enqueue(self, stream):
+        addresses = tuple(tensor.address for tensor in self.tensors)
+        self.function.launch(stream, 1, addresses, tuple(t.storage for t in self.tensors))
+
+
+class Ready(RepeatedWork):
+    """A launch for two tensors, made over and over."""
+
+    def __init__(self, device, function, tensors):
+        self.device, self.label, self.program = device, "mix", Future()
+        self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
+        self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
+        self.check = None
+        self._function = function
+        self.launch = function.prepare(1, tuple(tensor.address for tensor in tensors))
+
+    def work_on(self, tensors):
+        return Launch(self._function, tensors)
+
+
+class Planned(ReadyWork):
+    """A launch for any two tensors: their addresses are filled in."""
+
+    def __init__(self, device, function, _):
+        self.device, self.label, self.program = device, "mix", Future()
+        self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
+        self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
+        self.check = None
+        self._function = function
+        self.launch = function.prepare_for(1, (0, 0), (Filled(0, 0), Filled(1, 1)))
+
+    def work_on(self, tensors):
+        return Launch(self._function, tensors)
+
+
+def mix_kernel(driver, _blocks, z, x):
+    def floats(parameter):
+        return driver.at(int.from_bytes(parameter, "little"), 32).view(np.float32)
+
+    floats(z)[:] = floats(z) * 3 + floats(x) + 1
+
+
+class Dropped:
+    """A note of a finaliser that asks for nothing."""
+
+    def settle(self):
+        pass
+
+
+class Bench:
+    """Four tensors and three streams, and launches on them, ready or not."""
+
+    def __init__(self, seed, ready):
+        self.driver = RecordingDriver(seed)
+        self.driver.kernels["mix"] = ((8, 8), mix_kernel)
+        self.device = object.__new__(tw.Device)
+        self.device.attach("cuda", 0, CudaBackend(self.driver))
+        self.function = CudaFunction(self.driver, b"", "mix", (POINTER, POINTER))
+        self.streams = [self.device.stream, *(self.device.new_stream() for _ in range(2))]
+        self.tensors = [tw.full(8, n, f32, device=self.device) for n in range(4)]
+        for tensor in self.tensors:
+            tensor.wait()
+            with self.device.lock:
+                tensor.storage.materialise(self.device.stream)
+        self.ready = ready
+        self.kept = []
+        self._works = {}
+
+    def build(self, z, x):
+        tensors = (self.tensors[z], self.tensors[x])
+        if self.ready is None:
+            accesses = (updates(tensors[0]), reads(tensors[1]))
+            work = Launch(self.function, tensors)
+            return tw.WorkOp("mix", self.device, accesses, work, None)
+        if (z, x) not in self._works:
+            self._works[z, x] = self.ready(self.device, self.function, tensors)
+        return ReadyOp().build(self._works[z, x], tensors, None, depth=1)
+
+    def act(self, action):
+        """One change; gives whether it was refused, because something built holds the tensors."""
+        stream, z, x, how = action
+        try:
+            if z == x:
+                self.tensors[z].numpy()
+            else:
+                getattr(self, how)(None if stream == 3 else self.streams[stream], z, x)
+        except BorrowError:
+            return True
+        return False
+
+    def submit(self, stream, z, x):
+        self.build(z, x).submit(stream)
+
+    def close(self, stream, z, x):
+        self.build(z, x).close()
+
+    def conflict(self, stream, z, x):
+        operation = self.build(z, x)
+        with pytest.raises(BorrowError):
+            self.build(z, x)
+        operation.submit(stream)
+
+    def build_zip(self, z, x):
+        others = [n for n in range(4) if n not in (z, x)]
+        first = self.build(z, x)
+        try:
+            return zip_operations(first, self.build(others[0], x))
+        except BorrowError:
+            first.close()
+            raise
+
+    def zip(self, stream, z, x):
+        self.build_zip(z, x).submit(stream)
+
+    def zip_and_keep(self, stream, z, x):
+        self.kept.append((self.build_zip(z, x), stream))
+
+    def then(self, stream, z, x):
+        self.build(z, x).then(lambda _: self.build(x, z)).submit(stream)
+
+    def build_and_keep(self, stream, z, x):
+        self.kept.append((self.build(z, x), stream))
+
+    def submit_all_kept(self, *_):
+        for operation, stream in self.kept:
+            if operation.state is tw.State.BUILT:
+                operation.submit(stream)  # and stays where it is
+
+    def submit_when_something_was_dropped(self, stream, z, x):
+        """What a finaliser has left to be done is done by the submission."""
+        operation = self.build(z, x)
+        self.device.notes.put(Dropped())
+        operation.submit(stream)
+        self.kept.append((operation, stream))
+
+    def run(self, plan):
+        refused = []
+        for action in plan:
+            refused.append(self.act(action))
+            assert all_at_home(self)
+        for operation, _ in self.kept:
+            operation.close()
+        values = [tensor.numpy().tolist() for tensor in self.tensors]
+        calls = self.driver.calls("launch", "wait", "record", "create_event", "synchronize")
+        return values, refused, [(entry[0], *map(str, entry[1:])) for entry in calls]
+
+
+def all_at_home(bench):
+    """What a home promises is so."""
+    for tensor in bench.tensors:
+        storage = tensor.storage
+        if storage.home is not None:
+            uses = (*storage._writes, *storage._reads)
+            assert all(u.fence.stream is storage.home and u.fence.outcome is None for u in uses)
+            assert not storage.is_lazy
+            assert not storage.shares
+    return True
