@@ -6,6 +6,7 @@ import textwrap
 import pytest
 
 from tilewright import f16
+from tilewright.cli import tuning
 from tilewright.settings import current_settings
 from tilewright.tune import Config, Provenance, Record, key_of
 from tilewright.tune.records import forget_tables, read_records, write_records
@@ -51,6 +52,26 @@ def test_a_kernel_of_the_users_own(run, folder, where):
     (record,) = read_records(folder / "tuned" / "cpu.json", "cpu")
     assert record.to_json() == told
     assert (folder / "tuned" / "cpu.journal").read_text().count('"attempt"') == 2
+
+
+@pytest.mark.parametrize("where", [(), ("--in-process",)], ids=["in a child", "here"])
+def test_a_bar_shows_how_far_a_search_is(run, folder, where, monkeypatch):
+    shown = []
+
+    class Watched(tuning.Progress):
+        def update(self, task, **values):
+            shown.append((values["completed"], values["total"]))
+            super().update(task, **values)
+
+    monkeypatch.setattr(tuning, "Progress", Watched)
+    address = f"{folder / 'mine.py'}::doubled"
+    result = run(
+        "tune", address, "--arg", "z=f32:50", "--arg", "x=f32:50", "--device", "cpu", *where
+    )
+    assert result.exit_code == 0, result.output
+    assert shown[0] == (0, 2)
+    assert shown[-1] == (2, 2)
+    assert shown == sorted(shown)
 
 
 def test_where_the_records_go(run, folder):
