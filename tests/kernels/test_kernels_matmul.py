@@ -94,6 +94,18 @@ class TestMatmul:
         epilogue = {"bias": some(n, f16, 3), "activation": "relu", "residual": some((m, n), f16, 4)}
         check(matmul(a, b, **epilogue).sync(), a, b, **epilogue)
 
+    @pytest.mark.parametrize("transpose_b", [False, True])
+    @pytest.mark.parametrize("dtype", [f16, f8e4m3fn], ids=lambda d: d.label)
+    def test_all_tiles_at_once(self, dtype, transpose_b):
+        m, n, k = PRIMES
+        a, b = stored(m, n, k, False, transpose_b, dtype)
+        epilogue = {"bias": some(n, f32, 3), "activation": "silu", "residual": some((m, n), f16, 4)}
+        asked = {"transpose_b": transpose_b, **epilogue}
+        with forcing("matmul", Config.of(BM=16, BN=16, BK=16, blocks=12)):
+            for given in (asked, {"transpose_b": transpose_b}):
+                result = matmul(a, b, out_dtype=f16, **given).sync()
+                check(result, a, b, **given)
+
     @pytest.mark.parametrize("splits", [2, 3])
     def test_splits(self, splits):
         a, b = some((2, 40, 100)), some((2, 100, 40), f16, 1)

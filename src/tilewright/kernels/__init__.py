@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.grouped import grouped_matmul, grouped_matmul_kernel
     from tilewright.kernels.histograms import histogram, histogram_elements
     from tilewright.kernels.kv_cache import append_few, append_kv, append_many
+    from tilewright.kernels.matmul_once import matmul_once_kernel
     from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
     from tilewright.kernels.norm_gradients import (
         layer_norm_gradient,
@@ -123,6 +124,7 @@ __all__ = [
     "layer_norm_rows",
     "matmul",
     "matmul_kernel",
+    "matmul_once_kernel",
     "max",
     "mean",
     "merge_splits",
@@ -161,6 +163,7 @@ _NAMES = {
     "grouped": "grouped_matmul grouped_matmul_kernel",
     "histograms": "histogram histogram_elements",
     "kv_cache": "append_few append_kv append_many",
+    "matmul_once": "matmul_once_kernel",
     "matmuls": "matmul matmul_kernel sum_splits_kernel",
     "norm_gradients": (
         "layer_norm_gradient layer_norm_gradient_rows rms_norm_gradient rms_norm_gradient_rows"

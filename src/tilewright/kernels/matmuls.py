@@ -19,6 +19,7 @@ from tilewright.kernels.arguments import giving
 from tilewright.kernels.epilogues import finished
 from tilewright.kernels.gemv import launch_gemv
 from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
+from tilewright.kernels.matmul_once import fits_at_once, launch_once
 from tilewright.kernels.products import MOST_FORMS, Form, Product, Request, product
 from tilewright.kernels.repeats import Launch, remember, repeated
 from tilewright.kernels.views import kept
@@ -151,7 +152,8 @@ def _launched(wanted: Product, result: tw.Tensor, call: tuple[Any, ...]) -> tw.D
         return launch_splits(wanted, config)
     else:
         launch = launch_matmul(wanted, config)
-    remember(result, call, launch, config, choose)
+    if not wanted.is_new:
+        remember(result, call, launch, config, choose)
     return launch.build()
 
 
@@ -176,8 +178,12 @@ def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
 
 def launch_matmul(wanted: Product, config: Config) -> Launch:
     """The launch of a product with a configuration that splits nothing."""
+    if fits_at_once(wanted, config):
+        return launch_once(wanted, config)
     kernel, constants = _way(wanted.form, config, is_last=True)
-    return Launch(kernel, kept(wanted.out, walked, config), wanted[1:5], constants)
+    out = wanted.out
+    cut = walked(out, config) if wanted.is_new else kept(out, walked, config)
+    return Launch(kernel, cut, wanted[1:5], constants)
 
 
 def walked(out: tw.Tensor, config: Config) -> tw.PersistentPartition:

@@ -134,6 +134,7 @@ class Product(NamedTuple):
     bias: tw.Tensor  # [1, 1, N], or a stand-in of as many axes
     residual: tw.Tensor  # [batch, M, N], or a stand-in
     form: Form
+    is_new: bool = False  # nobody else has the output yet
 
 
 _forms: dict[tuple[Any, ...], Form] = {}
@@ -148,17 +149,21 @@ def product(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Product, tw.T
         if len(_forms) >= MOST_FORMS:
             _forms.clear()
         _forms[facet] = form
+    see = one_matrix if form.is_one_matrix else batch_of
     result = request.out
     if result is None:
         shape, dtype = form.result
         result = tw.empty(shape, dtype, device=a.device)
-    see = one_matrix if form.is_one_matrix else batch_of
+        out = see(result)
+    else:
+        out = kept(result, see)
     left = kept(a, exchanged_batch if request.transpose_a else see)
     right = kept(b, exchanged_batch if request.transpose_b else batch_of)
     made = Product(
-        kept(result, see), left, right,
+        out, left, right,
         left if request.bias is None else kept(request.bias, one_row),
         left if request.residual is None else kept(request.residual, see), form,
+        is_new=request.out is None,
     )  # fmt: skip
     return made, result
 

@@ -14,6 +14,7 @@ from tilewright import bf16, f8e4m3fn, f16, f32
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.gemv import gemv_kernel
 from tilewright.kernels.matmul_configs import FEWEST_ROWS, WEIGHTS
+from tilewright.kernels.matmul_once import matmul_once_kernel
 from tilewright.kernels.matmul_tiles import BAND, MULTIPROCESSORS, TILES
 from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
 from tilewright.kernels.tunables.beginnings import TARGET, dtype_of
@@ -128,7 +129,7 @@ def _keys(dtype: type[tw.DType], rows: tuple[int, ...]) -> tuple[Key, ...]:
 # Products of many rows: squares, layers, and squares of narrow floats.
 MATMUL = Tunable(
     name="matmul",
-    kernels=(matmul_kernel, sum_splits_kernel),
+    kernels=(matmul_kernel, matmul_once_kernel, sum_splits_kernel),
     space=_matmul_space,
     keys=(
         *(key_of(f16, (1, size, size, size), layout="nn") for size in SQUARES),

@@ -1,0 +1,88 @@
+"""Products whose tiles all fit the GPU at once: one for each block, and no walk.
+
+A small product is little more than the start of a kernel, so this one has nothing before its loop:
+one matrix, no batch, no order of tiles.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil
+from typing import Any
+
+import tilewright as tw
+from tilewright import Const, Mut, Ref, f32
+from tilewright.dims import BM, BN, A, B, C, K, M, N, T, X, Y, Z
+from tilewright.kernels.epilogues import finished
+from tilewright.kernels.products import MOST_FORMS, Form, Product
+from tilewright.kernels.repeats import Launch
+from tilewright.kernels.views import kept
+from tilewright.tune import Config
+
+__all__ = ["fits_at_once", "launch_once", "matmul_once_kernel"]
+
+
+class OUT(tw.AnyDType):
+    """What the result is kept in."""
+
+
+class BIAS(tw.AnyDType):
+    """What the bias is kept in."""
+
+
+class RESIDUAL(tw.AnyDType):
+    """What the residual is kept in."""
+
+
+# The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
+@tw.kernel(deny_checks=True)
+def matmul_once_kernel(
+    out: Mut[OUT, BM, BN], a: Ref[T, M, K], b: Ref[T, K, N],
+    bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
+    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, IS_FAST: Const[bool] = False,
+    HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
+) -> None:  # fmt: skip
+    """`out = activation(a @ b + bias) + residual` of one matrix."""
+    i, j = out.index
+    left, right = a.partition(BM, BK), b.partition(BK, BN)
+    biases = bias.partition(1, 1, BN) if HAS_BIAS else None
+    residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
+    acc = tw.zeros((BM, BN), f32)
+    for k in range(left.num_tiles(1)):
+        acc = tw.mma(left[i, k].astype(FACTOR), right[k, j].astype(FACTOR), acc, fast_acc=IS_FAST)
+    result = finished(acc, (0, i, j), biases, ACTIVATION, residuals)
+    out.store(result.astype(out.dtype))
+
+
+def fits_at_once(wanted: Product, config: Config) -> bool:
+    """Whether no block of a configuration would have a second tile to compute."""
+    batch, m, n = wanted.out.shape
+    blocks: int | None = config["blocks"]
+    tiles: int = ceil(m / config["BM"]) * ceil(n / config["BN"])
+    return batch == 1 and blocks is not None and tiles <= blocks
+
+
+def launch_once(wanted: Product, config: Config) -> Launch:
+    """The launch of a product of which `fits_at_once` is true."""
+    kernel, constants = _way(wanted.form, config)
+    a, b = kept(wanted.a, only_matrix), kept(wanted.b, only_matrix)
+    out = only_matrix(wanted.out) if wanted.is_new else kept(wanted.out, only_matrix)
+    cut = out.partition(config["BM"], config["BN"])
+    return Launch(kernel, cut, (a, b, wanted.bias, wanted.residual), constants)
+
+
+def only_matrix(batch: tw.Tensor) -> tw.Tensor:
+    """The one of a batch of one."""
+    return batch[0]
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _way(form: Form, config: Config) -> tuple[tw.Kernel, dict[str, Any]]:
+    """The kernel with its hints, and what it is compiled for."""
+    constants = {
+        "FACTOR": form.factor,
+        "IS_FAST": form.constants["IS_FAST"],
+        **form.epilogue,
+        **config.arguments(matmul_once_kernel),
+    }
+    return config.applied_to(matmul_once_kernel), constants
