@@ -59,13 +59,13 @@ class Device:
 
     __slots__ = (
         "_current",
-        "_default",
         "_policy",
         "_pool",
         "_pools",
         "adopted",
         "backend",
         "current",
+        "default",
         "epoch",
         "forked",
         "kind",
@@ -86,6 +86,7 @@ class Device:
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
     backend: Backend
     current: Callable[[None], Stream | None]  # the stream that the context has chosen
+    default: Stream | None  # the current one where nobody has chosen, once it was needed
     epoch: int  # another one begins when somebody borrows a tensor or a storage shifts
     forked: bool
     kind: str
@@ -102,7 +103,6 @@ class Device:
     told: dict[int, Ticket]  # of operations that others had to know of, by the ids of their claims
     unseen: set[Outcome]
     _current: ContextVar[Stream | None]
-    _default: Stream | None
     _policy: SchedulingPolicy | None
     _pool: Pool | None
     _pools: ContextVar[Pool | None]
@@ -135,7 +135,7 @@ class Device:
         self.told = {}
         self.epoch = 0
         self.forked = False
-        self._default = None
+        self.default = None
         self._policy = None
         self._pool = None
         self._pools = ContextVar(f"pool of {self.name}")
@@ -161,10 +161,10 @@ class Device:
         chosen = self.current(None)
         if chosen is not None:
             return chosen
-        if self._default is None:
+        if self.default is None:
             with self.lock:
-                self._default = self._default or Stream(self, "default stream")
-        return self._default
+                self.default = self.default or Stream(self, "default stream")
+        return self.default
 
     def new_stream(self) -> Stream:
         """A stream that is ordered with the others only where operations conflict."""
