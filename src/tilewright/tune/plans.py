@@ -14,8 +14,8 @@ from tilewright.tune.attempts import Attempt, Verdict
 __all__ = ["Found", "Plan", "Progress", "Report"]
 
 _SHORT = Effort(repetitions=5, warmup=0.004, shortest=1e-4, rounds=1)
-_THOROUGH = Effort(repetitions=15, warmup=0.02, rounds=3)
-_LEAST_GAIN = 0.005  # as a fraction: less is not worth a record, however quiet the machine
+_THOROUGH = Effort(repetitions=9, warmup=0.02, rounds=5)
+_LEAST_GAIN = 0.01  # as a fraction: less is not worth a record, however quiet the machine
 
 
 @dataclass(frozen=True)

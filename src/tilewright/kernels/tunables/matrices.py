@@ -38,6 +38,7 @@ ROUNDS = 2  # of tiles, below which smaller ones may be better
 NEAR = 1.6  # times what the best is expected to take: no farther plan is tried
 CENTERS = 2  # plans whose neighbours are tried
 BANDS = ((1, 4, 1), (1, 16, 1))  # beside the usual one
+ANY = 1 << 20  # blocks: one for each tile, which the GPU starts when there is room
 DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
 
 
@@ -50,7 +51,7 @@ def _matmul_space(key: Key) -> Space:
     space = reduce(or_, map(Space.around, near))
     for config in near[:CENTERS]:
         splits = config["SPLITS"]
-        axes: dict[str, Any] = {"BK": DEPTHS[key.dtypes[0]]}
+        axes: dict[str, Any] = {"BK": DEPTHS[key.dtypes[0]], "blocks": (ANY,)}
         if config["blocks"] * ROUNDS < ceil(m / config["BM"]) * ceil(n / config["BN"]):
             axes["group"] = BANDS
         if splits > 1:
@@ -63,16 +64,19 @@ def _matmul_space(key: Key) -> Space:
 
 def _small_tiles(key: Key) -> Space:
     """Tiles that the rule has no rates of, for outputs that have few of any."""
-    depth = DEPTHS[key.dtypes[0]][1]
-    wide, square, two = (
-        Config.of(
-            BM=rows, BN=columns, BK=depth, SPLITS=1, num_worker_warps=4, occupancy=at_once,
-            blocks=MULTIPROCESSORS * (at_once or 1), group=BAND,
-        )
-        for rows, columns, at_once in ((64, 256, None), (64, 64, 2), (64, 128, 2))
+    shallow, depth, deep = DEPTHS[key.dtypes[0]]
+    two = Config.of(
+        BM=64, BN=128, BK=depth, SPLITS=1, num_worker_warps=4, occupancy=2,
+        blocks=MULTIPROCESSORS * 2, group=BAND,
     )  # fmt: skip
-    tall = two.updated(BM=128, BN=64)
-    return Space.around(two, BK=(depth * 2,)) | reduce(or_, map(Space.around, (tall, square, wide)))
+    one = two.updated(num_worker_warps=8, occupancy=None, blocks=MULTIPROCESSORS)
+    return (
+        Space.around(two, BK=(deep,))
+        | Space.around(two.updated(BM=128, BN=64))
+        | Space.around(two.updated(BN=64, BK=shallow))
+        | Space.around(one.updated(BN=256))
+        | Space.around(one.updated(BM=128, BN=64, BK=deep))
+    )
 
 
 def _gemv_space(key: Key) -> Space:
@@ -86,8 +90,7 @@ def _gemv_space(key: Key) -> Space:
             BM=max(rows, FEWEST_ROWS // folds), BN=WEIGHTS // folds, BK=128, FOLDS=folds,
             num_worker_warps=4, occupancy=2,
         )  # fmt: skip
-        spaces.append(Space.around(center, occupancy=(4, 3), BK=(256, 64), BN=(128 // folds,)))
-        spaces.append(Space.around(center.updated(BK=64, occupancy=4)))
+        spaces.append(Space.around(center, occupancy=(4, 3), BK=(256,), BN=(128 // folds,)))
     return reduce(or_, spaces)
 
 
