@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import numpy as np
 import pytest
 from test_runtime_cuda_order import copy  # noqa: F401 (a fixture)
@@ -109,7 +107,6 @@ def test_a_piece_is_not_used_again_while_a_copy_is_under_way(driver, cuda, copy)
     for turn in range(30):
         z = tw.zeros(8)
         copy(z, tw.from_numpy(numbers(8, turn))).submit()
-        gc.collect()
         results.append(z)
     assert [int(z.numpy()[0]) for z in results] == list(range(30))
 
