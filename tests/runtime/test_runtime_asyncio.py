@@ -10,7 +10,7 @@ import pytest
 from runtime_doubles import operation, put, updates
 
 from tilewright import runtime as tw
-from tilewright.errors import LaunchError, OutOfBoundsError
+from tilewright.errors import DriverError, LaunchError, OutOfBoundsError
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -213,6 +213,42 @@ def test_on_paper_a_poller_says_when_a_gpu_has_got_there(driver, cuda):
 
     assert asyncio.run(patient()) is z
     assert len(driver.calls("record")) == 1
+
+
+def test_on_paper_a_lost_gpu_is_told_to_whoever_awaits(driver, cuda, monkeypatch):
+    def lost(*_):
+        raise DriverError("cuEventQuery failed with CUDA_ERROR_ILLEGAL_ADDRESS (700)")
+
+    driver.patient = True
+
+    async def main():
+        task = asyncio.ensure_future(tw.WorkOp("nothing", cuda, (), _Nothing(), None))
+        await asyncio.sleep(0)
+        for name in ("query_event", "query_stream", "synchronize_stream"):
+            monkeypatch.setattr(driver, name, lost)
+        with pytest.raises(DriverError, match="700"):
+            await asyncio.wait_for(task, 20)
+
+    asyncio.run(main())
+    monkeypatch.undo()
+
+
+def test_on_paper_the_poller_ends_with_the_process(driver, cuda):
+    async def main():
+        driver.patient = True
+        task = asyncio.ensure_future(tw.WorkOp("nothing", cuda, (), _Nothing(), None))
+        await asyncio.sleep(0)
+        driver.patient = False
+        await task
+
+    before = set(threading.enumerate())
+    asyncio.run(main())
+    (poller,) = set(threading.enumerate()) - before
+    assert poller.name == "tilewright poller"
+    cuda.backend.end()
+    assert not poller.is_alive()
+    asyncio.run(main())  # what comes late all the same is watched
+    cuda.backend.end()
 
 
 class _Nothing:

@@ -30,13 +30,17 @@ async def completed(fence: Fence) -> None:
     await passed
 
 
-def _tell(loop: Any, passed: Any) -> None:
+def _tell(loop: Any, passed: Any, error: BaseException | None) -> None:
     try:
-        loop.call_soon_threadsafe(_finish, passed)
+        loop.call_soon_threadsafe(_finish, passed, error)
     except RuntimeError:  # the loop is closed, and with it whoever waited
         return
 
 
-def _finish(passed: Any) -> None:
-    if not passed.done():
+def _finish(passed: Any, error: BaseException | None) -> None:
+    if passed.done():
+        return
+    if error is None:
         passed.set_result(None)
+    else:
+        passed.set_exception(error)

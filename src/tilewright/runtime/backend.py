@@ -30,6 +30,7 @@ __all__ = [
     "Queue",
     "Recipe",
     "Stamp",
+    "Tell",
     "load_backend",
 ]
 
@@ -39,6 +40,8 @@ KINDS = ("cpu", "cuda", "meta")
 
 # Host memory, byte by byte.
 Bytes = npt.NDArray[np.uint8]
+# Is told when work has completed, or what the driver says is wrong with the device.
+Tell = Callable[[BaseException | None], None]
 
 
 class Hold(Protocol):
@@ -98,7 +101,7 @@ class Queue(Protocol[_A]):
         Holds neither the interpreter nor the queue meanwhile. Any thread may ask.
         """
 
-    def when_completed(self, count: int, tell: Callable[[], None]) -> None:
+    def when_completed(self, count: int, tell: Tell) -> None:
         """Call `tell` once, on a thread of the backend, when operation `count` has completed."""
 
     def order_after(self, other: Self, count: int) -> int:
@@ -232,6 +235,9 @@ class Backend(Protocol):
 
     def adopt(self, address: int, nbytes: int, *, read_only: bool) -> Allocation:
         """Memory that somebody else owns and keeps."""
+
+    def end(self) -> None:
+        """The process ends, and all work has completed: end what runs beside it."""
 
     def owner_of(self, address: int) -> int:
         """The number of the device of this kind that an address belongs to."""

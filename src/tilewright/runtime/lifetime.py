@@ -1,7 +1,8 @@
 """The two moments a process can surprise us: it forks, and it ends.
 
 After a fork the child has none of our threads: the CPU device starts its workers anew, CUDA work is
-refused. At the end we wait for the streams and report failures that nobody saw.
+refused. At the end we wait for the streams, end the threads that watch them, and report failures
+that nobody saw.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def _finish_device(device: Device) -> None:
             stream.queue.end_holds()
         for stream in device.streams:
             stream.wait(stream.issued)
+        device.backend.end()
     except DriverError:
         return  # the context is lost, and whoever used it last has been told
     with device.lock:

@@ -144,6 +144,9 @@ class CpuBackend:
         """Host memory of another library."""
         return Memory.at(address, nbytes, read_only=read_only)
 
+    def end(self) -> None:
+        """Nothing: threads that have nothing to do end with the process."""
+
     def owner_of(self, address: int) -> int:
         """All host memory belongs to the first."""
         del address

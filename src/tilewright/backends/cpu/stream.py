@@ -20,7 +20,7 @@ import numpy as np
 from tilewright.backends.cpu.memory import Memory
 from tilewright.backends.cpu.pool import CpuPool
 from tilewright.errors import DriverError
-from tilewright.runtime.backend import Bytes
+from tilewright.runtime.backend import Bytes, Tell
 
 __all__ = ["CpuHold", "CpuQueue", "CpuStamp", "Tasks"]
 
@@ -109,7 +109,7 @@ class CpuQueue(Tasks):
         self._errors: dict[int, BaseException] = {}
         self._holds: list[CpuHold] = []
         self._known = 0
-        self._listeners: list[tuple[int, Callable[[], None]]] = []
+        self._listeners: list[tuple[int, Tell]] = []
         self._make_locks()
 
     def _make_locks(self) -> None:
@@ -172,7 +172,7 @@ class CpuQueue(Tasks):
             told = [tell for wanted, tell in self._listeners if wanted <= count]
             self._listeners = [entry for entry in self._listeners if entry[0] > count]
         for tell in told:
-            tell()
+            tell(None)
 
     def completed(self) -> int:
         """The last operation that has completed."""
@@ -188,13 +188,13 @@ class CpuQueue(Tasks):
         """Whether operation `count` has completed: to spin would keep the worker from it."""
         return self._known >= count
 
-    def when_completed(self, count: int, tell: Callable[[], None]) -> None:
+    def when_completed(self, count: int, tell: Tell) -> None:
         """Call `tell` on the worker, when operation `count` has completed."""
         with self._lock:
             if self._known < count:
                 self._listeners.append((count, tell))
                 return
-        tell()
+        tell(None)
 
     def order_after(self, other: CpuQueue, count: int) -> int:
         """Wait for operation `count` of another queue, and for no more of it."""

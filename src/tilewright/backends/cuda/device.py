@@ -86,6 +86,10 @@ class CudaBackend:
         del nbytes, read_only
         return CudaAllocation(address)
 
+    def end(self) -> None:
+        """End the thread that watches events."""
+        self._poller.end()
+
     def owner_of(self, address: int) -> int:
         """The number of the GPU that an address belongs to."""
         return self.driver.owner(address)

@@ -1,7 +1,8 @@
 """Says when work on a GPU has completed: one thread for all who wait without blocking.
 
 It asks the driver about the events it was given, in turn, and sleeps between rounds; it starts with
-the first event and ends after a while without one. The driver could call us back instead, but its
+the first event and ends after a while without one, or with the process. What the driver says is
+wrong with the GPU is told to whoever waits. The driver could call us back instead, but its
 callbacks need the interpreter in the middle of a stream, and may not use CUDA.
 """
 
@@ -9,10 +10,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from tilewright.backends.cuda.driver import Driver
+from tilewright.errors import DriverError
+from tilewright.runtime.backend import Tell
 
 __all__ = ["Poller"]
 
@@ -26,11 +28,12 @@ class Poller:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._arrived = threading.Condition()
-        self._waiting: list[tuple[Any, Callable[[], None]]] = []
+        self._waiting: list[tuple[Any, Tell]] = []
         self._free: list[Any] = []
         self._thread: threading.Thread | None = None
+        self._is_ending = False
 
-    def watch(self, stream: Any, tell: Callable[[], None]) -> None:
+    def watch(self, stream: Any, tell: Tell) -> None:
         """Call `tell` when everything put on a stream so far has completed."""
         with self._arrived:
             event = self._free.pop() if self._free else self._driver.create_event()
@@ -47,22 +50,41 @@ class Poller:
     def _poll(self) -> None:
         while self._has_work():
             passed = self._take_passed()
-            for tell in passed:
-                tell()
+            for tell, error in passed:
+                tell(error)
             if not passed:
                 time.sleep(_ROUND_SECONDS)
 
     def _has_work(self) -> bool:
         with self._arrived:
-            if not self._waiting:
+            if not self._waiting and not self._is_ending:
                 self._arrived.wait(_IDLE_SECONDS)
             if not self._waiting:
                 self._thread = None
             return bool(self._waiting)
 
-    def _take_passed(self) -> list[Callable[[], None]]:
+    def _take_passed(self) -> list[tuple[Tell, DriverError | None]]:
+        found: list[tuple[Tell, DriverError | None]] = []
+        left: list[tuple[Any, Tell]] = []
         with self._arrived:
-            passed = [entry for entry in self._waiting if self._driver.query_event(entry[0])]
-            self._waiting = [entry for entry in self._waiting if entry not in passed]
-            self._free += [event for event, _ in passed]
-        return [tell for _, tell in passed]
+            for event, tell in self._waiting:
+                try:
+                    if not self._driver.query_event(event):
+                        left.append((event, tell))
+                        continue
+                except DriverError as error:
+                    found.append((tell, error))
+                else:
+                    found.append((tell, None))
+                self._free.append(event)
+            self._waiting = left
+        return found
+
+    def end(self) -> None:
+        """End the thread: everything that anybody waits for has completed."""
+        with self._arrived:
+            self._is_ending = True
+            thread = self._thread
+            self._arrived.notify()
+        if thread is not None:
+            thread.join()

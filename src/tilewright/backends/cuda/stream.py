@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from tilewright.backends.cuda.driver import Driver
 from tilewright.backends.cuda.poller import Poller
 from tilewright.backends.cuda.pool import CudaPool
 from tilewright.errors import LaunchError
-from tilewright.runtime.backend import Bytes
+from tilewright.runtime.backend import Bytes, Tell
 from tilewright.runtime.device import LEGACY_STREAM
 from tilewright.runtime.function import LaunchShape
 
@@ -103,7 +102,7 @@ class CudaQueue:
                 return False
         return True
 
-    def when_completed(self, count: int, tell: Callable[[], None]) -> None:
+    def when_completed(self, count: int, tell: Tell) -> None:
         """Call `tell` on the poller's thread, when all that has been put so far has completed."""
         assert count <= self._marked, "only a submitted operation can be waited for"
         self._poller.watch(self.handle, tell)

@@ -91,6 +91,9 @@ class MetaBackend:
         """Any host memory will do for contents that go nowhere."""
         del nbytes
 
+    def end(self) -> None:
+        """Nothing runs here."""
+
     def owner_of(self, address: int) -> NoReturn:
         """Refused: no address belongs to it."""
         raise AssertionError(f"{address:#x} is no memory of this device")
