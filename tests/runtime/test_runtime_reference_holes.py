@@ -15,12 +15,19 @@ from tilewright.jit.launch import KernelWork
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.tensor import Tensor
 
-pytestmark = pytest.mark.usefixtures("device")
+pytestmark = pytest.mark.usefixtures("loaded")
 
 
 @tw.kernel
 def add(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N]) -> None:
     z.store(x.load_like(z) + y.load_like(z))
+
+
+@pytest.fixture
+def loaded(device):
+    """The kernel is on the device: to load it there would wait for streams that are held."""
+    add(ones().partition(4), ones(), ones()).sync()
+    device.synchronize()  # and nothing of it is left
 
 
 def ones(n=16):
@@ -152,7 +159,7 @@ def test_h7_a_result_is_ready_for_every_stream(device):
 def test_h8_a_failed_submission_leaves_nothing_locked(monkeypatch):
     """H8: a lock stayed taken when a launch failed."""
     z, x = ones(), ones()
-    operation = add(z.partition(4), x, x)
+    operation = add(z.partition(8), x, x)  # which nobody has launched before
     with monkeypatch.context() as patched:
         patched.setattr(KernelWork, "enqueue", lambda self, stream: 1 / 0)
         with pytest.raises(ZeroDivisionError):
