@@ -43,7 +43,7 @@ from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["Call", "Known", "Readers", "make_readers"]
+__all__ = ["SEEN", "Call", "Known", "Readers", "Seen", "make_readers"]
 
 
 class Readers(NamedTuple):
@@ -101,9 +101,12 @@ _FIND = """
             if not _unusual.get() and (_found.captures is None or _found.captures.are_current()):
                 return _GuestOp().build(_found, {tensors}, {result})
         else:
-            _found = _plans.get((None, {like}))
-            if _found is not None:
-                _found = _plan(_found, _key, ({tensors}, {scalars}, {result}, {apart}))
+            _planned = _plans.get((None, {like}))
+            if _planned is not None:
+                if _found is None and _planned.is_plain and {apart} and not _unusual.get():
+                    _see(_key, _SEEN)
+                    return _Operation().build(_planned, {tensors}, {result})
+                _found = _plan(_planned, _key, ({tensors}, {scalars}, {result}, {apart}))
                 if _found is not None:
                     return _found
 """
@@ -117,7 +120,9 @@ _OTHERWISE = """
         if {kinds}:{find}
 """
 _HANDLE = """
-        {1} = {0} if {0}.__class__ is _Tensor else _handle({0})"""
+        {1} = {0} if {0}.__class__ is _Tensor else _passed({0})
+        if {1} is None:
+            {1} = _handle({0})"""
 _READ = """def read{parameters}:
     if {kinds}:
         return {given}
@@ -138,9 +143,6 @@ def _given(named: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _handle(value: Any) -> Tensor | None:
     """The handle on an array; None of anything else, and of an array that cannot be taken."""
-    found = passed_before(value)
-    if found is not None:
-        return found
     try:
         return adopted(value)
     except LaunchError:  # the long way says why
@@ -152,6 +154,12 @@ def _named(keywords: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in keywords.items() if one is not _MISSING} | more
 
 
+class Seen:
+    """In the table of prepared launches: handles that were launched once, by a plan."""
+
+
+# The one there is.
+SEEN = Seen()
 _NAMES: dict[str, Any] = {
     "_Operation": ReadyOp,
     "_GuestOp": GuestOp,
@@ -159,8 +167,10 @@ _NAMES: dict[str, Any] = {
     "_given": _given,
     "_handle": _handle,
     "_named": _named,
+    "_passed": passed_before,
     "_Prepared": PreparedLaunch,
     "_unusual": UNUSUAL,
+    "_SEEN": SEEN,
     "_Tensor": Tensor,
     "_Partition": Partition,
     "_PersistentPartition": PersistentPartition,
@@ -169,7 +179,8 @@ _NAMES: dict[str, Any] = {
     "_repr": repr,
 }
 _OWN_NAMES = frozenset(
-    {*_NAMES, "_table", "_plans", "_plan", "_key", "_found", "_kernel", "_rest", "_more"}
+    {*_NAMES, "_table", "_see", "_plans", "_plan", "_key", "_found", "_planned"}
+    | {"_kernel", "_rest", "_more"}
 )
 # Whoever is shown where something was built is not shown this.
 _FILE = str(Path(__file__).with_name("<how a call is read>"))
@@ -273,6 +284,7 @@ def _compile_call(
         keywords=f"{{{', '.join(f'{name!r}: {name}' for name in keywords)}}}",
     )
     names = {"_table": known.prepared, "_plans": known.planned, "_plan": known.plan}
+    names["_see"] = known.prepared.put
     made: Any = _compiled(text, "__call__", names)
     made.__defaults__ = (_MISSING,) * len(named)
     defaults = {name: call.parameters[name].default for name in keywords}

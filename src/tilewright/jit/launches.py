@@ -15,7 +15,7 @@ from typing import Any
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import Signature
 from tilewright.jit.binding import Binding
-from tilewright.jit.call_readers import Call, Known, Readers, make_readers
+from tilewright.jit.call_readers import SEEN, Call, Known, Readers, Seen, make_readers
 from tilewright.jit.plans import HostedLaunch, Plan, PlannedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
 from tilewright.runtime.access import Access, check_accesses
@@ -32,11 +32,6 @@ _PREPARED = 2048  # in each of two generations
 _PLANNED = 128
 
 
-class _Seen:
-    """In the table of prepared launches: handles that were launched once, by a plan."""
-
-
-_SEEN = _Seen()
 _CUT = (Partition, PersistentPartition)
 _OURS = frozenset({Tensor, Partition, PersistentPartition, bool, int, float, type})
 
@@ -47,7 +42,7 @@ class Launches:
     __slots__ = ("_like", "_plans", "_prepared", "_same", "call")
 
     def __init__(self, signature: Signature, call: inspect.Signature) -> None:
-        self._prepared: Table[PreparedLaunch | _Seen] = Table(_PREPARED)
+        self._prepared: Table[PreparedLaunch | Seen] = Table(_PREPARED)
         self._plans: Table[PlannedLaunch] = Table(_PLANNED)
         nothing = Readers(None, _nothing, _nothing)
         known = Known(self._prepared, self._plans, self._planned)
@@ -114,7 +109,7 @@ class Launches:
             check_accesses(tuple(accesses), plan.label, plan.device)
         if same is not None:
             if self._prepared.find(same) is None:
-                self._prepared.put(same, _SEEN)
+                self._prepared.put(same, SEEN)
             elif _may_be_prepared(plan, tensors):
                 kind = HostedLaunch if plan.guests.all else PreparedLaunch
                 prepared = kind(plan, tensors, numbers)

@@ -185,7 +185,7 @@ def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
 class PlannedLaunch(ReadyWork):
     """A plan for one call, or for all calls if they differ in nothing but the tensors."""
 
-    __slots__ = ("_numbers", "_reader", "is_whole", "plan")
+    __slots__ = ("_numbers", "_reader", "is_plain", "is_whole", "plan")
 
     def __init__(
         self,
@@ -200,6 +200,9 @@ class PlannedLaunch(ReadyWork):
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.plan = plan
         self.is_whole = bool(plan.calls)  # there is nothing to fill in but addresses
+        is_wary = plan.is_wary or bool(plan.checks or plan.guests.all)
+        # The same, and nothing to look at but which tensors have their memory to themselves.
+        self.is_plain = self.is_whole and plan.captures.are_none and not is_wary
         self.check = self._reader = reader
         self._numbers = numbers
 

@@ -27,10 +27,10 @@ class _CudaProducer(Producer):
         super().__init__(array, read_only=read_only)
         self.library = library_of(array)
 
-    def address(self) -> int:
-        """Where the array begins now."""
-        address: int = self.array.__cuda_array_interface__["data"][0]
-        return address
+    def is_at(self, address: int) -> bool:
+        """Whether the interface still says so."""
+        now: int = self.array.__cuda_array_interface__["data"][0]
+        return now == address
 
     def current_stream(self, device: Device) -> Stream | None:
         """The stream that the interface names; version 2 has none, and asks for no order."""

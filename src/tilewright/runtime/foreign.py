@@ -36,9 +36,10 @@ class Producer:
         self.array = array  # what keeps the memory alive
         self.read_only = read_only
 
-    def address(self) -> int | None:
-        """Where the array begins now; None if it cannot be moved."""
-        return None
+    def is_at(self, address: int) -> bool:
+        """Whether the array still begins where it did; some can be moved."""
+        del address
+        return True
 
     def why_not_written(self) -> str | None:
         """The reason why nothing may write to it, if there is one."""
@@ -58,7 +59,7 @@ class Producer:
 class ForeignStorage(Storage):
     """Bytes of another library. Its tensors count their offsets from address 0."""
 
-    __slots__ = ("_first", "_group", "producer")
+    __slots__ = ("_group", "first", "producer")
 
     _group: _Group
 
@@ -70,7 +71,7 @@ class ForeignStorage(Storage):
         self._group = _Group(device, span.start, span.stop)
         super().__init__(device, len(span), None, label)
         self.producer = producer
-        self._first = first  # the address of the first element
+        self.first = first  # the address of the first element
         adopt = device.backend.adopt
         self._allocation = adopt(span.start, len(span), read_only=producer.read_only)
         self.join(_table.find(self, span, self._group) if span else self._group)
@@ -120,17 +121,11 @@ class ForeignStorage(Storage):
     def materialise(self, stream: Stream) -> None:
         """The bytes are there; the array may have been moved since it was passed."""
         del stream
-        if self.has_moved:
+        if not self.producer.is_at(self.first):
             raise BorrowError(
                 f"{self.label} of {self.producer.library}, passed at {self.site}, has been moved or"
                 " resized since: pass the array again after that"
             )
-
-    @property
-    def has_moved(self) -> bool:
-        """Whether the array is no longer where it was when it was passed."""
-        now = self.producer.address()
-        return now is not None and now != self._first
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a submitted writer, and tell the library."""

@@ -11,7 +11,6 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from tilewright.errors import InternalError
 from tilewright.runtime.access import Access, Handle, check_accesses
-from tilewright.runtime.foreign import ForeignStorage
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.ready_work import ReadyWork
@@ -21,18 +20,22 @@ from tilewright.runtime.surroundings import UNUSUAL
 __all__ = ["GuestOp"]
 
 T = TypeVar("T")
+_CLOSED = State.CLOSED  # members of an enumeration are slow to find
 
 
 class GuestOp(ReadyOp[T]):
     """A ready operation of which some tensors are arrays of other libraries."""
 
-    __slots__ = ()
+    __slots__ = ("_theirs",)
+
+    _theirs: Stream | None  # the stream on which the library works, when that was last asked
 
     def build(
         self, ready: ReadyWork, tensors: tuple[Handle, ...], result: Any, depth: int = 2
     ) -> ReadyOp[Any]:
         """Begin to hold the tensors, if their libraries let the outputs be written now."""
-        self._state = State.CLOSED
+        self._state = _CLOSED
+        self._theirs = None
         for at in ready.guests.written:
             if tensors[at].storage.why_not_written() is not None:
                 _refuse(ready, tensors)
@@ -40,32 +43,31 @@ class GuestOp(ReadyOp[T]):
 
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream, by default the library's, without waiting."""
-        tensors = self._claim[1]
-        if stream is None and self._chosen is None and tensors and not UNUSUAL.get():
-            stream = _producer(tensors[self._ready.guests.all[0]]).current_stream(self.device)
+        if stream is None and self._chosen is None and not UNUSUAL.get():
+            tensors = self._claim[1]
+            if tensors:
+                library: Any = tensors[self._ready.guests.all[0]].storage
+                self._theirs = stream = library.producer.current_stream(self.device)
         return super().submit(stream)
 
     def _put_at_home(self, stream: Stream) -> bool:
         tensors, guests = self._claim[1], self._ready.guests
-        library = _producer(tensors[guests.all[0]])
-        theirs = library.current_stream(self.device)
-        if not library.has_one_stream or (theirs is not stream and theirs is not None):
-            return False
+        first: Any = tensors[guests.all[0]].storage
+        library = first.producer
+        if stream is not self._theirs:  # it was not asked for a moment ago
+            self._theirs = library.current_stream(self.device)
+            if self._theirs is not stream and self._theirs is not None:
+                return False
         for at in guests.all:
             storage: Any = tensors[at].storage
-            if storage.producer.library != library.library or storage.has_moved:
+            producer = storage.producer
+            if producer.library is not library.library or not producer.is_at(storage.first):
                 return False
-        if not super()._put_at_home(stream):
+        if not library.has_one_stream or not super()._put_at_home(stream):
             return False
         for at in guests.written:
             tensors[at].storage.note_write()
         return True
-
-
-def _producer(tensor: Handle) -> Any:
-    storage = tensor.storage
-    assert isinstance(storage, ForeignStorage), "whose bytes are not ours has a producer"
-    return storage.producer
 
 
 def _refuse(ready: ReadyWork, tensors: tuple[Handle, ...]) -> NoReturn:

@@ -82,10 +82,14 @@ def partition(
     segments: Any = None,
 ) -> Partition:
     """Cut a tensor or an array of another library into tiles, as `Tensor.partition` does."""
-    offsets = None if segments is None else from_dlpack(segments)
-    handle = adopted(array)
+    handle = passed_before(array)
+    if handle is None:
+        handle = adopted(array)
     if handle is None:
         handle = from_dlpack(array)  # which says what it would take
+    if order == () and prefix is False and segments is None:
+        return handle.partition(*tile)
+    offsets = None if segments is None else from_dlpack(segments)
     return handle.partition(*tile, order=order, prefix=prefix, segments=offsets)
 
 

@@ -22,19 +22,21 @@ class _NumpyProducer(Producer):
     library = "NumPy"
     array: Array
 
-    def address(self) -> int:
-        """Where it begins now: `resize` can move it."""
-        address: int = self.array.__array_interface__["data"][0]
-        return address
+    def is_at(self, address: int) -> bool:
+        """`resize` can move it."""
+        return _address(self.array) == address
 
 
 def read_numpy(array: Array) -> ForeignArray:
     """Where an array lies."""
     producer = _NumpyProducer(array, read_only=not array.flags.writeable)
     dtype = _dtype(array)
-    return ForeignArray(
-        producer, Device("cpu"), dtype, producer.address(), array.shape, array.strides
-    )
+    return ForeignArray(producer, Device("cpu"), dtype, _address(array), array.shape, array.strides)
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _dtype(array: Array) -> type[DType]:

@@ -95,7 +95,8 @@ class ReadyOp(WorkOp[T]):
     def _look_and_hold(self) -> None:
         """Begin to hold the tensors, if nothing stands against it. The lock is held."""
         device = self.device
-        device.check_usable()
+        if device.forked:
+            device.check_usable()
         if not device.notes.empty():
             device.settle_notes()
         if device.latest is not None:
@@ -295,7 +296,11 @@ class ReadyOp(WorkOp[T]):
         if self._ready.check is not None or self.device.forked:
             return False
         tensors = self._claim[1]
-        return is_settled or (bool(tensors) and all(t.storage.home is stream for t in tensors))
+        if not is_settled:
+            for tensor in tensors:
+                if tensor.storage.home is not stream:
+                    return False
+        return bool(tensors)
 
 
 class _Dropped(NamedTuple):

@@ -33,7 +33,7 @@ from tilewright.dtypes import (
     u32,
     u64,
 )
-from tilewright.runtime.device import Device
+from tilewright.runtime.device import LEGACY_STREAM, Device
 from tilewright.runtime.foreign import Producer
 from tilewright.runtime.foreign_arrays import ForeignArray, Reader, refuse
 from tilewright.runtime.stream import Stream
@@ -66,11 +66,12 @@ class _TorchProducer(Producer):
     library = "torch"
     has_one_stream = True
     array: Any
+    _has_version: bool | None = None
 
-    def address(self) -> int:
-        """Where it begins now: `resize_`, `set_` and `.data = …` can move it."""
-        address: int = self.array.data_ptr()
-        return address
+    def is_at(self, address: int) -> bool:
+        """`resize_`, `set_` and `.data = …` can move it."""
+        now: int = self.array.data_ptr()
+        return now == address
 
     def why_not_written(self) -> str | None:
         """Autograd would not see the write."""
@@ -90,12 +91,16 @@ class _TorchProducer(Producer):
         """The stream that is current in this thread."""
         if device.kind != "cuda":
             return None
-        return device.adopt_stream(_raw_stream()(device.ordinal))
+        number = _raw_stream()(device.ordinal)
+        found = device.adopted.get(number or LEGACY_STREAM)
+        return device.adopt_stream(number) if found is None else found
 
     def note_write(self) -> None:
         """Raise its version; inference tensors have none."""
-        if not self.array.is_inference():
-            _torch().autograd.graph.increment_version(self.array)
+        if self._has_version is None:
+            self._has_version = not self.array.is_inference()
+        if self._has_version:
+            _raise_version()(self.array)
 
 
 class _PassedProducer(_TorchProducer):
@@ -109,11 +114,11 @@ class _PassedProducer(_TorchProducer):
         self._given = ref(given)
         self._required_grad: bool = given.requires_grad
 
-    def address(self) -> int:
-        """Where the tensor begins now, or its memory if it is gone."""
+    def is_at(self, address: int) -> bool:
+        """Of the tensor, or of its memory if it is gone."""
         given = self._given()
-        address: int = (self.array if given is None else given).data_ptr()
-        return address
+        now: int = (self.array if given is None else given).data_ptr()
+        return now == address
 
     def requires_grad(self) -> bool:
         """Whether the tensor does, or did when it was passed."""
@@ -189,6 +194,13 @@ def _dtypes() -> dict[Any, type[DType]]:
     torch = _torch()
     pairs = ((getattr(torch, name, None), dtype) for name, dtype in TORCH_DTYPES.items())
     return {theirs: ours for theirs, ours in pairs if theirs is not None}
+
+
+@functools.cache
+def _raise_version() -> Callable[[Any], None]:
+    """Tells autograd that a tensor has been written."""
+    found: Callable[[Any], None] = _torch().autograd.graph.increment_version
+    return found
 
 
 @functools.cache
