@@ -106,7 +106,7 @@ def adopt(found: Path, shipped: Path) -> tuple[Record, ...]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="kernels, all if none is named")
     parser.add_argument("--only", action="append", default=[], help="only keys with this in them")
     parser.add_argument("--seconds", type=float, default=150.0, help="for all searches together")

@@ -9,7 +9,7 @@ from tilewright import f16
 from tilewright.cli import tuning
 from tilewright.settings import current_settings
 from tilewright.tune import Config, Provenance, Record, key_of
-from tilewright.tune.records import forget_tables, read_records, write_records
+from tilewright.tune.records import UNTUNED, forget_tables, read_records, write_records
 
 KERNEL = """
     import tilewright as tw
@@ -134,13 +134,14 @@ def test_stale_records_are_listed_with_the_reason(run, folder):
     (folder / "tuned").mkdir()
     ours = Record("matmul", key, config, 1e-5, origin)
     theirs = [Record("mine.doubled", key, config, 1e-5, origin)]
-    gone = [Record("no_such", key, config, 1e-5, origin)]
+    gone = [Record("no_such", key, UNTUNED, 1e-5, origin)]
     write_records(folder / "tuned" / "sm_80.json", "sm_80", (ours, *theirs, *gone))
     told = json.loads(run("tune", "--check", "--target", "sm_80", "--json").output)
     stale = {row["kernel"]: row["stale"] for row in told}
     assert stale["matmul"][0] == "the kernel has changed"
     assert stale["no_such"][0] == "there is no such kernel"
     assert not any("kernel" in reason for reason in stale["mine.doubled"])
+    assert told[-1]["config"] == "what runs without a record"
     shown = run("tune", "--check", "--target", "sm_80").output
     assert "3 records, " in shown
     assert "of them stale: used all the same, and perhaps slow" in shown

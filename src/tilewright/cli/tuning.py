@@ -28,7 +28,7 @@ from tilewright.tune.engine import tune
 from tilewright.tune.journal import Journal
 from tilewright.tune.plans import Plan
 from tilewright.tune.plans import Progress as Step
-from tilewright.tune.records import UNTUNED, add_record, keep, own_file, read_records
+from tilewright.tune.records import add_record, keep, own_file, read_records
 from tilewright.tune.supervision import supervise
 
 __all__ = ["tune_command"]
@@ -214,7 +214,5 @@ def _told(screen: Screen, goal: Goal, found: Told) -> list[Record]:
         return []
     for record in found:
         time = f"{record.seconds * 1e6:,.1f} us"
-        is_untuned = record.config == UNTUNED
-        what = "what runs without a record is as fast as any" if is_untuned else record.config
-        screen.err.print(f"{record.kernel} {record.key}: {time}, {what}", soft_wrap=True)
+        screen.err.print(f"{record.kernel} {record.key}: {time}, {record.choice}", soft_wrap=True)
     return found

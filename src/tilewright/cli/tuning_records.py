@@ -79,7 +79,7 @@ def _row(
         "kernel": record.kernel,
         "key": str(record.key),
         "seconds": record.seconds,
-        "config": str(record.config),
+        "config": record.choice,
         "stale": list(stale_reasons(record, source, tileiras)),
     }
 

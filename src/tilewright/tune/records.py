@@ -88,6 +88,11 @@ class Record:
     seconds: float  # its median time on that GPU
     provenance: Provenance
 
+    @property
+    def choice(self) -> str:
+        """What won, in one line."""
+        return "what runs without a record" if self.config == UNTUNED else str(self.config)
+
     def to_json(self) -> dict[str, Any]:
         """What `from_json` reads."""
         return {
