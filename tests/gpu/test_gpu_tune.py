@@ -1,5 +1,7 @@
 """Tuning on a GPU: what wins is right, what spills is not run, and the next launch uses it."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -10,8 +12,11 @@ from tilewright.settings import Settings
 from tilewright.tune import Config, Space
 from tilewright.tune import records as records_module
 from tilewright.tune.attempts import Verdict
+from tilewright.tune.journal import Journal
+from tilewright.tune.plans import Plan
 from tilewright.tune.records import forget_tables, records_for
-from tilewright.tune.search import search
+from tilewright.tune.search import Search, search
+from tilewright.tune.searches import search_all
 
 pytestmark = pytest.mark.gpu
 
@@ -54,6 +59,16 @@ def test_a_search(own_records):
     assert found.attempts[-1].usage.spilled > 512
     assert all(one.error < 1e-3 for one in found.attempts if one.verdict is Verdict.TIMED)
     assert 0 < found.seconds < 1e-3
+
+
+def test_many_searches_at_once(own_records):
+    searches = [Search(gemm.task(*operands(size)), Plan(), Journal()) for size in (384, 512)]
+    found = dict(search_all(searches, time.monotonic() + 120))
+    assert found.keys() == set(searches)
+    for one in found.values():
+        assert one.counts == {Verdict.TIMED: 2, Verdict.PRUNED: 1}
+        assert one.winner.usage.at_once >= 1
+        assert one.winner.error < 1e-3
 
 
 def test_the_first_launch_tunes_and_its_result_is_right(own_records):
