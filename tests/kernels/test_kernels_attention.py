@@ -2,7 +2,6 @@
 
 import math
 import re
-from contextlib import closing
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +11,8 @@ import tilewright as tw
 from tilewright import bf16, f16, f32, i32, kernels
 from tilewright.kernels import attention_arguments
 from tilewright.kernels.arithmetic import LOG2_E
+from tilewright.kernels.attention_arguments import Heads
+from tilewright.kernels.attention_configs import choose_prefill
 from tilewright.kernels.reference import attention as reference
 
 EPSILON = {f16: 2.0**-11, bf16: 2.0**-8}
@@ -102,19 +103,23 @@ class TestAttention:
             kernels.attention_tiles(z, q, k, k, 1.0, 0, BN=32, CAUSAL=True, BEHIND=True)
 
     @pytest.mark.parametrize(
-        ("width", "options", "stays"),
+        ("queries", "causal", "windowed", "lags"),
         [
-            (128, {}, True),
-            (128, {"causal": True}, False),
-            (128, {"window": 9}, False),
-            (64, {}, False),
+            (256, False, False, True),
+            (256, True, False, True),
+            (256, False, True, False),
+            (100, False, False, True),
+            (100, True, False, False),
         ],
     )
-    def test_what_a_gpu_is_given(self, width, options, stays):
-        """Only a single loop, as all keys in whole tiles make it, is left to blocks that stay."""
-        q = tw.meta((1, 2, 256, width), f16, target="sm_90")
-        with closing(kernels.attention(q, q, q, **options)) as operation:
-            assert ("attention_walk" in repr(operation)) == stays
+    def test_what_a_gpu_is_given(self, queries, causal, windowed, lags):
+        """Values are a step behind where no tile of keys but the last is seen in part."""
+        heads = Heads(f16, "sm_90", 1, 2, 1, queries, 256, 128)
+        config = choose_prefill(heads, causal=causal, windowed=windowed)
+        assert bool(config.values.get("BEHIND")) == lags
+        q, k = (tw.meta((1, 2, rows, 128), f16, target="sm_90") for rows in (queries, 256))
+        window = 9 if windowed else None
+        kernels.attention(q, k, k, causal=causal, window=window).close()  # the launch agrees
 
     def test_large_scores(self):
         q, k, v = (

@@ -41,6 +41,11 @@ __all__ = [
 ]
 
 
+# Under a causal mask the last queries see most keys. Heads still come one after the other: those
+# that run at once should find their keys in the cache.
+LONGEST_FIRST = (0, 1, ~2, 3)
+
+
 class Sight(NamedTuple):
     """Which keys a query sees: some of those from `low` to `high`.
 
@@ -164,6 +169,7 @@ def attention_tiles(
     if EVEN:
         tw.require(L % BN == 0)
     if BEHIND:
+        tw.static_assert(not WINDOWED and (not CAUSAL or BM <= BN))
         tw.require(L >= 1 and (not CAUSAL or (L - S) % BN == 0))
     b, h, i, _ = z.index
     queries = q.load_like(z).reshape(BM, BD)
@@ -185,6 +191,7 @@ def attention_tiles_with_lse(
     if EVEN:
         tw.require(L % BN == 0)
     if BEHIND:
+        tw.static_assert(not WINDOWED and (not CAUSAL or BM <= BN))
         tw.require(L >= 1 and (not CAUSAL or (L - S) % BN == 0))
     b, h, i, _ = z.index
     queries = q.load_like(z).reshape(BM, BD)
@@ -207,6 +214,7 @@ def attention_walk(
     if EVEN:
         tw.require(L % BN == 0)
     if BEHIND:
+        tw.static_assert(not WINDOWED and (not CAUSAL or BM <= BN))
         tw.require(L >= 1 and (not CAUSAL or (L - S) % BN == 0))
     tiles = q.partition(1, 1, BM, BD)
     sight = Sight(CAUSAL, WINDOWED, packed=False, even=EVEN, window=window, low=0, high=L)
@@ -239,18 +247,20 @@ def attention(
     heads = check_attention("attention", q, k, v)
     z = output("attention", out, q.shape, q.dtype, q)
     numbers = (scale_of("attention", scale, heads), window_of("attention", window))
-    config = choose_prefill(heads, causal=causal, windowed=window is not None)
+    config = choose_prefill(heads, causal=bool(causal), windowed=window is not None)
     constants = {
         "BN": config["BN"],
         "GROUP": heads.group,
         "CAUSAL": bool(causal),
         "WINDOWED": window is not None,
         "EVEN": heads.length % config["BN"] == 0,
+        "BEHIND": bool(config.values.get("BEHIND")),
     }
-    cut = z.partition(1, 1, config["BM"], heads.width)
+    order = LONGEST_FIRST if causal else ()
+    cut = z.partition(1, 1, config["BM"], heads.width, order=order)
     if lse is not None:
         check_lse("attention", lse, q.shape[:3], q)
-        both = (cut, lse.partition(1, 1, config["BM"]))
+        both = (cut, lse.partition(1, 1, config["BM"], order=order[:3]))
         run = config.applied_to(attention_tiles_with_lse)(*both, q, k, v, *numbers, **constants)
     elif config.values.get("WALK"):
         walk = config.walk(cut)
