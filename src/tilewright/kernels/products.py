@@ -122,7 +122,8 @@ class Form:
     def key(self) -> Key:
         """What decides which configuration is fast: bf16 is multiplied as fast as f16."""
         factor = f16 if self.factor is bf16 else self.factor
-        return key_of(factor, (self.batch, *self.shape), layout=self.layout)
+        options: dict[str, Any] = {"fast": True} if self.constants["IS_FAST"] else {}
+        return key_of(factor, (self.batch, *self.shape), layout=self.layout, **options)
 
 
 class Product(NamedTuple):

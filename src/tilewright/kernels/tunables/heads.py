@@ -8,7 +8,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16
-from tilewright.kernels.attention_configs import ALONE, SHARED, SPLIT, STAYING
+from tilewright.kernels.attention_configs import LAGGING, SHARED, SPLIT, STAYING
 from tilewright.kernels.decode import attend_split, decode_attention, merge_splits
 from tilewright.kernels.prefill import attention, attention_tiles, attention_walk
 from tilewright.kernels.reference import attention as reference
@@ -21,20 +21,25 @@ TOKENS = 16384  # of all sequences together
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 HEADS = {64: 32, 128: 16}  # of a sequence, by channels
 KEY_HEADS = 8  # of a model whose query heads share keys
-GROUPS = (4, 8)  # query heads that share one
-CACHED = (1024, 4096, 16384)
-BATCHES = (1, 8, 32)
+# By how many query heads share a key head: key heads of all sequences, and places of a cache.
+CACHES = {
+    4: ((8, 1024), (8, 8192), (8, 65536), (64, 1024), (64, 4096), (256, 1024), (256, 4096)),
+    8: ((8, 4096), (8, 16384), (64, 4096), (256, 4096)),
+    1: ((512, 4096),),
+}
 
 
 def _attention_space(key: Key) -> Space:
-    """What the rule of the library chooses from, its neighbours, and twice as many queries."""
+    """What the rule of the library chooses from, and twice or four times as many queries."""
     del key
+    many = STAYING.updated(WALK=False, BEHIND=True)
     return (
-        Space.around(SHARED, BN=(64,), WALK=(True,))
-        | Space.around(STAYING, BN=(64,), WALK=(False,))
-        | Space.around(STAYING.updated(BM=256, num_ctas=2), WALK=(False,))
-        | Space.around(STAYING.updated(BN=64, WALK=False, occupancy=2))
-        | Space.around(ALONE, BN=(64,), occupancy=(3,))
+        Space.around(LAGGING, BEHIND=(False,), BN=(64,), occupancy=(3,), WALK=(True,))
+        | Space.around(SHARED, BN=(64,))
+        | Space.around(STAYING, BEHIND=(True,))
+        | Space.around(many, BEHIND=(False,))
+        | Space.around(many.updated(BM=256, num_ctas=2), BEHIND=(False,))
+        | Space.around(many.updated(BEHIND=False, BN=64, occupancy=2))
     )
 
 
@@ -120,10 +125,9 @@ DECODE = Tunable(
     kernels=(attend_split, merge_splits),
     space=_decode_space,
     keys=tuple(
-        key_of(f16, (batch * KEY_HEADS, length), group=group, width=128)
-        for group in GROUPS
-        for batch in BATCHES
-        for length in CACHED
+        key_of(f16, cache, group=group, width=128)
+        for group, caches in CACHES.items()
+        for cache in caches
     ),
     trial=_decode_trial,
     flush=True,

@@ -38,6 +38,7 @@ ROUNDS = 2  # of tiles, below which smaller ones may be better
 NEAR = 1.6  # times what the best is expected to take: no farther plan is tried
 CENTERS = 2  # plans whose neighbours are tried
 BANDS = ((1, 4, 1), (1, 16, 1))  # beside the usual one
+FAST_LIMIT = 2e-2  # of the error of sums that may be less exact
 ANY = 1 << 20  # blocks: one for each tile, which the GPU starts when there is room
 DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
 
@@ -99,16 +100,18 @@ def _trial(key: Key, device: tw.Device) -> Trial:
     assert batch == 1, "one product, of two matrices"
     dtype = dtype_of(key)
     a = tw.randn((m, k), f32, seed=1, device=device).astype(dtype)
-    stored = dict(key.options)["layout"]
+    options = dict(key.options)
+    stored = options["layout"]
     assert stored in ("nn", "nt"), "the left factor is stored as it is"
     shape = (k, n) if stored == "nn" else (n, k)
     b = tw.randn(shape, f32, seed=2, device=device).astype(dtype)
     out = tw.empty((m, n), bf16 if dtype is f8e4m3fn else dtype, device=device)
-    factors = in_turns(a, b)
+    factors, is_fast = in_turns(a, b), bool(options.get("fast"))
 
     def build() -> tw.DeviceOp[Any]:
         left, right = next(factors)
-        return matmul(left, right, transpose_b=stored == "nt", out=out)
+        is_transposed = stored == "nt"
+        return matmul(left, right, transpose_b=is_transposed, fast_accumulate=is_fast, out=out)
 
     def sample() -> tuple[Any, Any]:
         """Tiles at corners and in the middle."""
@@ -121,7 +124,7 @@ def _trial(key: Key, device: tw.Device) -> Trial:
                 expected.append(left @ right)
         return np.stack(found), np.stack(expected)
 
-    return checked_trial(build, out, sample)
+    return checked_trial(build, out, sample, limit=FAST_LIMIT if is_fast else None)
 
 
 def _keys(dtype: type[tw.DType], rows: tuple[int, ...]) -> tuple[Key, ...]:
@@ -136,8 +139,10 @@ MATMUL = Tunable(
     space=_matmul_space,
     keys=(
         *(key_of(f16, (1, size, size, size), layout="nn") for size in SQUARES),
+        *(key_of(f16, (1, size, size, size), layout="nt") for size in SQUARES[1:4]),
         *_keys(f16, MANY_ROWS),
-        *(key_of(f8e4m3fn, (1, size, size, size), layout="nt") for size in SQUARES),
+        *(key_of(f8e4m3fn, (1, n, n, n), layout="nt", fast=True) for n in SQUARES),
+        *(key_of(f8e4m3fn, (1, n, n, n), layout="nt") for n in SQUARES[1:4]),
     ),
     trial=_trial,
 )

@@ -57,10 +57,20 @@ def in_turns(*tensors: tw.Tensor) -> Iterator[tuple[tw.Tensor, ...]]:
     return cycle((tensors, *copies))
 
 
-def checked_trial(build: Callable[[], tw.DeviceOp[Any]], out: tw.Tensor, sample: Sample) -> Trial:
-    """A trial whose candidates write `out`, and are as right as the sample says the default is."""
-    checks = _Checks(build, out, sample)
-    return Trial(build, checks.error, LIMITS[out.dtype], lambda: poison(out))
+def checked_trial(
+    build: Callable[[], tw.DeviceOp[Any]],
+    out: tw.Tensor,
+    sample: Sample,
+    *,
+    limit: float | None = None,
+) -> Trial:
+    """A trial whose candidates write `out`, and are as right as the sample says the default is.
+
+    `limit` is that of the error, where it is not a matter of rounding the result alone.
+    """
+    limit = LIMITS[out.dtype] if limit is None else limit
+    checks = _Checks(build, out, sample, limit)
+    return Trial(build, checks.error, limit, lambda: poison(out))
 
 
 def _as_matrix(out: tw.Tensor) -> tw.Tensor:
@@ -71,8 +81,9 @@ def _as_matrix(out: tw.Tensor) -> tw.Tensor:
 
 class _Checks:
     def __init__(
-        self, build: Callable[[], tw.DeviceOp[Any]], out: tw.Tensor, sample: Sample
+        self, build: Callable[[], tw.DeviceOp[Any]], out: tw.Tensor, sample: Sample, limit: float
     ) -> None:
+        self._limit = limit
         self._build = build
         self._out = out
         self._sample = sample
@@ -90,7 +101,7 @@ class _Checks:
         poison(self._out)
         self._build().sync()
         off = relative_error(*self._sample())
-        if not off <= LIMITS[self._out.dtype]:
+        if not off <= self._limit:
             raise tw.TuneError(f"what runs without tuning is wrong: relative error {off:.3g}")
         return self._sums()
 
