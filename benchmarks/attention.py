@@ -76,6 +76,11 @@ class Shape:
         return 4 * self.batch * self.heads * pairs * self.channels
 
     @property
+    def decoded(self) -> tuple[int, int, int]:
+        """The queries of a shape that has one a sequence."""
+        return self.batch, self.heads, self.channels
+
+    @property
     def nbytes(self) -> int:
         """Of the keys and values."""
         return 4 * self.batch * self.key_heads * self.length * self.channels
@@ -106,7 +111,7 @@ class Problem:
         shape = self.shape
         filled = np.full(shape.batch, shape.length, np.int32)
         lengths = tw.from_numpy(filled, device=self.lab.device)
-        flat = (shape.batch, shape.heads, shape.channels)
+        flat = shape.decoded
         out = self.out.reshape(flat)
         parts = decode_parts(self.sets[0][0].reshape(flat), self.sets[0][1])
         return [
@@ -153,10 +158,18 @@ class Problem:
 
 
 def peer(problem: Problem, name: str, backend: str, count: int) -> Candidate:
-    """A backend of torch, as often in a graph."""
+    """A backend of torch, as often in a graph; it is captured when it is checked."""
     made: list[Any] = []
-    run = problem.lab.captured(problem.theirs(backend, made), count)
-    return Candidate(name, run, lambda: problem.error(run, made[0]), LIMIT)
+    replays: list[Callable[[], None]] = []
+
+    def run() -> None:
+        replays[0]()
+
+    def check() -> float:
+        replays.append(problem.lab.captured(problem.theirs(backend, made), count))
+        return problem.error(run, made[0])
+
+    return Candidate(name, run, check, LIMIT)
 
 
 def _compared(
@@ -178,16 +191,22 @@ def _compared(
 
 
 def _compile(lab: Lab, shapes: list[Shape]) -> None:
-    """All kernels side by side, which takes longer than to measure one."""
+    """All kernels side by side: to compile one takes longer than to measure it."""
+    if not lab.has_gpu:
+        return
+    target = lab.device.target
 
     def compile_one(shape: Shape) -> None:
-        place = (shape.queries, shape.channels), (shape.length, shape.channels)
-        heads = (shape.batch, shape.heads), (shape.batch, shape.key_heads)
         q, k = (
-            tw.meta((*h, *p), tw.f16, target=lab.device.target)
-            for h, p in zip(heads, place, strict=True)
+            tw.meta((shape.batch, heads, places, shape.channels), tw.f16, target=target)
+            for heads, places in ((shape.heads, shape.queries), (shape.key_heads, shape.length))
         )
-        with closing(attention(q, k, k, causal=shape.causal)) as operation:
+        if shape.queries == 1:
+            lengths = tw.meta((shape.batch,), tw.i32, target=target)
+            one = decode_attention(q.reshape(*shape.decoded), k, k, lengths)
+        else:
+            one = attention(q, k, k, causal=shape.causal)
+        with closing(one) as operation:
             operation.compile()
 
     with ThreadPoolExecutor() as pool:
@@ -198,8 +217,6 @@ def _rows(lab: Lab, report: Report, part: str, table: Table, shapes: list[Shape]
     """A row for each shape; the speeds beside cuDNN."""
     report.table(table)
     speeds = []
-    if lab.has_gpu:
-        _compile(lab, shapes)
     for shape in shapes:
         problem = Problem(lab, shape)
         found, count = _compared(lab, problem, problem.ours(), shape.flops / GUESS)
@@ -226,9 +243,12 @@ COLUMNS = ("keys", "D", "length", "heads", CUDNN, FLASH, OURS, "ours / cuDNN", "
 def prefill(lab: Lab, report: Report, *, causal: bool) -> None:
     lengths = (64,) if lab.is_quick else (1024, 2048, 4096, 8192, 16384)
     kind = "causal" if causal else "full"
-    for channels in (128, 64):
-        heads = 2048 // channels
-        shapes = [Shape(max(lengths) // n, heads, heads, n, n, channels, causal) for n in lengths]
+    shapes_of = {
+        channels: [Shape(max(lengths) // n, heads, heads, n, n, channels, causal) for n in lengths]
+        for channels, heads in ((128, 16), (64, 32))
+    }
+    _compile(lab, [shape for shapes in shapes_of.values() for shape in shapes])
+    for channels, shapes in shapes_of.items():
         table = Table(f"TFLOP/s of {kind} attention, {channels} channels, f16", COLUMNS)
         speeds = _rows(lab, report, "prefill", table, shapes)
         what = target_name(kind, channels)
@@ -260,6 +280,7 @@ def grouped(lab: Lab, report: Report) -> None:
         Shape(max(lengths) // n, 32, 8, n, n, 128, causal)
         for causal in (False, True) for n in lengths
     ]  # fmt: skip
+    _compile(lab, shapes)
     table = Table("TFLOP/s of attention with four query heads to a key head, f16", COLUMNS)
     _rows(lab, report, "grouped", table, shapes)
 
@@ -282,8 +303,12 @@ def decode(lab: Lab, report: Report) -> None:
     report.table(table)
     problems = [(1, 32, 8, 8192), (1, 32, 8, 65536), (8, 32, 8, 4096), (32, 32, 8, 4096)]
     problems += [(16, 32, 32, 4096)]
-    for batch, heads, key_heads, length in [(2, 4, 2, 100)] if lab.is_quick else problems:
-        shape = Shape(batch, heads, key_heads, 1, length, 128)
+    shapes = [
+        Shape(batch, heads, key_heads, 1, length, 128)
+        for batch, heads, key_heads, length in ([(2, 4, 2, 100)] if lab.is_quick else problems)
+    ]
+    _compile(lab, shapes)
+    for shape in shapes:
         problem = Problem(lab, shape)
         found, count = _compared(lab, problem, problem.decoding(), shape.nbytes / 4e12)
         rates = {
@@ -293,7 +318,7 @@ def decode(lab: Lab, report: Report) -> None:
         shown = (f"{rates[name]:.2f}" if name in rates else "" for name in (CUDNN, FLASH, OURS))
         flash = f"{found.speed(OURS, FLASH):.3f}" if FLASH in found else ""
         table.add(
-            str(batch), f"{heads}/{key_heads}", str(length), *shown,
+            str(shape.batch), f"{shape.heads}/{shape.key_heads}", str(shape.length), *shown,
             f"{found.speed(OURS):.3f}", flash, f"{found.noise:.1%}",
         )  # fmt: skip
         report.figure("decode", shape=vars(shape), count=count, rates=rates, **found.to_json())
