@@ -139,9 +139,9 @@ MATMUL = Tunable(
     space=_matmul_space,
     keys=(
         *(key_of(f16, (1, size, size, size), layout="nn") for size in SQUARES),
-        *(key_of(f16, (1, size, size, size), layout="nt") for size in SQUARES[1:4]),
-        *_keys(f16, MANY_ROWS),
         *(key_of(f8e4m3fn, (1, n, n, n), layout="nt", fast=True) for n in SQUARES),
+        *_keys(f16, MANY_ROWS),
+        *(key_of(f16, (1, size, size, size), layout="nt") for size in SQUARES[1:4]),
         *(key_of(f8e4m3fn, (1, n, n, n), layout="nt") for n in SQUARES[1:4]),
     ),
     trial=_trial,
