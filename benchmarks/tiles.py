@@ -61,12 +61,18 @@ def _measure_tiles(
         ("tile", "rate", "start", "worst error"),
     )
     for tile in tiles:
-        times = [_seconds(lab, one, tile) for one in wanted]
-        rate, start, error = _fitted(tile, shapes, times)
+        times = {
+            shape: _seconds(lab, one, tile)
+            for shape, one in zip(shapes, wanted, strict=True)
+            if _work(tile, shape)
+        }
+        if not times:
+            continue
+        rate, start, error = _fitted(tile, times)
         table.add(str(tile.config), f"{rate / 1e12:.0f}", f"{start * 1e6:.1f}", f"{error:.0%}")
         report.figure(
             "tiles", dtype=dtype.label, config=tile.config.to_json(), rate=rate, start=start,
-            times=dict(zip(map(str, shapes), times, strict=True)),
+            times={str(shape): seconds for shape, seconds in times.items()},
         )  # fmt: skip
     print(table.to_text(), flush=True)
     report.table(table)
@@ -93,24 +99,23 @@ def _product(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> Product
 
 
 def _seconds(lab: Lab, wanted: Product, tile: Tile) -> float:
-    count = max(1, min(16, int(LEAST / (2 * math.prod(wanted.shape) / 7e14))))
+    count = max(1, min(16, int(LEAST / (2 * math.prod(wanted.form.shape) / 7e14))))
     graph = graph_of(lambda: launch_matmul(wanted, tile.config).build(), count)
     timer = lab.timer(repetitions=5, warmup=0.01)
     prepared: Any = timer.prepare(graph.launch)
     return min(timer.measure(*prepared).median for _ in range(3)) / count
 
 
-def _fitted(
-    tile: Tile, shapes: tuple[tuple[int, int, int], ...], times: list[float]
-) -> tuple[float, float, float]:
+def _work(tile: Tile, shape: tuple[int, int, int]) -> float:
+    """Operations of all rounds, also by blocks that have nothing to do; nothing if it cannot."""
+    plans = Tile(tile.config, 1e-12, 0.0).plans(*shape)
+    return next((seconds for seconds, _ in plans), 0.0)
+
+
+def _fitted(tile: Tile, times: dict[tuple[int, int, int], float]) -> tuple[float, float, float]:
     """The rate, the start that is not below zero, and the worst relative error."""
-    height, width, blocks = (tile.config[name] for name in ("BM", "BN", "blocks"))
-    work = np.array([
-        math.ceil(math.ceil(m / height) * math.ceil(n / width) / blocks)
-        * (2.0 * height * width * k * blocks)
-        for m, n, k in shapes
-    ])  # fmt: skip
-    seconds = np.array(times)
+    work = np.array([_work(tile, shape) for shape in times])
+    seconds = np.array([*times.values()])
     found = np.linalg.lstsq(
         np.stack([1 / seconds, work / seconds], axis=1), np.ones(len(times)), rcond=None
     )[0]

@@ -106,6 +106,21 @@ class TestMatmul:
                 result = matmul(a, b, out_dtype=f16, **given).sync()
                 check(result, a, b, **given)
 
+    @pytest.mark.parametrize("n", [144, 136, 131, 50])
+    @pytest.mark.parametrize("transpose_b", [False, True])
+    def test_tiles_of_two_widths(self, n, transpose_b):
+        """Where not every share would have both parts, they have one width."""
+        a, b = stored(37, n, 29, False, transpose_b, f16)
+        epilogue = {
+            "bias": some(n, f32, 3),
+            "activation": "silu",
+            "residual": some((37, n), f16, 4),
+        }
+        with forcing("matmul", Config.of(BM=16, BN=32, BX=16, BK=16)):
+            for given in ({}, epilogue):
+                asked = {"transpose_b": transpose_b, **given}
+                check(matmul(a, b, **asked).sync(), a, b, **asked)
+
     @pytest.mark.parametrize("splits", [2, 3])
     def test_splits(self, splits):
         a, b = some((2, 40, 100)), some((2, 100, 40), f16, 1)

@@ -28,6 +28,7 @@ from tilewright.frontend.signature import (
     ConstParam,
     MappedParam,
     MutParam,
+    Param,
     PointerParam,
     RefParam,
     ScalarParam,
@@ -88,6 +89,8 @@ _READS: dict[type, _Read] = {
     ScalarParam: _Read("{0}.__class__ in _numbers", "True", "", _VALUE, "{0}.__class__", "{0}"),
     ConstParam: _Read("{0}.__class__ in _constants", "True", "", _VALUE, _VALUE),
 }  # fmt: skip
+# A constant that is no float: a zero of one type is like any other.
+_COUNT = _READS[ConstParam]._replace(same="{0}.__class__, {0}", like="{0}.__class__, {0}")
 # Types whose values can be told apart by their text; a class is told apart by itself.
 _NUMBERS = frozenset({bool, int, float, *np.sctypeDict.values()})
 # What was prepared is found first, what was planned then; anything else is for others to look at.
@@ -194,13 +197,18 @@ class Known(NamedTuple):
     plan: Callable[..., Any]  # makes an operation of what was planned
 
 
+def _read_of(param: Param) -> _Read:
+    is_count = isinstance(param, ConstParam) and param.type is not float
+    return _COUNT if is_count else _READS[type(param)]
+
+
 def make_readers(signature: Signature, call: inspect.Signature, known: Known) -> Readers | None:
     """The readers of a kernel; None if a parameter is of a kind that they do not know."""
     if any(type(param) not in _READS for param in signature.params):
         return None
     if not _OWN_NAMES.isdisjoint(call.parameters):
         return None
-    reads = {param.name: _READS[type(param)] for param in signature.params}
+    reads = {param.name: _read_of(param) for param in signature.params}
     texts = _texts(signature, call, reads, {})
     whole = _all((texts["kinds"], *(read.also.format(name) for name, read in reads.items())))
     given = "{tensors}, {scalars}, {result}, {apart}"

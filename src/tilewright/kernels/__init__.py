@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.histograms import histogram, histogram_elements
     from tilewright.kernels.kv_cache import append_few, append_kv, append_many
     from tilewright.kernels.matmul_once import matmul_once_kernel
+    from tilewright.kernels.matmul_wide import matmul_wide_kernel
     from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
     from tilewright.kernels.norm_gradients import (
         layer_norm_gradient,
@@ -125,6 +126,7 @@ __all__ = [
     "matmul",
     "matmul_kernel",
     "matmul_once_kernel",
+    "matmul_wide_kernel",
     "max",
     "mean",
     "merge_splits",
@@ -164,6 +166,7 @@ _NAMES = {
     "histograms": "histogram histogram_elements",
     "kv_cache": "append_few append_kv append_many",
     "matmul_once": "matmul_once_kernel",
+    "matmul_wide": "matmul_wide_kernel",
     "matmuls": "matmul matmul_kernel sum_splits_kernel",
     "norm_gradients": (
         "layer_norm_gradient layer_norm_gradient_rows rms_norm_gradient rms_norm_gradient_rows"

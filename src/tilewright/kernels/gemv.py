@@ -74,7 +74,7 @@ def launch_gemv(wanted: Product, config: Config) -> Launch:
         config = _unfolded(config)
     kernel, constants = _way(wanted.form, config)
     cut = wanted.out.partition(1, config["BM"], config["BN"])
-    return Launch(kernel, cut, (a, b, wanted.bias, wanted.residual), constants)
+    return Launch(kernel, (cut,), (a, b, wanted.bias, wanted.residual), constants)
 
 
 @lru_cache(maxsize=MOST_FORMS)

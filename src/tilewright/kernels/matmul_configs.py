@@ -1,8 +1,9 @@
 """With which tiles matrix products are computed: what was measured, or else a rule.
 
-A configuration of a product has BM rows and BN columns of a tile of the output, BK of the sum, the
-SPLITS that the sum is cut into, for all columns or the last TAIL of them, a schedule and hints; one
-of few rows has the FOLDS of a row in place of most. Each is legal for every shape.
+A configuration of a product has BM rows and BN columns of a tile of the output, and perhaps BX more
+of the last ones, BK of the sum, the SPLITS that the sum is cut into, for all columns or the last
+TAIL of them, a schedule and hints; one of few rows has the FOLDS of a row in place of most. Each is
+legal for every shape.
 
 Which tile is fast is decided by how evenly the tiles of an output go round, which no nearby shape
 tells. So a record counts for its very shape alone, and otherwise the tile is taken that is expected
@@ -44,7 +45,8 @@ def _expected(form: Form) -> Config:
         return _plain(form)
     batch, (m, n, k) = form.batch, form.shape
     if batch > 1:  # a batch has about as many tiles as one of its matrices on top of the others
-        return fastest(tiles, batch * m, n, k).updated(SPLITS=1, TAIL=0)
+        walked = tuple(tile for tile in tiles if "BX" not in tile.config.values)
+        return fastest(walked, batch * m, n, k).updated(SPLITS=1, TAIL=0)
     return fastest(tiles, m, n, k)
 
 

@@ -68,7 +68,7 @@ def launch_once(wanted: Product, config: Config) -> Launch:
     a, b = kept(wanted.a, only_matrix), kept(wanted.b, only_matrix)
     out = only_matrix(wanted.out) if wanted.is_new else kept(wanted.out, only_matrix)
     cut = out.partition(config["BM"], config["BN"])
-    return Launch(kernel, cut, (a, b, wanted.bias, wanted.residual), constants)
+    return Launch(kernel, (cut,), (a, b, wanted.bias, wanted.residual), constants)
 
 
 def only_matrix(batch: tw.Tensor) -> tw.Tensor:

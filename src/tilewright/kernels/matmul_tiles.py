@@ -14,6 +14,7 @@ from operator import itemgetter
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16
+from tilewright.kernels.matmul_wide import first_columns
 from tilewright.tune import Config
 
 __all__ = ["BAND", "MULTIPROCESSORS", "TILES", "Tile", "fastest"]
@@ -40,9 +41,14 @@ class Tile:
     def plans(self, m: int, n: int, k: int) -> Iterator[tuple[float, Config]]:
         """Ways to use the tile for a product of this shape, each with the seconds it may take."""
         height, width, blocks = (self.config[name] for name in ("BM", "BN", "blocks"))
-        rows, columns = ceil(m / height), ceil(n / width)
-        one_round = 2 * height * width * k * blocks / (self.rate * 1e12)
+        more = self.config.values.get("BX", 0)
+        if more and first_columns(n, self.config) is None:
+            return  # it would not have shares of both widths
+        rows, columns = ceil(m / height), ceil(n / (width + more))
+        one_round = 2 * height * (width + more) * k * blocks / (self.rate * 1e12)
         yield self.start + ceil(rows * columns / blocks) * one_round, self.config
+        if more:
+            return
         # Whole rounds for the first columns; the sums of the others are split, for one more round.
         rounds = rows * columns // blocks
         whole = rounds * blocks // rows
@@ -62,12 +68,12 @@ def fastest(tiles: tuple[Tile, ...], m: int, n: int, k: int) -> Config:
     return min(plans, key=itemgetter(0))[1]
 
 
-def _tile(rows: int, columns: int, depth: int, speed: tuple[float, float], **hints: int) -> Tile:
-    """BM, BN and BK; the rate, and the start in millionths of a second."""
-    at_once = hints.get("occupancy", 1), hints.get("num_ctas", 1)
+def _tile(rows: int, columns: int, depth: int, speed: tuple[float, float], **more: int) -> Tile:
+    """BM, BN and BK; the rate, and the start in millionths of a second; BX and hints."""
+    at_once = more.get("occupancy", 1), more.get("num_ctas", 1)
     config = Config.of(
         BM=rows, BN=columns, BK=depth, SPLITS=1,
-        blocks=MULTIPROCESSORS * at_once[0] // at_once[1], group=BAND, **hints,
+        blocks=MULTIPROCESSORS * at_once[0] // at_once[1], group=BAND, **more,
     )  # fmt: skip
     return Tile(config, speed[0], speed[1] * 1e-6)
 

@@ -20,6 +20,7 @@ from tilewright.kernels.epilogues import finished
 from tilewright.kernels.gemv import launch_gemv
 from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
 from tilewright.kernels.matmul_once import fits_at_once, launch_once
+from tilewright.kernels.matmul_wide import first_columns, launch_wide
 from tilewright.kernels.products import MOST_FORMS, Form, Product, Request, product
 from tilewright.kernels.repeats import Launch, remember, repeated
 from tilewright.kernels.views import kept
@@ -178,12 +179,15 @@ def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
 
 def launch_matmul(wanted: Product, config: Config) -> Launch:
     """The launch of a product with a configuration that splits nothing."""
+    edge = first_columns(wanted.out.shape[2], config) if wanted.form.batch == 1 else None
+    if edge is not None:
+        return launch_wide(wanted, config, edge)
     if fits_at_once(wanted, config):
         return launch_once(wanted, config)
     kernel, constants = _way(wanted.form, config, is_last=True)
     out = wanted.out
     cut = walked(out, config) if wanted.is_new else kept(out, walked, config)
-    return Launch(kernel, cut, wanted[1:5], constants)
+    return Launch(kernel, (cut,), wanted[1:5], constants)
 
 
 def walked(out: tw.Tensor, config: Config) -> tw.PersistentPartition:

@@ -23,20 +23,20 @@ class Launch(NamedTuple):
     """One launch of a kernel, of which everything is decided."""
 
     kernel: tw.Kernel
-    cut: Any  # the output
+    cuts: tuple[Any, ...]  # the outputs, which refer to handles of their own
     operands: tuple[tw.Tensor, ...]
     constants: dict[str, Any]
 
     def build(self) -> tw.DeviceOp[Any]:
         """The operation."""
-        return self.kernel(self.cut, *self.operands, **self.constants)
+        return self.kernel(*self.cuts, *self.operands, **self.constants)
 
 
 class Repeat(NamedTuple):
     """A launch that can be made again, as long as its configuration is the one to take."""
 
     kernel: tw.Kernel
-    cut: Any
+    cuts: tuple[Any, ...]
     operands: tuple[ref[tw.Tensor], ...]
     constants: dict[str, Any]
     config: Config
@@ -47,7 +47,7 @@ class Repeat(NamedTuple):
         operands = [view() for view in self.operands]
         if None in operands or self.choose() is not self.config:
             return None
-        return self.kernel(self.cut, *operands, **self.constants)
+        return self.kernel(*self.cuts, *operands, **self.constants)
 
 
 def repeated(out: tw.Tensor, call: Hashable) -> tw.DeviceOp[Any] | None:
@@ -64,7 +64,7 @@ def remember(
     if len(calls) >= MOST:
         calls.clear()
     operands = tuple(ref(operand) for operand in launch.operands)
-    calls[call] = Repeat(launch.kernel, launch.cut, operands, launch.constants, config, choose)
+    calls[call] = Repeat(launch.kernel, launch.cuts, operands, launch.constants, config, choose)
 
 
 def calls_of(_: tw.Tensor) -> dict[Hashable, Repeat]:

@@ -1,0 +1,122 @@
+"""Products in tiles of two widths, which together are as wide as the output asks for.
+
+An extent of a tile is a power of two, and an output that such tiles cover in a round and a bit
+takes two. Here a block has BN of the first columns and BX of the last ones, so that its share may
+be 192 or 320 wide; both sums read the same rows of `a`. There is one share for each block, and no
+walk.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import tilewright as tw
+from tilewright import Const, Mut, Ref, f32
+from tilewright.dims import BM, BN, A, B, C, D, G, H, K, M, N, P, Q, R, S, T, X, Y, Z
+from tilewright.kernels.epilogues import finished
+from tilewright.kernels.products import MOST_FORMS, Form, Product
+from tilewright.kernels.repeats import Launch
+from tilewright.kernels.views import kept
+from tilewright.tune import Config
+
+__all__ = ["first_columns", "launch_wide", "matmul_wide_kernel"]
+
+
+class BX(tw.Dim):
+    """Columns of the second part of a share."""
+
+
+class OUT(tw.AnyDType):
+    """What the result is kept in."""
+
+
+class BIAS(tw.AnyDType):
+    """What the bias is kept in."""
+
+
+class RESIDUAL(tw.AnyDType):
+    """What the residual is kept in."""
+
+
+# The dims of biases and residuals are tied to no others, because a stand-in may have any.
+@tw.kernel(deny_checks=True)
+def matmul_wide_kernel(
+    out: Mut[OUT, BM, BN], last_out: Mut[OUT, BM, BX],
+    a: Ref[T, M, K], b: Ref[T, K, N], last_b: Ref[T, K, X],
+    bias: Ref[BIAS, A, B, C], last_bias: Ref[BIAS, D, G, H],
+    residual: Ref[RESIDUAL, P, Q, R], last_residual: Ref[RESIDUAL, S, Y, Z],
+    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, IS_FAST: Const[bool] = False,
+    HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
+) -> None:  # fmt: skip
+    """`activation(a @ b + bias) + residual` of one matrix, its first columns and its last ones."""
+    i, j = out.index
+    left, right, last = a.partition(BM, BK), b.partition(BK, BN), last_b.partition(BK, BX)
+    biases = bias.partition(1, 1, BN) if HAS_BIAS else None
+    last_biases = last_bias.partition(1, 1, BX) if HAS_BIAS else None
+    residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
+    last_residuals = last_residual.partition(1, BM, BX) if HAS_RESIDUAL else None
+    acc, last_acc = tw.zeros((BM, BN), f32), tw.zeros((BM, BX), f32)
+    for k in range(left.num_tiles(1)):
+        x = left[i, k].astype(FACTOR)
+        acc = tw.mma(x, right[k, j].astype(FACTOR), acc, fast_acc=IS_FAST)
+        last_acc = tw.mma(x, last[k, j].astype(FACTOR), last_acc, fast_acc=IS_FAST)
+    result = finished(acc, (0, i, j), biases, ACTIVATION, residuals)
+    out.store(result.astype(out.dtype))
+    result = finished(last_acc, (0, i, j), last_biases, ACTIVATION, last_residuals)
+    last_out.store(result.astype(out.dtype))
+
+
+def first_columns(n: int, config: Config) -> int | None:
+    """How many columns are in first parts; None if not every share has two parts."""
+    width, more = config["BN"], config.values.get("BX", 0)
+    if not more:
+        return None
+    shares = -(-n // (width + more))
+    left = n - shares * width
+    return shares * width if -(-left // more) == shares else None
+
+
+def launch_wide(wanted: Product, config: Config, edge: int) -> Launch:
+    """The launch of a product of one matrix, of which so many columns are in first parts."""
+    kernel, constants = _way(wanted.form, config)
+    epilogue = wanted.form.epilogue
+    out, last_out = _parts(wanted.out, edge)
+    b, last_b = _parts(wanted.b, edge)
+    biases = _parts(wanted.bias, edge if epilogue["HAS_BIAS"] else None)
+    residuals = _parts(wanted.residual, edge if epilogue["HAS_RESIDUAL"] else None)
+    cuts = (
+        kept(out, only_matrix).partition(config["BM"], config["BN"]),
+        kept(last_out, only_matrix).partition(config["BM"], config["BX"]),
+    )
+    factors = (kept(one, only_matrix) for one in (wanted.a, b, last_b))
+    return Launch(kernel, cuts, (*factors, *biases, *residuals), constants)
+
+
+def _parts(batch: tw.Tensor, edge: int | None) -> tuple[tw.Tensor, tw.Tensor]:
+    """The columns before and behind the edge; of a stand-in, itself."""
+    if edge is None:
+        return batch, batch
+    return kept(batch, columns, 0, edge), kept(batch, columns, edge, batch.shape[2])
+
+
+def columns(batch: tw.Tensor, start: int, stop: int) -> tw.Tensor:
+    """Some columns of each matrix."""
+    return batch[:, :, start:stop]
+
+
+def only_matrix(batch: tw.Tensor) -> tw.Tensor:
+    """The one of a batch of one."""
+    return batch[0]
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _way(form: Form, config: Config) -> tuple[tw.Kernel, dict[str, Any]]:
+    """The kernel with its hints, and what it is compiled for."""
+    constants = {
+        "FACTOR": form.factor,
+        "IS_FAST": form.constants["IS_FAST"],
+        **form.epilogue,
+        **config.arguments(matmul_wide_kernel),
+    }
+    return config.applied_to(matmul_wide_kernel), constants
