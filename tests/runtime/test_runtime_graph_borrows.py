@@ -194,7 +194,7 @@ class TestLease:
         with tw.graph() as g:
             for tensor in tensors:
                 g.record(put(tensor, 1))
-        lease = g._built._lease
+        lease = g._built.lease
         assert len(lease.due()) == 50
         g.launch().sync()
         assert lease.due() == ()

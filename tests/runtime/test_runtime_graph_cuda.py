@@ -221,7 +221,7 @@ class TestCalls:
             graphs.append(g)
         for turn in range(6):
             graphs[turn % 2].launch().submit()
-            assert turn == 0 or all(g._built._lease.due() == () for g in graphs)
+            assert turn == 0 or all(g._built.lease.due() == () for g in graphs)
 
 
 class TestUpdates:

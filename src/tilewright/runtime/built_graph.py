@@ -32,8 +32,8 @@ class BuiltGraph:
     """What a graph is once its block has ended; replays keep it alive."""
 
     __slots__ = (
-        "__weakref__", "_broken", "_fallible", "_foreign", "_instance", "_last", "_lease",
-        "_may_raise", "_plan", "_replays", "device", "nodes",
+        "__weakref__", "_broken", "_fallible", "_foreign", "_instance", "_last", "_may_raise",
+        "_plan", "_replays", "device", "lease", "nodes",
     )  # fmt: skip
 
     def __init__(self, device: Device, jobs: Sequence[Job]) -> None:
@@ -50,13 +50,14 @@ class BuiltGraph:
 
     def _adopt(self, nodes: tuple[Node, ...], plan: Plan) -> None:
         self.nodes, self._plan = nodes, plan
-        self._lease = Lease(plan.members)
         self._fallible = [number for number, node in enumerate(nodes) if self._can_fail(node)]
         self._foreign: dict[ForeignStorage, bool] = {}  # and whether it is written
         for use in (use for node in nodes for use in node.uses):
             if isinstance(use.storage, ForeignStorage):
                 known = self._foreign.get(use.storage, False)
                 self._foreign[use.storage] = known or use.mode.writes
+        is_simple = not self._fallible and not self._foreign
+        self.lease = Lease(plan.members, is_simple=is_simple)
 
     def foreign_storages(self) -> Iterable[ForeignStorage]:
         """The memory of other libraries among its storages."""
@@ -74,7 +75,7 @@ class BuiltGraph:
         """Let a built replay hold the lease, if nothing stands against it."""
         self._check_usable()
         self._report()
-        lease = self._lease
+        lease = self.lease
         rival = lease.holders[0] if lease.holders and lease.writes else lease.rival_holder()
         if rival is not None:
             raise BorrowError(refusal(rival, "its tensors", True, holder, True))
@@ -91,13 +92,13 @@ class BuiltGraph:
 
     def refuse_recorded(self, label: str) -> None:
         """Refuse a replay inside a block on what is being recorded there."""
-        members = [share.member for share in self._lease.shares]
+        members = [share.member for share in self.lease.shares]
         refuse_recorded(((m.storage, c.region) for m in members for c in m.claims), label)
 
     def release(self, holder: Holder) -> None:
         """Give the lease back."""
-        if holder in self._lease.holders:
-            self._lease.holders.remove(holder)
+        if holder in self.lease.holders:
+            self.lease.holders.remove(holder)
 
     def _report(self) -> None:
         """Raise the failure of an earlier replay, if it is known and nobody has been told."""
@@ -120,27 +121,30 @@ class BuiltGraph:
 
     # --- a replay that is submitted ---
 
-    def replay_again(self, stream: Stream) -> Fence | None:
-        """Put all nodes behind the last replay, if there is nothing else to do; else None."""
-        if self._fallible or self._foreign or self._broken is not None:
-            return None
-        if not self._lease.is_calm(stream) or not stream.is_plain:
-            return None
+    def replay_again(self, stream: Stream) -> int:
+        """Put all nodes behind the last replay, where the lease is calm; gives its count."""
         if stream.has_loose_ends:
             stream.settle(ask=False)
-        self._launch(stream)
+        instance, stamp = self._instance, self.lease.stamp
+        try:
+            instance.launch(stream.queue)
+        except BaseException as error:
+            self._leave_refused(stream, error)
+            raise
         count = stream.advance()
-        self._lease.leave(Stamp(stream, count, {}))
-        fence = Fence(stream, count, None)
-        self._instance.mark_launched(fence)
-        return fence
+        if stamp is None or stamp.is_seen:
+            self.lease.stamp = Stamp(stream, count, {})
+        else:
+            stamp.count = count
+        instance.mark_launched(stream, count)
+        return count
 
     def replay(self, stream: Stream) -> Fence:
         """Put all nodes on a stream, behind whatever they conflict with."""
         self._check_usable()
         for storage in self._foreign:
             storage.materialise(stream)  # is it still where it was?
-        doubts = self._lease.order(stream)
+        doubts = self.lease.order(stream)
         self._renew_checks()
         errors = self._launch(stream)
         for storage, is_written in self._foreign.items():
@@ -152,12 +156,15 @@ class BuiltGraph:
         try:
             return self._instance.launch(stream.queue)
         except BaseException as error:
-            # Part of it may be on the stream already: order it, and trust nothing it wrote.
-            count = stream.advance()
-            refused = Outcome.refused(stream, count, error)
-            self._instance.mark_launched(Fence(stream, count, refused))
-            self._lease.leave(Stamp(stream, count, {}, refused))
+            self._leave_refused(stream, error)
             raise
+
+    def _leave_refused(self, stream: Stream, error: BaseException) -> None:
+        # Part of it may be on the stream already: order it, and trust nothing it wrote.
+        count = stream.advance()
+        refused = Outcome.refused(stream, count, error)
+        self._instance.mark_launched(stream, count)
+        self.lease.leave(Stamp(stream, count, {}, refused))
 
     def _stamp(
         self, stream: Stream, errors: Mapping[int, BaseException], doubts: dict[int, list[Outcome]]
@@ -173,14 +180,13 @@ class BuiltGraph:
             doubts[1 << number] = [ended]
             if check is not None:
                 self._last.append(ended)
-        self._lease.leave(Stamp(stream, count, doubts))
+        self.lease.leave(Stamp(stream, count, doubts))
         all_doubts = [outcome for outcomes in doubts.values() for outcome in outcomes]
         total = stream.watch(count, None, (*causes, *all_doubts))
         if total is not None:
             self._replays.append(total)
-        fence = Fence(stream, count, total)
-        self._instance.mark_launched(fence)
-        return fence
+        self._instance.mark_launched(stream, count)
+        return Fence(stream, count, total)
 
     def _renew_checks(self) -> None:
         """Give checked nodes new records, unless the last replay has left theirs untouched."""
@@ -197,16 +203,21 @@ class BuiltGraph:
                     changed = self._instance.change(number, node)
                     assert changed, "another record is the same kind of work"
         except BaseException as error:
-            self._broken = error
+            self._break(error)
             raise
+
+    def _break(self, error: BaseException) -> None:
+        """The backend's graph is in between, and is not to be launched again."""
+        self._broken = error
+        self.lease.calm = None
 
     # --- another node ---
 
     def update(self, number: int, job: Job, by: Holder) -> None:
         """Give a node the work of another operation of the same kind."""
         self._check_usable()
-        if self._lease.holders:
-            raise BorrowError(refusal(self._lease.holders[0], "the graph", True, by, True))
+        if self.lease.holders:
+            raise BorrowError(refusal(self.lease.holders[0], "the graph", True, by, True))
         _allocate(self.device, (job,))
         node = make_node(job)
         if node.kind != self.nodes[number].kind:
@@ -219,7 +230,7 @@ class BuiltGraph:
         nodes = (*self.nodes[:number], node, *self.nodes[number + 1 :])
         plan = self._make_plan(nodes)
         self._exchange(number, nodes, plan)
-        self._lease.dissolve()
+        self.lease.dissolve()
         self._adopt(nodes, plan)
 
     def _exchange(self, number: int, nodes: tuple[Node, ...], plan: Plan) -> None:
@@ -230,13 +241,13 @@ class BuiltGraph:
                 in_place = False
                 self._instance = Instance(self.device, nodes, plan)
         except BaseException as error:
-            self._broken = error
+            self._break(error)
             raise
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
-        if getattr(self, "_lease", None) is not None:
-            self.device.notes.put(_Dropped(self._lease))
+        if getattr(self, "lease", None) is not None:
+            self.device.notes.put(_Dropped(self.lease))
 
 
 class _Dropped(NamedTuple):

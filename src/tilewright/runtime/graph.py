@@ -105,7 +105,8 @@ class Graph:
 
     def launch(self) -> DeviceOp[tuple[Any, ...]]:
         """An operation that runs the graph once more; it runs once, and gives `results`."""
-        return Replay(self._ready(), self.results)
+        built = self._built or self._ready()
+        return Replay().build(built, self._results)
 
     def update(self, operation: DeviceOp[Any], node: int | None = None) -> None:
         """Give one node other tensors or numbers, for the replays from now on.

@@ -6,7 +6,7 @@ the last replay under way has completed; its finaliser only leaves a note.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -17,6 +17,7 @@ from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.graph_plan import Plan
 from tilewright.runtime.recording import Job, Recordable, RepeatedWork, Tape, Use
 from tilewright.runtime.sites import Site
+from tilewright.runtime.stream import Stream
 
 __all__ = ["Instance", "Node", "make_node"]
 
@@ -65,7 +66,9 @@ def make_node(job: Job) -> Node:
 class Instance:
     """What the backend has built of some nodes. Replays follow each other: the last one counts."""
 
-    __slots__ = ("_graph", "_last", "_nodes", "device")
+    __slots__ = ("_graph", "_last", "_nodes", "device", "launch")
+
+    launch: Callable[[Queue[object]], Mapping[int, BaseException]]
 
     def __init__(self, device: Device, nodes: Sequence[Node], plan: Plan) -> None:
         self.device = device
@@ -74,6 +77,7 @@ class Instance:
         recipes = [node.recipe(device) for node in nodes]
         built = device.backend.build_graph(list(zip(recipes, plan.after, strict=True)))
         self._graph: BackendGraph = built
+        self.launch = built.launch  # puts all nodes on a queue, and gives what each raises
 
     def change(self, number: int, node: Node) -> bool:
         """Give a node other work; False leaves this instance unusable."""
@@ -82,13 +86,12 @@ class Instance:
         self._nodes = (*self._nodes[:number], node, *self._nodes[number + 1 :])
         return self._graph.change(number, node.recipe(self.device))
 
-    def launch(self, queue: Queue[object]) -> Mapping[int, BaseException]:
-        """Put all nodes on a queue; gives what each raises."""
-        return self._graph.launch(queue)
-
-    def mark_launched(self, fence: Fence) -> None:
+    def mark_launched(self, stream: Stream, count: int) -> None:
         """Remember the last replay: nothing goes before it has completed."""
-        self._last = fence
+        if self._last is None or self._last.stream is not stream:
+            self._last = Fence(stream, count, None)
+        else:
+            self._last.count = count
 
     def __del__(self) -> None:
         # No driver here: the collector may run this anywhere.

@@ -35,9 +35,14 @@ class Leased(Protocol):
 
 
 class Stamp:
-    """A submitted replay: where it ends, and what may make its results doubtful."""
+    """A submitted replay: where it ends, and what may make its results doubtful.
 
-    __slots__ = ("_fences", "_refused", "_sources", "count", "stream")
+    As long as nobody has seen it, it may stand for later replays as well: its count is moved on.
+    """
+
+    __slots__ = (
+        "_fences", "_refused", "_sources", "count", "is_doubtful", "is_seen", "stream",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,11 +56,9 @@ class Stamp:
         self._sources = sources  # by bit
         self._refused = refused  # the launch itself came to nothing
         self._fences: dict[Sources, Fence] = {}
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether anything that it leaves behind may have failed."""
-        return self._refused is not None or bool(self._sources)
+        # Whether anything that it leaves behind may have failed.
+        self.is_doubtful = refused is not None or bool(sources)
+        self.is_seen = False  # a storage has made fences of it
 
     def fence(self, sources: Sources) -> Fence:
         """The fence for contents that come from some sources."""
@@ -92,6 +95,7 @@ class Share:
     def touch(self) -> None:
         """Make the next replay look at this storage."""
         self.lease.touched.add(self.index)
+        self.lease.calm = None
 
     def held_against(self, region: Region, *, writes: bool) -> tuple[Claim, Holder] | None:
         """The claim of a built replay that stands against another use."""
@@ -112,6 +116,7 @@ def catch_up(storage: Leased, shares: Iterable[Share]) -> None:
         if stamp is None or stamp is share.seen:
             continue
         share.seen = stamp
+        stamp.is_seen = True
         reader = Fence(stamp.stream, stamp.count, None)
         for region in share.member.reads:
             storage.take_read(region, reader)
@@ -123,12 +128,16 @@ class Lease:
     """The storages of one graph."""
 
     __slots__ = (
-        "_carried", "_doubtful", "holders", "overtaken", "rivals", "shares", "stamp", "touched",
+        "_carried", "_doubtful", "_is_simple", "calm", "holders", "overtaken", "rivals", "shares",
+        "stamp", "touched",
     )  # fmt: skip
 
-    def __init__(self, members: tuple[Member, ...]) -> None:
+    def __init__(self, members: tuple[Member, ...], *, is_simple: bool = False) -> None:
+        self._is_simple = is_simple  # no replay can fail, or has others to tell
         self.holders: list[Holder] = []  # built replays
         self.stamp: Stamp | None = None
+        # Where another replay may follow at once: nothing has happened since the last one there.
+        self.calm: Stream | None = None
         self.touched: set[int] = set(range(len(members)))
         self.shares = tuple(Share(self, index, one) for index, one in enumerate(members))
         self._doubtful: set[int] = set()  # storages whose contents the last replay had to trust
@@ -144,6 +153,7 @@ class Lease:
             if any(other.member.conflicts(r, writes=w) for r, w in share.member.claims):
                 self.rivals.setdefault(other.lease, set()).add(share.index)
                 other.lease.rivals.setdefault(self, set()).add(other.index)
+                other.lease.calm = None
         storage.join_lease(share)
 
     def dissolve(self) -> None:
@@ -159,6 +169,7 @@ class Lease:
         """Know no more of a rival that is gone: its fences are those of the storages now."""
         self.touched |= self.rivals.pop(rival)
         self.overtaken.discard(rival)
+        self.calm = None
 
     @property
     def writes(self) -> bool:
@@ -179,13 +190,6 @@ class Lease:
             self.touched |= self.rivals[rival]
         self.overtaken.clear()
         return tuple(self.shares[index] for index in sorted(self.touched))
-
-    def is_calm(self, stream: Stream) -> bool:
-        """Whether nothing has happened since the last replay, which was on this stream."""
-        stamp = self.stamp
-        if stamp is None or stamp.stream is not stream or stamp.is_doubtful:
-            return False
-        return not (self.touched or self.overtaken or self.rivals)
 
     def order(self, stream: Stream) -> dict[int, list[Outcome]]:
         """Put a replay behind all it conflicts with; gives what may make its inputs doubtful."""
@@ -212,3 +216,5 @@ class Lease:
         self.touched = self._doubtful | self._carried if stamp.is_doubtful else set()
         for rival in self.rivals:
             rival.overtaken.add(self)
+        is_calm = self._is_simple and not stamp.is_doubtful and not self.rivals
+        self.calm = stamp.stream if is_calm and stamp.stream.is_plain else None

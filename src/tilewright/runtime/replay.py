@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from sys import _getframe
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.built_graph import BuiltGraph
@@ -11,7 +13,7 @@ from tilewright.runtime.failures import Fence
 from tilewright.runtime.handshake import in_their_order, library_streams
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.recording import Tape, block_is_open
-from tilewright.runtime.sites import Site, user_site
+from tilewright.runtime.sites import USER_FILES, Site, user_frame
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
@@ -20,27 +22,75 @@ from tilewright.runtime.work import SingleOp
 
 __all__ = ["Replay"]
 
-_BUILT = State.BUILT  # members of an enumeration are slow to find
+# Members of an enumeration are slow to find.
+_BUILT, _CLOSED, _SUBMITTED = State.BUILT, State.CLOSED, State.SUBMITTED
+_HOLDING = (State.BUILT, State.TAKEN)
+
+
+class _Holder:
+    """A built replay as others see it."""
+
+    __slots__ = ("code", "instruction")
+
+    code: CodeType
+    instruction: int
+    label = "graph replay"
+    state = Ticket.state
+
+    @property
+    def site(self) -> Site:
+        """Where it was built."""
+        return Site(self.code, self.instruction)
 
 
 class Replay(SingleOp[tuple[Any, ...]]):
-    """All operations of a graph once more; gives what recording them gave."""
+    """All operations of a graph once more: `Replay().build(…)`; gives what recording them gave."""
 
-    __slots__ = ("_fence", "_graph", "_holder")
+    __slots__ = ("_count", "_fence", "_graph", "_holder", "_stream")
 
-    _fence: Fence | None
+    _graph: BuiltGraph | None  # until it is submitted
+    _holder: _Holder
+    _fence: Fence | None  # where it ends, if that had to be looked at
+    _stream: Stream  # the same otherwise
+    _count: int
 
-    def __init__(self, graph: BuiltGraph, results: tuple[Any, ...]) -> None:
-        super().__init__("graph replay", graph.device)
-        self._graph: BuiltGraph | None = graph
-        self._fence = None
-        self._holder = Ticket(self.label, user_site())
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
+
+    else:
+        __init__ = object.__init__  # `build` sets everything: that saves Python a call
+
+    def build(self, graph: BuiltGraph, results: tuple[Any, ...], depth: int = 2) -> Self:
+        """Begin to hold the lease, for a call that is so many calls up, or further."""
+        self._state = _CLOSED
+        self.label = _Holder.label
+        self.device = device = graph.device
+        self._chosen = None
         self._result = results
-        with self.device.lock:
-            self.device.check_usable()
-            self.device.settle_notes()
-            graph.acquire(self._holder)
-            self._state = State.BUILT
+        self._graph = graph
+        self._fence = None
+        self._count = 0
+        frame = _getframe(depth)
+        if frame.f_code.co_filename not in USER_FILES:
+            frame = user_frame(frame)
+        self._holder = holder = _Holder()
+        holder.code = frame.f_code
+        holder.instruction = frame.f_lasti
+        lock = device.lock
+        lock.acquire()  # costs a third of `with`
+        try:
+            lease = graph.lease
+            if lease.calm is None or lease.holders or device.forked or not device.notes.empty():
+                device.check_usable()
+                device.settle_notes()
+                graph.acquire(holder)
+            else:
+                lease.holders.append(holder)
+            self._state = _BUILT
+        finally:
+            lock.release()
+        return self
 
     @property
     def site(self) -> Site:
@@ -50,17 +100,23 @@ class Replay(SingleOp[tuple[Any, ...]]):
     @property
     def fence(self) -> Fence | None:
         """Where it ends."""
-        return self._fence
+        return Fence(self._stream, self._count, None) if self._count else self._fence
 
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the replay to a stream without waiting."""
-        device, lock = self.device, self.device.lock
-        chosen = stream or self._chosen or device.stream
+        device, graph = self.device, self._graph
+        chosen = stream or self._chosen or device.current(None) or device.default or device.stream
+        lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:
-            is_usual = device.notes.empty() and not UNUSUAL.get() and not device.forked
-            if is_usual and self._state is _BUILT and self._put_again(chosen):
-                self._state = State.SUBMITTED
+            is_calm = self._state is _BUILT and graph is not None and graph.lease.calm is chosen
+            if is_calm and not UNUSUAL.get() and device.notes.empty() and not device.forked:
+                assert graph is not None, "a built replay has its graph"
+                self._count = graph.replay_again(chosen)
+                self._stream = chosen
+                graph.lease.holders.remove(self._holder)
+                self._graph = None
+                self._state = _SUBMITTED
                 return self
         except BaseException as error:
             self.abandon(error)
@@ -68,14 +124,6 @@ class Replay(SingleOp[tuple[Any, ...]]):
         finally:
             lock.release()
         return super().submit(stream)
-
-    def _put_again(self, stream: Stream) -> bool:
-        """Launch behind the last replay, if that is all there is to do. The lock is held."""
-        assert self._graph is not None, "a built replay has its graph"
-        self._fence = self._graph.replay_again(stream)
-        if self._fence is not None:
-            self.give_back()
-        return self._fence is not None
 
     def compile(self) -> Self:
         """Nothing: that was done when the graph was recorded."""
@@ -114,7 +162,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
-        if self._state in (State.BUILT, State.TAKEN) and self._graph is not None:
+        if self._graph is not None and self._state in _HOLDING:
             self.device.notes.put(_Dropped(self._graph, self._holder))
             self.warn_if_never_run()
 
@@ -123,7 +171,7 @@ class _Dropped(NamedTuple):
     """A built replay that was dropped."""
 
     graph: BuiltGraph
-    holder: Ticket
+    holder: _Holder
 
     def settle(self) -> None:
         """Give its lease back."""

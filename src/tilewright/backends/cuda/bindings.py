@@ -110,7 +110,8 @@ class CudaDriver(GraphCalls, ExternalCalls):
         """Make the context current."""
         # A thread starts without a context, and other libraries change it.
         (code,) = cu.cuCtxSetCurrent(self._context)
-        _check("cuCtxSetCurrent", code)
+        if code is not _SUCCESS:
+            _check("cuCtxSetCurrent", code)
 
     def create_stream(self) -> Any:
         """A stream that does not wait for the legacy default stream."""

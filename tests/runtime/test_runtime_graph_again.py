@@ -1,0 +1,193 @@
+"""Replays one behind the other: the quick way, and all that has to make one leave it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from runtime_doubles import reads, updates
+
+from tilewright import runtime as tw
+from tilewright.backends.cuda.module import POINTER, CudaFunction
+from tilewright.errors import BorrowError, DriverError, LaunchError
+
+
+def mix_kernel(driver, _blocks, z, x):
+    def floats(parameter):
+        return driver.at(int.from_bytes(parameter, "little"), 32).view(np.float32)
+
+    floats(z)[:] = floats(z) * 3 + floats(x) + 1
+
+
+class Launch:
+    """Work that launches a kernel on the addresses of two tensors."""
+
+    def __init__(self, function, tensors):
+        self.kind = self.function = function
+        self.storages = tuple(tensor.storage for tensor in tensors)
+
+    def repeated(self):
+        return self
+
+    def enqueue(self, stream):
+        addresses = tuple(storage.address for storage in self.storages)
+        self.function.launch(stream, 1, addresses, self.storages)
+
+
+class Bench:
+    """A graph that mixes `x` into `z`, replayed once."""
+
+    def __init__(self, driver, device):
+        driver.kernels["mix"] = ((8, 8), mix_kernel)
+        self.function = CudaFunction(driver, b"cubin", "mix", (POINTER, POINTER))
+        self.driver, self.device = driver, device
+        self.z, self.x, self.other = tw.zeros(8), tw.full(8, 2), tw.zeros(8)
+        self.g = self.mix(self.z, self.x).graph()
+        self.g.launch().submit()
+        self.replays = 1
+
+    def mix(self, z, x):
+        work = Launch(self.function, (z, x))
+        return tw.WorkOp("mix", self.device, (updates(z), reads(x)), work, None)
+
+    def replay(self, times=1, stream=None):
+        for _ in range(times):
+            self.g.launch().submit(stream)
+            self.replays += 1
+
+    @property
+    def is_calm(self):
+        return self.g._built.lease.calm is not None
+
+    @property
+    def value(self):
+        return sum(3**power * 3 for power in range(self.replays))
+
+
+@pytest.fixture
+def bench(driver, cuda):
+    return Bench(driver, cuda)
+
+
+def test_one_stamp_stands_for_all_that_nobody_has_seen(bench):
+    bench.replay(2)
+    stamp = bench.g._built.lease.stamp
+    bench.replay(5)
+    assert bench.g._built.lease.stamp is stamp
+    assert stamp.count == bench.device.stream.issued
+    assert bench.driver.calls("wait", "record", "query") == []
+    assert bench.z.numpy()[0] == bench.value
+
+
+def test_what_has_seen_one_replay_hears_of_the_next(bench):
+    other = bench.device.new_stream()
+    bench.replay(2)
+    bench.z.wait()  # which makes a fence of the stamp
+    hold = bench.device.stream.hold()
+    bench.replay(3)
+    bench.mix(bench.other, bench.z).submit(other)
+    assert len(bench.driver.calls("wait")) == 1
+    hold.release()
+    assert bench.other.numpy()[0] == bench.value + 1
+
+
+def test_each_replay_ends_where_it_ends(bench):
+    first = bench.g.launch().submit()
+    count = bench.device.stream.issued
+    bench.replay(3)
+    bench.replays += 1
+    assert (first.fence.stream, first.fence.count) == (bench.device.stream, count)
+    assert first.sync() == (None,)
+    assert first.done
+
+
+def read_it(bench):
+    bench.mix(bench.other, bench.z).submit()
+
+
+def use_it_elsewhere(bench):
+    bench.mix(bench.other, bench.z).submit(bench.device.new_stream())
+
+
+def record_a_rival(bench):
+    bench.rival = bench.mix(bench.x, bench.z).graph()
+
+
+def replay_elsewhere(bench):
+    bench.replay(stream=bench.device.new_stream())
+
+
+@pytest.mark.parametrize("change", [read_it, use_it_elsewhere, record_a_rival])
+def test_who_touches_its_tensors_is_looked_at(bench, change):
+    bench.replay(2)
+    assert bench.is_calm
+    change(bench)
+    assert not bench.is_calm
+    bench.replay()
+    assert bench.z.numpy()[0] == bench.value
+
+
+def test_on_another_stream_it_is_ordered(bench):
+    bench.replay(2)
+    replay_elsewhere(bench)
+    bench.replay()
+    assert len(bench.driver.calls("wait")) == 2
+    assert bench.z.numpy()[0] == bench.value
+
+
+def test_a_built_one_holds_its_tensors_and_refuses_another(bench):
+    bench.replay(2)
+    built = bench.g.launch()
+    with pytest.raises(BorrowError, match=r"graph replay, built at .*graph_again.py:\d+, holds"):
+        bench.g.launch()
+    with pytest.raises(BorrowError, match="graph replay, built at"):
+        bench.z.numpy()
+    built.close()
+    bench.replay()
+    dropped = bench.g.launch()
+    with pytest.warns(RuntimeWarning, match="graph replay, built at .*, was never run"):
+        del dropped
+    bench.replay()
+    assert bench.z.numpy()[0] == bench.value
+
+
+def test_a_launch_that_fails_is_known_to_all(bench, monkeypatch):
+    bench.replay(2)
+
+    def fail(_):
+        raise DriverError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.g._built._instance, "launch", fail)
+        refused = bench.g.launch()
+        with pytest.raises(DriverError, match="no"):
+            refused.submit()
+    assert not bench.is_calm
+    with pytest.raises(DriverError, match="no"):
+        refused.sync()
+    with pytest.raises(DriverError, match="no"):
+        bench.z.numpy()
+
+
+def test_a_block_that_records_is_seen(bench):
+    bench.replay(2)
+    built = bench.g.launch()
+    with tw.graph() as recording:
+        recording.record(bench.mix(bench.other, tw.zeros(8)))
+        built.submit()  # which has nothing to do with what is recorded
+        bench.replays += 1
+    with tw.graph() as recording:
+        recording.record(bench.mix(bench.x, bench.other))
+        built = bench.g.launch()
+        with pytest.raises(LaunchError, match="recording runs nothing"):
+            built.submit()
+    assert bench.z.numpy()[0] == bench.value
+
+
+def test_a_forked_child_is_refused(bench):
+    bench.replay(2)
+    built = bench.g.launch()
+    bench.device.restart()
+    with pytest.raises(DriverError, match="CUDA does not survive a fork"):
+        built.submit()
+    with pytest.raises(DriverError, match="CUDA does not survive a fork"):
+        bench.g.launch()
