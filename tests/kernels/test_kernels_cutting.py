@@ -18,7 +18,7 @@ def given(*arrays):
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-@pytest.mark.parametrize(("rows", "part"), [(2, 16), (8, 128), (1, 32)])
+@pytest.mark.parametrize(("rows", "part"), [(2, 16), (8, 128), (1, 32), (1, 4)])
 def test_rows_by_any_configuration(rows, part, is_kept, monkeypatch):
     """A configuration of other rows is legal: in parts, or with more rows than there are."""
     monkeypatch.setattr(cutting, "ENOUGH", 1)

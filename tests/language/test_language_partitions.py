@@ -10,7 +10,7 @@ import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i8, i16, i32, i64, u8, u16, u32, u64
 from tilewright.dims import BD, BM, BN, B, D, K, M, N
 from tilewright.ir.attributes import Hints
-from tilewright.ir.ops.memory import LoadPtr, LoadView
+from tilewright.ir.ops.memory import LoadPtr, LoadView, StoreView
 from tilewright.jit.defaults import sample_specialization
 
 INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)
@@ -74,6 +74,48 @@ def test_loops_over_a_permuted_partition_are_proved():
 
     x = numbered(21, 10)
     assert_same(run(sums, ((10,), f32), 4, x), x.sum(axis=0))
+
+
+# --- tiles that divide their tensor ---------------------------------------------------------------
+
+
+@tw.kernel(deny_checks=True)
+def doubled(z: Mut[f32, BM, tw.All], x: Ref[f32, M, N], *, EXACT: Const[bool] = True) -> None:
+    tw.require(z.shape[0] == M and z.shape[1] == N)
+    xs, parts = x.partition(BM, 8, exact=EXACT), z.partition(BM, 8, exact=EXACT)
+    for j in range(parts.num_tiles(1)):
+        parts.store(xs[z.index[0], j], 0, j)
+        parts.store(parts[0, j] + xs[z.index[0], j], 0, j)
+
+
+def test_exact_tiles_have_no_mask():
+    x = numbered(6, 24)
+    assert_same(run(doubled, ((6, 24), f32), (2, None), x), 2 * x)
+    for exact, promised in ((True, (True, True)), (False, ())):
+        constants = {"EXACT": exact}
+        chosen = sample_specialization(doubled.signature, "sm_90", constants)
+        [kernel] = doubled.specialized(chosen).module.functions
+        accesses = [op for op in kernel.walk() if isinstance(op, LoadView | StoreView)]
+        assert {op.inbounds for op in accesses} == {promised}
+
+
+@pytest.mark.parametrize(("shape", "said"), [((6, 23), r"x\.shape\[1\] % 8"), ((5, 24), "0. % 2")])
+def test_a_launch_whose_tiles_are_not_exact_is_refused(shape, said):
+    x = numbered(*shape)
+    with pytest.raises(tw.LaunchError, match=f"{said} == 0, since its tiles are to be exact"):
+        run(doubled, (shape, f32), (2, None), x)
+    assert_same(run(doubled, (shape, f32), (2, None), x, EXACT=False), 2 * x)
+
+
+def test_exact_tiles_of_permuted_axes():
+    @tw.kernel(deny_checks=True)
+    def transposed(z: Mut[f32, BM, BN], x: Ref[f32, M, N]) -> None:
+        z.store(x.partition(BM, BN, order=(1, 0), exact=True)[z.index])
+
+    x = numbered(8, 12)
+    assert_same(run(transposed, ((12, 8), f32), (4, 8), x), x.T)
+    with pytest.raises(tw.LaunchError, match=r"x\.shape\[0\] % 8 == 0"):
+        run(transposed, ((12, 9), f32), (4, 8), numbered(9, 12))
 
 
 # --- windows --------------------------------------------------------------------------------------

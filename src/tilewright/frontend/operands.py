@@ -195,7 +195,7 @@ class PartitionOperand:
     tile: tuple[int, ...]
     steps: tuple[int, ...]
     order: tuple[int, ...]
-    padding: Padding
+    padding: Padding | None  # none where tiles divide the tensor
 
     @property
     def rank(self) -> int:
@@ -219,6 +219,7 @@ class PiecePartition:
     tile: tuple[int, ...]
     counts: tuple[Value, ...]
     limits: tuple[Value, ...]
+    is_exact: bool = False  # parts divide the tensor
 
     def __str__(self) -> str:
         return f"a partition of output `{self.piece.name}`"

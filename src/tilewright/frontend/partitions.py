@@ -14,6 +14,7 @@ from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import IndexCount, NoSuchAxis, WrongOperand
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
+from tilewright.frontend.exact import exact_argument
 from tilewright.frontend.indices import coordinates, integer_scalar
 from tilewright.frontend.load_hints import load_hints
 from tilewright.frontend.lowering import Lowering
@@ -46,10 +47,13 @@ __all__ = ["clip", "count_along", "load", "load_at", "partition", "view_of", "wi
 
 
 def partition(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
-    """`x.partition(BM, BK, order=…, padding=…)`."""
+    """`x.partition(BM, BK, order=…, padding=…, exact=…)`."""
     tile = _tile(lo, tensor, call)
     order = _order(lo, tensor, call)
-    return PartitionOperand(tensor, tile, tile, order, padding_argument(lo, call, tensor))
+    padding = padding_argument(lo, call, tensor)
+    by_axis = tuple(tile[order.index(axis)] for axis in range(tensor.rank))
+    is_exact = exact_argument(lo, call, tensor, by_axis)
+    return PartitionOperand(tensor, tile, tile, order, None if is_exact else padding)
 
 
 def windows(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
@@ -167,7 +171,8 @@ def load_at(
         checked(lo, place, count_along(lo, source, axis), _site(source, axis))
         for axis, place in enumerate(places)
     )
-    return loaded_from(lo, view_of(lo, source), source.tensor, index, hints)
+    is_whole = source.padding is None
+    return loaded_from(lo, view_of(lo, source), source.tensor, index, hints, is_whole=is_whole)
 
 
 def _site(source: PartitionOperand, axis: int) -> CheckSite:

@@ -12,6 +12,7 @@ from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import IndexCount
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
+from tilewright.frontend.exact import exact_argument
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     Operand,
@@ -82,14 +83,19 @@ def _whole(lo: Lowering, piece: PieceOperand) -> tuple[Value, ...]:
 
 
 def load_at(
-    lo: Lowering, piece: PieceOperand, shape: tuple[int, ...], part: tuple[Value, ...]
+    lo: Lowering,
+    piece: PieceOperand,
+    shape: tuple[int, ...],
+    part: tuple[Value, ...],
+    *,
+    is_whole: bool = False,
 ) -> TileOperand:
     """The tile at a place of the piece, which is its business to be in."""
     if isinstance(piece, SegmentedPiece):
         elements = elements_of_part(lo, piece, piece, shape, part)
         zero = as_tile(lo, ast.Pass(), Static(0), piece.spec.dtype)
         return load_elements(lo, piece, elements, zero)
-    return loaded(lo, piece, shape, Padding.ZERO, part)
+    return loaded(lo, piece, shape, None if is_whole else Padding.ZERO, part)
 
 
 def store_at(
@@ -98,12 +104,14 @@ def store_at(
     shape: tuple[int, ...],
     tile: TileOperand,
     part: tuple[Value, ...],
+    *,
+    is_whole: bool = False,
 ) -> None:
     """Write a tile at a place of the piece."""
     if isinstance(piece, SegmentedPiece):
         store_elements(lo, elements_of_part(lo, piece, piece, shape, part), tile)
     else:
-        store_tile(lo, piece, shape, tile, part)
+        store_tile(lo, piece, shape, tile, part, is_whole=is_whole)
 
 
 def refuse_indexed_store(lo: Lowering, node: ast.Call, piece: PieceOperand) -> None:
@@ -200,8 +208,12 @@ def partition_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Opera
     for axis, part in enumerate(sub):
         _check_division(lo, call.node, piece, axis, part)
     counts = tuple(_parts_along(lo, piece, axis, part) for axis, part in enumerate(sub))
+    is_exact = exact_argument(lo, call, piece, sub)
     if not isinstance(piece, SegmentedPiece):
-        return PiecePartition(piece, sub, counts, counts)
+        return PiecePartition(piece, sub, counts, counts, is_exact)
+    if is_exact:
+        reason = "segments end anywhere, so their parts are not exact"
+        lo.reject(BadCall, call.node, f"{piece.name}.partition", reason, "leave `exact=True` out")
     height = piece.tile[0]
     assert height is not None, "the host has checked it"
     limits = (lo.builder.index(height // sub[0]), *counts[1:])
@@ -290,12 +302,12 @@ def load_part(
 ) -> Operand:
     """`p[i, j]` of this block's own piece."""
     index = _part_index(lo, node, parts, places, is_store=False)
-    return load_at(lo, parts.piece, parts.tile, index)
+    return load_at(lo, parts.piece, parts.tile, index, is_whole=parts.is_exact)
 
 
 def store_part(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
     """`p.store(tile, i, j)` into this block's own piece."""
     tile = storable(lo, call, parts.piece, parts.tile)
     index = _part_index(lo, call.node, parts, call.places("index"), is_store=True)
-    store_at(lo, parts.piece, parts.tile, tile, index)
+    store_at(lo, parts.piece, parts.tile, tile, index, is_whole=parts.is_exact)
     return Static(None)

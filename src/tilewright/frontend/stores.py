@@ -46,7 +46,13 @@ def store_tile(
     shape: tuple[int, ...],
     tile: TileOperand,
     index: tuple[Value, ...],
+    *,
+    is_whole: bool = False,
 ) -> None:
     """Write a tile at a place that was checked or minted."""
     view = lo.partition_view(output, shape, None)
-    lo.builder.add(StoreView(tile=tile.value, view=view, index=index, hints=view_hints(lo)))
+    inbounds = (True,) * len(index) if is_whole else ()
+    hints = view_hints(lo)
+    lo.builder.add(
+        StoreView(tile=tile.value, view=view, index=index, hints=hints, inbounds=inbounds)
+    )

@@ -150,11 +150,12 @@ def loaded(
     lo: Lowering,
     tensor: TensorOperand,
     tile: tuple[int, ...],
-    padding: Padding,
+    padding: Padding | None,
     index: tuple[Value, ...],
 ) -> TileOperand:
-    """The tile at a place that was checked."""
-    return loaded_from(lo, lo.partition_view(tensor, tile, padding), tensor, index)
+    """The tile at a place that was checked; without padding it is known to be inside."""
+    view = lo.partition_view(tensor, tile, padding)
+    return loaded_from(lo, view, tensor, index, is_whole=padding is None)
 
 
 def loaded_from(
@@ -163,10 +164,14 @@ def loaded_from(
     tensor: TensorOperand,
     index: tuple[Value, ...],
     hints: Hints | None = None,
+    *,
+    is_whole: bool = False,
 ) -> TileOperand:
     """The tile of any view of a tensor, at a place that was checked."""
-    dtype = tensor.spec.dtype
-    loaded = lo.builder.add(LoadView(view=view, index=index, hints=view_hints(lo, hints)))
+    dtype, inbounds = tensor.spec.dtype, (True,) * len(index) if is_whole else ()
+    loaded = lo.builder.add(
+        LoadView(view=view, index=index, hints=view_hints(lo, hints), inbounds=inbounds)
+    )
     loaded.tile.dtype = dtype
     return TileOperand(loaded.tile, dtype)
 

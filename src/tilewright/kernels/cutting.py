@@ -16,6 +16,7 @@ from tilewright import bf16, f16
 from tilewright.tune import Config, chosen, key_of, remembered
 
 __all__ = [
+    "are_exact",
     "column_config",
     "element_config",
     "gradient_config",
@@ -89,15 +90,26 @@ def row_config(name: str, x: Alike) -> Config:
     """
     rows, columns = x.shape
     found = _measured(name, x, (MEASURED, columns), within=0.0) or _rows(columns)
-    return _cut(found, _together(rows, found["PART"], _elements(found)), found["PART"])
+    together = _together(rows, found["PART"], _elements(found))
+    return _cut(found, min(together, rows & -rows), found["PART"])
 
 
 def in_parts(config: Config, x: tw.Tensor) -> dict[str, int]:
-    """PART and KEPT of such a kernel: how many parts a row has, if registers hold them all."""
-    part = config["PART"]
+    """PART, KEPT and EXACT of such a kernel.
+
+    KEPT is how many parts a row has, if registers hold them all.
+    """
+    height, part = config["BM"], config["PART"]
     count = -(-x.shape[1] // part)
     held = WIDEST * (config["num_ctas"] or 1)
-    return {"PART": part, "KEPT": count if _elements(config) * count <= held else 0}
+    kept = count if _elements(config) * count <= held else 0
+    return {"PART": part, "KEPT": kept, "EXACT": are_exact(x, height, part)}
+
+
+def are_exact(x: tw.Tensor, height: int, part: int) -> bool:
+    """Whether tiles cover a matrix with nothing left over: then no access of them has a mask."""
+    rows, columns = x.shape
+    return rows % height == 0 and columns % part == 0
 
 
 def _elements(config: Config) -> int:
@@ -107,12 +119,12 @@ def _elements(config: Config) -> int:
 
 @lru_cache(maxsize=1024)
 def _rows(columns: int) -> Config:
-    """Tiles that cover a row with little left over, and about 32 elements for each thread."""
-    whole = power_of_two(columns)
-    part = whole if whole in (columns, 1, 2) or whole <= SHORT else whole // 4
+    """Tiles that cover a row with nothing left over, or little; some elements for each thread."""
+    whole, divisor = power_of_two(columns), columns & -columns
+    part = divisor if 8 * divisor >= whole else max(whole // 4, min(whole, SHORT))
     if whole > WIDEST:
-        part = LONG_PART
-    together = max(SHORT // whole, 1)
+        part = min(divisor, LONG_PART) if divisor >= SHORT else LONG_PART
+    together = max(SHORT // part, 1)
     warps = 4 if together * whole <= TILE else 8
     return Config.of(BM=together, PART=part, num_worker_warps=warps, allow_tma=False)
 

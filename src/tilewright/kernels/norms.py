@@ -65,13 +65,15 @@ def centred(rows: Any, mean: Any, columns: Any) -> Any:
     return tw.where(inside, rows - mean, 0.0)
 
 
-def _centred_row(row: Any, mean: Any, columns: Any) -> Any:
-    """`x - mean` of a kept row: only its last part can hang over the edge."""
+def _centred_row(row: Any, mean: Any, columns: Any, exact: bool) -> Any:
+    """`x - mean` of a kept row; only its last part can hang over the edge, unless it is exact."""
     result: tuple[Any, ...] = ()
-    last = len(row) - 1
-    for j in tw.static_range(last):
-        result = (*result, row[j] - mean)
-    return (*result, centred(row[last], mean, columns - last * row[last].shape[1]))
+    for j in tw.static_range(len(row)):
+        if exact or j < len(row) - 1:
+            result = (*result, row[j] - mean)
+        else:
+            result = (*result, centred(row[j], mean, columns - j * row[j].shape[1]))
+    return result
 
 
 @tw.kernel(deny_checks=True)
@@ -83,14 +85,17 @@ def rms_norm_rows(
     *,
     PART: Const[int] = 1024,
     KEPT: Const[int] = 0,
+    EXACT: Const[bool] = False,
 ) -> None:
     """`z = x / sqrt(mean x² + eps) * weight`, BM rows to a block, PART columns at a time.
 
     KEPT: the parts of a row, all of which stay in registers; 0: too many, they are read again.
+    EXACT: tiles cover rows with nothing left over.
     """
     tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
-    xs, weights, parts = x.partition(BM, PART), weight.partition(PART), z.partition(BM, PART)
+    xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
+    weights = weight.partition(PART, exact=EXACT)
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
         row = kept(xs, i, KEPT)
@@ -119,13 +124,15 @@ def add_rms_norm_rows(
     *,
     PART: Const[int] = 1024,
     KEPT: Const[int] = 0,
+    EXACT: Const[bool] = False,
 ) -> None:
     """`total = x + y`, rounded, and `z` its RMS norm."""
     tw.require(z.shape[0] == M and z.shape[1] == N)
     tw.require(total.shape[0] == M and total.shape[1] == N)
     i = z.index[0]
-    xs, ys, weights = x.partition(BM, PART), y.partition(BM, PART), weight.partition(PART)
-    parts, sums = z.partition(BM, PART), total.partition(BM, PART)
+    xs, ys = x.partition(BM, PART, exact=EXACT), y.partition(BM, PART, exact=EXACT)
+    parts, sums = z.partition(BM, PART, exact=EXACT), total.partition(BM, PART, exact=EXACT)
+    weights = weight.partition(PART, exact=EXACT)
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
         tw.require(sums.num_tiles(1) == KEPT)
@@ -160,17 +167,18 @@ def layer_norm_rows(
     *,
     PART: Const[int] = 1024,
     KEPT: Const[int] = 0,
+    EXACT: Const[bool] = False,
 ) -> None:
     """`z = (x - mean x) / sqrt(variance x + eps) * weight + bias`."""
     tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
-    xs, parts = x.partition(BM, PART), z.partition(BM, PART)
-    weights, biases = weight.partition(PART), bias.partition(PART)
+    xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
+    weights, biases = weight.partition(PART, exact=EXACT), bias.partition(PART, exact=EXACT)
     columns = number(N, wide_dtype(z.dtype))
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
         row = kept(xs, i, KEPT)
-        row = _centred_row(row, _total(row) / columns, N)
+        row = _centred_row(row, _total(row) / columns, N, EXACT)
         scale = _root_scale(_squares(row), N, eps)
         for j in tw.static_range(KEPT):
             part = row[j] * scale * wide(weights[j]) + wide(biases[j])

@@ -67,9 +67,12 @@ def _gelu(x: Any, TANH: bool) -> Any:
 
 
 @tw.kernel(deny_checks=True)
-def add_elements(z: Mut[T, B], x: Ref[T, N], y: Ref[T, N]) -> None:
-    """`z = x + y`."""
-    z.store(x.load_like(z) + y.load_like(z))
+def add_elements(z: Mut[T, B], x: Ref[T, N], y: Ref[T, N], *, EXACT: Const[bool] = False) -> None:
+    """`z = x + y`. EXACT: tiles cover `z` with nothing left over."""
+    tw.require(z.shape[0] == N)
+    i = z.index[0]
+    xs, ys = x.partition(B, exact=EXACT), y.partition(B, exact=EXACT)
+    z.partition(B, exact=EXACT).store(xs[i] + ys[i], 0)
 
 
 @tw.kernel(deny_checks=True)
@@ -79,9 +82,14 @@ def add_rows(z: Mut[T, BM, BN], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
 
 
 @tw.kernel(deny_checks=True)
-def silu_mul_elements(z: Mut[T, B], gate: Ref[T, N], up: Ref[T, N]) -> None:
-    """`z = gate * sigmoid(gate) * up`."""
-    z.store(_silu_mul(gate.load_like(z), up.load_like(z)))
+def silu_mul_elements(
+    z: Mut[T, B], gate: Ref[T, N], up: Ref[T, N], *, EXACT: Const[bool] = False
+) -> None:
+    """`z = gate * sigmoid(gate) * up`. EXACT: tiles cover `z` with nothing left over."""
+    tw.require(z.shape[0] == N)
+    i = z.index[0]
+    gates, ups = gate.partition(B, exact=EXACT), up.partition(B, exact=EXACT)
+    z.partition(B, exact=EXACT).store(_silu_mul(gates[i], ups[i]), 0)
 
 
 @tw.kernel(deny_checks=True)
@@ -91,9 +99,16 @@ def silu_mul_rows(z: Mut[T, BM, BN], gate: Ref[T, M, N], up: Ref[T, M, N]) -> No
 
 
 @tw.kernel(deny_checks=True)
-def gelu_elements(z: Mut[T, B], x: Ref[T, N], *, TANH: Const[bool] = False) -> None:
-    """`z = x * (share of a normal distribution below x)`; TANH: the usual formula in its place."""
-    z.store(_gelu(x.load_like(z), TANH))
+def gelu_elements(
+    z: Mut[T, B], x: Ref[T, N], *, TANH: Const[bool] = False, EXACT: Const[bool] = False
+) -> None:
+    """`z = x * (share of a normal distribution below x)`; TANH: the usual formula in its place.
+
+    EXACT: tiles cover `z` with nothing left over.
+    """
+    tw.require(z.shape[0] == N)
+    xs = x.partition(B, exact=EXACT)
+    z.partition(B, exact=EXACT).store(_gelu(xs[z.index[0]], TANH), 0)
 
 
 @tw.kernel(deny_checks=True)
@@ -108,22 +123,25 @@ def _dropped(x: Any, number: Any, share: Any, scale: Any) -> Any:
 
 @tw.kernel(deny_checks=True)
 def dropout_elements(
-    z: Mut[T, B], x: Ref[T, N], share: f32, scale: f32, seed: u64, first: u64
-) -> None:
+    z: Mut[T, B], x: Ref[T, N], share: f32, scale: f32, seed: u64, first: u64,
+    *, EXACT: Const[bool] = False,
+) -> None:  # fmt: skip
     """`z = x * scale`, or 0 where the random number of the element is below `share`.
 
-    A block has GROUP elements, and `first` is the place of the first random numbers.
+    A block has GROUP elements, and `first` is the place of the first random numbers. EXACT: groups
+    cover `z` with nothing left over.
     """
     tw.static_assert(B == GROUP)
+    tw.require(z.shape[0] == N)
     i = z.index[0]
-    parts, xs = z.partition(LANES), x.partition(LANES)
+    parts, xs = z.partition(LANES, exact=EXACT), x.partition(LANES, exact=EXACT)
     places = first + u64(i) * LANES + tw.arange(LANES).astype(u64)
     numbers = tw.rand4x(places, f32, seed=seed)
     given: tuple[Any, ...] = ()
     for k in tw.static_range(WORDS):
         given = (*given, xs[xs.clip(i * WORDS + k, 0)])
     for k in tw.static_range(WORDS):
-        if k < parts.num_tiles(0):
+        if EXACT or k < parts.num_tiles(0):
             parts.store(_dropped(given[k], numbers[k], share, scale), k)
 
 
@@ -196,8 +214,8 @@ def dropout(
     lines = as_lines(z, x)
     if lines is not None and first % GROUP == 0 and first + z.size <= _MASK:
         kernel = line_config("dropout", lines[0]).applied_to(dropout_elements)
-        pieces = lines[0].partition(GROUP)
-        return giving(kernel(pieces, lines[1], *numbers, first // WORDS), z)
+        pieces, exact = lines[0].partition(GROUP), z.size % GROUP == 0
+        return giving(kernel(pieces, lines[1], *numbers, first // WORDS, EXACT=exact), z)
     result, rows = lines_of("dropout", z, x)
     config = element_config("dropout", rows)
     pieces, kernel = result.partition(1, config["PART"]), config.applied_to(dropout_rows)
@@ -226,6 +244,7 @@ def _pointwise(
     if lines is not None:
         config, kernel = line_config(name, lines[0]), kernels[0]
         pieces, rows = lines[0].partition(config["PART"]), lines
+        constants["EXACT"] = z.size % config["PART"] == 0
     else:
         rows, kernel = lines_of(name, z, *inputs.values()), kernels[1]
         config = element_config(name, rows[0])

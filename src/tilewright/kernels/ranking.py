@@ -15,7 +15,7 @@ import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i32, i64
 from tilewright.dims import BM, M, N, T
 from tilewright.kernels.arguments import FLOATS, check_tensor, giving, output, rows_of
-from tilewright.kernels.cutting import power_of_two, span_config
+from tilewright.kernels.cutting import are_exact, power_of_two, span_config
 
 __all__ = ["argmax", "argmax_rows", "top_k", "top_k_of_keys", "top_keys_of_parts"]
 
@@ -35,9 +35,9 @@ def _keys(rows: Any, places: Any) -> Any:
     return (ordered.astype(i64) << 32) | (PLACES - places.astype(i64))
 
 
-def _tiles(x: Any, rows: Any, part: int) -> Any:
+def _tiles(x: Any, rows: Any, part: int, exact: bool) -> Any:
     """Elements or keys in tiles; behind the edge elements are the lowest."""
-    return x.partition(rows, part, padding=0.0 if x.dtype == i64 else -math.inf)
+    return x.partition(rows, part, padding=0.0 if x.dtype == i64 else -math.inf, exact=exact)
 
 
 def _elements(keys: Any) -> Any:
@@ -78,13 +78,15 @@ def argmax_rows(
     PART: Const[int] = 1024,
     SPAN: Const[int] = 1,
     LAST: Const[bool] = True,
+    EXACT: Const[bool] = False,
 ) -> None:
     """The highest key of SPAN tiles of PART columns of each row; LAST: its place instead.
 
-    `x` may hold keys already, those of the spans of a row.
+    `x` may hold keys already, those of the spans of a row. EXACT: tiles cover `x` with nothing left
+    over.
     """
     i, s = z.index
-    xs = _tiles(x, BM, PART)
+    xs = _tiles(x, BM, PART, EXACT)
     tiles = (s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1)))
     highest = tw.max(_highest(x, xs, i, tiles, (BM, PART)), axis=1, keepdims=True)
     z.store(_places(highest) if LAST else highest)
@@ -149,7 +151,8 @@ def _argmax_of(z: tw.Tensor, x: tw.Tensor) -> tw.DeviceOp[Any]:
     spans = -(-columns // (config["PART"] * config["SPAN"]))
     target = z if spans == 1 else tw.empty((rows, spans), i64, device=x.device)
     kernel = config.applied_to(argmax_rows)
-    how = {"PART": config["PART"], "SPAN": config["SPAN"], "LAST": spans == 1}
+    exact = are_exact(x, config["BM"], config["PART"])
+    how = {"PART": config["PART"], "SPAN": config["SPAN"], "LAST": spans == 1, "EXACT": exact}
     launch = kernel(target.partition(config["BM"], 1), x, **how)
     if spans == 1:
         return launch

@@ -26,7 +26,7 @@ from tilewright.kernels.arguments import (
     rows_of,
     three_axes,
 )
-from tilewright.kernels.cutting import column_config, span_config
+from tilewright.kernels.cutting import are_exact, column_config, span_config
 
 __all__ = [
     "MAX",
@@ -95,14 +95,15 @@ def reduce_rows(
     MASKED: Const[bool] = False,
     PART: Const[int] = 1024,
     SPAN: Const[int] = 1,
+    EXACT: Const[bool] = False,
 ) -> None:
     """SPAN tiles of PART columns of each row, reduced in the dtype ACC, beginning with `first`.
 
     KIND is SUM, MEAN (the sum times `scale`), MAX or MIN. MASKED: `first` takes the place of what
-    lies behind the edge, where no padding does.
+    lies behind the edge, where no padding does. EXACT: tiles cover `x` with nothing left over.
     """
     i, s = z.index
-    xs = x.partition(BM, PART, padding=_padding(KIND, MASKED))
+    xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
     nothing = first.astype(ACC)
     kept = tw.full((BM, PART), nothing, ACC)
     for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
@@ -257,6 +258,7 @@ def launch_reduction(
     }
     if in_rows:
         kernel, pieces = reduce_rows, target.squeeze(2).partition(config["BM"], 1)
+        how["EXACT"] = are_exact(source, config["BM"], config["PART"])
     else:
         kernel, pieces = reduce_columns, target.partition(1, 1, config["BK"])
     launch = config.applied_to(kernel)(pieces, source, _nothing(kind, x), 1 / count, **how)

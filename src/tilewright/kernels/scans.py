@@ -21,10 +21,12 @@ from tilewright.kernels.arguments import (
     output,
     three_axes,
 )
-from tilewright.kernels.cutting import column_config, scan_config
+from tilewright.kernels.cutting import are_exact, column_config, scan_config
 from tilewright.kernels.reductions import SUM, reduce_rows, sum_dtype
 
 __all__ = ["cumsum", "scan_columns", "scan_rows"]
+
+GROUP = 8  # elements of a row that a thread has together
 
 
 class FROM(tw.AnyDType):
@@ -43,6 +45,23 @@ class S(tw.Dim):
     """Spans of a row."""
 
 
+def _behind(total: Any, _: Any, next_total: Any, next_before: Any) -> tuple[Any, Any]:
+    """Two spans as one: their sum, and the sum of what lies before the last group of the second."""
+    return total + next_total, total + next_before
+
+
+def _running(part: Any) -> Any:
+    """Running sums along rows: within groups, which a thread has for itself, and of groups."""
+    rows, columns = part.shape
+    if columns <= GROUP:
+        return tw.cumsum(part, axis=1)
+    groups = part.reshape(rows, columns // GROUP, GROUP)
+    totals = tw.sum(groups, axis=2)
+    nothing = tw.zeros(totals.shape, totals.dtype)
+    _, before = tw.scan((totals, nothing), _behind, (0, 0), axis=1)
+    return (tw.cumsum(groups, axis=2) + before[:, :, None]).reshape(rows, columns)
+
+
 @tw.kernel(deny_checks=True)
 def scan_rows(
     z: Mut[T, BM, SPAN],
@@ -50,17 +69,25 @@ def scan_rows(
     sums: Ref[ACC, M, S],
     *,
     PART: Const[int] = 1024,
+    EXACT: Const[bool] = False,
 ) -> None:
-    """`z[m, n] = x[m, 0] + … + x[m, n]`; `sums[m, s]` is the sum of the spans up to s."""
-    tw.require(z.shape[1] == N)
+    """`z[m, n] = x[m, 0] + … + x[m, n]`; `sums[m, s]` is the sum of the spans up to s.
+
+    EXACT: parts cover rows with nothing left over.
+    """
+    tw.require(z.shape[0] == M and z.shape[1] == N)
     i, s = z.index
-    xs, parts = x.partition(BM, PART), z.partition(BM, PART)
+    xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
     rows = i * BM + tw.arange(BM)
     carry = sums.gather(rows, s - 1).reshape(BM, 1)  # of the first span zero: there is no -1
-    for j in range(parts.num_tiles(1)):
-        part = xs[i, s * (SPAN // PART) + j].astype(sums.dtype)
-        parts.store((tw.cumsum(part, axis=1) + carry).astype(z.dtype), 0, j)
-        carry += tw.sum(part, axis=1, keepdims=True)
+    if SPAN == PART:
+        part = xs[i, s].astype(sums.dtype)
+        parts.store((_running(part) + carry).astype(z.dtype), 0, 0)
+    else:
+        for j in range(parts.num_tiles(1)):
+            part = xs[i, s * (SPAN // PART) + j].astype(sums.dtype)
+            parts.store((_running(part) + carry).astype(z.dtype), 0, j)
+            carry += tw.sum(part, axis=1, keepdims=True)
 
 
 @tw.kernel(deny_checks=True)
@@ -111,8 +138,8 @@ def _along_rows(z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -> tw.DeviceOp[
     sums = tw.empty((rows, spans), acc, device=x.device)
 
     def scan(starts: tw.Tensor) -> tw.DeviceOp[Any]:
-        pieces = z.partition(height, part * span)
-        return config.applied_to(scan_rows)(pieces, x, starts, PART=part)
+        pieces, exact = z.partition(height, part * span), are_exact(x, height, part)
+        return config.applied_to(scan_rows)(pieces, x, starts, PART=part, EXACT=exact)
 
     if spans == 1:
         return scan(sums)

@@ -87,15 +87,22 @@ def _summed(xs: Any, i: Any, rows: Any, dtype: Any) -> tuple[Any, Any]:
 
 @tw.kernel(deny_checks=True)
 def softmax_rows(
-    z: Mut[T, BM, tw.All], x: Ref[T, M, N], *, PART: Const[int] = 1024, KEPT: Const[int] = 0
+    z: Mut[T, BM, tw.All],
+    x: Ref[T, M, N],
+    *,
+    PART: Const[int] = 1024,
+    KEPT: Const[int] = 0,
+    EXACT: Const[bool] = False,
 ) -> None:
     """`z = exp(x - max x) / sum exp(x - max x)`, BM rows to a block, PART columns at a time.
 
     KEPT: the parts of a row, all of which stay in registers; 0: too many, they are read again.
+    EXACT: tiles cover rows with nothing left over.
     """
     tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
-    xs, parts = x.partition(BM, PART, padding=-math.inf), z.partition(BM, PART)
+    xs = x.partition(BM, PART, padding=-math.inf, exact=EXACT)
+    parts = z.partition(BM, PART, exact=EXACT)
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
         powers, _, total = _kept_powers(kept(xs, i, KEPT))
@@ -118,6 +125,7 @@ def cross_entropy_rows(
     *,
     PART: Const[int] = 1024,
     KEPT: Const[int] = 0,
+    EXACT: Const[bool] = False,
 ) -> None:
     """`log_sum = log sum exp x` of each row, and `loss = log_sum - x[label]`.
 
@@ -125,7 +133,7 @@ def cross_entropy_rows(
     """
     tw.require(loss.shape[0] == M)
     i = loss.index[0]
-    xs = x.partition(BM, PART, padding=-math.inf)
+    xs = x.partition(BM, PART, padding=-math.inf, exact=EXACT)
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT)
         _, shift, total = _kept_powers(kept(xs, i, KEPT))

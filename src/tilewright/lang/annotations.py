@@ -51,12 +51,14 @@ class Ref(InKernel, Generic[D, *Dims]):
         *tile: SupportsIndex,
         order: tuple[SupportsIndex, ...] | None = None,
         padding: float = 0.0,
+        exact: bool = False,
     ) -> Partition[D]:
         """The tensor cut into tiles of this shape.
 
         Elements beyond the edge of the tensor read as `padding`: zero or, for floats, also -0.0,
         an infinity or NaN. With `order`, axis `a` of the partition and of its tiles runs along
-        axis `order[a]` of the tensor: `order=(1, 0)` reads a matrix transposed.
+        axis `order[a]` of the tensor: `order=(1, 0)` reads a matrix transposed. With
+        `exact=True` every launch checks that tiles divide the tensor, and loads need no mask.
         """
 
     def windows(
@@ -180,8 +182,11 @@ class Mut(InKernel, Generic[D, *Dims]):
     def store(self, tile: Tile[D]) -> None:
         """Overwrite the piece; what hangs over the edge of the tensor is dropped."""
 
-    def partition(self, *part: SupportsIndex) -> MutPartition[D]:
-        """The piece cut into parts of this shape."""
+    def partition(self, *part: SupportsIndex, exact: bool = False) -> MutPartition[D]:
+        """The piece cut into parts of this shape.
+
+        With `exact=True` every launch checks that parts divide the tensor: no access has a mask.
+        """
 
 
 class MutPartition(InKernel, Generic[D]):
