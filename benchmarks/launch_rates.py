@@ -63,6 +63,8 @@ class Additions:
         yield NEW_HANDLES, self._new_handles
         yield CHAIN, self._chain
         yield "ours, chain built inside the timer", self._chain_inside
+        if self.lab.has_gpu:
+            yield TORCH_ARGUMENTS, later(self._torch_arguments)
 
     def raw(self) -> Callable[[], None]:
         """The driver's call on the same tensors."""
@@ -81,12 +83,14 @@ class Additions:
                 CUTILE,
                 later(lambda: lab.load("cutile_launch").adder(z, x, y, LENGTH, lab.stream)),
             )
-        theirs, *inputs = (one.clone() for one in (z, x, y))
+
+    def _torch_arguments(self) -> Callable[[], object]:
+        """Tensors of torch's own, in the place of ours."""
+        torch = self.lab.load("torch")
+        made = (self.lab.as_torch(one).clone() for one in (self.z, self.x, self.y))
+        output, *inputs = made
         torch.cuda.synchronize()
-        yield (
-            TORCH_ARGUMENTS,
-            each(lambda: self.kernel(tw.partition(theirs, LENGTH), *inputs).submit()),
-        )
+        return lambda: self.kernel(tw.partition(output, LENGTH), *inputs).submit()
 
     def _new_handles(self, count: int) -> Callable[[], None]:
         """Handles that no launch has seen, made before."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 from collections.abc import Callable, Mapping
 
 from lab import Lab
@@ -58,16 +57,14 @@ def _tried(lab: Lab, name: str, way: Prepare, steps: int, failures: dict[str, st
     print(f"  {name} …", end="", flush=True)
     try:
         host_costs({name: way}, count=min(steps, FEW), turns=1, stream=lab.stream)
-        start = time.perf_counter()
         found = host_costs({name: way}, count=min(steps, SOME), turns=1, stream=lab.stream)[name]
-        taken = time.perf_counter() - start
     except BrokenWay as broken:
         _drain(lab, broken)
         failures[name] = str(broken)
         print(" broken", flush=True)
         return math.nan
-    print(f" {found.done.least * 1e6:.2f} us, {taken:.2f} s to find out", flush=True)
-    return taken / 2 / min(steps, SOME) * steps
+    print(f" {found.done.least * 1e6:.2f} us", flush=True)
+    return found.done.least * steps
 
 
 def _drain(lab: Lab, broken: BrokenWay) -> None:

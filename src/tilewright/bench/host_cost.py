@@ -7,8 +7,10 @@ prepares is built before its timer starts.
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -65,7 +67,7 @@ def host_costs(
         raise ValueError("at least one step and one turn are needed")
     chosen = stream or current_device().stream
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    with on_stream(chosen):
+    with on_stream(chosen), _without_old_garbage():
         for turn in range(-1, turns):  # the first one compiles and is not counted
             for name, prepare in ways.items():
                 try:
@@ -77,7 +79,19 @@ def host_costs(
     return {name: _cost(times, count) for name, times in found.items()}
 
 
+@contextmanager
+def _without_old_garbage() -> Iterator[None]:
+    """Collections look at what the ways make, not at all that lives as long as the process."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 def _times(run: Callable[[], object], stream: Stream) -> tuple[float, float]:
+    gc.collect()  # what the way before has left is not this one's to clear away
     drain(stream)
     start = time.perf_counter()
     run()
