@@ -264,6 +264,37 @@ def test_a_recording_takes_the_launch_and_nothing_else(lib):
     assert lib.order() == launches(lib, 2)
 
 
+def test_our_own_launches_on_a_stream_that_is_recorded(lib, cuda):
+    z, x, y = (tw.zeros(SIZE, f32) for _ in range(3))
+    theirs = cuda.adopt_stream(lib.number(0))
+    for _ in range(4):
+        lib.add(z.partition(SIZE), x, y).submit(theirs)
+    tw.synchronize()
+    lib.driver.log.clear()
+    lib.stream.capturing = True
+    issued = theirs.issued
+    lib.add(z.partition(SIZE), x, y).submit(theirs)
+    assert [entry[0] for entry in lib.driver.log] == ["launch"]
+    assert theirs.issued == issued  # it runs whenever torch says
+    w = tw.zeros(SIZE, f32)
+    with refuse("has no memory yet, and none can be allocated", tw.LaunchError):
+        tw.zip(lib.add(w.partition(SIZE), x, y)).submit(theirs)
+
+
+def test_a_library_that_works_on_a_stream_of_ours(lib, cuda):
+    lib.stream = cuda.stream.queue.handle
+    z, x, y = lib.prepared()
+    before = z._version
+    for _ in range(3):
+        lib.launch(z, x, y).submit()
+    assert z._version == before + 3
+    operation = lib.launch(z, x, y)
+    x.data = torch.zeros(SIZE)
+    with refuse("has been moved or resized since"):
+        operation.submit()
+    assert lib.order() == launches(lib, 3)
+
+
 def test_memory_in_flight_outlives_its_tensor(lib):
     z, x, y = lib.prepared()
     lib.finish()

@@ -144,7 +144,7 @@ def make_batch(parts: Sequence[Any], label: str) -> Batch | None:
     with device.lock:
         device.tell_latest()
         home = next(_homes(parts), None)
-        if home is None or any(found is not home for found in _homes(parts)):
+        if home is None or not home.is_plain or any(found is not home for found in _homes(parts)):
             return None
         return Batch(parts, home, label)
 

@@ -28,6 +28,7 @@ class GuestOp(ReadyOp[T]):
 
     __slots__ = ("_theirs",)
 
+    is_ours = False
     _theirs: Stream | None  # the stream on which the library works, when that was last asked
 
     def build(

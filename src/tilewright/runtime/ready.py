@@ -46,6 +46,7 @@ class ReadyOp(WorkOp[T]):
 
     __slots__ = ("_claim", "_count", "_held", "_ready", "_stream")
 
+    is_ours = True  # no library has to be asked for its arrays
     _ready: ReadyWork
     _claim: Claim
     _held: Ticket | None  # if anybody had to know, and it has asked
@@ -185,7 +186,13 @@ class ReadyOp(WorkOp[T]):
             is_calm = ready.epoch == device.epoch and ready.stream is chosen
             if self._state is not _BUILT:
                 is_put = False
-            elif is_calm and not UNUSUAL.get() and device.notes.empty():
+            elif (
+                is_calm
+                and self.is_ours
+                and chosen.is_plain
+                and not UNUSUAL.get()
+                and device.notes.empty()
+            ):
                 # What `_put_at_home` does, with nothing to ask: to call it costs as much as this.
                 if chosen.has_loose_ends:
                     chosen.settle(ask=False)
