@@ -243,6 +243,23 @@ def test_what_runs_without_a_record_runs_off_as_well_and_may_be_good_enough():
         assert found.is_better is (gain > 1)
 
 
+def test_the_luckiest_of_many_that_are_alike_is_looked_at_again():
+    """Each is as fast as the others; one of them was quick while all ran off."""
+    bench = Bench(larger_is_faster)
+    task = replace(bench.task, untuned=partial(bench.build, B8))
+    asked = bench.clock.asked
+
+    def lucky(config):
+        is_run_off = asked.count(config) > 4 and asked.count(B8) < 12
+        return 0.9 if config == B32 and is_run_off else 1.0
+
+    bench.clock._seconds = lucky
+    found = search(task, QUICK, timer=bench.timer)
+    assert found.winner.config == B32
+    assert found.gain == 1.0
+    assert not found.is_better
+
+
 def test_only_the_best_run_off():
     bench = Bench(larger_is_faster)
     run(bench, replace(QUICK, finalists=1))
