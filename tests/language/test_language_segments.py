@@ -211,7 +211,7 @@ def test_segments_number_the_pieces_themselves():
             z.partition(4, 4, segments=offsets, **other)
     with refuse("give the number of rows of a piece, not None"):
         z.partition(None, 4, segments=offsets)
-    with refuse("prefix=, order= and segments= number the blocks"):
+    with refuse("prefix= and segments= number the blocks"):
         z.partition(4, 4, segments=offsets).persistent()
 
 
