@@ -3,13 +3,13 @@
     before                                  after (two axes, group 1)
     %i, %j = block_index %m, %n             %x, %y, %z = get_tile_block_id
                                             %i = divi %x, %n signed
-                                            %j = remi %x, %n signed
+                                            %j = subi %x, muli %i, %n
 
     walk (%i, %j) in (%m, %n) {             %t = muli %m, %n
       …                                     %b = launch_value the number of blocks
     }                                       for %id in (%x to %t, step %b) {
                                               %i = divi %id, %n signed
-                                              %j = remi %id, %n signed
+                                              %j = subi %id, muli %i, %n
                                               …
                                             }
 
@@ -28,9 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import accumulate
 
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import Predicate
+from tilewright.ir.attributes import Predicate, Signedness
 from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import Blocks
 from tilewright.ir.op import Block, Op, Value
@@ -186,14 +187,22 @@ class _Bands:
 
 
 def _row_major(emit: Integers, number: Value, counts: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Coordinates of a number when the last axis is fastest."""
+    """Coordinates of a number when the last axis is fastest.
+
+    No division waits for another one: a block starts by finding out which one it is.
+    """
     if not counts:
         return ()
-    coordinates: list[Value] = []
-    for count in reversed(counts[1:]):
-        number, coordinate = _split(emit, number, count)
-        coordinates.append(coordinate)
-    return number, *reversed(coordinates)
+    sizes = list(accumulate(reversed(counts[1:]), emit.multiply))  # of what lies behind an axis
+    quotients = [
+        *(emit.divide(number, size, signedness=Signedness.UNSIGNED) for size in reversed(sizes)),
+        number,
+    ]
+    insides = (
+        emit.subtract(own, emit.multiply(outer, count))
+        for outer, own, count in zip(quotients, quotients[1:], counts[1:], strict=False)
+    )
+    return quotients[0], *insides
 
 
 def _split(emit: Integers, number: Value, size: Value) -> tuple[Value, Value]:
