@@ -34,20 +34,25 @@ class HALF(tw.Dim):
 
 def _turn(
     z: Mut[Any, Literal[1], BH, BS, D], x: Ref[Any, B, H, S, D],
-    cos: Tile[f32], sin: Tile[f32], INTERLEAVED: bool,
+    cos: Tile[f32], sin: Tile[f32], INTERLEAVED: bool, EXACT: bool,
 ) -> None:  # fmt: skip
     """The piece of `z`, from that of `x` and the angles of its places, [BS, D / 2]."""
     b, h, i, _ = z.index
     _, BH, BS, D = z.tile
     half = D // 2
     if INTERLEAVED:
-        pairs = x.load_like(z).astype(f32).reshape(BH, BS, half, 2)
+        whole, target = (
+            x.partition(1, BH, BS, D, exact=EXACT),
+            z.partition(1, BH, BS, D, exact=EXACT),
+        )
+        pairs = whole[b, h, i, 0].astype(f32).reshape(BH, BS, half, 2)
         one = tw.extract(pairs, (0, 0, 0, 0), (BH, BS, half, 1)).reshape(BH, BS, half)
         two = tw.extract(pairs, (0, 0, 0, 1), (BH, BS, half, 1)).reshape(BH, BS, half)
         turned = ((one * cos - two * sin)[:, :, :, None], (two * cos + one * sin)[:, :, :, None])
-        z.store(tw.cat(turned, axis=3).reshape(1, BH, BS, D).astype(z.dtype))
+        target.store(tw.cat(turned, axis=3).reshape(1, BH, BS, D).astype(z.dtype), 0, 0, 0, 0)
     else:
-        halves, parts = x.partition(1, BH, BS, half), z.partition(1, BH, BS, half)
+        halves = x.partition(1, BH, BS, half, exact=EXACT)
+        parts = z.partition(1, BH, BS, half, exact=EXACT)
         one, two = halves[b, h, i, 0].astype(f32), halves[b, h, i, 1].astype(f32)
         parts.store((one * cos - two * sin).astype(z.dtype), 0, 0, 0, 0)
         parts.store((two * cos + one * sin).astype(z.dtype), 0, 0, 0, 1)
@@ -56,27 +61,30 @@ def _turn(
 @tw.kernel(deny_checks=True)
 def rope_in_step(
     z: Mut[T, Literal[1], BH, BS, D], x: Ref[T, B, H, S, D],
-    cosines: Ref[f32, S, HALF], sines: Ref[f32, S, HALF], *, INTERLEAVED: Const[bool] = False,
+    cosines: Ref[f32, S, HALF], sines: Ref[f32, S, HALF],
+    *, INTERLEAVED: Const[bool] = False, EXACT: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """Place s turned by row s of the tables."""
+    """Place s turned by row s of the tables. EXACT: tiles cover `x` with nothing left over."""
     tw.require(D == 2 * HALF)
     i = z.index[2]
-    cos, sin = cosines.partition(BS, D // 2)[i, 0], sines.partition(BS, D // 2)[i, 0]
-    _turn(z, x, cos, sin, INTERLEAVED)
+    cos = cosines.partition(BS, D // 2, exact=EXACT)[i, 0]
+    sin = sines.partition(BS, D // 2, exact=EXACT)[i, 0]
+    _turn(z, x, cos, sin, INTERLEAVED, EXACT)
 
 
 @tw.kernel(deny_checks=True)
 def rope_at_starts(
     z: Mut[T, Literal[1], BH, BS, D], x: Ref[T, B, H, S, D],
     cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], starts: Ref[i32, B],
-    *, INTERLEAVED: Const[bool] = False,
+    *, INTERLEAVED: Const[bool] = False, EXACT: Const[bool] = False,
 ) -> None:  # fmt: skip
     """Place s of sequence b turned by row `starts[b] + s` of the tables."""
     tw.require(D == 2 * HALF)
     b, _, i, _ = z.index
     places = (starts.partition(1)[b].item() + i * BS + tw.arange(BS))[:, None]
     channels = tw.arange(D // 2)
-    _turn(z, x, cosines.gather(places, channels), sines.gather(places, channels), INTERLEAVED)
+    cos, sin = cosines.gather(places, channels), sines.gather(places, channels)
+    _turn(z, x, cos, sin, INTERLEAVED, EXACT)
 
 
 # --- the launch -----------------------------------------------------------------------------------
@@ -109,20 +117,22 @@ def rope(
         check_extents("rope", name, table, (rows, channels // 2))
     check_one_device("rope", x=x, cosines=cosines, sines=sines)
     z = output("rope", out, x.shape, x.dtype, x)
-    cut = z.partition(1, *_tile(heads, places, channels), channels)
+    tile = _tile(heads, places, channels)
+    cut = z.partition(1, *tile, channels)
+    exact = heads % tile[0] == 0 and places % tile[1] == 0
+    how = {"INTERLEAVED": bool(interleaved), "EXACT": exact}
     if isinstance(starts, tw.Tensor):
         check_tensor("rope", "starts", starts, (i32,))
         check_extents("rope", "starts", starts, (batch,))
         check_one_device("rope", x=x, starts=starts)
-        run = rope_at_starts(cut, x, cosines, sines, starts, INTERLEAVED=bool(interleaved))
-        return giving(run, z)
+        return giving(rope_at_starts(cut, x, cosines, sines, starts, **how), z)
     if isinstance(starts, bool) or not isinstance(starts, int) or not 0 <= starts <= rows - places:
         raise tw.LaunchError(
             f"`starts` of rope is {starts!r}, and the {places} places from there on do not lie in"
             f" tables of {rows}"
         )
     tables = (cosines[starts : starts + places], sines[starts : starts + places])
-    return giving(rope_in_step(cut, x, *tables, INTERLEAVED=bool(interleaved)), z)
+    return giving(rope_in_step(cut, x, *tables, **how), z)
 
 
 def _tile(heads: int, places: int, channels: int) -> tuple[int, int]:
