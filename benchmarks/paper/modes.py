@@ -176,7 +176,7 @@ def _show(counts: tuple[int, ...], found: dict[str, dict[int, Timing]], report: 
             is_dashed=":" in name,
         )
         for name, timings in found.items()
-        if name in PAPER or name.endswith(": one wait")
+        if name in PAPER or name.endswith("one wait")
     ]
     report.plot(Plot("modes", TITLE, "launches", "microseconds a launch", series, log_y=True))
 

@@ -15,7 +15,7 @@ from tilewright.errors import TilewrightError
 __all__ = ["draw"]
 
 _FORMATS = ("png", "svg")
-_SIZE = (7.2, 4.2)  # inches
+_SIZE, _WIDE = (7.2, 4.2), (9.4, 4.2)  # inches
 _MARKERS = "osD^vPX*"
 _FEW = 4  # lines whose names have room beside them
 # Colours that stay apart for all kinds of colour vision (Okabe and Ito).
@@ -41,7 +41,8 @@ def draw(plot: Plot, folder: Path) -> tuple[Path, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     with matplotlib.rc_context(_STYLE):
-        figure = figures.Figure(figsize=_SIZE, layout="constrained")
+        size = _SIZE if len(plot.series) <= _FEW else _WIDE
+        figure = figures.Figure(figsize=size, layout="constrained")
         _fill(figure.add_subplot(), plot)
         for form in _FORMATS:
             path = folder / f"{plot.name}.{form}"
