@@ -101,3 +101,16 @@ def test_a_view_with_a_fence_of_its_own(bench):
     assert len(bench.driver.calls("wait")) == 1
     bench.build(0, 1).submit()
     assert len(bench.driver.calls("wait")) == 2
+
+
+def test_a_stream_becomes_the_home_of_what_was_made_on_another(bench):
+    first, second, _ = bench.streams
+    bench.build(0, 1).submit(second)
+    assert bench.tensors[1].storage.home is None  # what the first stream did may still be under way
+    first.sync()
+    bench.build(0, 1).submit(second)
+    assert bench.tensors[1].storage.home is second
+    before = len(bench.driver.calls("wait"))
+    bench.build(2, 1).submit(first)  # reads beside a reader, and behind nobody
+    bench.build(1, 3).submit(first)  # and writes behind it
+    assert len(bench.driver.calls("wait")) == before + 1

@@ -99,6 +99,11 @@ class Fence:
         return self.stream.has_passed(self.count)
 
     @property
+    def is_known_to_be_over(self) -> bool:
+        """Whether it could not fail and has passed, without asking the driver."""
+        return self.outcome is None and self.count <= self.stream.queue.known
+
+    @property
     def matters(self) -> bool:
         """Whether somebody may still have to wait for it or to hear of a failure."""
         outcome = self.outcome
