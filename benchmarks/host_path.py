@@ -129,6 +129,8 @@ class _Cases:
         self.scaled: Any = tw.kernel(scaled)
         self.z, self.x, self.y = _tensors(device)
         self._outputs: list[tw.Tensor] = []
+        self._long: list[tw.Tensor] = []
+        self._lengths = itertools.count(100)
         for _ in range(3):
             self.add(self.z.partition(LENGTH), self.x, self.y).sync()
 
@@ -169,6 +171,18 @@ class _Cases:
     def planned(self) -> Callable[[], object]:
         add, z, x, y = self.add, self.z, self.x, self.y
         handles = iter([(z[:].partition(LENGTH), x[:], y[:]) for _ in range(LAUNCHES)])
+        return lambda: add(*next(handles)).submit()
+
+    def extents(self) -> Callable[[], object]:
+        """Tensors of lengths that no launch has seen."""
+        add = self.add
+        if not self._long:
+            self._long = [tw.zeros((1 << 20,), f16, device=self.device) for _ in range(3)]
+            for tensor in self._long:
+                tensor.wait()
+        z, x, y = self._long
+        lengths = [16 * next(self._lengths) for _ in range(LAUNCHES)]
+        handles = iter([(z[:n].partition(LENGTH), x[:n], y[:n]) for n in lengths])
         return lambda: add(*next(handles)).submit()
 
     def new_tensors(self) -> Callable[[], object]:
@@ -270,6 +284,7 @@ CASES = {
     "built": "built and closed, not submitted",
     "alternating": "two kernels that hand results to each other (both)",
     "planned": "handles that no launch has seen",
+    "extents": "lengths that no launch has seen",
     "new_tensors": "an output that is made for the launch",
     "scalars": "another number each time",
     "zipped": "a step of operations built before, submitted as one",

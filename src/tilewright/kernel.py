@@ -138,7 +138,7 @@ class Kernel:
             return build_launch(executable, binding, result)
         warn_of_padding(executable.facts, binding)
         key = None if executable.facts.padded else self._launches.key(grid, binding, call)
-        remember = None if key is None else partial(self._launches.keep, key)
+        remember = None if key is None else partial(self._launches.keep, key, binding)
         return build_launch(executable, binding, result, remember)
 
     def _refuse_call(self, unsafe: bool) -> NoReturn:

@@ -136,7 +136,7 @@ def test_a_resized_tensor_is_looked_at_anew(lib):
         tensor.resize_(1 << 12)
         tensor.fill_(3)
     operation = lib.launch(z, x, y)
-    assert way(operation) == "cold"
+    assert way(operation) == "planned"
     operation.submit()
     lib.finish()
     assert z.tolist() == [6.0] * (1 << 12)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.analysis.terms import Linear, Numbers
 from tilewright.ir.attributes import Predicate
+from tilewright.ir.launch_terms import LaunchTerm
 
 __all__ = [
     "FALSE",
@@ -39,6 +40,11 @@ class Formula(ABC):
 
     def truth(self, numbers: Numbers) -> bool | None:
         """Whether it is true, where the numbers decide."""
+        return None
+
+    def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str | None:
+        """Python text for its truth at a launch; None if sums of launch terms do not say it."""
+        del text_of
         return None
 
     def terms(self) -> Iterator[Linear]:
@@ -81,6 +87,10 @@ class AtLeastZero(Formula):
             return True
         return False if interval.high < 0 else None
 
+    def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str | None:
+        text = self.term.as_python(text_of)
+        return None if text is None else f"{text} >= 0"
+
     def terms(self) -> Iterator[Linear]:
         yield self.term
 
@@ -90,6 +100,12 @@ class Several(Formula):
     """A formula of formulas."""
 
     parts: tuple[Formula, ...]
+
+    def _joined(self, word: str, nothing: str, text_of: Callable[[LaunchTerm], str]) -> str | None:
+        texts = [part.as_python(text_of) for part in self.parts]
+        if None in texts:
+            return None
+        return word.join(f"({text})" for text in texts) or nothing
 
     def terms(self) -> Iterator[Linear]:
         for part in self.parts:
@@ -116,6 +132,9 @@ class AllOf(Several):
             return False
         return None if None in found else True
 
+    def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str | None:
+        return self._joined(" and ", "True", text_of)
+
 
 @dataclass(frozen=True)
 class AnyOf(Several):
@@ -134,6 +153,9 @@ class AnyOf(Several):
         if True in found:
             return True
         return None if None in found else False
+
+    def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str | None:
+        return self._joined(" or ", "False", text_of)
 
 
 # All of nothing, one of nothing, and what says nothing.

@@ -10,7 +10,7 @@ Proofs about terms are in `proofs`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cached_property
@@ -172,6 +172,15 @@ class Linear:
             found = numbers.at(atom).scaled(coefficient)
             low, high = low + found.low, high + found.high
         return Interval(low, high)
+
+    def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str | None:
+        """Python text for its number at a launch; None if it needs more than a sum."""
+        parts = [str(self.constant)]
+        for atom, coefficient in self.coefficients.items():
+            if not isinstance(atom, Known):
+                return None
+            parts.append(f"{coefficient} * ({text_of(atom.term)})")
+        return " + ".join(parts)
 
     def variables(self) -> Iterator[Variable]:
         """Every variable in it, nested ones too."""

@@ -8,11 +8,11 @@ holds. Variables are evaluated as intervals, every wrap-around included.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tilewright.analysis.formulas import Formula
+from tilewright.analysis.formulas import AllOf, AtLeastZero, Formula
 from tilewright.analysis.intervals import Interval
 from tilewright.analysis.terms import Atom, Known, Linear, Numbers
 from tilewright.errors import InternalError
@@ -129,6 +129,15 @@ class LaunchCheck(ABC):
         """Terms that stand for others where it is evaluated."""
         return ()
 
+    def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str | None:
+        """Python text that is true only if it holds; None if sums of launch terms do not say it."""
+        formula = self._formula()
+        return None if formula is None else formula.as_python(text_of)
+
+    def _formula(self) -> Formula | None:
+        """What has to be true of the numbers, wherever the code is reached."""
+        return None
+
     @abstractmethod
     def _terms(self) -> Iterable[Linear]:
         """The terms it is about."""
@@ -157,6 +166,9 @@ class IndexInRange(LaunchCheck):
     def _goals(self) -> Iterable[Linear]:
         return self.goals
 
+    def _formula(self) -> Formula:
+        return AllOf(tuple(AtLeastZero(goal) for goal in self.goals))
+
     def _is_met(self, numbers: Numbers) -> bool:
         return all(numbers.of(goal).low >= 0 for goal in self.goals)
 
@@ -178,6 +190,9 @@ class AxisNotEmpty(LaunchCheck):
 
     def _terms(self) -> Iterable[Linear]:
         return (self.count,)
+
+    def _formula(self) -> Formula:
+        return AtLeastZero(self.count - 1)
 
     def _is_met(self, numbers: Numbers) -> bool:
         return numbers.of(self.count).low > 0
@@ -215,6 +230,9 @@ class StepAboveZero(LaunchCheck):
     def _terms(self) -> Iterable[Linear]:
         return (self.step,)
 
+    def _formula(self) -> Formula:
+        return AtLeastZero(self.step - 1)
+
     def _is_met(self, numbers: Numbers) -> bool:
         return numbers.of(self.step).low > 0
 
@@ -231,6 +249,9 @@ class Precondition(LaunchCheck):
 
     def _terms(self) -> Iterable[Linear]:
         return self.formula.terms()
+
+    def _formula(self) -> Formula:
+        return self.formula
 
     def _is_met(self, numbers: Numbers) -> bool:
         return self.formula.truth(numbers) is True

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.signature import TensorParam
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tilewright.frontend.signature import Signature, TensorParam
 from tilewright.frontend.specialization import MAX_WHOLE_EXTENT
+from tilewright.ir.launch_terms import Extent, LaunchTerm
 from tilewright.jit.binding import Binding, refused
 
-__all__ = ["bind_static_dims", "check_devices", "check_extents"]
+__all__ = ["bind_static_dims", "check_devices", "check_extents", "rules_for_extents"]
 
 
 def check_devices(binding: Binding) -> None:
@@ -71,6 +75,25 @@ def _reachable_extent(binding: Binding, param: TensorParam, axis: int) -> int:
             f"reach of 32-bit indices: {MAX_WHOLE_EXTENT} are allowed, so split the axis",
         )  # fmt: skip
     return extent
+
+
+def rules_for_extents(
+    signature: Signature, constants: Mapping[str, Any], text_of: Callable[[LaunchTerm], str]
+) -> Iterator[str]:
+    """What `check_extents` and whole axes ask of extents, as Python text."""
+    for output in signature.cut_outputs:
+        for axis, dim in enumerate(output.dims):
+            if dim is None:
+                yield f"{text_of(Extent(output.name, axis))} <= {MAX_WHOLE_EXTENT}"
+    for param, axis, dim in signature.whole_axes():
+        extent = text_of(Extent(param.name, axis))
+        if isinstance(dim, int):
+            wanted = str(dim)
+        elif dim in constants:
+            wanted = str(constants[dim])
+        else:
+            wanted = text_of(Extent(*signature.homes[dim]))
+        yield f"{extent} == {wanted} <= {MAX_WHOLE_EXTENT}"
 
 
 def check_extents(binding: Binding) -> None:

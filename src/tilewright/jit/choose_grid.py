@@ -15,7 +15,7 @@ from tilewright.errors import LaunchError
 from tilewright.jit.binding import Binding, refused
 from tilewright.runtime.partition import Partition
 
-__all__ = ["MAX_BLOCKS", "check_grid", "choose_grid"]
+__all__ = ["MAX_BLOCKS", "check_grid", "choose_grid", "common_grid"]
 
 # Blocks are launched as a line, numbered in 32 bits.
 MAX_BLOCKS = 2**31 - 1
@@ -57,6 +57,20 @@ def choose_grid(binding: Binding, given: Extents | None) -> None:
             f"{who} kernel `{binding.signature.kernel}` has {binding.blocks} "
             f"{'pieces' if exact else 'blocks'}, more than a launch can have: use larger ones"
         )
+
+
+def common_grid(partitions: Iterable[Partition]) -> Extents | None:
+    """The grid of a launch whose outputs all have one piece for each block and the same grid.
+
+    None where there is more to look at.
+    """
+    found: Extents | None = None
+    for cut in partitions:
+        tiling = cut.tiling
+        if tiling.is_prefix or (found is not None and tiling.grid != found):
+            return None
+        found = tiling.grid
+    return None if found is None or prod(found) > MAX_BLOCKS else found
 
 
 def _pieces(binding: Binding) -> Iterator[tuple[str, Partition]]:

@@ -16,6 +16,7 @@ from tilewright.errors import LaunchError
 from tilewright.frontend.signature import Signature
 from tilewright.jit.binding import Binding
 from tilewright.jit.call_readers import SEEN, Call, Known, Readers, Seen, make_readers
+from tilewright.jit.families import Family, kin_of
 from tilewright.jit.plans import HostedLaunch, Plan, PlannedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
 from tilewright.runtime.access import Access, check_accesses
@@ -39,11 +40,13 @@ _OURS = frozenset({Tensor, Partition, PersistentPartition, bool, int, float, typ
 class Launches:
     """What is remembered of the calls of one kernel with one set of hints."""
 
-    __slots__ = ("_like", "_plans", "_prepared", "_same", "call")
+    __slots__ = ("_families", "_like", "_parameters", "_plans", "_prepared", "_same", "call")
 
     def __init__(self, signature: Signature, call: inspect.Signature) -> None:
         self._prepared: Table[PreparedLaunch | Seen] = Table(_PREPARED)
         self._plans: Table[PlannedLaunch] = Table(_PLANNED)
+        self._families: Table[Family] = Table(_PLANNED)
+        self._parameters = call
         nothing = Readers(None, _nothing, _nothing)
         known = Known(self._prepared, self._plans, self._planned)
         readers = make_readers(signature, call, known) or nothing
@@ -69,8 +72,22 @@ class Launches:
         if isinstance(prepared, PreparedLaunch) and prepared.is_current:
             return _operation(prepared).build(prepared, tensors, result, depth=3)
         like, call = self._like(*args, **kwargs)
-        planned = self._plans.find((grid, like))
+        planned = self._plans.find((grid, like)) or self._stretched(grid, like, call)
         return None if planned is None else self._planned(planned, same, call)
+
+    def _stretched(
+        self, grid: tuple[int, ...] | None, like: tuple[Any, ...], call: Call
+    ) -> PlannedLaunch | None:
+        """A plan for a call that differs from one that was made before in extents."""
+        family = self._families.find((grid, kin_of(like)))
+        if family is None:
+            return None
+        plan = family.plan_for(grid, call[0], call[2])
+        if plan is None:
+            return None
+        made = PlannedLaunch(plan)
+        self._plans.put((grid, like), made)
+        return made
 
     def _adopted(
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -87,7 +104,7 @@ class Launches:
         if found is None or not given:
             return None
         like, (tensors, scalars, result, apart) = found
-        planned = self._plans.find((grid, like))
+        planned = self._plans.find((grid, like)) or self._stretched(grid, *found)
         if planned is None:
             return None
         result = tuple(given.get(id(value), value) for value in result)
@@ -134,9 +151,12 @@ class Launches:
         found = self._like(*bound.args, **bound.kwargs)
         return None if found is None else (grid, found[0])
 
-    def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
+    def keep(self, key: tuple[Any, ...], binding: Binding, plan: Plan) -> None:
         """Remember how a launch was made."""
         self._plans.put(key, PlannedLaunch(plan))
+        grid, like = key
+        if plan.blocks:  # where none runs, less is decided
+            self._families.put((grid, kin_of(like)), Family(plan, binding, self._parameters))
 
 
 def _nothing(*_: Any, **__: Any) -> None:

@@ -9,7 +9,6 @@ it refers to no tensor.
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.dtypes import DType
@@ -30,7 +29,7 @@ from tilewright.jit.loader import Program
 from tilewright.jit.repeated_launch import RepeatedLaunch
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
-from tilewright.runtime.function import Filled, KernelFunction, ReadyCall
+from tilewright.runtime.function import Filled, KernelFunction
 from tilewright.runtime.ready_work import NEVER, Guests, ReadyWork, RepeatedWork
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
@@ -39,8 +38,17 @@ from tilewright.runtime.tickets import Role
 if TYPE_CHECKING:
     from tilewright.check.launch import LaunchCheck
 
-__all__ = ["HostedLaunch", "Plan", "PlannedLaunch", "PlannedWork", "PreparedLaunch", "make_plan"]
+__all__ = [
+    "HostedLaunch",
+    "Number",
+    "Plan",
+    "PlannedLaunch",
+    "PlannedWork",
+    "PreparedLaunch",
+    "make_plan",
+]
 
+# A number that is passed to a kernel.
 Number = int | float
 _ADDRESSES = (BaseAddress, PointerArgument)
 
@@ -54,8 +62,7 @@ class _Known(NamedTuple):
     blocks: int
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """One launch, for all tensors alike."""
 
     label: str
@@ -77,7 +84,6 @@ class Plan:
     scalar_names: tuple[str, ...]
     is_wary: bool  # elements of an output may overlap each other
     guests: Guests
-    calls: tuple[ReadyCall, ...]  # the launch, if nothing but addresses is filled in
 
     def numbers(self, scalars: tuple[Any, ...]) -> tuple[Number, ...] | None:
         """The scalars of a call; None if one does not fit its dtype."""
@@ -90,10 +96,26 @@ class Plan:
         """Whether the launch checks that depend on scalars hold with these."""
         if not self.checks or self.blocks == 0:
             return True
-        scalars = dict(zip(self.scalar_names, numbers, strict=True))
-        known = _Known(dict(zip(self.names, tensors, strict=True)), scalars, self.grid, self.blocks)
+        return self.all_hold(self.checks, tensors, numbers, self.grid, self.blocks)
+
+    def all_hold(
+        self,
+        checks: tuple[LaunchCheck, ...],
+        tensors: tuple[Tensor, ...],
+        numbers: tuple[Number, ...],
+        grid: tuple[int, ...],
+        blocks: int,
+    ) -> bool:
+        """Whether launch checks hold with these numbers."""
+        scalars = dict(zip(self.scalar_names, numbers, strict=False))
+        known = _Known(dict(zip(self.names, tensors, strict=True)), scalars, grid, blocks)
         environment = LaunchEnvironment(known)
-        return all(check.holds(environment) for check in self.checks)
+        return all(check.holds(environment) for check in checks)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is nothing to fill in but addresses."""
+        return not self.scalars and not self.facts.may_fail
 
     def arguments(
         self, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
@@ -134,11 +156,6 @@ def make_plan(
             places.append((position, scalars[term.param]))
         is_open = isinstance(term, (*_ADDRESSES, ScalarArgument, FailureRecord))
         template.append(None if is_open else launch_number(binding, term))
-    calls: tuple[ReadyCall, ...] = ()
-    if not places and not facts.may_fail:
-        known = tuple(0 if one is None else one for one in template)
-        filled = tuple(addresses)
-        calls = tuple(one.prepare_for(binding.blocks, known, filled) for one in functions)
     return Plan(
         label=facts.name,
         device=binding.device,
@@ -159,7 +176,6 @@ def make_plan(
         scalar_names=tuple(scalars),
         is_wary=any(_is_wary(*pair) for pair in zip(binding.tensors.values(), roles, strict=True)),
         guests=_find_guests(binding, roles),
-        calls=calls,
     )
 
 
@@ -185,7 +201,7 @@ def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
 class PlannedLaunch(ReadyWork):
     """A plan for one call, or for all calls if they differ in nothing but the tensors."""
 
-    __slots__ = ("_numbers", "_reader", "is_plain", "is_whole", "plan")
+    __slots__ = ("_calls", "_is_first", "_numbers", "_reader", "is_plain", "is_whole", "plan")
 
     def __init__(
         self,
@@ -196,10 +212,11 @@ class PlannedLaunch(ReadyWork):
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.guests = plan.guests
         self.program = plan.program
-        self.launch = plan.calls[0] if len(plan.calls) == 1 else self._launch
+        self.launch = self._launch
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.plan = plan
-        self.is_whole = bool(plan.calls)  # there is nothing to fill in but addresses
+        self.is_whole = plan.is_whole
+        self._is_first = True
         is_wary = plan.is_wary or bool(plan.checks or plan.guests.all)
         # The same, and nothing to look at but which tensors have their memory to themselves.
         self.is_plain = self.is_whole and plan.captures.are_none and not is_wary
@@ -212,13 +229,27 @@ class PlannedLaunch(ReadyWork):
             self.work_on(tensors).enqueue(stream)
             return
         plan = self.plan
-        for call in plan.calls:
+        if self.is_whole and not self._is_first:
+            self._settle_down()
+            self.launch(stream, tensors)
+            return
+        self._is_first = False
+        arguments: Any = plan.arguments(tensors, self._numbers)
+        memories = tuple([tensor.storage for tensor in tensors])
+        for function in plan.functions:
+            function.launch(stream, plan.blocks, arguments, memories)
+
+    def _settle_down(self) -> None:
+        """Have parameters of its own, as it is not only for one launch."""
+        plan = self.plan
+        known = tuple([0 if one is None else one for one in plan.template])
+        filled = [one.prepare_for(plan.blocks, known, plan.addresses) for one in plan.functions]
+        self._calls = tuple(filled)
+        self.launch = filled[0] if len(filled) == 1 else self._launch_all
+
+    def _launch_all(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
+        for call in self._calls:
             call(stream, tensors)
-        if not plan.calls:
-            arguments: Any = plan.arguments(tensors, self._numbers)
-            memories = tuple([tensor.storage for tensor in tensors])
-            for function in plan.functions:
-                function.launch(stream, plan.blocks, arguments, memories)
 
     def work_on(self, tensors: tuple[Handle, ...]) -> PlannedWork:
         """The launch as a work of its own."""
