@@ -76,6 +76,19 @@ def _centred_row(row: Any, mean: Any, columns: Any, exact: bool) -> Any:
     return result
 
 
+def _store_kept(parts: Any, row: Any, scale: Any, weights: Any, dtype: Any) -> None:
+    """A kept row, scaled, times the weights."""
+    for j in tw.static_range(len(row)):
+        parts.store((row[j] * scale * wide(weights[j])).astype(dtype), 0, j)
+
+
+def _store_again(parts: Any, xs: Any, i: Any, scale: Any, weights: Any) -> None:
+    """The same of a row that is read again."""
+    for j in range(parts.num_tiles(1)):
+        part = xs[i, j]
+        parts.store((wide(part) * scale * wide(weights[j])).astype(part.dtype), 0, j)
+
+
 @tw.kernel(deny_checks=True)
 def rms_norm_rows(
     z: Mut[T, BM, tw.All],
@@ -99,18 +112,13 @@ def rms_norm_rows(
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
         row = kept(xs, i, KEPT)
-        scale = _root_scale(_squares(row), N, eps)
-        for j in tw.static_range(KEPT):
-            parts.store((row[j] * scale * wide(weights[j])).astype(z.dtype), 0, j)
+        _store_kept(parts, row, _root_scale(_squares(row), N, eps), weights, z.dtype)
     else:
         squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
         for j in range(xs.num_tiles(1)):
             part = wide(xs[i, j])
             squares += part * part
-        scale = _root_scale(squares, N, eps)
-        for j in range(parts.num_tiles(1)):
-            part = wide(xs[i, j]) * scale * wide(weights[j])
-            parts.store(part.astype(z.dtype), 0, j)
+        _store_again(parts, xs, i, _root_scale(squares, N, eps), weights)
 
 
 @tw.kernel(deny_checks=True)
@@ -141,9 +149,7 @@ def add_rms_norm_rows(
             rounded = (wide(xs[i, j]) + wide(ys[i, j])).astype(z.dtype)
             sums.store(rounded, 0, j)
             row = (*row, wide(rounded))
-        scale = _root_scale(_squares(row), N, eps)
-        for j in tw.static_range(KEPT):
-            parts.store((row[j] * scale * wide(weights[j])).astype(z.dtype), 0, j)
+        _store_kept(parts, row, _root_scale(_squares(row), N, eps), weights, z.dtype)
     else:
         squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
         for j in range(sums.num_tiles(1)):
@@ -151,10 +157,7 @@ def add_rms_norm_rows(
             sums.store(rounded, 0, j)
             part = wide(rounded)
             squares += part * part
-        scale = _root_scale(squares, N, eps)
-        for j in range(parts.num_tiles(1)):
-            part = wide(sums[0, j]) * scale * wide(weights[j])
-            parts.store(part.astype(z.dtype), 0, j)
+        _store_again(parts, sums, 0, _root_scale(squares, N, eps), weights)
 
 
 @tw.kernel(deny_checks=True)
