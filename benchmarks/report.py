@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import launch_graphs
+import launch_rates
 from report_readme import readme_with
 
 from tilewright.bench import Plot, Table, draw
@@ -47,6 +49,17 @@ beside ours where it has them; its GPUs are others. How to repeat it:
 [benchmarks](../benchmarks/README.md).
 """
 VERSIONS = ("tilewright", "tileiras", "python", "torch", "triton", "cuda-tile", "cuda-bindings")
+
+# What of `host_path.py` a target of `launch.py` is about.
+HOST_PATHS = {
+    launch_rates.target_name(launch_rates.OURS): "prepared",
+    launch_rates.target_name(launch_rates.NEW_HANDLES): "planned",
+    launch_rates.target_name(launch_rates.CHAIN): "zipped",
+    launch_rates.target_name(launch_rates.TORCH_ARGUMENTS): "torch_tensors",
+    launch_rates.BESIDE_CUTILE: "prepared",
+    launch_graphs.target_name(3): "graph_few",
+    launch_graphs.target_name(3 * launch_graphs.NODES): "graph_many",
+}
 
 Reports = Mapping[str, Mapping[str, Any]]
 
@@ -115,7 +128,8 @@ def _missed(reports: Reports, reasons: Mapping[str, str]) -> Iterator[str]:
     yield "### What misses its target, and why\n"
     for what in whats:
         yield f"- **{what}**: {reason_for(what, reasons)}"
-        yield from (f"    - {line}" for line in _profile(reports, what))
+        lines = (*_profile(reports, what), *_host_path(reports, what))
+        yield from (f"    - {line}" for line in lines)
     yield ""
 
 
@@ -138,6 +152,17 @@ def _profile(reports: Reports, what: str) -> Iterator[str]:
             lines.setdefault(f"`{entry['kernel']}`: {facts}", []).append(entry["problem"])
     for line, problems in lines.items():
         yield f"{line} ({', '.join(problems)})"
+
+
+def _host_path(reports: Reports, what: str) -> Iterator[str]:
+    """Whose time a launch takes: ours, where the driver does nothing."""
+    for entry in reports.get("host_path", {}).get("figures", {}).get("host_path", ()):
+        if entry["name"] == HOST_PATHS.get(what):
+            own, whole = entry.get("null"), entry.get("cuda")
+            if own is not None:
+                yield f"host time with a driver that does nothing: {own:.2f} us"
+            if whole is not None:
+                yield f"host time on the GPU: {whole:.2f} us"
 
 
 def _number(number: float | None) -> str:

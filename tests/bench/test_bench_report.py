@@ -73,6 +73,18 @@ def test_profiles_stand_below_what_misses_its_target(tmp_path, monkeypatch):
     assert list(report_page.read_reports(tmp_path)) == ["products", "profiles"]
 
 
+def test_host_times_stand_below_launches_that_miss_their_target(tmp_path, monkeypatch):
+    monkeypatch.setattr(report_page, "ROOT", tmp_path)
+    made = Report("host_path", "Host", tmp_path / "host_path.json")
+    made.figure("host_path", name="prepared", null=2.5, cuda=6.5)
+    what = launch_rates.target_name(launch_rates.OURS)
+    made.target(Target(what, Bound.AT_MOST, 2.0, 2.7, "us"))
+    page = report_page.page(report_page.read_reports(tmp_path), {})
+    own = "    - host time with a driver that does nothing: 2.50 us\n"
+    assert f"- **{what}**: not yet explained\n{own}" in page
+    assert "    - host time on the GPU: 6.50 us" in page
+
+
 def test_the_readme_quotes_the_reports(tmp_path):
     text = f"before\n{report_readme.BEGIN}\nold\n{report_readme.END}\nafter\n"
     new = report_readme.readme_with(text, _report(tmp_path))
@@ -124,7 +136,7 @@ def test_plots_that_are_shown_are_small():
 def test_reasons_stand_under_the_words_of_their_targets():
     """A target that is put in other words would lose its reason."""
     reasons = report_page.tomllib.loads(report_page.REASONS.read_text(encoding="utf-8"))
-    launches = {f"a launch, {name}: above the driver's own call" for name in launch_rates.ALLOWED}
+    launches = {launch_rates.target_name(name) for name in launch_rates.ALLOWED}
     replays = {launch_graphs.target_name(count) for count in (3, 3 * launch_graphs.NODES)}
     assert launches | replays <= reasons.keys()
     kernels = {products.ALL, products.LARGE, products.TWIN, matmul.DECODED, matmul.PREFILLED}
