@@ -223,7 +223,7 @@ def test_on_paper_a_lost_gpu_is_told_to_whoever_awaits(driver, cuda, monkeypatch
 
     async def main():
         task = asyncio.ensure_future(tw.WorkOp("nothing", cuda, (), _Nothing(), None))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.002)  # by then the poller has it
         for name in ("query_event", "query_stream", "synchronize_stream"):
             monkeypatch.setattr(driver, name, lost)
         with pytest.raises(DriverError, match="700"):
@@ -237,7 +237,7 @@ def test_on_paper_the_poller_ends_with_the_process(driver, cuda):
     async def main():
         driver.patient = True
         task = asyncio.ensure_future(tw.WorkOp("nothing", cuda, (), _Nothing(), None))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.002)  # by then the poller has it
         driver.patient = False
         await task
 
@@ -249,6 +249,27 @@ def test_on_paper_the_poller_ends_with_the_process(driver, cuda):
     assert not poller.is_alive()
     asyncio.run(main())  # what comes late all the same is watched
     cuda.backend.end()
+
+
+def test_on_paper_whoever_waits_lets_the_others_submit_first(driver, cuda):
+    seen = []
+
+    async def one(name):
+        operation = tw.WorkOp("nothing", cuda, (), _Nothing(), None).submit()
+        seen.append(f"{name} submitted")
+        await operation
+        seen.append(f"{name} done")
+
+    async def main():
+        tasks = [asyncio.ensure_future(one(name)) for name in ("first", "second")]
+        await asyncio.sleep(0)
+        driver.patient = False  # a turn is over, and nobody has been asked for longer than that
+        await asyncio.gather(*tasks)
+
+    driver.patient = True
+    asyncio.run(main())
+    assert seen == ["first submitted", "second submitted", "first done", "second done"]
+    assert driver.calls("record") == []  # nor was the poller needed
 
 
 class _Nothing:

@@ -1,15 +1,18 @@
 """Waiting for a fence in asyncio: the loop goes on, and nobody polls with its timers.
 
-Most operations are over within microseconds, so the backend is asked once more, without the
-interpreter's lock, before the coroutine is suspended. Then the backend says, on a thread of its
-own, when the fence has passed. A cancelled wait leaves the operation in its stream: buffers and
+Most operations are over within microseconds. So whoever waits lets the others have one turn, who
+may have work to submit, and then asks the backend for a little while, without the interpreter's
+lock, before the coroutine is suspended. Then the backend says, on a thread of its own, when the
+fence has passed. A cancelled wait leaves the operation in its stream: buffers and
 fences are the storage's, not the waiter's.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
 from functools import partial
+from types import coroutine
 from typing import Any
 
 from tilewright.runtime.failures import Fence
@@ -19,6 +22,9 @@ __all__ = ["completed"]
 
 async def completed(fence: Fence) -> None:
     """Return when the operation of a fence has completed, whether or not it failed."""
+    if fence.has_passed:
+        return
+    await _one_turn()
     queue = fence.stream.queue
     if queue.passes_soon(fence.count):
         return
@@ -28,6 +34,12 @@ async def completed(fence: Fence) -> None:
     with fence.stream.device.lock:
         queue.when_completed(fence.count, partial(_tell, loop, passed))
     await passed
+
+
+@coroutine
+def _one_turn() -> Generator[None, None, None]:
+    """Let everything else run that can."""
+    yield
 
 
 def _tell(loop: Any, passed: Any, error: BaseException | None) -> None:

@@ -40,6 +40,11 @@ class State(Enum):
     FAILED = "failed"
 
 
+# Members of an enumeration are slow to find.
+_BUILT, _SUBMITTED = State.BUILT, State.SUBMITTED
+_NOT_ITS_OWN = (State.CLOSED, State.TAKEN, State.RECORDED)
+
+
 class Gone(Enum):
     """What stands for a result that is not there yet, or that somebody has."""
 
@@ -87,11 +92,6 @@ class Ends:
         """Whether everything has completed; never blocks."""
         return all(fence.has_passed for fence in self.fences.values())
 
-    def wait(self) -> None:
-        """Block until everything has completed."""
-        for fence in self.fences.values():
-            fence.stream.wait(fence.count)
-
     def failure(self) -> Outcome | None:
         """The first failure, once everything has completed. The device's lock is held."""
         for fence in self.fences.values():
@@ -131,6 +131,10 @@ class Runnable(ABC, Generic[T]):
     def ends(self) -> Ends:
         """Where its work ends; nothing before it was submitted."""
 
+    def last_fences(self) -> tuple[Fence, ...]:
+        """The fences behind which nothing of it is left."""
+        return tuple(self.ends.fences.values())
+
     @abstractmethod
     def compile(self) -> Self:
         """Do everything but the launch."""
@@ -169,8 +173,8 @@ class Runnable(ABC, Generic[T]):
     @property
     def done(self) -> bool:
         """Whether it has ended, one way or another. Never blocks."""
-        if self._state is State.SUBMITTED and self.ends.have_passed:
-            self._conclude()
+        if self._state is _SUBMITTED and self.ends.have_passed:
+            self.conclude()
         return self._state not in (State.BUILT, State.TAKEN, State.SUBMITTED)
 
     # --- running ---
@@ -209,11 +213,12 @@ class Runnable(ABC, Generic[T]):
     def sync(self) -> T:
         """Submit if that has not been done, wait, and hand the result over."""
         refuse_waiting(self.label)
-        if self._state is State.BUILT:
+        if self._state is _BUILT:
             self.submit()
         self._check_run()
-        if self._state is State.SUBMITTED:
-            self.ends.wait()
+        if self._state is _SUBMITTED:
+            for fence in self.last_fences():
+                fence.stream.wait(fence.count)
         return self.finish()
 
     def sync_on(self, stream: Stream) -> T:
@@ -222,8 +227,8 @@ class Runnable(ABC, Generic[T]):
 
     def finish(self) -> T:
         """Hand the result over, or raise how it failed. Everything has completed."""
-        if self._state is State.SUBMITTED:
-            self._conclude()
+        if self._state is _SUBMITTED:
+            self.conclude()
         if self._failure is not None:
             self._failure.surface()
         if self._error is not None:
@@ -232,8 +237,12 @@ class Runnable(ABC, Generic[T]):
 
     def hand_over(self) -> T:
         """The result, once."""
-        with self.device.lock:
+        lock = self.device.lock
+        lock.acquire()  # costs a third of `with`
+        try:
             result, self._result = self._result, GONE
+        finally:
+            lock.release()
         if isinstance(result, Gone):
             raise LaunchError(f"{self.name} has handed its result over already")
         return result
@@ -281,10 +290,11 @@ class Runnable(ABC, Generic[T]):
             raise LaunchError(f"{self.name} runs once and was submitted already: build another")
 
     def _check_run(self) -> None:
-        if self._state in (State.CLOSED, State.TAKEN, State.RECORDED):
+        if self._state in _NOT_ITS_OWN:
             self.check_built()
 
-    def _conclude(self) -> None:
+    def conclude(self) -> None:
+        """Look how it ended. Everything has completed."""
         with self.device.lock:
             self._failure = self.ends.failure()
             self._state = State.COMPLETED if self._failure is None else State.FAILED

@@ -124,7 +124,7 @@ class DeviceOp(Runnable[T], Awaitable[T]):
             self.submit(self._chosen or self.device.policy.next_stream())
         self._check_run()
         if self._state is State.SUBMITTED:
-            for fence in tuple(self.ends.fences.values()):
+            for fence in self.last_fences():
                 yield from completed(fence).__await__()
         return self.finish()
 

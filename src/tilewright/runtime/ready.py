@@ -30,7 +30,8 @@ __all__ = ["Lent", "ReadyOp"]
 
 T = TypeVar("T")
 # Members of an enumeration are slow to find.
-_BUILT, _CLOSED, _SUBMITTED, _TAKEN = State.BUILT, State.CLOSED, State.SUBMITTED, State.TAKEN
+_BUILT, _TAKEN, _CLOSED = State.BUILT, State.TAKEN, State.CLOSED
+_SUBMITTED, _COMPLETED = State.SUBMITTED, State.COMPLETED
 
 
 class Lent(NamedTuple):
@@ -169,6 +170,13 @@ class ReadyOp(WorkOp[T]):
         """Refer to no tensor any more."""
         ready, _, code, instruction = self._claim
         self._claim = (ready, (), code, instruction)
+
+    def conclude(self) -> None:
+        """Look how it ended; what was put at home cannot fail."""
+        if self._count:
+            self._state = _COMPLETED
+        else:
+            super().conclude()
 
     def hand_over(self) -> T:
         """The result, once; whoever has it keeps the tensors now."""

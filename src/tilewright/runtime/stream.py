@@ -132,8 +132,9 @@ class Stream:
         if count > self.queue.known:
             self.device.check_usable()
             self.queue.wait(count)
-        with self.device.lock:
-            self.settle()
+        if self.has_loose_ends:
+            with self.device.lock:
+                self.settle()
 
     def sync(self) -> None:
         """Block until everything submitted so far has completed; raise a failure not told yet.

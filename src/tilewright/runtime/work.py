@@ -76,6 +76,11 @@ class SingleOp(DeviceOp[T]):
             found.add(fence)
         return found
 
+    def last_fences(self) -> tuple[Fence, ...]:
+        """Its fence."""
+        fence = self.fence
+        return () if fence is None else (fence,)
+
     def choose_stream(self, stream: Stream | None) -> Stream:
         """The stream to use: that of the library whose arrays these are, if nobody says another."""
         is_recorded = isinstance(self.device.stream, Tape)  # a step of a chain that is recorded
