@@ -289,9 +289,17 @@ IN_TILES_ONLY: dict[type[DType], str] = {
 
 def numpy_dtype(dtype: type[DType]) -> np.dtype[Any]:
     """The NumPy dtype of host copies: signedness included, which `Element.numpy` lacks."""
+    found = _NUMPY.get(dtype)
+    return _numpy_of(dtype) if found is None else found
+
+
+def _numpy_of(dtype: type[DType]) -> np.dtype[Any]:
     if dtype.element.is_integer and not dtype.signed and dtype.element is not Element.I1:
         return np.dtype(f"u{dtype.element.numpy.name}")
     return dtype.element.numpy
+
+
+_NUMPY = {dtype: _numpy_of(dtype) for dtype in DTYPES}  # asked for whenever a handle is made
 
 
 def dtype_of_numpy(dtype: np.dtype[Any]) -> type[DType] | None:

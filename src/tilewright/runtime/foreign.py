@@ -68,13 +68,13 @@ class ForeignStorage(Storage):
     def __init__(
         self, device: Device, producer: Producer, span: range, first: int, label: str
     ) -> None:
-        self._group = _Group(device, span.start, span.stop)
+        self._group = _Group(device, 0, 0)  # until it is known who else is there
         super().__init__(device, len(span), None, label)
         self.producer = producer
         self.first = first  # the address of the first element
         adopt = device.backend.adopt
         self._allocation = adopt(span.start, len(span), read_only=producer.read_only)
-        self.join(_table.find(self, span, self._group) if span else self._group)
+        self.join(_table.find(self, span) if span else _Group(device, 0, 0))
 
     # What is on one stream and what has shifted is the same for all who share the memory.
 
@@ -151,6 +151,9 @@ class _Group:
         self.low = low
         self.high = high
         self.members: list[weakref.ref[ForeignStorage]] = []
+        self.count = 0  # of storages whose end nobody has settled yet
+        self.heir: _Group | None = None  # that it has become one with
+        self._crowd = _CROWD
         self.borrows: Borrows = {}
         self.shares: list[Share] = []
         self.writes: list[Use] = []
@@ -169,9 +172,19 @@ class _Group:
         self.home = self.home if self.home is other.home else None
         self.shift += other.shift + 1
         self.device.epoch += 1
+        self.count += other.count
+        other.heir = self
         for member in other.living():
             self.members.append(weakref.ref(member))
             member.join(self)
+
+    def admit(self, storage: ForeignStorage) -> None:
+        """Have one more storage, and think of the dead no longer when there are many."""
+        self.count += 1
+        self.members.append(weakref.ref(storage))
+        if len(self.members) > self._crowd:
+            self.members = [ref for ref in self.members if ref() is not None]
+            self._crowd = max(_CROWD, 2 * len(self.members))
 
     def living(self) -> list[ForeignStorage]:
         """The storages that somebody still uses."""
@@ -185,7 +198,10 @@ class _Group:
     @property
     def is_over(self) -> bool:
         """Whether nothing uses the memory any more."""
-        return not self.living() and not self.pending()
+        return not self.count and not self.pending()
+
+
+_CROWD = 16  # members from which dead ones are looked for
 
 
 class _Table:
@@ -201,24 +217,26 @@ class _Table:
             self._groups: list[_Group] = []
             self._lows: list[int] = []
 
-    def find(self, storage: ForeignStorage, span: range, new: _Group) -> _Group:
+    def find(self, storage: ForeignStorage, span: range) -> _Group:
         """The group of a range, which may bridge several; a new one, if it meets nobody."""
+        device = storage.device
         with self._lock:
             first, last = self._overlapping(span)
-            met = [group for group in self._groups[first:last] if not group.is_over]
-            for group in met:
-                if group.device is not storage.device:
+            met = []
+            for group in self._groups[first:last]:
+                if group.device is device:
+                    met.append(group)
+                elif group.living() or group.pending():
                     raise LaunchError(
                         f"{storage.label} lies in memory that {group.device.name} uses, too, and"
                         f" would be used by {storage.device.name}: two devices have no order, so"
                         " drop the tensors of one of them first"
                     )
-            found = met[0] if met else new
+            found = met[0] if met else _Group(device, span.start, span.stop)
             for other in met[1:]:
                 found.take_in(other)
             found.low, found.high = min(found.low, span.start), max(found.high, span.stop)
-            found.members = [ref for ref in found.members if ref() is not None]
-            found.members.append(weakref.ref(storage))
+            found.admit(storage)
             self._groups[first:last] = [found]
             self._lows[first:last] = [found.low]
             return found
@@ -253,12 +271,21 @@ class _Left(NamedTuple):
 
     def settle(self) -> None:
         """Forget the range, or come back when the streams that use it have got to this point."""
-        self.wait_for(tuple(self.group.pending()))
+        group = self.final_group()
+        group.count -= 1
+        self.wait_for(tuple(group.pending()))
+
+    def final_group(self) -> _Group:
+        """The group that it is part of now."""
+        group = self.group
+        while group.heir is not None:
+            group = group.heir
+        return group
 
     def wait_for(self, streams: tuple[Stream, ...]) -> None:
         """Come back when these streams are done with what they have, one after the other."""
         if not streams:
-            _table.end(self.group)
+            _table.end(self.final_group())
             return
         first, *others = streams
         first.keep(_Return(_Waiting(self, tuple(others))))
