@@ -92,3 +92,13 @@ def test_random_numbers_and_scaled_products():
         z.store(tw.sum(scaled - plain) + tw.rand((B,), f32, seed=seed) * 0 + x.load_like(z))
 
     np.testing.assert_allclose(launched(multiplied, X, 3), X, atol=1e-3)
+
+
+@neighbour_of("types/random_fours_of_doubles", "types/random_fours_at_floats")
+def test_four_random_numbers_at_places_that_are_counted():
+    @tw.kernel(deny_checks=True)
+    def scale(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+        one, two, three, four = tw.rand4x(z.index[0] * B + tw.arange(B), f32)
+        z.store(x.load_like(z) + (one + two + three + four) * 0)
+
+    np.testing.assert_array_equal(launched(scale, X), X)

@@ -6,7 +6,7 @@ import numpy as np
 from neighbours import X, launched, neighbour_of
 
 import tilewright as tw
-from tilewright import Mut, Ref, f32, i32
+from tilewright import Const, Mut, Ref, f32, i32
 from tilewright.dims import BM, BN, B, M, N
 
 
@@ -117,3 +117,16 @@ def test_groups_of_scalars_and_type_parameters():
         z.store(x.load_like(z) * times + count.astype(f32))
 
     np.testing.assert_array_equal(launched(scaled, X, (2.0, (3, True))), X * 2 + 3)
+
+
+@neighbour_of(
+    "calls/exact_tiles_that_cannot_be", "calls/exact_parts_of_segments", "types/exact_is_known",
+)  # fmt: skip
+def test_exact_tiles_that_divide_their_tensor():
+    @tw.kernel(deny_checks=True)
+    def copy(z: Mut[f32, B], x: Ref[f32, N], EXACT: Const[bool]) -> None:
+        parts = z.partition(64, exact=True)
+        for k in range(B // 64):
+            parts.store(x.partition(64, exact=EXACT)[z.index[0] * (B // 64) + k], k)
+
+    np.testing.assert_array_equal(launched(copy, X, EXACT=True), X)

@@ -261,3 +261,17 @@ def test_an_index_in_helpers_and_pieces():
             piece.store(piece.load() + x.load_like(piece))
 
     np.testing.assert_array_equal(launched(scale, X, tile=(32,), walked=True), X * 3)
+
+
+@neighbour_of("ownership/partners_of_different_orders")
+def test_partners_of_the_same_order_share_a_walk():
+    @tw.kernel(deny_checks=True)
+    def fill(a: Mapped[f32, BM, BN], b: Mapped[f32, BM, BN]) -> None:
+        for at in a.indices_with(b):
+            a.store(tw.ones((BM, BN), f32), at)
+            b.store(tw.zeros((BM, BN), f32), at)
+
+    a, b = (tw.full((64, 32), -1, f32) for _ in range(2))
+    fill(*(z.partition(16, 16, order=(1, 0)).persistent(blocks=3) for z in (a, b))).sync()
+    assert (a.numpy() == 1).all()
+    assert (b.numpy() == 0).all()

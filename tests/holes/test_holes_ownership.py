@@ -141,12 +141,19 @@ def test_a_schedule_made_by_hand_is_checked_too(group):
         tw.PersistentPartition(cut, 2, group)
 
 
-@pytest.mark.parametrize("how", [{"prefix": True}, {"order": (1, 0)}])
-def test_a_schedule_made_by_hand_takes_all_tiles_in_their_order(how):
-    cut = tw.zeros((10, 7), i32).partition(2, 2, **how)
+def test_a_schedule_made_by_hand_takes_all_tiles():
+    cut = tw.zeros((10, 7), i32).partition(2, 2, prefix=True)
     for make in (cut.persistent, lambda: tw.PersistentPartition(cut, None, (1, 1))):
         with pytest.raises(tw.LaunchError, match="a walk takes all tiles"):
             make()
+
+
+def test_a_schedule_made_by_hand_has_one_order():
+    cuts = [tw.zeros((10, 7), i32).partition(2, 2, order=(1, 0)) for _ in range(2)]
+    with pytest.raises(tw.LaunchError, match="both say which tiles come first: give one"):
+        tw.PersistentPartition(cuts[0], None, (2, 1))
+    two_walks(*(tw.PersistentPartition(cut, 3, (1, 1)) for cut in cuts)).sync()
+    assert all((cut.tensor.numpy() == 1).all() for cut in cuts)
 
 
 def test_a_schedule_made_by_hand_may_have_groups_of_any_size():
