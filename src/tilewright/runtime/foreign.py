@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import weakref
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.device import Device
@@ -31,6 +31,7 @@ class Producer:
 
     library = "another library"
     has_one_stream = False  # whether all its arrays on a device have one current stream
+    given: weakref.ref[Any] | None = None  # what was passed, if that may die before this
 
     def __init__(self, array: object, *, read_only: bool = False) -> None:
         self.array = array  # what keeps the memory alive

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from types import CodeType
 from typing import Any, NamedTuple, TypeAlias
+from weakref import ref
 
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
@@ -41,11 +42,12 @@ class ReadyWork(ABC):
 
     __slots__ = (
         "check", "device", "epoch", "fences", "guests", "label", "launch", "program", "roles",
-        "shifts", "stream",
+        "shifts", "stream", "watched",
     )  # fmt: skip
 
     device: Device
     guests: Guests  # of work for a `GuestOp`
+    watched: tuple[tuple[ref[Any], int], ...]  # the same of the same tensors: arrays and addresses
     label: str
     roles: tuple[Role, ...]  # what it does to each tensor
     program: Future[Any]
