@@ -48,20 +48,32 @@ def test_a_forced_configuration_is_taken():
         assert choose_matmul(wanted(100, 100, 100).form) is config
 
 
-@pytest.mark.parametrize("tiles", TILES.values(), ids=str)
-def test_more_work_is_expected_to_take_longer(tiles):
-    for tile in tiles:
-        (little, _), *_ = tile.plans(128, 128, 64)
-        (more, _), *_ = tile.plans(128, 128, 128)
-        (most, _), *_ = tile.plans(8192, 8192, 128)
+@pytest.mark.parametrize("kind", TILES, ids=str)
+def test_more_work_is_expected_to_take_longer(kind):
+    for tile in TILES[kind]:
+        width = tile.config["BN"] + tile.config.values.get("BX", 0)
+        (little, _), *_ = tile.plans(128, width, 64)
+        (more, _), *_ = tile.plans(128, width, 128)
+        (most, _), *_ = tile.plans(8192, 64 * width, 128)
         assert 0 < little < more < most
 
 
 def test_what_is_left_of_whole_rounds_is_split():
-    config = choose_matmul(wanted(2048, 5120, 25600).form)
+    config = choose_matmul(wanted(512, 5120, 25600).form)
     assert config["SPLITS"] > 1
     assert 0 < config["TAIL"] < 5120
     assert config["TAIL"] % config["BN"] == 0
+
+
+def test_an_output_that_tiles_of_two_widths_cover_in_a_round_gets_them():
+    config = choose_matmul(wanted(512, 6144, 2560).form)
+    assert 512 // config["BM"] * 6144 // (config["BN"] + config["BX"]) <= config["blocks"]
+    batch = product(
+        tw.meta((2, 256, 2560), f16, target="sm_90"),
+        tw.meta((2, 2560, 6144), f16, target="sm_90"),
+        Request("matmul"),
+    )[0]
+    assert "BX" not in choose_matmul(batch.form).values
 
 
 def test_both_kinds_of_half_floats_have_one_record():

@@ -27,7 +27,8 @@ MULTIPROCESSORS = 132
 
 MOST_SPLITS = 8  # of a sum
 LEAST_STEPS = 8  # of a split, or starting it costs more than it saves
-SUM_START, SUM_RATE = 4e-6, 2.5e12  # of adding splits: seconds, and bytes a second
+# Of splitting sums: seconds for two more launches, one behind the other, and bytes a second.
+SUM_START, SUM_RATE = 1e-5, 2.5e12
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,11 @@ class Tile:
             return  # it would not have shares of both widths
         rows, columns = ceil(m / height), ceil(n / (width + more))
         one_round = 2 * height * (width + more) * k * blocks / (self.rate * 1e12)
-        yield self.start + ceil(rows * columns / blocks) * one_round, self.config
-        if more:
+        rounds = ceil(rows * columns / blocks)
+        if more:  # blocks do not stay, so every round has a start
+            yield rounds * (self.start + one_round), self.config
             return
+        yield self.start + rounds * one_round, self.config
         # Whole rounds for the first columns; the sums of the others are split, for one more round.
         rounds = rows * columns // blocks
         whole = rounds * blocks // rows
@@ -83,7 +86,12 @@ HALF = (
     _tile(128, 256, 64, (780, 1.7), num_worker_warps=8),
     _tile(128, 256, 32, (766, 1.1), num_worker_warps=8),
     _tile(128, 128, 64, (760, 1.4), num_worker_warps=4),
-    _tile(64, 128, 128, (480, 1.5), num_worker_warps=8),
+    _tile(64, 128, 128, (480, 1.2), num_worker_warps=8),
+    _tile(256, 256, 64, (790, 2.6), BX=64, num_ctas=2, num_worker_warps=8),
+    _tile(128, 256, 64, (785, 2.0), BX=64, num_worker_warps=8),
+    _tile(128, 128, 64, (721, 2.0), BX=64, num_worker_warps=4),
+    _tile(128, 128, 64, (701, 2.9), BX=32, num_worker_warps=8),
+    _tile(128, 64, 128, (603, 2.0), BX=16, num_worker_warps=8),
 )
 NARROW = (
     _tile(256, 256, 128, (1620, 2.7), num_ctas=2, num_worker_warps=8),
