@@ -11,10 +11,9 @@ import threading
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from enum import Enum, auto
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.awaiting import completed
@@ -144,7 +143,7 @@ class Compound(DeviceOp[T]):
 
     def __init__(self, label: str, device: Device) -> None:
         super().__init__(label, device)
-        self._site = user_site()
+        self._site = user_site(3)  # behind the constructors
         self._ends = Ends()
         self._is_compiled = False
         self._lock = threading.RLock()  # held while it is submitted: another thread waits
@@ -233,10 +232,10 @@ class How(Enum):
 
 
 _THEN, _MAP = How.THEN, How.MAP  # members of an enumeration are slow to find
+_KINDS: set[type] = set()  # of operations that were seen: to ask an abstract class is slow
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A function of the result so far."""
 
     how: How
@@ -263,9 +262,9 @@ class Chain(Compound[T]):
         assert source is not None, "a chain runs once"
         result = yield source, ends
         with Inside(self, stream) as inside:
-            for step in todo:
-                made = step.function(result)
-                if step.how is _THEN:
+            for how, function in todo:
+                made = function(result)
+                if how is _THEN:
                     self._take_in(made)
                     if made.is_single:
                         result = made.put_part(stream, ends)
@@ -273,13 +272,13 @@ class Chain(Compound[T]):
                         inside.leave()
                         result = yield made, ends
                         inside.enter()
-                elif step.how is _MAP:
+                elif how is _MAP:
                     result = made
         done: T = result
         return done
 
     def _take_in(self, made: Any) -> None:
-        if not isinstance(made, DeviceOp):
+        if type(made) not in _KINDS and not isinstance(made, DeviceOp):
             raise LaunchError(
                 f"a step of {self.name} gave {type(made).__name__}, and `then` runs an operation:"
                 " use `map` for a function that gives a value"
@@ -290,6 +289,7 @@ class Chain(Compound[T]):
                 f"a step of {self.name} gave an operation on {made.device.name}, but a chain runs"
                 f" on one stream of {self.device.name}"
             )
+        _KINDS.add(type(made))
         if made.is_single:
             made.check_built()  # and runs at once
         else:

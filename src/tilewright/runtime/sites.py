@@ -49,9 +49,12 @@ class Site:
 USER_FILES: set[str] = set()
 
 
-def user_site() -> Site:
-    """The innermost call outside this package, or the outermost frame if all are inside."""
-    frame = user_frame(sys._getframe(1))  # noqa: SLF001 (`inspect` would cost more than the rest)
+def user_site(depth: int = 1) -> Site:
+    """The innermost call outside this package, or the outermost frame if all are inside.
+
+    It is that many calls up, or further.
+    """
+    frame = user_frame(sys._getframe(depth))  # noqa: SLF001 (`inspect` costs more than the rest)
     return Site(frame.f_code, frame.f_lasti)
 
 
