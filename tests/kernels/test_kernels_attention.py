@@ -121,6 +121,29 @@ class TestAttention:
         window = 9 if windowed else None
         kernels.attention(q, k, k, causal=causal, window=window).close()  # the launch agrees
 
+    @pytest.mark.parametrize(
+        ("heads", "queries", "causal", "stays"),
+        [
+            (32, 8192, True, True),
+            (8, 8192, True, False),  # some blocks would get twice as much to do
+            (32, 3000, True, False),
+            (32, 1024, False, True),
+            (32, 2048, False, False),  # starting a block shows no more
+            (8, 65536, True, False),
+        ],
+    )
+    def test_blocks_stay_where_that_pays(self, heads, queries, causal, stays):
+        shape = Heads(f16, "sm_90", 1, heads, 1, queries, queries, 128)
+        assert choose_prefill(shape, causal=causal)["WALK"] == stays
+
+    def test_longest_tiles_of_all_heads_first(self):
+        few, many = (Heads(f16, "sm_90", n, 32, 1, 8192, 8192, 64) for n in (2, 4))
+        assert choose_prefill(few, causal=True).values.get("ACROSS")
+        assert not choose_prefill(many, causal=True).values.get("ACROSS")
+        q = tw.meta((2, 32, 8192, 64), f16, target="sm_90")
+        lse = tw.meta((2, 32, 8192), f32, target="sm_90")
+        kernels.attention(q, q, q, causal=True, lse=lse).close()  # all outputs have one order
+
     def test_large_scores(self):
         q, k, v = (
             30 * random(0, 1, 1, 50, 32),

@@ -41,9 +41,9 @@ __all__ = [
 ]
 
 
-# Under a causal mask the last queries see most keys. Heads still come one after the other: those
-# that run at once should find their keys in the cache.
-LONGEST_FIRST = (0, 1, ~2, 3)
+# Under a causal mask the last queries see most keys, so their tiles come first: head by head, so
+# that those that run at once find their keys in the cache, or of all heads at once.
+LONGEST_FIRST = {False: (0, 1, ~2, 3), True: (~2, 0, 1, 3)}
 
 
 class Sight(NamedTuple):
@@ -256,7 +256,7 @@ def attention(
         "EVEN": heads.length % config["BN"] == 0,
         "BEHIND": bool(config.values.get("BEHIND")),
     }
-    order = LONGEST_FIRST if causal else ()
+    order = LONGEST_FIRST[bool(config.values.get("ACROSS"))] if causal else ()
     cut = z.partition(1, 1, config["BM"], heads.width, order=order)
     if lse is not None:
         check_lse("attention", lse, q.shape[:3], q)

@@ -8,12 +8,12 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16
-from tilewright.kernels.attention_configs import LAGGING, SHARED, SPLIT, STAYING
+from tilewright.kernels.attention_configs import LAGGING, SPLIT
 from tilewright.kernels.decode import attend_split, decode_attention, merge_splits
 from tilewright.kernels.prefill import attention, attention_tiles, attention_walk
 from tilewright.kernels.reference import attention as reference
 from tilewright.kernels.tunables.signed_sums import checked_trial, spread
-from tilewright.tune import Key, Space, Trial, Tunable, key_of
+from tilewright.tune import Config, Key, Space, Trial, Tunable, key_of
 
 __all__ = ["ATTENTION", "DECODE"]
 
@@ -29,17 +29,22 @@ CACHES = {
 }
 
 
+# Two blocks at a time, each a pair that shares the keys it reads.
+PAIR = Config.of(BM=128, BN=128, WALK=False, num_ctas=2, occupancy=2, num_worker_warps=4)
+# One block with twice as many queries.
+LARGE = LAGGING.updated(BM=128, occupancy=1, num_worker_warps=8)
+
+
 def _attention_space(key: Key) -> Space:
     """What the rule of the library chooses from, and twice or four times as many queries."""
     del key
-    many = STAYING.updated(WALK=False, BEHIND=True)
     return (
-        Space.around(LAGGING, BEHIND=(False,), BN=(64,), occupancy=(3,), WALK=(True,))
-        | Space.around(SHARED, BN=(64,))
-        | Space.around(STAYING, BEHIND=(True,))
-        | Space.around(many, BEHIND=(False,))
-        | Space.around(many.updated(BM=256, num_ctas=2), BEHIND=(False,))
-        | Space.around(many.updated(BEHIND=False, BN=64, occupancy=2))
+        Space.around(LAGGING, BEHIND=(False,), BN=(64,), WALK=(True,), ACROSS=(True,))
+        | Space.around(PAIR, BN=(64,))
+        | Space.around(LARGE, BEHIND=(False,), WALK=(True,), ACROSS=(True,))
+        | Space.around(LARGE.updated(BM=256, num_ctas=2), BEHIND=(False,))
+        | Space.around(LARGE.updated(BEHIND=False, BN=64, occupancy=2))
+        | Space.around(LARGE.updated(BEHIND=False, WALK=True))
     )
 
 
