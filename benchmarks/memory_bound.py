@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import math
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -177,22 +179,21 @@ def measure(lab: Lab, report: Report, table: Table, problem: Any, copied: float)
     return ratio
 
 
-def _compile_peers(lab: Lab, chosen: list[Any]) -> None:
+def _compile_peers(lab: Lab, chosen: list[Any], seconds: float) -> None:
     names = [(problem.name, problem.title) for problem in chosen]
-    lab.load("memory_peers").compile_ahead(names)
+    lab.load("memory_peers").compile_ahead(names, seconds)
 
 
 def assemble(chosen: list[Any], target: str) -> None:
-    """Everything at once, before anything is measured."""
+    """Everything at once, before anything is measured; what fails here is told of there."""
 
     def build(problem: Any) -> None:
         outs, ins = (
             [tw.meta(one.shape, one.dtype, target=target) for one in side]
             for side in (problem.outs, problem.ins)
         )
-        operation = problem.ours(outs, ins)
-        operation.compile()
-        operation.close()
+        with suppress(tw.TilewrightError), closing(problem.ours(outs, ins)) as operation:
+            operation.compile()
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(build, chosen))
@@ -204,7 +205,9 @@ def main() -> None:
     add_options(parser)
     parser.add_argument("--only", default="*", help="patterns of names, with commas between")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--seconds", type=float, default=75, help="no problem begins after that")
     options = parser.parse_args()
+    end = time.monotonic() + options.seconds
     lab = open_lab(options)
     if not lab.has("torch"):
         parser.error("this compares with torch on a GPU, and one of the two is not there")
@@ -216,7 +219,7 @@ def main() -> None:
     ]
     report = Report("memory_bound", "Memory-bound kernels", options.json)
     with ThreadPoolExecutor(1) as beside:
-        ahead = beside.submit(_compile_peers, lab, chosen)
+        ahead = beside.submit(_compile_peers, lab, chosen, options.seconds / 3)
         assemble(chosen, lab.device.target)
         ahead.result()
     with on_stream(lab.stream):
@@ -227,8 +230,15 @@ def main() -> None:
             ("kernel", "shape", OURS, TORCH, COMPILED, TRITON, "of copy", "of best", "noise"),
         )
         report.table(table)
-        ratios = [measure(lab, report, table, problem, copied) for problem in chosen]
+        found = [
+            measure(lab, report, table, problem, copied)
+            for problem in chosen
+            if time.monotonic() < end
+        ]
     print(table.to_text())
+    if len(found) < len(chosen):
+        report.note(f"{len(chosen) - len(found)} problems had no time.")
+    ratios = [ratio for ratio in found if ratio is not None and math.isfinite(ratio)]
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     what = "memory-bound kernels, speed beside the best peer, geometric mean"
     report.target(Target(what, Bound.AT_LEAST, 1.0, mean))

@@ -1,7 +1,8 @@
 """What `memory_bound.py` compares with, for one problem: torch, torch.compile and plain Triton.
 
-Compilers take seconds for each problem. `compile_ahead` lets many processes at once do it: what
-they make lies in the compilers' own caches, where the measuring process finds it. Needs torch.
+Compilers take seconds for each problem. `compile_ahead` lets some processes at once do it, for a
+limited time: what they make lies in the compilers' own caches, where the measuring process finds
+it, and what they have not made it makes itself. Needs torch.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import multiprocessing
+import os
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import torch
@@ -21,7 +23,10 @@ import tilewright as tw
 
 __all__ = ["compile_ahead", "peers"]
 
-PROCESSES = 12
+# torch would start as many processes again for each of ours.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+PROCESSES = 8
 _DTYPES = {tw.f16: torch.float16, tw.f32: torch.float32, tw.i32: torch.int32, tw.i64: torch.int64}
 
 # Runs a peer on outputs and inputs; gives what it made, or None if it wrote the outputs.
@@ -53,22 +58,36 @@ def _done(_: object) -> None:
     """The outputs have the result."""
 
 
-def compile_ahead(names: Sequence[tuple[str, str]]) -> None:
-    """Compile the peers of problems, by their names and titles; what fails, fails again later."""
+def compile_ahead(names: Sequence[tuple[str, str]], seconds: float) -> None:
+    """Compile the peers of problems, by their names and titles, as far as that comes in a time."""
+    end = time.monotonic() + seconds
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(PROCESSES, mp_context=context) as pool:
-        list(pool.map(_run_once, names))
+    shares = [names[k::PROCESSES] for k in range(PROCESSES)]
+    workers = [context.Process(target=_run_all, args=(share,)) for share in shares if share]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(max(end - time.monotonic(), 0))
+        if worker.is_alive():
+            worker.terminate()
+            worker.join()
 
 
-def _run_once(which: tuple[str, str]) -> None:
-    [problem] = [one for one in problems() if (one.name, one.title) == which]
+def _run_all(names: Sequence[tuple[str, str]]) -> None:
+    by_name = {(problem.name, problem.title): problem for problem in problems()}
+    for name in names:
+        try:
+            _run_once(by_name[name])
+        except Exception as error:  # noqa: BLE001 (it is told of where it is timed)
+            print(f"{name[0]}: {error!r:.200}", flush=True)
+        torch.cuda.empty_cache()
+
+
+def _run_once(problem: Problem) -> None:
     outs, ins = ([_tensor(one) for one in side] for side in (problem.outs, problem.ins))
     for _, run in peers(problem):
-        try:
-            run(outs, ins)
-            torch.cuda.synchronize()
-        except Exception as error:  # noqa: BLE001 (told where it is timed)
-            print(f"{problem.name}: {error!r:.200}", flush=True)
+        run(outs, ins)
+        torch.cuda.synchronize()
 
 
 def _tensor(of: Argument) -> Any:

@@ -22,18 +22,24 @@ __all__ = [
     "gradient_config",
     "in_parts",
     "line_config",
+    "logits_config",
     "power_of_two",
+    "rank_config",
     "row_config",
     "scan_config",
     "span_config",
     "square_config",
 ]
 
+ALIKE = 2.0  # octaves between widths of logits that are cut alike
 MEASURED = 4096  # rows that stand for any number of them in records
 WIDEST = 16384  # elements of rows that a block holds in registers
 SHORT = 1024  # columns of a row that shares its tile with others
 HELD = 8192  # of a row in the gradients of a norm, which hold several
-LONG_PART = 4096  # columns of a row that is read in parts
+LONG_PART = 8192  # columns of a row that is read in parts
+REGISTERS, MOST_WARPS = 65536, 64  # of a multiprocessor
+THREADS = 32  # of a warp
+HELD_TWICE, OTHERS = 1.7, 20  # registers for each element of a row, which has a weight; and besides
 TILE = 4096  # elements of a tile where any number would do
 SPAN_TILE = 1024  # of a tile that is one of many in a row, each added to what came before
 ENOUGH = 512  # blocks, so that a large GPU has work for all of its multiprocessors
@@ -42,7 +48,7 @@ MOST_ROWS = 64  # that one of those takes
 WORD = 4  # bytes
 ELEMENTS = Config.of(BM=1, PART=TILE, num_worker_warps=4, occupancy=8)
 # A load of 16 bytes for each thread, and many blocks.
-LINE = Config.of(BM=1, PART=1024, num_worker_warps=4, occupancy=8)
+LINE = Config.of(BM=1, PART=1024, num_worker_warps=4, occupancy=8, allow_tma=False)
 WIDE_LINE = LINE.updated(num_worker_warps=8)
 
 
@@ -90,8 +96,20 @@ def row_config(name: str, x: Alike) -> Config:
     """
     rows, columns = x.shape
     found = _measured(name, x, (MEASURED, columns), within=0.0) or _rows(columns)
-    together = _together(rows, found["PART"], _elements(found))
-    return _cut(found, min(together, rows & -rows), found["PART"])
+    return _of_rows(found, rows)
+
+
+@_of_tensors
+def logits_config(name: str, x: Alike) -> Config:
+    """The same of a kernel that writes none of a row: what was measured counts for widths alike."""
+    rows, columns = x.shape
+    return _of_rows(_measured(name, x, (MEASURED, columns), ALIKE) or _rows(columns), rows)
+
+
+def _of_rows(config: Config, rows: int) -> Config:
+    """So few rows to a block that there are enough blocks, and that they divide all rows."""
+    together = _together(rows, config["PART"], _elements(config))
+    return _cut(config, min(together, rows & -rows), config["PART"])
 
 
 def in_parts(config: Config, x: tw.Tensor) -> dict[str, int]:
@@ -119,14 +137,20 @@ def _elements(config: Config) -> int:
 
 @lru_cache(maxsize=1024)
 def _rows(columns: int) -> Config:
-    """Tiles that cover a row with nothing left over, or little; some elements for each thread."""
+    """Tiles that cover a row with nothing left over, or little; about 32 elements to a thread."""
     whole, divisor = power_of_two(columns), columns & -columns
-    part = divisor if 8 * divisor >= whole else max(whole // 4, min(whole, SHORT))
     if whole > WIDEST:
         part = min(divisor, LONG_PART) if divisor >= SHORT else LONG_PART
-    together = max(SHORT // part, 1)
+        return Config.of(BM=1, PART=part, num_worker_warps=8, occupancy=2, allow_tma=False)
+    part = divisor if 8 * divisor >= whole else max(whole // 4, min(whole, SHORT))
+    together = max(2 * SHORT // whole, 1)
     warps = 4 if together * whole <= TILE else 8
-    return Config.of(BM=together, PART=part, num_worker_warps=warps, allow_tma=False)
+    each = together * columns / (THREADS * warps)
+    blocks = int(REGISTERS / (THREADS * warps * (HELD_TWICE * each + OTHERS)))
+    occupancy = max(min(blocks, MOST_WARPS // warps), 1)
+    return Config.of(
+        BM=together, PART=part, num_worker_warps=warps, occupancy=occupancy, allow_tma=False
+    )
 
 
 @_of_tensors
@@ -174,16 +198,27 @@ def _cut(config: Config, together: int, part: int) -> Config:
 @_of_tensors
 def span_config(name: str, x: Alike) -> Config:
     """BM, PART and SPAN of a kernel along rows that may be cut between blocks."""
-    return _measured(name, x, x.shape) or _spans(*x.shape)
+    return _measured(name, x, x.shape) or _spans(*x.shape, warps=8)
+
+
+@_of_tensors
+def rank_config(name: str, x: Alike) -> Config:
+    """The same of a kernel that computes more with each element than a sum."""
+    return _measured(name, x, x.shape) or _spans(*x.shape, warps=4)
 
 
 @lru_cache(maxsize=1024)
-def _spans(rows: int, columns: int) -> Config:
-    part = min(power_of_two(columns), SPAN_TILE if rows >= ENOUGH else TILE)
-    together = _together(rows, part, SPAN_TILE)
+def _spans(rows: int, columns: int, warps: int) -> Config:
+    if rows < ENOUGH:  # long spans, whose loads are started far ahead
+        part = min(power_of_two(columns), TILE)
+        together = _together(rows, part, SPAN_TILE)
+        hints: dict[str, int | bool] = {"num_worker_warps": warps, "occupancy": 8}
+    else:
+        part = min(power_of_two(columns), SPAN_TILE)
+        together = _together(rows, part, 2 * SPAN_TILE)
+        hints = {"num_worker_warps": warps, "occupancy": 4, "allow_tma": False}
     span = _span(-(-rows // together), -(-columns // part))
-    warps = 8 if part == TILE else 4
-    return Config.of(BM=together, PART=part, SPAN=span, num_worker_warps=warps, occupancy=8)
+    return Config.of(BM=together, PART=part, SPAN=span, **hints)
 
 
 @_of_tensors
@@ -197,7 +232,8 @@ def _scans(rows: int, columns: int) -> Config:
     part = min(power_of_two(columns), HELD)
     together = _together(rows, part, SPAN_TILE)
     span = _span(-(-rows // together), -(-columns // part))
-    return Config.of(BM=together, PART=part, SPAN=span, num_worker_warps=4, occupancy=4)
+    hints = {"num_worker_warps": 4, "occupancy": 4, "allow_tma": False}
+    return Config.of(BM=together, PART=part, SPAN=span, **hints)
 
 
 @_of_tensors

@@ -15,7 +15,7 @@ import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i32, i64
 from tilewright.dims import BM, M, N, T
 from tilewright.kernels.arguments import FLOATS, check_tensor, giving, output, rows_of
-from tilewright.kernels.cutting import are_exact, power_of_two, span_config
+from tilewright.kernels.cutting import are_exact, power_of_two, rank_config
 
 __all__ = ["argmax", "argmax_rows", "top_k", "top_k_of_keys", "top_keys_of_parts"]
 
@@ -147,7 +147,7 @@ def argmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tens
 def _argmax_of(z: tw.Tensor, x: tw.Tensor) -> tw.DeviceOp[Any]:
     """The places of the highest of rows, or of the keys of their spans."""
     rows, columns = x.shape
-    config = span_config("argmax", x)
+    config = rank_config("argmax", x)
     spans = -(-columns // (config["PART"] * config["SPAN"]))
     target = z if spans == 1 else tw.empty((rows, spans), i64, device=x.device)
     kernel = config.applied_to(argmax_rows)

@@ -20,12 +20,14 @@ from tilewright.kernels.arguments import (
     output,
 )
 from tilewright.kernels.cutting import power_of_two
+from tilewright.tune import Config
 
 __all__ = ["rope", "rope_at_starts", "rope_in_step"]
 
 DTYPES = (f16, bf16, f32)
-TILE = 8192  # elements
-TOGETHER = 8  # heads, so that angles are read for several at once
+TILE = 2048  # elements
+TOGETHER = 2  # heads at least, so that angles are read for several at once
+HINTS = Config.of(num_worker_warps=4, allow_tma=False)
 
 
 class HALF(tw.Dim):
@@ -125,17 +127,19 @@ def rope(
         check_tensor("rope", "starts", starts, (i32,))
         check_extents("rope", "starts", starts, (batch,))
         check_one_device("rope", x=x, starts=starts)
-        return giving(rope_at_starts(cut, x, cosines, sines, starts, **how), z)
+        kernel = HINTS.applied_to(rope_at_starts)
+        return giving(kernel(cut, x, cosines, sines, starts, **how), z)
     if isinstance(starts, bool) or not isinstance(starts, int) or not 0 <= starts <= rows - places:
         raise tw.LaunchError(
             f"`starts` of rope is {starts!r}, and the {places} places from there on do not lie in"
             f" tables of {rows}"
         )
     tables = (cosines[starts : starts + places], sines[starts : starts + places])
-    return giving(rope_in_step(cut, x, *tables, **how), z)
+    return giving(HINTS.applied_to(rope_in_step)(cut, x, *tables, **how), z)
 
 
 def _tile(heads: int, places: int, channels: int) -> tuple[int, int]:
     """Heads and places of a block."""
-    together = min(power_of_two(heads), TOGETHER)
-    return together, min(power_of_two(places), max(TILE // (channels * together), 1))
+    most = max(TILE // channels, 1)
+    together = min(power_of_two(heads), max(most // power_of_two(places), TOGETHER))
+    return together, min(power_of_two(places), max(most // together, 1))

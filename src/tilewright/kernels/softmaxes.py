@@ -32,7 +32,7 @@ from tilewright.kernels.arithmetic import (
     wide,
     wide_dtype,
 )
-from tilewright.kernels.cutting import element_config, in_parts, row_config
+from tilewright.kernels.cutting import element_config, in_parts, logits_config, row_config
 
 __all__ = [
     "cross_entropy",
@@ -202,7 +202,7 @@ def cross_entropy(
     loss, log_sum = (output(name, one, shape, f32, logits) for one in given)
     if not rows.size:
         return giving(tw.zip(tw.fill(loss, 0.0), tw.fill(log_sum, -math.inf)), (loss, log_sum))
-    config = row_config(name, rows)
+    config = logits_config(name, rows)
     pieces = (_line(name, one).partition(config["BM"]) for one in (loss, log_sum))
     kernel = config.applied_to(cross_entropy_rows)
     launch = kernel(*pieces, rows, classes, **in_parts(config, rows))
