@@ -299,7 +299,8 @@ def _numpy_of(dtype: type[DType]) -> np.dtype[Any]:
     return dtype.element.numpy
 
 
-_NUMPY = {dtype: _numpy_of(dtype) for dtype in DTYPES}  # asked for whenever a handle is made
+# Asked for whenever a handle is made.
+_NUMPY: dict[type[DType], np.dtype[Any]] = {dtype: _numpy_of(dtype) for dtype in DTYPES}
 
 
 def dtype_of_numpy(dtype: np.dtype[Any]) -> type[DType] | None:

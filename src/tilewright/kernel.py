@@ -82,7 +82,8 @@ class Kernel:
         if self._launches.call is not None and not self.options.unsafe:
             # Python finds `__call__` in the class alone, so each kernel has a class of its own.
             names = {"__call__": self._launches.call, "__doc__": Kernel.__doc__, "__slots__": ()}
-            self.__class__ = type("Kernel", (Kernel,), {**names, "__module__": __name__})
+            own = type("Kernel", (Kernel,), {**names, "__module__": __name__})
+            self.__class__ = own  # pyright: ignore[reportAttributeAccessIssue] it derives from ours
 
     def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
         """Build the operation that runs this kernel: everything is checked, nothing has run.

@@ -85,7 +85,9 @@ class ForeignStorage(Storage):
         return self._group.home
 
     @home.setter
-    def home(self, stream: Stream | None) -> None:
+    def home(  # pyright: ignore[reportIncompatibleVariableOverride] with a setter it is as good
+        self, stream: Stream | None
+    ) -> None:
         self._group.home = stream
 
     @property
@@ -100,7 +102,7 @@ class ForeignStorage(Storage):
     def begin_at(self, stream: Stream) -> None:
         """Be at home on a stream, if nobody has used the memory yet."""
         if not (self._writes or self._reads or self.shares):
-            self.home = stream
+            self._group.home = stream
 
     def join(self, group: _Group) -> None:
         """Have one state with everybody whose memory can overlap."""
@@ -112,7 +114,7 @@ class ForeignStorage(Storage):
         """Order every use after a stream that has been made to wait for the library."""
         # It takes the place of no other writer: nothing says that it came after them.
         self._writes.append(Use(region, Fence(stream, stream.advance(), None)))
-        self.home = None
+        self._group.home = None
         self._has_shifted()
 
     def why_not_written(self) -> str | None:
