@@ -1,5 +1,6 @@
 """Tuning on a GPU: what wins is right, what spills is not run, and the next launch uses it."""
 
+import math
 import time
 
 import numpy as np
@@ -19,6 +20,8 @@ from tilewright.tune.search import Search, search
 from tilewright.tune.searches import search_all
 
 pytestmark = pytest.mark.gpu
+
+PLAN = Plan(hopeless=math.inf)
 
 
 @tw.autotune(
@@ -53,7 +56,7 @@ def operands(size):
 
 
 def test_a_search(own_records):
-    found = search(gemm.task(*operands(512)))
+    found = search(gemm.task(*operands(512)), PLAN)
     assert found.counts == {Verdict.TIMED: 2, Verdict.PRUNED: 1}
     assert found.attempts[-1].config["BM"] == 256
     assert found.attempts[-1].usage.spilled > 512
@@ -62,7 +65,7 @@ def test_a_search(own_records):
 
 
 def test_many_searches_at_once(own_records):
-    searches = [Search(gemm.task(*operands(size)), Plan(), Journal()) for size in (384, 512)]
+    searches = [Search(gemm.task(*operands(size)), PLAN, Journal()) for size in (384, 512)]
     found = dict(search_all(searches, time.monotonic() + 120))
     assert found.keys() == set(searches)
     for one in found.values():
