@@ -59,9 +59,9 @@ def test_more_work_is_expected_to_take_longer(kind):
 
 
 def test_what_is_left_of_whole_rounds_is_split():
-    config = choose_matmul(wanted(512, 5120, 25600).form)
+    config = choose_matmul(wanted(2048, 51200, 5120).form)
     assert config["SPLITS"] > 1
-    assert 0 < config["TAIL"] < 5120
+    assert 0 < config["TAIL"] < 51200
     assert config["TAIL"] % config["BN"] == 0
 
 
