@@ -3,6 +3,10 @@
 The work of one recorded operation may be several nodes of the driver's (a launch with its audit, a
 fill of eight-byte elements): they stand in a row, the first behind whatever the operation must wait
 for. Parameters are copied by the driver when a node is added or changed.
+
+What a launch of a graph costs the host grows with how many nodes stand side by side: a hundred that
+wait for nobody take longer than they run. So no more than some stand in lanes of their own; others
+come behind one of those, though nothing but that makes them wait.
 """
 
 from __future__ import annotations
@@ -19,9 +23,11 @@ from tilewright.runtime.backend import Bytes, Recipe
 from tilewright.runtime.function import LaunchShape
 from tilewright.runtime.refused_in_graphs import allocation_in_graph, copy_to_host_in_graph
 
-__all__ = ["CudaGraph"]
+__all__ = ["CudaGraph", "in_lanes"]
 
 _NOTHING_RAISES: Mapping[int, BaseException] = MappingProxyType({})
+# Fewer keep nodes waiting that could run; with more the host takes longer than the nodes do.
+_LANES = 32
 
 
 class _Kind(Enum):
@@ -161,6 +167,27 @@ class _Changing(_Target):
             raise _Mismatch
 
 
+def in_lanes(after: Sequence[tuple[int, ...]], lanes: int = _LANES) -> list[tuple[int, ...]]:
+    """The same order of nodes, and more where too many would stand side by side.
+
+    `after` has for each node those before it, all with lower numbers. A node follows its lane from
+    one that it waits for; where none of those is the last of a lane, it gets a lane of its own as
+    long as there are some, and then the one that was used longest ago.
+    """
+    ends: dict[int, None] = {}  # the last node of each lane, the one used longest ago first
+    found: list[tuple[int, ...]] = []
+    for node, before in enumerate(after):
+        last = next((one for one in before if one in ends), None)
+        if last is None and len(ends) == lanes:
+            last = next(iter(ends))
+            before = (*before, last)
+        if last is not None:
+            del ends[last]
+        ends[node] = None
+        found.append(before)
+    return found
+
+
 class CudaGraph:
     """An instantiated graph and the graph it was made of, which names its nodes."""
 
@@ -169,7 +196,8 @@ class CudaGraph:
         self._pieces: list[list[_Piece]] = []
         self._graph = driver.create_graph()
         try:
-            for recipe, after in nodes:
+            behind = in_lanes([after for _, after in nodes])
+            for (recipe, _), after in zip(nodes, behind, strict=True):
                 ends = [self._pieces[node][-1].handle for node in after]
                 target = _Adding(driver, self._graph, ends)
                 recipe(target)

@@ -1,0 +1,110 @@
+"""How many nodes of a CUDA graph stand side by side: some, and each in the order it had."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from runtime_doubles import reads, updates
+
+from tilewright import runtime as tw
+from tilewright.backends.cuda.graph import in_lanes
+from tilewright.backends.cuda.module import POINTER, CudaFunction
+
+
+@st.composite
+def orders(draw):
+    """For each node some of those before it."""
+    count = draw(st.integers(0, 30))
+    return [
+        tuple(sorted(draw(st.sets(st.integers(0, node - 1), max_size=3)) if node else ()))
+        for node in range(count)
+    ]
+
+
+def reach(after):
+    """All nodes before each."""
+    found = []
+    for before in after:
+        found.append(set(before).union(*(found[node] for node in before)))
+    return found
+
+
+def widest(after):
+    """The least number of chains that all nodes fit in, which is how many can stand side by side.
+
+    By matching each node with one that comes somewhere behind it.
+    """
+    before = reach(after)
+    behind: dict[int, int] = {}
+
+    def match(node, seen):
+        for other in before[node] - seen:
+            seen.add(other)
+            if other not in behind or match(behind[other], seen):
+                behind[other] = node
+                return True
+        return False
+
+    return len(after) - sum(match(node, set()) for node in range(len(after)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(after=orders(), lanes=st.integers(1, 6))
+def test_all_order_is_kept_and_no_more_stand_side_by_side(after, lanes):
+    found = in_lanes(after, lanes)
+    assert all(set(before) <= set(kept) for before, kept in zip(after, found, strict=True))
+    assert all(one < node for node, before in enumerate(found) for one in before)
+    assert widest(found) <= lanes
+    assert sum(map(len, found)) <= sum(map(len, after)) + len(after)
+
+
+def test_few_nodes_are_left_as_they_are():
+    free = [()] * 32
+    assert in_lanes(free) == free
+    diamond = [(), (0,), (0,), (1, 2)]
+    assert in_lanes(diamond, 2) == diamond
+
+
+def test_many_that_wait_for_nobody():
+    found = in_lanes([()] * 100)
+    assert found[:32] == [()] * 32
+    assert found[32:] == [(node - 32,) for node in range(32, 100)]
+
+
+class Copy:
+    """Work that copies one tensor into another."""
+
+    def __init__(self, function, tensors):
+        self.kind = self.function = function
+        self.storages = tuple(tensor.storage for tensor in tensors)
+
+    def repeated(self):
+        return self
+
+    def enqueue(self, stream):
+        addresses = tuple(storage.address for storage in self.storages)
+        self.function.launch(stream, 1, addresses, self.storages)
+
+
+def copy_kernel(driver, _blocks, z, x):
+    def floats(parameter):
+        return driver.at(int.from_bytes(parameter, "little"), 32).view(np.float32)
+
+    floats(z)[:] = floats(x) + 1
+
+
+def test_a_wide_graph_does_what_it_did(driver, cuda):
+    driver.kernels["copy"] = ((8, 8), copy_kernel)
+    function = CudaFunction(driver, b"cubin", "copy", (POINTER, POINTER))
+    pairs = [(tw.zeros(8), tw.full(8, number)) for number in range(70)]
+    with tw.graph() as made:
+        for pair in pairs:
+            accesses = updates(pair[0]), reads(pair[1])
+            made.record(tw.WorkOp("copy", cuda, accesses, Copy(function, pair), None))
+    made.launch().submit()
+    assert [z.numpy()[0] for z, _ in pairs] == [number + 1 for number in range(70)]
+    made.update(tw.WorkOp("copy", cuda, (updates(pairs[3][0]), reads(pairs[5][1])),
+                          Copy(function, (pairs[3][0], pairs[5][1])), None), node=3)  # fmt: skip
+    made.launch().submit()
+    assert pairs[3][0].numpy()[0] == 6
