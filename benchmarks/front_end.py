@@ -22,13 +22,14 @@ from tilewright import Kernel
 from tilewright.bench import Bound, Report, Table, Target
 from tilewright.jit.defaults import sample_specialization
 
-__all__ = ["main", "show_front_end"]
+__all__ = ["IMPORT", "main", "show_front_end", "target_name"]
 
 TARGET = "sm_90"
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CHOSEN = {"BM": 128, "D": 128, "CAUSAL": True, "GROUP": 4}  # of attention: all it can do
 LIMITED = ("gemm", "gemm, persistent", "attention")
 LONGEST, LONGEST_IMPORT = 40.0, 300.0  # milliseconds
+IMPORT = "import of tilewright, NumPy with it"
 
 
 def _kernels() -> dict[str, Kernel]:
@@ -76,6 +77,11 @@ def _imports(repetitions: int) -> dict[str, float]:
         }
 
 
+def target_name(kernel: str) -> str:
+    """What is to be quick."""
+    return f"front end of {kernel}"
+
+
 def show_front_end(report: Report, repetitions: int) -> None:
     """Measure both, and add tables, figures and targets to a report."""
     table = Table(
@@ -86,16 +92,14 @@ def show_front_end(report: Report, repetitions: int) -> None:
         table.add(name, f"{row['median']:.1f}", f"{row['least']:.1f}", f"{row['bytes']:.0f}")
         report.figure("front_end", kernel=name, **row)
         if name in LIMITED:
-            what = f"front end of {name}"
-            report.target(Target(what, Bound.AT_MOST, LONGEST, row["median"], "ms"))
+            report.target(Target(target_name(name), Bound.AT_MOST, LONGEST, row["median"], "ms"))
     imports = _imports(max(3, repetitions // 3))
     report.figure("imports", **imports)
     whole, numpy = (imports[name] - imports["empty"] for name in ("tilewright", "numpy"))
     taken = Table("Import, milliseconds", ("of", "median"))
     taken.add("tilewright", f"{whole:.0f}")
     taken.add("NumPy alone, which it loads", f"{numpy:.0f}")
-    what = "import of tilewright, NumPy with it"
-    report.target(Target(what, Bound.AT_MOST, LONGEST_IMPORT, whole, "ms"))
+    report.target(Target(IMPORT, Bound.AT_MOST, LONGEST_IMPORT, whole, "ms"))
     for one in (table, taken):
         print(one.to_text(), flush=True)
         report.table(one)

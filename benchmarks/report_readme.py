@@ -7,6 +7,7 @@ that measure them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from statistics import geometric_mean
 from typing import Any
 
 import launch_rates
@@ -98,6 +99,13 @@ def _addition(figures: Mapping[str, Any]) -> Iterator[Row]:
         yield _row(what, ours, peer, "TB/s", "torch", digits=2)
 
 
+def _memory_bound(figures: Mapping[str, Any]) -> Iterator[Row]:
+    ratios = [entry["ratio"] for entry in figures.get("problems", ()) if entry["ratio"]]
+    if ratios:
+        what = f"memory-bound kernels, mean of {len(ratios)}"
+        yield what, "", "the better of torch.compile and Triton", f"{geometric_mean(ratios):.3f}"
+
+
 def _launches(figures: Mapping[str, Any]) -> Iterator[Row]:
     times = {entry["name"]: entry["done"]["least"] * 1e6 for entry in figures.get("rates", ())
              if "name" in entry}  # fmt: skip
@@ -124,6 +132,7 @@ _QUOTES: tuple[tuple[str, Callable[[Mapping[str, Any]], Iterator[Row]]], ...] = 
     ("products", _products),
     ("attention", _attention),
     ("elementwise", _addition),
+    ("memory_bound", _memory_bound),
     ("launch", _launches),
     ("launch", _graphs),
 )

@@ -1,10 +1,10 @@
 """Which form of report suits a kernel whose checks could not all be settled before it runs.
 
-Measured by `benchmarks/check_forms.py` on an H200 (benchmarks/results/spine-h200.json): clamping an
-index costs nothing, reporting can. Where a loop of matrix products fills the registers, whatever
-the kernel carries for its report spills and halves its speed (0.45 to 0.58 of the unchecked one),
-while an audit kernel, which computes nothing but the checked indices, costs 2 to 8 %. Where
-registers are left, carrying the first failure to the end costs 0 to 5 % and needs no second launch.
+Measured by `benchmarks/paper/checks.py` (docs/benchmarks.md): clamping an index costs nothing,
+reporting can. Where a loop of matrix products fills the registers, whatever the kernel carries for
+its report spills and can halve its speed, while an audit kernel, which computes nothing but the
+checked indices, costs a few per cent. Where registers are left, carrying the first failure to the
+end costs little and needs no second launch.
 """
 
 from __future__ import annotations
