@@ -8,7 +8,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16
-from tilewright.kernels.attention_configs import LAGGING, SPLIT
+from tilewright.kernels.attention_configs import ACROSS, LAGGING, SPLIT
 from tilewright.kernels.decode import attend_split, decode_attention, merge_splits
 from tilewright.kernels.prefill import attention, attention_tiles, attention_walk
 from tilewright.kernels.reference import attention as reference
@@ -40,6 +40,7 @@ def _attention_space(key: Key) -> Space:
     del key
     return (
         Space.around(LAGGING, BEHIND=(False,), BN=(64,), WALK=(True,), ACROSS=(True,))
+        | Space.around(ACROSS)
         | Space.around(PAIR, BN=(64,))
         | Space.around(LARGE, BEHIND=(False,), WALK=(True,), ACROSS=(True,))
         | Space.around(LARGE.updated(BM=256, num_ctas=2), BEHIND=(False,))
