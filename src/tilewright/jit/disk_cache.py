@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from types import FunctionType
 
-from filelock import Timeout
 from platformdirs import user_cache_path
 
 from tilewright.frontend.captures import Captures, Place, PlaceKind
@@ -34,6 +33,7 @@ from tilewright.jit.fingerprints import (
     package_signature,
 )
 from tilewright.jit.loader import Assembler
+from tilewright.jit.process_lock import Taken
 from tilewright.jit.store import FileStore, Unusable
 from tilewright.settings import Settings, current_settings
 
@@ -126,7 +126,7 @@ class DiskCache:
         try:
             lock = self._store.lock(key, current_settings().tileiras_timeout)
             lock.acquire()
-        except (Timeout, OSError):
+        except (Taken, OSError):
             yield  # work done twice is better than work not done
             return
         try:

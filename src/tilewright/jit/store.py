@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from tilewright.jit.process_lock import ProcessLock, Taken
 
 __all__ = ["FileStore", "StoredFile", "Unusable"]
 
@@ -137,9 +137,9 @@ class FileStore:
     def evict(self) -> int:
         """Remove the least recently used files beyond the limit; gives how many."""
         try:
-            with FileLock(self.root / "evicting.lock", timeout=0):
+            with ProcessLock(self.root / "evicting.lock", 0):
                 return self._evict()
-        except (Timeout, OSError):
+        except (Taken, OSError):
             return 0  # another process is at it, or nothing can be removed
 
     def _evict(self) -> int:
@@ -169,11 +169,11 @@ class FileStore:
             shutil.rmtree(folder, ignore_errors=True)
         return count
 
-    def lock(self, key: str, seconds: float) -> FileLock:
+    def lock(self, key: str, seconds: float) -> ProcessLock:
         """A lock between processes, for whoever makes the contents of a key.
 
         Keys that begin alike share one, so that there is never more than a handful of files.
         """
         folder = self.root / "making"
         folder.mkdir(mode=0o700, exist_ok=True)
-        return FileLock(folder / f"{key[:2]}.lock", timeout=seconds)
+        return ProcessLock(folder / f"{key[:2]}.lock", seconds)
