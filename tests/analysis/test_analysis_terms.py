@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from random_terms import EXTENT, LEAVES, SETTINGS, Concrete, samples
 
 from tilewright.analysis.arithmetic import (
@@ -17,8 +18,10 @@ from tilewright.analysis.arithmetic import (
     remainder,
     unheld,
 )
+from tilewright.analysis.formulas import FALSE, OPAQUE, AllOf, AnyOf, compare
 from tilewright.analysis.intervals import I32, Interval, MachineType
-from tilewright.analysis.terms import Linear, Origin, Variable, number
+from tilewright.analysis.terms import Known, Linear, Origin, Variable, number
+from tilewright.ir.attributes import Predicate
 from tilewright.ir.launch_terms import Blocks, Extent, ScalarArgument, Stride, TileCount
 
 x = known(EXTENT)
@@ -32,6 +35,25 @@ def test_a_term_has_the_value_of_the_arithmetic_it_was_built_from(sample, settin
     value = sample.meaning(setting)
     assert Concrete(setting).of(sample.term) == Interval(value, value)
     assert sample.term.range.low <= value <= sample.term.range.high
+
+
+@given(samples(LEAVES), samples(LEAVES), SETTINGS, st.sampled_from(Predicate))
+@settings(max_examples=200)
+def test_a_condition_as_python_is_true_where_it_is_true(left, right, setting, predicate):
+    formula = compare(predicate, left.term, right.term)
+    formula = AnyOf((AllOf((formula, formula)), FALSE))
+    numbers = Concrete(setting)
+
+    def text_of(term):
+        (found,) = {numbers.known(known(term).atom).low}
+        return str(found)
+
+    text = formula.as_python(text_of)
+    plain = all(isinstance(atom, Known) for term in formula.terms() for atom in term.coefficients)
+    assert (text is not None) == plain
+    if text is not None:
+        assert eval(text) is formula.truth(numbers)
+    assert OPAQUE.as_python(text_of) is None
 
 
 def test_choices_keep_their_order_which_is_no_part_of_their_meaning():

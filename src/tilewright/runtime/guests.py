@@ -54,7 +54,12 @@ class GuestOp(ReadyOp[T]):
                 lock.acquire()  # costs a third of `with`
                 try:
                     is_calm = ready.epoch == device.epoch and ready.stream is stream
-                    if is_calm and device.latest is claim and self._put_calmly(stream):
+                    if (
+                        is_calm
+                        and stream is not None
+                        and device.latest is claim
+                        and self._put_calmly(stream)
+                    ):
                         return self
                 finally:
                     lock.release()

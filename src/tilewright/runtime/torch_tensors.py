@@ -109,22 +109,20 @@ class _PassedProducer(_TorchProducer):
     What is kept is another tensor on the same memory, with the same version.
     """
 
-    given: ref[Any]
-
     def __init__(self, given: Any) -> None:
         super().__init__(given.detach())
-        self.given = ref(given)
+        self.given = self._alive = ref(given)
         self._required_grad: bool = given.requires_grad
 
     def is_at(self, address: int) -> bool:
         """Of the tensor, or of its memory if it is gone."""
-        given = self.given()
+        given = self._alive()
         now: int = (self.array if given is None else given).data_ptr()
         return now == address
 
     def requires_grad(self) -> bool:
         """Whether the tensor does, or did when it was passed."""
-        given = self.given()
+        given = self._alive()
         required: bool = self._required_grad if given is None else given.requires_grad
         return required
 
