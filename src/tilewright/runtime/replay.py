@@ -23,8 +23,7 @@ from tilewright.runtime.work import SingleOp
 __all__ = ["Replay"]
 
 # Members of an enumeration are slow to find.
-_BUILT, _CLOSED, _SUBMITTED = State.BUILT, State.CLOSED, State.SUBMITTED
-_HOLDING = (State.BUILT, State.TAKEN)
+_BUILT, _TAKEN, _CLOSED, _SUBMITTED = State.BUILT, State.TAKEN, State.CLOSED, State.SUBMITTED
 
 
 class _Holder:
@@ -162,7 +161,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
-        if self._graph is not None and self._state in _HOLDING:
+        if self._graph is not None and (self._state is _BUILT or self._state is _TAKEN):
             self.device.notes.put(_Dropped(self._graph, self._holder))
             self.warn_if_never_run()
 

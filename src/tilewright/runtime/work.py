@@ -33,7 +33,7 @@ __all__ = ["SingleOp", "Work", "WorkOp"]
 
 T = TypeVar("T")
 U = TypeVar("U")
-_HOLDING = (State.BUILT, State.TAKEN)  # members of an enumeration are slow to find
+_BUILT, _TAKEN = State.BUILT, State.TAKEN  # members of an enumeration are slow to find
 
 
 class Work(Protocol):
@@ -235,7 +235,7 @@ class WorkOp(SingleOp[T]):
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
-        if self._state in _HOLDING:
+        if self._state is _BUILT or self._state is _TAKEN:
             self.drop()
             self.warn_if_never_run()
 
