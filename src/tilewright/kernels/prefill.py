@@ -34,6 +34,7 @@ from tilewright.kernels.online_softmax import (
 __all__ = [
     "Sight",
     "attend",
+    "attend_behind",
     "attention",
     "attention_tiles",
     "attention_tiles_with_lse",
