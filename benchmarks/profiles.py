@@ -52,7 +52,7 @@ def _meta(*shape: int, dtype: type[tw.DType] = tw.f16) -> tw.Tensor:
 
 def profiled() -> Iterator[tuple[str, str, Build]]:
     """Words of a target, what it is measured on, and how that is built."""
-    for target in (products.ALL, *launched.TARGETS.values()):
+    for target in dict.fromkeys((products.ALL, *launched.TARGETS.values())):
         for size in products.SIZES:
             yield target, f"{size} x {size} x {size}", _product(size, size, size)
     yield products.LARGE, "8192 x 8192 x 8192", _product(8192, 8192, 8192)

@@ -46,7 +46,7 @@ def draw(plot: Plot, folder: Path) -> tuple[Path, ...]:
         _fill(figure.add_subplot(), plot)
         for form in _FORMATS:
             path = folder / f"{plot.name}.{form}"
-            figure.savefig(path, dpi=144, metadata={"Date": None} if form == "svg" else None)
+            figure.savefig(path, dpi=112, metadata={"Date": None} if form == "svg" else None)
             written.append(path)
     return tuple(written)
 
