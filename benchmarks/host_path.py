@@ -22,21 +22,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import kernels
+from null_gpu import null_gpu
 
 import tilewright as tw
 from tilewright import Mut, Ref, f16
-from tilewright.backends.cuda import device as cuda_device
-from tilewright.backends.cuda import program as cuda_program
 from tilewright.bench import Report, Table
 from tilewright.dims import B, N
-from tilewright.jit import disk_cache
-from tilewright.runtime import torch_tensors
 
 __all__ = ["main"]
 
@@ -47,70 +44,6 @@ MANY = 300  # tensors of the large graph
 
 def scaled(z: Mut[f16, B], x: Ref[f16, N], factor: f16) -> None:
     z.store(x.load_like(z) * factor)
-
-
-class _AnySizes(tuple[int, ...]):
-    """Sizes of parameters that nobody looks at."""
-
-    __slots__ = ()
-
-    def __ne__(self, other: object) -> bool:
-        return False
-
-
-class _NullDriver:
-    """A GPU that does nothing, at once."""
-
-    target = "sm_90"
-    multiprocessors = 132
-
-    def __init__(self) -> None:
-        self._addresses = itertools.count(0x7F00_0000_0000, 1 << 20)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *_: name
-
-    def stream_number(self, stream: Any) -> int:
-        return id(stream)
-
-    def query_stream(self, stream: Any) -> bool:
-        return True
-
-    def is_capturing(self, stream: Any) -> bool:
-        return False
-
-    def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
-        return next(self._addresses)
-
-    def parameter_sizes(self, kernel: Any) -> _AnySizes:
-        return _AnySizes()
-
-    def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
-        pass
-
-    def prepare_launch(self, *_: Any) -> Callable[[Any, Any], None]:
-        return lambda stream, tensors: None
-
-
-def _on_the_gpu(_: object) -> tw.Device:
-    return tw.Device("cuda")
-
-
-def _default_stream() -> Callable[[int], int]:
-    return lambda _: 0
-
-
-@contextmanager
-def _null_gpu() -> Iterator[None]:
-    """Everything but the driver and the assembler is real; torch's memory counts as the GPU's."""
-    with (
-        mock.patch.object(torch_tensors, "_device", _on_the_gpu),
-        mock.patch.object(torch_tensors, "_raw_stream", _default_stream),
-        mock.patch.object(cuda_device, "open_driver", return_value=_NullDriver()),
-        mock.patch.object(cuda_program, "assemble", return_value=b""),
-        mock.patch.object(disk_cache, "open_cache", return_value=None),
-    ):
-        yield
 
 
 def _tensors(device: str, count: int = 3) -> list[tw.Tensor]:
@@ -339,11 +272,10 @@ def _profile(cases: _Cases, name: str) -> None:
     pstats.Stats(profile).sort_stats("tottime").print_stats(30)
 
 
-def _alone(device: str, options: argparse.Namespace) -> dict[str, float]:
-    """One device in this process."""
+def _figures(device: str, options: argparse.Namespace) -> Iterator[tuple[str, float]]:
+    """Ways and their microseconds on one device, in this process."""
     names = options.only.split(",") if options.only else list(CASES)
-    found: dict[str, float] = {}
-    with _null_gpu() if device == "null" else mock.MagicMock():
+    with null_gpu() if device == "null" else mock.MagicMock():
         cases = _Cases("cpu" if device == "cpu" else "cuda")
         for name in names:
             if name in LEFT_OUT[device]:
@@ -352,31 +284,45 @@ def _alone(device: str, options: argparse.Namespace) -> dict[str, float]:
                 _profile(cases, name)
                 continue
             try:
-                found[name] = _measure(cases, name, options.rounds)
+                yield name, _measure(cases, name, options.rounds)
             except Exception as error:  # noqa: BLE001 (the other ways are still worth having)
                 print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-    return found
 
 
-def _elsewhere(device: str, options: argparse.Namespace) -> dict[str, float]:
+def _all_figures(device: str, options: argparse.Namespace) -> list[tuple[str, float]]:
+    return list(_figures(device, options))
+
+
+def _elsewhere(device: str, options: argparse.Namespace) -> list[tuple[str, float]]:
     """One device in a process of its own: a double of the driver stays in it."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        return process.submit(_alone, device, options).result()
+        return process.submit(_all_figures, device, options).result()
 
 
-def _write(found: dict[str, dict[str, float]], path: Path | None) -> None:
-    """The table, and all figures where they are wanted."""
-    report = Report("host_path", TITLE, path)
+def _fill(table: Table, found: dict[str, dict[str, float]]) -> None:
+    """All rows that there are figures for, in the order of the ways."""
+    table.rows = [
+        (what, *(f"{times[name]:.2f}" if name in times else "" for times in found.values()))
+        for name, what in CASES.items()
+        if any(name in times for times in found.values())
+    ]
+
+
+def _show(devices: list[str], options: argparse.Namespace) -> None:
+    """Every figure is written as it comes; the last device needs no process of its own."""
+    report = Report("host_path", TITLE, options.json)
     report.note(NOTE)
-    table = Table("Microseconds a launch", ("way", *(COLUMNS[device] for device in found)))
-    for name, what in CASES.items():
-        figures = {device: times[name] for device, times in found.items() if name in times}
-        if figures:
-            cells = (f"{figures[device]:.2f}" if device in figures else "" for device in found)
-            table.add(what, *cells)
-            report.figure("host_path", name=name, **figures)
-    print(table.to_text(), flush=True)
+    table = Table("Microseconds a launch", ("way", *(COLUMNS[device] for device in devices)))
     report.table(table)
+    found: dict[str, dict[str, float]] = {device: {} for device in devices}
+    *others, last = devices
+    sources = {device: partial(_elsewhere, device, options) for device in others}
+    for device, source in {**sources, last: partial(_figures, last, options)}.items():
+        for name, microseconds in source():
+            found[device][name] = microseconds
+            _fill(table, found)
+            report.figure("host_path", name=name, device=device, microseconds=microseconds)
+    print(table.to_text(), flush=True)
 
 
 def main() -> None:
@@ -390,9 +336,7 @@ def main() -> None:
     devices = options.device.split(",")
     if unknown := set(devices) - COLUMNS.keys():
         parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(COLUMNS)}")
-    found = {device: _elsewhere(device, options) for device in devices}
-    if not options.profile:
-        _write(found, options.json)
+    _show(devices, options)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,10 @@ class Buffers:
         made = self.lab.empty(*of.shape, dtype=of.dtype)
         torch, seen = self.lab.load("torch"), self.lab.as_torch(made)
         torch.manual_seed(seed)
-        seen.random_(0, of.below) if of.below else seen.normal_()
+        if of.below:
+            seen.random_(0, of.below)
+        elif seen.is_floating_point():
+            seen.normal_()
         torch.cuda.synchronize()
         return made
 
@@ -175,7 +178,10 @@ def measure(lab: Lab, report: Report, table: Table, problem: Any, copied: float)
         found = compare(candidates(lab, Buffers(lab, problem)), timer=timer)
         ratio = row(table, report, problem, found, copied)
     except Exception:  # noqa: BLE001
-        print(f"{problem.name} {problem.title}: {traceback.format_exc()[-600:]}", flush=True)
+        reason = traceback.format_exc()
+        print(f"{problem.name} {problem.title}: {reason[-600:]}", flush=True)
+        last = reason.strip().rpartition("\n")[2]
+        report.figure("problems", name=problem.name, ratio=None, failures={problem.name: last})
         ratio = math.nan
     else:
         print(" ".join(table.rows[-1]), flush=True)

@@ -61,6 +61,8 @@ HOST_PATHS = {
     launch_graphs.target_name(3 * launch_graphs.NODES): "graph_many",
 }
 
+PLACES = {"null": "with a driver that does nothing", "cuda": "on the GPU"}
+
 Reports = Mapping[str, Mapping[str, Any]]
 
 
@@ -116,20 +118,26 @@ def _targets(reports: Reports) -> Iterator[str]:
 
 
 def _missed(reports: Reports, reasons: Mapping[str, str]) -> Iterator[str]:
-    """What misses its target, with the reason and what the assembler made of its kernels."""
-    whats = [
-        target["what"]
+    """What misses its target, by the reason, with what the assembler made of its kernels."""
+    missed = [
+        target
         for report in reports.values()
         for target in report["targets"]
         if not target["is_met"]
     ]
-    if not whats:
+    if not missed:
         return
+    grouped: dict[str, list[Mapping[str, Any]]] = {}
+    for target in missed:
+        grouped.setdefault(reason_for(target["what"], reasons), []).append(target)
     yield "### What misses its target, and why\n"
-    for what in whats:
-        yield f"- **{what}**: {reason_for(what, reasons)}"
-        lines = (*_profile(reports, what), *_host_path(reports, what))
-        yield from (f"    - {line}" for line in lines)
+    for reason, targets in grouped.items():
+        yield f"- {reason}"
+        for target in targets:
+            what = target["what"]
+            yield f"    - **{what}**: {_number(target['measured'])} {target['unit']}".rstrip()
+            lines = (*_profile(reports, what), *_host_path(reports, what))
+            yield from (f"        - {line}" for line in lines)
     yield ""
 
 
@@ -156,13 +164,11 @@ def _profile(reports: Reports, what: str) -> Iterator[str]:
 
 def _host_path(reports: Reports, what: str) -> Iterator[str]:
     """Whose time a launch takes: ours, where the driver does nothing."""
-    for entry in reports.get("host_path", {}).get("figures", {}).get("host_path", ()):
-        if entry["name"] == HOST_PATHS.get(what):
-            own, whole = entry.get("null"), entry.get("cuda")
-            if own is not None:
-                yield f"host time with a driver that does nothing: {own:.2f} us"
-            if whole is not None:
-                yield f"host time on the GPU: {whole:.2f} us"
+    report = reports.get("host_path", {})
+    for entry in report.get("figures", {}).get("host_path", ()):
+        if entry["name"] == HOST_PATHS.get(what) and entry["device"] in PLACES:
+            place, processor = PLACES[entry["device"]], report["machine"]["processor"]
+            yield f"host time {place}: {entry['microseconds']:.2f} us ({processor})"
 
 
 def _number(number: float | None) -> str:

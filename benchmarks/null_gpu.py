@@ -1,0 +1,84 @@
+"""A GPU that does nothing, at once: everything above the driver and the assembler is real.
+
+What is timed on it is the host's own work. Results are whatever memory holds, so nothing is right.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import tilewright as tw
+from tilewright.backends.cuda import device as cuda_device
+from tilewright.backends.cuda import program as cuda_program
+from tilewright.jit import disk_cache
+from tilewright.runtime import torch_tensors
+
+__all__ = ["NullDriver", "null_gpu"]
+
+
+class _AnySizes(tuple[int, ...]):
+    """Sizes of parameters that nobody looks at."""
+
+    __slots__ = ()
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+class NullDriver:
+    """A GPU that does nothing, at once."""
+
+    target = "sm_90"
+    multiprocessors = 132
+
+    def __init__(self) -> None:
+        self._addresses = itertools.count(0x7F00_0000_0000, 1 << 20)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *_: name
+
+    def stream_number(self, stream: Any) -> int:
+        return id(stream)
+
+    def query_stream(self, stream: Any) -> bool:
+        return True
+
+    def is_capturing(self, stream: Any) -> bool:
+        return False
+
+    def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
+        return next(self._addresses)
+
+    def parameter_sizes(self, kernel: Any) -> _AnySizes:
+        return _AnySizes()
+
+    def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
+        pass
+
+    def prepare_launch(self, *_: Any) -> Callable[[Any, Any], None]:
+        return lambda stream, tensors: None
+
+
+def _on_the_gpu(_: object) -> tw.Device:
+    return tw.Device("cuda")
+
+
+def _default_stream() -> Callable[[int], int]:
+    return lambda _: 0
+
+
+@contextmanager
+def null_gpu() -> Iterator[None]:
+    """Everything but the driver and the assembler is real; torch's memory counts as the GPU's."""
+    with (
+        mock.patch.object(torch_tensors, "_device", _on_the_gpu),
+        mock.patch.object(torch_tensors, "_raw_stream", _default_stream),
+        mock.patch.object(cuda_device, "open_driver", return_value=NullDriver()),
+        mock.patch.object(cuda_program, "assemble", return_value=b""),
+        mock.patch.object(disk_cache, "open_cache", return_value=None),
+    ):
+        yield
