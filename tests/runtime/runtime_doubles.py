@@ -336,3 +336,18 @@ class RecordingDriver(PaperGraphs):
         task = self.shaped_task(kernel, shape, parameters)
         self.log.append(("launch_shape", stream, kernel, *shape))
         self._put(stream, "launch", task)
+
+
+class FunctionWork:
+    """Work that launches a function of a module, in one block, on the addresses of its tensors."""
+
+    def __init__(self, function, tensors):
+        self.kind = self.function = function
+        self.storages = tuple(tensor.storage for tensor in tensors)
+
+    def repeated(self):
+        return self
+
+    def enqueue(self, stream):
+        addresses = tuple(storage.address for storage in self.storages)
+        self.function.launch(stream, 1, addresses, self.storages)

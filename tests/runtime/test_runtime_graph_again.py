@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from runtime_doubles import reads, updates
+from runtime_doubles import FunctionWork, reads, updates
 
 from tilewright import runtime as tw
 from tilewright.backends.cuda.module import POINTER, CudaFunction
@@ -16,21 +16,6 @@ def mix_kernel(driver, _blocks, z, x):
         return driver.at(int.from_bytes(parameter, "little"), 32).view(np.float32)
 
     floats(z)[:] = floats(z) * 3 + floats(x) + 1
-
-
-class Launch:
-    """Work that launches a kernel on the addresses of two tensors."""
-
-    def __init__(self, function, tensors):
-        self.kind = self.function = function
-        self.storages = tuple(tensor.storage for tensor in tensors)
-
-    def repeated(self):
-        return self
-
-    def enqueue(self, stream):
-        addresses = tuple(storage.address for storage in self.storages)
-        self.function.launch(stream, 1, addresses, self.storages)
 
 
 class Bench:
@@ -46,7 +31,7 @@ class Bench:
         self.replays = 1
 
     def mix(self, z, x):
-        work = Launch(self.function, (z, x))
+        work = FunctionWork(self.function, (z, x))
         return tw.WorkOp("mix", self.device, (updates(z), reads(x)), work, None)
 
     def replay(self, times=1, stream=None):

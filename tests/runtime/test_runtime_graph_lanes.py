@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runtime_doubles import reads, updates
+from runtime_doubles import FunctionWork, reads, updates
 
 from tilewright import runtime as tw
 from tilewright.backends.cuda.graph import in_lanes
@@ -72,21 +72,6 @@ def test_many_that_wait_for_nobody():
     assert found[32:] == [(node - 32,) for node in range(32, 100)]
 
 
-class Copy:
-    """Work that copies one tensor into another."""
-
-    def __init__(self, function, tensors):
-        self.kind = self.function = function
-        self.storages = tuple(tensor.storage for tensor in tensors)
-
-    def repeated(self):
-        return self
-
-    def enqueue(self, stream):
-        addresses = tuple(storage.address for storage in self.storages)
-        self.function.launch(stream, 1, addresses, self.storages)
-
-
 def copy_kernel(driver, _blocks, z, x):
     def floats(parameter):
         return driver.at(int.from_bytes(parameter, "little"), 32).view(np.float32)
@@ -101,10 +86,11 @@ def test_a_wide_graph_does_what_it_did(driver, cuda):
     with tw.graph() as made:
         for pair in pairs:
             accesses = updates(pair[0]), reads(pair[1])
-            made.record(tw.WorkOp("copy", cuda, accesses, Copy(function, pair), None))
+            made.record(tw.WorkOp("copy", cuda, accesses, FunctionWork(function, pair), None))
     made.launch().submit()
     assert [z.numpy()[0] for z, _ in pairs] == [number + 1 for number in range(70)]
-    made.update(tw.WorkOp("copy", cuda, (updates(pairs[3][0]), reads(pairs[5][1])),
-                          Copy(function, (pairs[3][0], pairs[5][1])), None), node=3)  # fmt: skip
+    z, x = pairs[3][0], pairs[5][1]
+    work = FunctionWork(function, (z, x))
+    made.update(tw.WorkOp("copy", cuda, (updates(z), reads(x)), work, None), node=3)
     made.launch().submit()
     assert pairs[3][0].numpy()[0] == 6
