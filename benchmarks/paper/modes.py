@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from lab import Lab
-from launch_graphs import raw_graph
+from launch_graphs import in_a_chain, raw_graph
 from launch_rates import FLOOR, Additions
 
 import tilewright as tw
@@ -122,7 +122,7 @@ def _captured(
 ) -> Callable[[], object]:
     """The replay of a peer's graph; made when it is first run, before anything is timed."""
     if name == FLOOR:
-        return raw_graph(lab, [additions.raw()] * count, is_chained=True)
+        return raw_graph(lab, [additions.raw()] * count, in_a_chain(count))
     return lab.captured([prepare(1)], count, here=True)
 
 
