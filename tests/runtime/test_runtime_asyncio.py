@@ -167,6 +167,18 @@ def test_a_loop_that_is_gone_is_nobody_to_tell(device):
     assert z.numpy().tolist() == [4.0]
 
 
+def test_what_is_awaited_makes_no_stream_of_its_own(device):
+    # A driver may wait for the streams that there are before it makes another.
+    z = tw.zeros(1)
+    streams = [device.policy.next_stream() for _ in range(4)]
+
+    async def main():
+        await put(z, 4)
+
+    asyncio.run(main())
+    assert set(device.streams) == set(streams)
+
+
 def test_several_loops_in_several_threads():
     tensors = [tw.zeros(1) for _ in range(3)]
     failures = []

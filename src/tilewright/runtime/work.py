@@ -83,7 +83,8 @@ class SingleOp(DeviceOp[T]):
 
     def choose_stream(self, stream: Stream | None) -> Stream:
         """The stream to use: that of the library whose arrays these are, if nobody says another."""
-        is_recorded = isinstance(self.device.stream, Tape)  # a step of a chain that is recorded
+        # A step of a chain that is recorded. To ask for `device.stream` could make one.
+        is_recorded = isinstance(self.device.current(None), Tape)
         if stream is None and self._chosen is None and not is_recorded:
             stream = next(iter(library_streams(self.storages())), None)
         return super().choose_stream(stream)
