@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import partial, update_wrapper
 from itertools import count
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, NoReturn, overload
 
 from tilewright.check.placement import Placement
@@ -290,11 +290,17 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     `k.unsafe(…)`. `num_ctas`, `occupancy`, `num_worker_warps`, `opt_level` and `allow_tma` advise
     the assembler, and `hints={"sm_90": tw.Hints(…)}` does so for single targets.
     """
-    frame = sys._getframe(1)  # annotations may name locals of the caller
-    local_names = dict(frame.f_locals) if frame.f_locals is not frame.f_globals else {}
+    local_names = _locals_of(sys._getframe().f_back)  # annotations may name them
     if function is None:
         return partial(_make, options=options, local_names=local_names)
     return _make(function, options=options, local_names=local_names)
+
+
+def _locals_of(caller: FrameType | None) -> Mapping[str, Any]:
+    """The local names of a caller; a module has none, nor has a thread that begins with us."""
+    if caller is None or caller.f_locals is caller.f_globals:
+        return {}
+    return dict(caller.f_locals)
 
 
 def _make(function: Any, *, options: Mapping[str, Any], local_names: Mapping[str, Any]) -> Kernel:

@@ -4,12 +4,9 @@ The first call of a kernel is cold, the second is planned, the third with the sa
 prepared. Everything here is tried on the third call or later, against what the first would do.
 """
 
-import _thread
 import gc
 import threading
-import time
 import weakref
-from collections import deque
 
 import numpy as np
 import pytest
@@ -156,17 +153,6 @@ class TestWays:
         for wrong in (True, 1.0):
             with pytest.raises(tw.LaunchError, match="must be a positive integer"):
                 z.partition(wrong)
-
-    def test_a_thread_that_begins_with_the_call(self):
-        z, x, y = trio()
-        prepare(add, z.partition(16), x, y)
-        made = deque()
-        _thread.start_new_thread(made.extend, (map(add, [z.partition(16)], [x], [y]),))
-        deadline = time.monotonic() + 30
-        while not made and time.monotonic() < deadline:
-            time.sleep(0.001)
-        made.pop().sync()
-        assert z.numpy()[0] == 7
 
     def test_an_empty_grid(self):
         z, x, y = trio(0)

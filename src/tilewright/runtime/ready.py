@@ -19,7 +19,7 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.lifecycle import GONE, Ends, State
 from tilewright.runtime.ready_work import Claim, ReadyWork, make_ticket
-from tilewright.runtime.sites import USER_FILES, Site, user_frame
+from tilewright.runtime.sites import USER_FILES, Site, user_frame_above
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
@@ -79,7 +79,7 @@ class ReadyOp(WorkOp[T]):
             frame = _getframe(0)
         code = frame.f_code
         if code.co_filename not in USER_FILES:
-            frame = user_frame(frame)
+            frame = user_frame_above(frame)
             code = frame.f_code
         self._claim = claim = (ready, tensors, code, frame.f_lasti)
         lock = device.lock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from sys import _getframe
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -13,7 +12,7 @@ from tilewright.runtime.failures import Fence
 from tilewright.runtime.handshake import in_their_order, library_streams
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.recording import Tape, block_is_open
-from tilewright.runtime.sites import USER_FILES, Site, user_frame
+from tilewright.runtime.sites import Site, user_frame
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
@@ -70,9 +69,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         self._graph = graph
         self._fence = None
         self._count = 0
-        frame = _getframe(depth)
-        if frame.f_code.co_filename not in USER_FILES:
-            frame = user_frame(frame)
+        frame = user_frame(depth + 1)
         self._holder = holder = _Holder()
         holder.code = frame.f_code
         holder.instruction = frame.f_lasti

@@ -8,11 +8,11 @@ of this package are skipped, so a message names the user's call. Not for kernel 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
+from sys import _getframe  # `inspect` costs more than all the rest
 from types import CodeType, FrameType
 
-__all__ = ["USER_FILES", "Site", "user_frame", "user_site"]
+__all__ = ["USER_FILES", "Site", "user_frame", "user_frame_above", "user_site"]
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _TOUR = f"{_OURS}cli{os.sep}tour"  # shown to people as code of their own would be
@@ -54,11 +54,20 @@ def user_site(depth: int = 1) -> Site:
 
     It is that many calls up, or further.
     """
-    frame = user_frame(sys._getframe(depth))  # noqa: SLF001 (`inspect` costs more than the rest)
+    frame = user_frame(depth + 1)
     return Site(frame.f_code, frame.f_lasti)
 
 
-def user_frame(frame: FrameType) -> FrameType:
+def user_frame(depth: int = 1) -> FrameType:
+    """The same as a frame, which nobody may keep."""
+    try:
+        frame = _getframe(depth)
+    except ValueError:  # a thread, or the end of the process, began with a call of ours
+        frame = _getframe(0)
+    return frame if frame.f_code.co_filename in USER_FILES else user_frame_above(frame)
+
+
+def user_frame_above(frame: FrameType) -> FrameType:
     """The same, from a frame on."""
     while frame.f_code.co_filename not in USER_FILES and _is_ours(frame.f_code.co_filename):
         if frame.f_back is None:
