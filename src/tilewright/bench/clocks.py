@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from tilewright.bench.subjects import Subject, drain
@@ -33,11 +34,11 @@ class Clock(Protocol):
         """Seconds of one run for each repetition, the mean of a batch; `before` is not counted."""
 
 
+@dataclass(frozen=True)
 class HostClock:
     """From the call until the device has finished it."""
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+    stream: Stream
 
     def measure(
         self, subject: Subject, before: Before, repetitions: int, batch: int
@@ -46,20 +47,38 @@ class HostClock:
         found = []
         for repetition in range(repetitions):
             before()
-            drain(self._stream)
+            drain(self.stream)
             start = time.perf_counter()
-            for step in range(batch):
-                subject.put(repetition * batch + step)
-            drain(self._stream)
+            subject.put_batch(repetition, batch)
+            drain(self.stream)
             found.append((time.perf_counter() - start) / batch)
         return found
 
 
+@dataclass(frozen=True)
+class EagerClock:
+    """Between two stamps on a stream that nobody holds, around each repetition.
+
+    Where the device waits for the host, the host's time shows, as it does for one who launches one
+    piece of work after the other.
+    """
+
+    stream: Stream
+
+    def measure(
+        self, subject: Subject, before: Before, repetitions: int, batch: int
+    ) -> list[float]:
+        """All repetitions in one go, waited for at the end."""
+        laps = _stamped(self.stream, subject, before, range(repetitions), batch)
+        self.stream.sync()
+        return laps()
+
+
+@dataclass(frozen=True)
 class DeviceClock:
     """Between two stamps on the stream, which the device itself makes."""
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+    stream: Stream
 
     def measure(
         self, subject: Subject, before: Before, repetitions: int, batch: int
@@ -69,32 +88,15 @@ class DeviceClock:
         while len(found) < repetitions:
             room = subject.room
             group = max(1, min(repetitions - len(found), room // batch))
-            holding = group * batch <= room
-            laps = self._laps(
-                subject, before, range(len(found), len(found) + group), batch, holding
-            )
-            if laps is None:
+            numbers = range(len(found), len(found) + group)
+            with self._held(group * batch <= room) as gave_up:
+                laps = _stamped(self.stream, subject, before, numbers, batch)
+            self.stream.sync()
+            if gave_up.is_set():
                 subject.needs_more_room()
             else:
-                found += laps
+                found += laps()
         return found
-
-    def _laps(
-        self, subject: Subject, before: Before, repetitions: range, batch: int, holding: bool
-    ) -> list[float] | None:
-        """None if the stream had to be let go before all was put on it."""
-        pairs = []
-        with self._held(holding) as gave_up:
-            for repetition in repetitions:
-                before()
-                start = self._stream.stamp()
-                for step in range(batch):
-                    subject.put(repetition * batch + step)
-                pairs.append((start, self._stream.stamp()))
-        self._stream.sync()
-        if gave_up.is_set():
-            return None
-        return [end.seconds_since(start) / batch for start, end in pairs]
 
     @contextmanager
     def _held(self, holding: bool) -> Iterator[threading.Event]:
@@ -103,7 +105,7 @@ class DeviceClock:
         if not holding:
             yield gave_up
             return
-        hold = self._stream.hold()
+        hold = self.stream.hold()
 
         def give_up() -> None:
             gave_up.set()
@@ -118,29 +120,17 @@ class DeviceClock:
             hold.release()
 
 
-class EagerClock:
-    """Between two stamps on a stream that nobody holds, around each repetition.
-
-    Where the device waits for the host, the host's time shows, as it does for one who launches one
-    piece of work after the other.
-    """
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def measure(
-        self, subject: Subject, before: Before, repetitions: int, batch: int
-    ) -> list[float]:
-        """All repetitions in one go, waited for at the end."""
-        pairs = []
-        for repetition in range(repetitions):
-            before()
-            start = self._stream.stamp()
-            for step in range(batch):
-                subject.put(repetition * batch + step)
-            pairs.append((start, self._stream.stamp()))
-        self._stream.sync()
-        return [end.seconds_since(start) / batch for start, end in pairs]
+def _stamped(
+    stream: Stream, subject: Subject, before: Before, repetitions: range, batch: int
+) -> Callable[[], list[float]]:
+    """Put repetitions on a stream, each between two stamps: their times, once it is done."""
+    pairs = []
+    for repetition in repetitions:
+        before()
+        start = stream.stamp()
+        subject.put_batch(repetition, batch)
+        pairs.append((start, stream.stamp()))
+    return lambda: [end.seconds_since(start) / batch for start, end in pairs]
 
 
 _CLOCKS: dict[str, Callable[[Stream], Clock]] = {"cuda": DeviceClock, "cpu": HostClock}

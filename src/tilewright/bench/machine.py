@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import platform
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +11,7 @@ from typing import Any
 from tilewright.backends.cuda.gpus import list_gpus
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
+from tilewright.runtime.cores import usable_cores
 from tilewright.version import VERSION
 
 __all__ = ["machine_facts"]
@@ -25,7 +25,7 @@ def machine_facts() -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "gpus": [asdict(gpu) for gpu in list_gpus()],
         "processor": _processor(),
-        "cores": os.cpu_count(),
+        "cores": usable_cores(),
         "system": platform.system(),
         "python": platform.python_version(),
         "tilewright": VERSION,

@@ -51,6 +51,11 @@ class Subject:
         if isinstance(made, DeviceOp) and made.state is State.BUILT:
             made.submit()
 
+    def put_batch(self, repetition: int, batch: int) -> None:
+        """Put the runs of one repetition on the current stream: those of all take turns."""
+        for step in range(batch):
+            self.put(repetition * batch + step)
+
     def needs_more_room(self) -> None:
         """A held stream did not take it: next time it gets less, in the end no hold at all."""
         self.room //= _LESS

@@ -7,12 +7,13 @@ another process, so threads are enough).
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import Generic, TypeVar
+
+from tilewright.runtime.cores import usable_cores
 
 __all__ = ["SingleFlight", "in_background"]
 
@@ -65,4 +66,4 @@ def in_background(work: Callable[[], Made]) -> Future[Made]:
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="tilewright-jit")
+    return ThreadPoolExecutor(max_workers=usable_cores(), thread_name_prefix="tilewright-jit")

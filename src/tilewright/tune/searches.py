@@ -8,12 +8,12 @@ kernels that do not hang: `tilewright tune` has a process for each search.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator
 
 from tilewright.errors import TuneError
 from tilewright.jit.compile_all import Finished, Start, each_finished
+from tilewright.runtime.cores import usable_cores
 from tilewright.tune.plans import Found
 from tilewright.tune.search import Search
 
@@ -31,7 +31,7 @@ def search_all(
     is in their journal.
     """
     race = _Race(searches)
-    at_once = _AHEAD * (os.cpu_count() or 1)
+    at_once = _AHEAD * (usable_cores())
     for finished in each_finished(race.starts(), at_once=at_once, until=until):
         race.settle(finished)
         yield from race.concluded()

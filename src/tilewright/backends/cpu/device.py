@@ -4,7 +4,6 @@ without one. Kernels are run by `executor`; this file only queues them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NoReturn, Protocol, cast
@@ -18,6 +17,7 @@ from tilewright.backends.cpu.stream import CpuQueue, Tasks
 from tilewright.errors import LaunchError
 from tilewright.runtime.access import Handle
 from tilewright.runtime.backend import ALIGNMENT, Recipe
+from tilewright.runtime.cores import usable_cores
 from tilewright.runtime.function import Filled, ReadyCall
 from tilewright.runtime.function import Memory as Reachable
 from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
@@ -113,7 +113,7 @@ class CpuBackend:
     def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
         """Blocks that run at once: one on each core, whatever a GPU is advised to do."""
         del occupancy, num_ctas
-        return os.cpu_count() or 1
+        return usable_cores()
 
     def new_queue(self, label: str) -> CpuQueue:
         """A queue with a worker of its own."""

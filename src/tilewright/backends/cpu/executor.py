@@ -7,7 +7,6 @@ run; of those seen the one with the lowest block is raised.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -26,6 +25,7 @@ from tilewright.backends.cpu.memory import AddressSpace, Memory
 from tilewright.backends.cpu.races import Record, find_race
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.function import Function, Module
+from tilewright.runtime.cores import usable_cores
 
 __all__ = ["CpuKernel", "compile_function", "compile_module"]
 
@@ -99,7 +99,7 @@ class CpuKernel:
             raise UndefinedBehaviourError(race.describe(self.name, program.sites))
 
     def _worthwhile_threads(self) -> int:
-        return _usable_cores() if self._program.threads_pay else 1
+        return usable_cores() if self._program.threads_pay else 1
 
 
 def _share(work: _Work, workers: int) -> None:
@@ -110,12 +110,6 @@ def _share(work: _Work, workers: int) -> None:
     work.take_part()
     for thread in others:
         thread.join()
-
-
-def _usable_cores() -> int:
-    """Cores this process may use; not every system can say."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
 
 
 @dataclass(eq=False)

@@ -1,0 +1,30 @@
+"""How many cores a process may use, and who goes by it."""
+
+import os
+
+import pytest
+
+from tilewright.backends.cpu.device import CpuBackend
+from tilewright.jit import cache
+from tilewright.runtime.cores import usable_cores
+
+
+@pytest.fixture
+def two_of_many(monkeypatch):
+    """A machine of many cores, of which this process has two."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5}, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 96)
+
+
+def test_those_that_the_process_may_use_count(two_of_many):
+    assert usable_cores() == 2
+    assert CpuBackend().resident_blocks() == 2
+    with cache._pool.__wrapped__() as pool:
+        assert pool._max_workers == 2
+
+
+@pytest.mark.parametrize(("count", "usable"), [(96, 96), (None, 1)])
+def test_a_system_that_cannot_say_has_all_of_them(count, usable, two_of_many, monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: count)
+    assert usable_cores() == usable
