@@ -15,7 +15,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.indexing import MAX_EXTENT
 
-__all__ = ["Cuttable", "Tiling", "check_positive", "check_tile", "find_tiling"]
+__all__ = ["PLAIN_TILINGS", "Cuttable", "Tiling", "check_positive", "check_tile", "find_tiling"]
 
 _KEPT = 1024  # tilings; with more, all are forgotten and made anew
 
@@ -52,7 +52,9 @@ class Tiling:
     grid: tuple[int, ...]  # tiles along each axis of the grid
 
 
-_tilings: dict[tuple[Any, ...], Tiling] = {}
+# Those that have the axes in order and a block for each tile: by the shape and the tile.
+PLAIN_TILINGS: dict[tuple[tuple[int, ...], tuple[int | None, ...]], Tiling] = {}
+_tilings: dict[tuple[Any, ...], Tiling] = {}  # all
 
 
 def find_tiling(
@@ -77,7 +79,10 @@ def find_tiling(
     if segments is None:
         if len(_tilings) >= _KEPT:
             _tilings.clear()
-        return _tilings.setdefault(key, made)
+            PLAIN_TILINGS.clear()
+        made = _tilings.setdefault(key, made)
+        if not is_prefix and axes == tuple(range(len(shape))):
+            PLAIN_TILINGS[shape, checked] = made
     return made
 
 
