@@ -13,7 +13,19 @@ import tilewright as tw
 from tilewright import Partition, Tile, f32
 from tilewright.kernels.arithmetic import gated, normal_share
 
-__all__ = ["ACTIVATIONS", "FUNCTIONS", "finished"]
+__all__ = ["ACTIVATIONS", "BIAS", "FUNCTIONS", "OUT", "RESIDUAL", "finished"]
+
+
+class OUT(tw.AnyDType):
+    """What the result is kept in."""
+
+
+class BIAS(tw.AnyDType):
+    """What the bias is kept in."""
+
+
+class RESIDUAL(tw.AnyDType):
+    """What the residual is kept in."""
 
 
 def same(x: Tile[f32]) -> Tile[f32]:

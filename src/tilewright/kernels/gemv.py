@@ -9,30 +9,18 @@ their products those of equal parts are summed.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, P, Q, R, S, T, X, Y, Z
-from tilewright.kernels.epilogues import finished
-from tilewright.kernels.products import LINE, MOST_FORMS, Form, Product, exchanged_batch
+from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
+from tilewright.kernels.products import LINE, MOST_FORMS, Product, exchanged_batch, specialised
 from tilewright.kernels.repeats import Launch
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
 __all__ = ["gemv_kernel", "launch_gemv"]
-
-
-class OUT(tw.AnyDType):
-    """What the result is kept in."""
-
-
-class BIAS(tw.AnyDType):
-    """What the bias is kept in."""
-
-
-class RESIDUAL(tw.AnyDType):
-    """What the residual is kept in."""
 
 
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
@@ -72,7 +60,7 @@ def launch_gemv(wanted: Product, config: Config) -> Launch:
         a, b = kept(a, folded, folds), kept(b, folded, folds)
     else:
         config = _unfolded(config)
-    kernel, constants = _way(wanted.form, config)
+    kernel, constants = specialised(gemv_kernel, wanted.form, config)
     cut = wanted.out.partition(1, config["BM"], config["BN"])
     return Launch(kernel, (cut,), (a, b, wanted.bias, wanted.residual), constants)
 
@@ -82,13 +70,6 @@ def _unfolded(config: Config) -> Config:
     """With as many weights in a tile, none of them folded."""
     folds = config.values.get("FOLDS", 1)
     return config.updated(FOLDS=1, BN=config["BN"] * folds)
-
-
-@lru_cache(maxsize=MOST_FORMS)
-def _way(form: Form, config: Config) -> tuple[tw.Kernel, dict[str, Any]]:
-    """The kernel with its hints, and what it is compiled for."""
-    constants = {**form.epilogue, **form.constants, **config.arguments(gemv_kernel)}
-    return config.applied_to(gemv_kernel), constants
 
 
 def is_foldable(rows: tw.Tensor, folds: int) -> bool:

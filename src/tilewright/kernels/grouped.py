@@ -16,24 +16,12 @@ from tilewright.kernels.arguments import (
     giving,
     output,
 )
-from tilewright.kernels.epilogues import FUNCTIONS
+from tilewright.kernels.epilogues import BIAS, FUNCTIONS, OUT, RESIDUAL
 from tilewright.kernels.matmul_configs import choose_grouped
 from tilewright.kernels.products import Request, check_factors, check_matrices, exchanged
 from tilewright.tune import key_of
 
 __all__ = ["grouped_matmul", "grouped_matmul_kernel"]
-
-
-class OUT(tw.AnyDType):
-    """What the result is kept in."""
-
-
-class BIAS(tw.AnyDType):
-    """What the bias is kept in."""
-
-
-class RESIDUAL(tw.AnyDType):
-    """What the residual is kept in."""
 
 
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.

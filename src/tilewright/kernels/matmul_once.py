@@ -6,32 +6,18 @@ one matrix, no batch, no order of tiles.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import ceil
-from typing import Any
 
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, M, N, T, X, Y, Z
-from tilewright.kernels.epilogues import finished
-from tilewright.kernels.products import MOST_FORMS, Form, Product
+from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
+from tilewright.kernels.products import Product, only_matrix, specialised
 from tilewright.kernels.repeats import Launch
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
 __all__ = ["fits_at_once", "launch_once", "matmul_once_kernel"]
-
-
-class OUT(tw.AnyDType):
-    """What the result is kept in."""
-
-
-class BIAS(tw.AnyDType):
-    """What the bias is kept in."""
-
-
-class RESIDUAL(tw.AnyDType):
-    """What the residual is kept in."""
 
 
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
@@ -64,25 +50,8 @@ def fits_at_once(wanted: Product, config: Config) -> bool:
 
 def launch_once(wanted: Product, config: Config) -> Launch:
     """The launch of a product of which `fits_at_once` is true."""
-    kernel, constants = _way(wanted.form, config)
+    kernel, constants = specialised(matmul_once_kernel, wanted.form, config)
     a, b = kept(wanted.a, only_matrix), kept(wanted.b, only_matrix)
     out = only_matrix(wanted.out) if wanted.is_new else kept(wanted.out, only_matrix)
     cut = out.partition(config["BM"], config["BN"])
     return Launch(kernel, (cut,), (a, b, wanted.bias, wanted.residual), constants)
-
-
-def only_matrix(batch: tw.Tensor) -> tw.Tensor:
-    """The one of a batch of one."""
-    return batch[0]
-
-
-@lru_cache(maxsize=MOST_FORMS)
-def _way(form: Form, config: Config) -> tuple[tw.Kernel, dict[str, Any]]:
-    """The kernel with its hints, and what it is compiled for."""
-    constants = {
-        "FACTOR": form.factor,
-        "IS_FAST": form.constants["IS_FAST"],
-        **form.epilogue,
-        **config.arguments(matmul_once_kernel),
-    }
-    return config.applied_to(matmul_once_kernel), constants

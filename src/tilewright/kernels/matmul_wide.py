@@ -8,14 +8,11 @@ walk.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, D, G, H, K, M, N, P, Q, R, S, T, X, Y, Z
-from tilewright.kernels.epilogues import finished
-from tilewright.kernels.products import MOST_FORMS, Form, Product
+from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
+from tilewright.kernels.products import Product, only_matrix, specialised
 from tilewright.kernels.repeats import Launch
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
@@ -25,18 +22,6 @@ __all__ = ["first_columns", "launch_wide", "matmul_wide_kernel"]
 
 class BX(tw.Dim):
     """Columns of the second part of a share."""
-
-
-class OUT(tw.AnyDType):
-    """What the result is kept in."""
-
-
-class BIAS(tw.AnyDType):
-    """What the bias is kept in."""
-
-
-class RESIDUAL(tw.AnyDType):
-    """What the residual is kept in."""
 
 
 # The dims of biases and residuals are tied to no others, because a stand-in may have any.
@@ -79,7 +64,7 @@ def first_columns(n: int, config: Config) -> int | None:
 
 def launch_wide(wanted: Product, config: Config, edge: int) -> Launch:
     """The launch of a product of one matrix, of which so many columns are in first parts."""
-    kernel, constants = _way(wanted.form, config)
+    kernel, constants = specialised(matmul_wide_kernel, wanted.form, config)
     epilogue = wanted.form.epilogue
     out, last_out = _parts(wanted.out, edge)
     b, last_b = _parts(wanted.b, edge)
@@ -103,20 +88,3 @@ def _parts(batch: tw.Tensor, edge: int | None) -> tuple[tw.Tensor, tw.Tensor]:
 def columns(batch: tw.Tensor, start: int, stop: int) -> tw.Tensor:
     """Some columns of each matrix."""
     return batch[:, :, start:stop]
-
-
-def only_matrix(batch: tw.Tensor) -> tw.Tensor:
-    """The one of a batch of one."""
-    return batch[0]
-
-
-@lru_cache(maxsize=MOST_FORMS)
-def _way(form: Form, config: Config) -> tuple[tw.Kernel, dict[str, Any]]:
-    """The kernel with its hints, and what it is compiled for."""
-    constants = {
-        "FACTOR": form.factor,
-        "IS_FAST": form.constants["IS_FAST"],
-        **form.epilogue,
-        **config.arguments(matmul_wide_kernel),
-    }
-    return config.applied_to(matmul_wide_kernel), constants

@@ -16,12 +16,12 @@ import tilewright as tw
 from tilewright import Const, Mapped, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, M, N, P, Q, T, X, Y, Z
 from tilewright.kernels.arguments import giving
-from tilewright.kernels.epilogues import finished
+from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.gemv import launch_gemv
 from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
 from tilewright.kernels.matmul_once import fits_at_once, launch_once
 from tilewright.kernels.matmul_wide import first_columns, launch_wide
-from tilewright.kernels.products import MOST_FORMS, Form, Product, Request, product
+from tilewright.kernels.products import MOST_FORMS, Product, Request, product, specialised
 from tilewright.kernels.repeats import Launch, remember, repeated
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
@@ -36,18 +36,6 @@ __all__ = [
 ]
 
 SUM_TILE = (16, 128)  # of the kernel that adds splits
-
-
-class OUT(tw.AnyDType):
-    """What the result is kept in."""
-
-
-class BIAS(tw.AnyDType):
-    """What the bias is kept in."""
-
-
-class RESIDUAL(tw.AnyDType):
-    """What the residual is kept in."""
 
 
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
@@ -171,7 +159,7 @@ def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
     """Sums of as many stretches of K for each element, and then the sums of those."""
     batch, m, n = wanted.out.shape
     parts = tw.empty((batch * splits, m, n), f32, device=wanted.out.device)
-    kernel, constants = _way(wanted.form, config, is_last=False)
+    kernel, constants = specialised(matmul_kernel, wanted.form, config, is_last=False)
     a, b = wanted.a, wanted.b
     sums = kernel(walked(parts, config), a, b, a, a, **constants)
     return sums.then(lambda _: add_splits(wanted, parts, splits))
@@ -184,7 +172,7 @@ def launch_matmul(wanted: Product, config: Config) -> Launch:
         return launch_wide(wanted, config, edge)
     if fits_at_once(wanted, config):
         return launch_once(wanted, config)
-    kernel, constants = _way(wanted.form, config, is_last=True)
+    kernel, constants = specialised(matmul_kernel, wanted.form, config)
     out = wanted.out
     cut = walked(out, config) if wanted.is_new else kept(out, walked, config)
     return Launch(kernel, (cut,), wanted[1:5], constants)
@@ -193,15 +181,6 @@ def launch_matmul(wanted: Product, config: Config) -> Launch:
 def walked(out: tw.Tensor, config: Config) -> tw.PersistentPartition:
     """An output as the kernel takes it."""
     return config.walk(out[:].partition(1, config["BM"], config["BN"]))
-
-
-@lru_cache(maxsize=MOST_FORMS)
-def _way(form: Form, config: Config, *, is_last: bool) -> tuple[tw.Kernel, dict[str, Any]]:
-    """The kernel with its hints, and what it is compiled for."""
-    constants = {**form.constants, **config.arguments(matmul_kernel)}
-    if is_last:
-        constants |= form.epilogue
-    return config.applied_to(matmul_kernel), constants
 
 
 def _columns(wanted: Product, start: int, stop: int) -> Product:

@@ -10,7 +10,7 @@ are made once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, tf32
 from tilewright.kernels.arguments import check_extents, check_one_device, check_tensor, output
 from tilewright.kernels.epilogues import ACTIVATIONS
 from tilewright.kernels.views import kept
-from tilewright.tune import Key, key_of
+from tilewright.tune import Config, Key, key_of
 
 __all__ = [
     "LINE",
@@ -31,7 +31,9 @@ __all__ = [
     "check_matrices",
     "exchanged",
     "exchanged_batch",
+    "only_matrix",
     "product",
+    "specialised",
 ]
 
 NARROW = (f8e4m3fn, f8e5m2)
@@ -221,6 +223,19 @@ def _form(a: tw.Tensor, b: tw.Tensor, request: Request) -> Form:
     )
 
 
+@lru_cache(maxsize=MOST_FORMS)
+def specialised(
+    kernel: tw.Kernel, form: Form, config: Config, *, is_last: bool = True
+) -> tuple[tw.Kernel, dict[str, Any]]:
+    """A kernel of this family with its hints, and the constants that it takes.
+
+    What is not the last of a product's kernels leaves bias, activation and residual to another.
+    """
+    known = {**form.constants, **form.epilogue} if is_last else form.constants
+    chosen = Config.from_values({**known, **dict(config.constants)})
+    return config.applied_to(kernel), chosen.arguments(kernel)
+
+
 def check_factors(caller: str, a: tw.Tensor, b: tw.Tensor) -> None:
     """Two tensors that can be multiplied with each other."""
     check_matrices(caller, "a", a)
@@ -275,6 +290,11 @@ def one_matrix(matrices: tw.Tensor) -> tw.Tensor:
     """Matrices on top of each other, as a batch of one."""
     *rows, columns = matrices.shape
     return matrices.reshape(1, prod(rows), columns)
+
+
+def only_matrix(batch: tw.Tensor) -> tw.Tensor:
+    """The one of a batch of one."""
+    return batch[0]
 
 
 def one_row(bias: tw.Tensor) -> tw.Tensor:
