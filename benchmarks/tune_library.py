@@ -1,11 +1,13 @@
-"""Tune the kernels of the library in a given number of seconds, the shapes of all of them in turns.
+"""Tune the kernels of the library in a given number of seconds: what needs it most comes first.
 
-    python benchmarks/tune_library.py --seconds 150 --folder tuned matmul attention
+    python benchmarks/tune_library.py --budget 120 --folder tuned matmul attention
 
-Records go to FOLDER/sm_NN.json and steps to FOLDER/journal.jsonl: started again with the same
-folder, it goes on where it was. All searches share one process and what it has compiled, so one
-that hangs ends them all; `tilewright tune` has a process for each. What was found is looked
-through, and then put among the records that we ship:
+Records go to FOLDER/sm_NN.json and steps to FOLDER/journal.jsonl as they come: started again with
+the same folder, it goes on where it was. Keys without a record come before those whose kernel has
+changed since, and before the others (`--stale` leaves those out); when the budget is spent no
+further one is begun. All searches share one process and what it has compiled, so one that hangs
+ends them all; `tilewright tune` has a process for each. What was found is looked through, and then
+put among the records that we ship:
 
     python benchmarks/tune_library.py --adopt tuned/sm_90.json
 
@@ -16,15 +18,19 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 
-from tilewright.errors import TuneError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tilewright.errors import TilewrightError
 from tilewright.kernels.tunables import TUNABLES
 from tilewright.runtime.device import Device
-from tilewright.tune import Key, Tunable
+from tilewright.tune import Key, Provenance, Records, Tunable
+from tilewright.tune.attempts import tally
 from tilewright.tune.engine import measured_by, provenance_on, record_of, stale_reasons
 from tilewright.tune.journal import Journal
 from tilewright.tune.plans import Found, Plan
@@ -32,61 +38,125 @@ from tilewright.tune.records import (
     Record,
     add_record,
     read_records,
+    records_for,
     shipped_file,
     write_records,
 )
 from tilewright.tune.search import Search
-from tilewright.tune.searches import search_all
+from tilewright.tune.searches import Concluded, MakeSearch, search_all
 from tilewright.tune.sources import source_digest
 from tilewright.tune.task import task_of
+from tilewright.tune.turns import Need, by_need, in_turns, need_of
 
-__all__ = ["adopt", "in_turns", "tune_all"]
+__all__ = ["Campaign", "adopt", "wanted_keys"]
+
+TOOL = "benchmarks/tune_library.py"  # as records name it
+
+Wanted = Sequence[tuple[Tunable, Key]]
+Advance = Callable[[str], None]
 
 
-def in_turns(tunables: Iterable[Tunable]) -> Iterator[tuple[Tunable, Key]]:
-    """The first key of each kernel, then the second of each: when time is up, all have some."""
-    lists = [[(tunable, key) for key in tunable.keys] for tunable in tunables]
-    for row in zip_longest(*lists):
-        yield from (one for one in row if one is not None)
+def wanted_keys(names: Iterable[str], only: Sequence[str], is_stale: bool, target: str) -> Wanted:
+    """The keys of these kernels, of all if none is named, those first that need it most."""
+    every = in_turns(TUNABLES[name] for name in names or TUNABLES)
+    ordered = by_need(every, records_for(target))
+    return [
+        (tunable, key)
+        for need, tunable, key in ordered
+        if (not only or any(text in str(key) for text in only))
+        and not (is_stale and need is Need.NONE)
+    ]
 
 
-def tune_all(
-    wanted: Iterable[tuple[Tunable, Key]], device: Device, seconds: float, folder: Path, plan: Plan
-) -> int:
-    """Search until the time is up; how many records were written."""
-    folder.mkdir(parents=True, exist_ok=True)
-    journal, records = Journal(folder / "journal.jsonl"), folder / f"{device.target}.json"
-    start = time.monotonic()
-    here = provenance_on(device, "")
-    wanted = list(wanted)
-    searches = (
-        Search(measured_by(task_of(tunable, key, device), here), plan, journal)
-        for tunable, key in wanted
-    )
-    left, written = {(tunable.name, key) for tunable, key in wanted}, 0
-    for search, found in search_all(searches, start + seconds):
-        task, taken = search.task, time.monotonic() - start
-        left.remove((task.kernel, task.key))
-        if isinstance(found, TuneError):
-            print(f"{task.kernel} {task.key}: {found}", flush=True)
-            continue
-        record = record_of(task, found, replace(here, source=task.source))
-        add_record(records, device.target, record)
-        written += 1
-        print(f"{told(record, found)}; after {taken:.1f} s", flush=True)
-    for tunable, key in wanted:
-        if (tunable.name, key) in left:
-            print(f"no time for {tunable.name} {key}")
-    return written
+class Campaign:
+    """Many searches that leave their records and their journal in one folder."""
+
+    def __init__(self, device: Device, folder: Path, plan: Plan | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._device = device
+        self._plan = plan or Plan()
+        self._journal = Journal(folder / "journal.jsonl")
+        self._file = folder / f"{device.target}.json"
+        self._here = provenance_on(device, "unknown", TOOL)
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def run(self, wanted: Wanted, budget: float) -> int:
+        """Search until the budget is spent; how many records were written."""
+        left = self._left(wanted)
+        start, written = time.monotonic(), 0
+        searches = [(_label(*one), self._maker(*one)) for one in left]
+        unknown = [name for name, _ in searches]
+        with self._bar(len(left)) as advance:
+            for one in search_all(searches, start + budget):
+                unknown.remove(one.name)
+                written += self._settle(one)
+                advance(f"{one.name}, {time.monotonic() - start:.0f} s")
+        for name in unknown:
+            self._say(f"no time for {name}")
+        if unknown:
+            self._say(f"the same command again goes on with these {len(unknown)}")
+        return written
+
+    def _left(self, wanted: Wanted) -> Wanted:
+        """Those that have no record of this kernel from this machine in the folder."""
+        known = Records(
+            read_records(self._file, self._device.target) if self._file.exists() else ()
+        )
+        left = [one for one in wanted if not _is_settled(*one, known, self._here)]
+        if len(left) < len(wanted):
+            self._say(f"{len(wanted) - len(left)} keys have their record in {self._file} already")
+        return left
+
+    def _maker(self, tunable: Tunable, key: Key) -> MakeSearch:
+        def make() -> Search:
+            task = measured_by(task_of(tunable, key, self._device), self._here)
+            return Search(task, self._plan, self._journal)
+
+        return make
+
+    def _settle(self, one: Concluded) -> bool:
+        """Write the record of a search, or say why there is none."""
+        if one.task is None or isinstance(one.found, TilewrightError):
+            self._say(f"{one.name}: {one.found}")
+            return False
+        record = record_of(one.task, one.found, replace(self._here, source=one.task.source))
+        add_record(self._file, self._device.target, record)
+        self._say(told(record, one.found))
+        return True
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+    @contextmanager
+    def _bar(self, total: int) -> Iterator[Advance]:
+        console = self._console
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(
+            *(*columns, TimeElapsedColumn()), console=console, transient=True,
+            disable=not console.is_terminal,
+        ) as progress:  # fmt: skip
+            bar = progress.add_task("", total=total)
+            yield lambda text: progress.update(bar, advance=1, description=text)
+
+
+def _label(tunable: Tunable, key: Key) -> str:
+    return f"{tunable.name} {key}"
+
+
+def _is_settled(tunable: Tunable, key: Key, known: Records, here: Provenance) -> bool:
+    record = known.get(tunable.name, key)
+    if record is None or need_of(tunable, key, known) is not Need.NONE:
+        return False
+    return record.provenance.machine == here.machine
 
 
 def told(record: Record, found: Found) -> str:
-    """What a search came to, in two lines."""
+    """What a search came to, and what became of all candidates."""
     gain = "" if found.gain is None else f"{found.gain:.3f} x, noise {found.noise:.3f}, "
-    counts = ", ".join(f"{count} {verdict.value}" for verdict, count in found.counts.items())
     kept = "" if record.config == found.winner.config else "not kept: "
-    time = f"{found.seconds * 1e6:.1f} us"
-    return f"{record.kernel} {record.key}: {time}, {gain}{kept}{found.winner.config}\n    {counts}"
+    head = f"{record.kernel} {record.key}: {found.seconds * 1e6:.1f} us, {gain}{kept}"
+    skipped = [f"{found.skipped} for which there was no time"] if found.skipped else []
+    return "\n    ".join((f"{head}{found.winner.config}", *tally(found.attempts), *skipped))
 
 
 def adopt(found: Path, shipped: Path) -> tuple[Record, ...]:
@@ -109,7 +179,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="kernels, all if none is named")
     parser.add_argument("--only", action="append", default=[], help="only keys with this in them")
-    parser.add_argument("--seconds", type=float, default=150.0, help="for all searches together")
+    parser.add_argument("--stale", action="store_true", help="only keys that have no fresh record")
+    parser.add_argument("--budget", type=float, default=150.0, help="seconds to begin searches in")
     parser.add_argument("--folder", type=Path, default=Path("tuned"), help="where results go")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--adopt", type=Path, metavar="FILE", help="ship what an earlier run found")
@@ -120,13 +191,10 @@ def main() -> None:
         return
     if unknown := set(given.names) - set(TUNABLES):
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(TUNABLES)}")
-    wanted = [
-        (tunable, key)
-        for tunable, key in in_turns(TUNABLES[name] for name in given.names or TUNABLES)
-        if not given.only or any(text in str(key) for text in given.only)
-    ]
-    written = tune_all(wanted, Device(given.device), given.seconds, given.folder, Plan())
-    print(f"{written} records")
+    device = Device(given.device)
+    wanted = wanted_keys(given.names, given.only, given.stale, device.target)
+    written = Campaign(device, given.folder).run(wanted, given.budget)
+    print(f"{written} records of {len(wanted)} keys")
 
 
 if __name__ == "__main__":

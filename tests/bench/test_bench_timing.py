@@ -1,5 +1,6 @@
 """`do_bench` and its clocks. No test asserts a time: only what ran, in which order, how often."""
 
+import math
 import threading
 from contextlib import contextmanager
 
@@ -25,11 +26,33 @@ def test_quantiles_lie_between_the_figures():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"repetitions": 0}, {"rounds": 0}, {"warmup": -1.0}, {"shortest": -1.0}]
+    ("wrong", "message"),
+    [
+        ({"repetitions": 0}, "at least one repetition and one round are needed, not repetitions=0"),
+        ({"rounds": 0}, "rounds=0"),
+        ({"warmup": -1.0}, "warmup and shortest are seconds, not below zero, .* warmup=-1"),
+        ({"shortest": -1.0}, "shortest=-1"),
+        ({"longest": 0.0}, "longest is above, not .* longest=0"),
+        ({"longest": math.nan}, "longest=nan"),
+    ],
 )
-def test_an_effort_that_measures_nothing_is_refused(wrong):
-    with pytest.raises(ValueError, match=r"at least one|not below zero"):
+def test_an_effort_that_measures_nothing_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
         Effort(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "figures"), [(0.0, 9), (1e-3, 9), (2e-3, 5), (4e-3, 3), (5.0, 3)]
+)
+def test_what_takes_long_has_fewer_figures_but_not_one(seconds, figures):
+    effort = Effort(repetitions=9, warmup=0.0, longest=0.01)
+    assert effort.figures(seconds) == figures
+    assert Effort(repetitions=2, longest=0.01).figures(5.0) == 2
+    timer = Timer(effort=effort)
+    subject = timer.first_runs(lambda: None)
+    assert subject.seconds > 0
+    subject.seconds = seconds
+    assert len(timer.measure(subject, 1).seconds) == figures
 
 
 def test_any_callable_is_timed():

@@ -2,14 +2,18 @@
 
 import json
 import textwrap
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from tilewright import f16
 from tilewright.cli import tuning
+from tilewright.kernels.tunables import TUNABLES
 from tilewright.settings import current_settings
 from tilewright.tune import Config, Provenance, Record, key_of
 from tilewright.tune.records import UNTUNED, forget_tables, read_records, write_records
+from tilewright.tune.sources import source_digest
 
 KERNEL = """
     import tilewright as tw
@@ -111,6 +115,72 @@ def test_a_search_that_finds_nothing_is_told(run, folder):
     assert "1 of 1 searches found nothing" in result.output
 
 
+class Searches:
+    """What would have been searched for, each taking so many seconds of the test's clock."""
+
+    def __init__(self, monkeypatch, seconds):
+        self.labels, self.now = [], 0.0
+        self._seconds = seconds
+        monkeypatch.setattr(tuning, "_search_here", self.search)
+        monkeypatch.setattr(tuning, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def search(self, goal, *_):
+        self.labels.append(goal.label)
+        self.now += self._seconds
+        return []
+
+
+CHOSEN = ("tune", "embedding", "cross_entropy", "--device", "cpu", "--in-process")
+ALL = [
+    "embedding f16 16384x2560",
+    "cross_entropy f16 4096x151936",
+    "embedding f16 16384x4096",
+]
+
+
+def test_when_the_budget_is_spent_no_further_search_is_begun(run, folder, monkeypatch):
+    searches = Searches(monkeypatch, seconds=10.0)
+    result = run(*CHOSEN, "--budget", "15")
+    assert result.exit_code == 0
+    assert searches.labels == ALL[:2], "kernels take turns"
+    assert "no time for embedding f16 16384x4096\n" in result.output
+    assert "the same with --stale goes on with these 1\n" in result.output
+    assert run(*CHOSEN, "--budget", "30").exit_code == 0
+    assert searches.labels[2:] == ALL
+    refused = run(*CHOSEN, "--budget", "0")
+    assert refused.exit_code == 2
+    assert "0.0 is not in the range x>0" in refused.output
+
+
+def test_only_what_has_no_fresh_record(run, folder, monkeypatch):
+    kernels = TUNABLES["embedding"].kernels
+    origin = Provenance("a search", "cpu", "1", "1", "1", "2026-11-15", source_digest(*kernels))
+    fresh = Record("embedding", key_of(f16, (16384, 2560)), Config.of(BM=1), 1e-5, origin)
+    (folder / "tuned").mkdir()
+    write_records(folder / "tuned" / "cpu.json", "cpu", [fresh])
+    searches = Searches(monkeypatch, seconds=1.0)
+    result = run(*CHOSEN, "--stale")
+    assert "1 of 3 have a fresh record" in result.output
+    assert searches.labels == ["cross_entropy f16 4096x151936", "embedding f16 16384x4096"]
+    searches.labels.clear()
+    assert run(*CHOSEN).exit_code == 0
+    assert searches.labels[-1] == "embedding f16 16384x2560", "what needs it least comes last"
+
+
+def test_a_key_that_reads_like_this_is_preferred_to_those_that_have_it_in_them(
+    run, folder, monkeypatch
+):
+    """A child gets its key by the text of it."""
+    keys = [key_of(f16, (16384, width)) for width in (256, 2560)]
+    tunable = replace(TUNABLES["embedding"], keys=tuple(keys))
+    monkeypatch.setitem(TUNABLES, "embedding", tunable)
+    searches = Searches(monkeypatch, seconds=1.0)
+    assert run(*CHOSEN, "--only", str(keys[0])).exit_code == 0
+    assert searches.labels == [f"embedding {keys[0]}"]
+    assert run(*CHOSEN, "--only", "16384x").exit_code == 0
+    assert searches.labels[1:] == [f"embedding {key}" for key in keys]
+
+
 def test_what_can_be_tuned(run):
     rows = json.loads(run("tune", "--list", "--json").output)
     assert {"matmul", "attention", "softmax"} <= {row["kernel"] for row in rows}
@@ -125,7 +195,9 @@ def test_every_kernel_with_a_record_of_ours_can_be_tuned_again(run):
 
 
 def test_stale_records_are_listed_with_the_reason(run, folder):
-    origin = Provenance("NVIDIA H200", "580.159", "1.2.3", "0.1.0", "2026-11-15", "no digest")
+    origin = Provenance(
+        "a search", "NVIDIA H200", "580.159", "1.2.3", "0.1.0", "2026-11-15", "no digest"
+    )
     key, config = key_of(f16, (1, 64, 64, 64), layout="nn"), Config.of(BM=64)
     (folder / "tuned").mkdir()
     ours = Record("matmul", key, config, 1e-5, origin)

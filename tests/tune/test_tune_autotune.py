@@ -68,9 +68,9 @@ class Tuning:
         self.tasks = []
         self.found = []
 
-    def tune(self, task):
+    def tune(self, task, *, tool):
         self.tasks.append(task)
-        record, found = tune(task, PLAN)
+        record, found = tune(task, PLAN, tool=tool)
         self.found.append(found)
         return record, found
 
@@ -178,7 +178,7 @@ def test_without_a_reference_what_the_default_computes_is_right(tuning):
     tasks = raised.task(tw.ones((10,), f32, device="cpu"), tw.ones((10,), f32, device="cpu"))
     wrong = replace(tasks, error=lambda result: tasks.error(result) + 1.0)
     with pytest.raises(TuneError, match=r"2 wrong: relative error 1, and 0\.0001 is allowed"):
-        tune(wrong, PLAN)
+        tune(wrong, PLAN, tool="a test")
 
 
 def test_a_reference_that_says_otherwise_leaves_nothing(tuning, monkeypatch):

@@ -11,14 +11,15 @@ import pytest
 import tilewright as tw
 from tilewright import TuneError, f16
 from tilewright.bench import Effort
-from tilewright.kernels.tunables import TUNABLES, heads, several, signed_sums
-from tilewright.tune import Config, Provenance, Record, Space, forcing, key_of
+from tilewright.kernels.tunables import TUNABLES, several, signed_sums
+from tilewright.tune import Config, Provenance, Record, Records, Space, forcing, key_of
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.engine import tune
 from tilewright.tune.plans import Plan
 from tilewright.tune.records import read_records, write_records
 from tilewright.tune.sources import source_digest
 from tilewright.tune.task import task_of
+from tilewright.tune.turns import in_turns
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 if str(BENCHMARKS) not in sys.path:
@@ -26,6 +27,7 @@ if str(BENCHMARKS) not in sys.path:
 
 import tune_library  # noqa: E402
 
+CPU = tw.Device("cpu")
 PLAN = Plan(
     finalists=1,
     hopeless=math.inf,
@@ -53,15 +55,14 @@ SMALL = {
 
 
 def small_task(name, monkeypatch):
-    monkeypatch.setattr(heads, "TOKENS", 64)
     monkeypatch.setattr(several, "VOCABULARY", 100)
-    task = task_of(TUNABLES[name], SMALL[name], tw.Device("cpu"))
+    task = task_of(TUNABLES[name], SMALL[name], CPU)
     return replace(task, configs=(task.configs[0], task.configs[-1]))
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_each_kernel_is_tuned_and_right(name, monkeypatch):
-    record, found = tune(small_task(name, monkeypatch), PLAN)
+    record, found = tune(small_task(name, monkeypatch), PLAN, tool="a test")
     assert found.counts == {Verdict.TIMED: 2}
     assert record.kernel == name
     assert record.key == SMALL[name]
@@ -88,7 +89,7 @@ def test_a_candidate_that_leaves_something_out_is_wrong(monkeypatch):
             return right(config)
         return tw.value(None, device=tw.Device("cpu"))
 
-    _, found = tune(replace(task, build=half), PLAN)
+    _, found = tune(replace(task, build=half), PLAN, tool="a test")
     assert found.counts == {Verdict.TIMED: 1, Verdict.WRONG: 1}
 
 
@@ -109,7 +110,7 @@ def test_one_wrong_element_of_millions_is_found():
 def test_a_default_that_is_wrong_is_told_and_nothing_wins(monkeypatch):
     monkeypatch.setattr(signed_sums, "LIMITS", {f16: 1e-9})
     with pytest.raises(TuneError, match="what runs without tuning is wrong: relative error"):
-        tune(small_task("softmax", monkeypatch), PLAN)
+        tune(small_task("softmax", monkeypatch), PLAN, tool="a test")
 
 
 def test_what_is_known_already_is_tried_first():
@@ -138,27 +139,79 @@ def small(name):
 
 
 def test_the_script_goes_on_where_it_was(tmp_path, capsys):
-    cpu = tw.Device("cpu")
-    wanted = list(tune_library.in_turns([small("softmax"), small("rms_norm")]))
-    assert tune_library.tune_all(wanted, cpu, 60.0, tmp_path, PLAN) == 2
+    wanted = list(in_turns([small("softmax"), small("rms_norm")]))
+    assert tune_library.Campaign(CPU, tmp_path, PLAN).run(wanted, 60.0) == 2
     journal = (tmp_path / "journal.jsonl").read_text()
     assert journal.count('"attempt"') == 4
-    assert tune_library.tune_all(wanted, cpu, 60.0, tmp_path, PLAN) == 2
-    assert (tmp_path / "journal.jsonl").read_text() == journal
-    assert "softmax f16 20x70: " in capsys.readouterr().out
+    told = capsys.readouterr().err
+    assert "softmax f16 20x70: " in told
+    assert "\n    2 timed\n" in told
     kept = read_records(tmp_path / "cpu.json", "cpu")
+    assert {one.provenance.tool for one in kept} == {"benchmarks/tune_library.py"}
     assert {one.provenance.source for one in kept} == {
         source_digest(*tunable.kernels) for tunable, _ in wanted
     }
-    assert tune_library.tune_all(wanted, cpu, -1.0, tmp_path / "late", PLAN) == 0
-    late = capsys.readouterr().out.splitlines()
-    assert late == ["no time for softmax f16 20x70", "no time for rms_norm f16 20x70"]
+    assert tune_library.Campaign(CPU, tmp_path, PLAN).run(wanted, 60.0) == 0
+    assert f"2 keys have their record in {tmp_path}/cpu.json already" in capsys.readouterr().err
+    first = next(one for one in kept if one.kernel == "softmax")
+    elsewhere = replace(first, provenance=replace(first.provenance, driver="another"))
+    write_records(tmp_path / "cpu.json", "cpu", [elsewhere])
+    assert tune_library.Campaign(CPU, tmp_path, PLAN).run(wanted, 60.0) == 2
+    assert (tmp_path / "journal.jsonl").read_text() == journal, "it knows all candidates"
+
+
+def test_when_the_budget_is_spent_what_is_left_is_told(tmp_path, capsys):
+    wanted = list(in_turns([small("softmax"), small("rms_norm")]))
+    assert tune_library.Campaign(CPU, tmp_path, PLAN).run(wanted, -1.0) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "no time for softmax f16 20x70",
+        "no time for rms_norm f16 20x70",
+        "the same command again goes on with these 2",
+    ]
+
+
+def test_a_key_whose_tensors_do_not_fit_costs_no_other(tmp_path, capsys):
+    def no_room(key, device):
+        raise tw.OutOfMemoryError("no room for x")
+
+    wanted = list(in_turns([replace(small("softmax"), trial=no_room), small("rms_norm")]))
+    assert tune_library.Campaign(CPU, tmp_path, PLAN).run(wanted, 60.0) == 1
+    assert "softmax f16 20x70: no room for x\n" in capsys.readouterr().err
+
+
+def test_the_keys_of_some_kernels(monkeypatch):
+    """By name, by what stands in them, and only those without a fresh record."""
+    key = TUNABLES["softmax"].keys[0]
+    origin = Provenance("a search", "a GPU", "1", "1", "1", "2026-11-15", "old")
+    fresh = replace(origin, source=source_digest(*TUNABLES["softmax"].kernels))
+    config = Config.of(BM=1, PART=128)
+    stale = Record("softmax", key, config, 1.0, origin)
+    known = Record("softmax", TUNABLES["softmax"].keys[1], config, 1.0, fresh)
+    monkeypatch.setattr(tune_library, "records_for", lambda target: Records([stale, known]))
+
+    def wanted(*names, only=(), is_stale=False):
+        found = tune_library.wanted_keys(names, only, is_stale, "sm_90")
+        return [(tunable.name, one) for tunable, one in found]
+
+    every = wanted("softmax")
+    assert every[-2:] == [("softmax", key), ("softmax", known.key)]
+    assert wanted("softmax", is_stale=True) == every[:-1]
+    assert wanted("softmax", "rms_norm", only=("4096x1024",)) == [
+        ("rms_norm", key), ("softmax", key),
+    ]  # fmt: skip
+    assert {name for name, _ in wanted()} == set(TUNABLES)
 
 
 def test_what_was_found_is_shipped_and_what_is_stale_goes(tmp_path):
     tunable = TUNABLES["softmax"]
     now = Provenance(
-        "NVIDIA H200", "580.1", "13.4", "0.1", "2026-11-15", source_digest(*tunable.kernels)
+        "a search",
+        "NVIDIA H200",
+        "580.1",
+        "13.4",
+        "0.1",
+        "2026-11-15",
+        source_digest(*tunable.kernels),
     )
     config = Config.of(BM=1, PART=1024)
 
@@ -176,10 +229,3 @@ def test_what_was_found_is_shipped_and_what_is_stale_goes(tmp_path):
     gone = record(1.0, kernel="no_such")
     write_records(found, "sm_90", [gone])
     assert tune_library.adopt(found, tmp_path / "new.json") == (gone,)
-
-
-def test_turns():
-    first, second = TUNABLES["matmul"], TUNABLES["softmax"]
-    order = list(tune_library.in_turns([first, second]))
-    assert order[:3] == [(first, first.keys[0]), (second, second.keys[0]), (first, first.keys[1])]
-    assert len(order) == len(first.keys) + len(second.keys)

@@ -26,7 +26,9 @@ from tilewright.tune.records import (
     write_records,
 )
 
-WHERE = Provenance("NVIDIA H200", "580.159", "13.4.92", "0.1.0", "2026-11-15", "ab" * 32)
+WHERE = Provenance(
+    "a search", "NVIDIA H200", "580.159", "13.4.92", "0.1.0", "2026-11-15", "ab" * 32
+)
 EXTENT = st.integers(1, 1 << 16)
 
 
@@ -106,28 +108,28 @@ def test_files_both_ways_sorted_and_the_later_record_wins(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    ("spoil", "message"),
     [
-        lambda data: data.update(target="sm_80"),
-        lambda data: data.update(format=2),
-        lambda data: data.pop("records"),
-        lambda data: data["records"][0].pop("provenance"),
-        lambda data: data["records"][0].update(seconds=0.0),
-        lambda data: data["records"][0].update(seconds="fast"),
-        lambda data: data["records"][0]["provenance"].update(gpu=""),
-        lambda data: data["records"][0]["provenance"].pop("source"),
-        lambda data: data["records"][0]["key"].update(dtypes=["f17"]),
-        lambda data: data["records"][0]["key"].update(shape=[1.5]),
-        lambda data: data["records"][0]["config"].update(num_ctas=3),
+        (lambda data: data.update(target="sm_80"), "it has records for sm_80 in format 2, and"),
+        (lambda data: data.update(format=1), "in format 2 are wanted: tune again, or remove it"),
+        (lambda data: data.pop("records"), r"no file of records: KeyError\('records'\)"),
+        (lambda data: data["records"][0].pop("provenance"), "a record has config, kernel, key, p"),
+        (lambda data: data["records"][0].update(seconds=0.0), "and a time in seconds, not"),
+        (lambda data: data["records"][0].update(seconds="fast"), "and a time in seconds, not"),
+        (lambda data: data["records"][0]["provenance"].update(gpu=""), "and leaves nothing out"),
+        (lambda data: data["records"][0]["provenance"].pop("tool"), "comes from date, driver, gpu"),
+        (lambda data: data["records"][0]["key"].update(dtypes=["f17"]), "a key names dtypes, ext"),
+        (lambda data: data["records"][0]["key"].update(shape=[1.5]), "a key names dtypes, extents"),
+        (lambda data: data["records"][0]["config"].update(num_ctas=3), "num_ctas"),
     ],
 )
-def test_files_that_are_refused(tmp_path, spoil):
+def test_files_that_are_refused(tmp_path, spoil, message):
     file = tmp_path / "sm_90.json"
     write_records(file, "sm_90", [record(1, 2, 3)])
     data = json.loads(file.read_text())
     spoil(data)
     file.write_text(json.dumps(data))
-    with pytest.raises(TuneError, match=r"sm_90\.json"):
+    with pytest.raises(TuneError, match=rf"sm_90\.json.*{message}"):
         read_records(file, "sm_90")
 
 

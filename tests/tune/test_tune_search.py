@@ -14,7 +14,7 @@ from tilewright import TuneError
 from tilewright.backends.cuda.cubin import Resources
 from tilewright.bench import Effort
 from tilewright.tune import Config
-from tilewright.tune.attempts import Attempt, Usage, Verdict
+from tilewright.tune.attempts import Attempt, Usage, Verdict, tally
 from tilewright.tune.engine import provenance_on, record_of, stale_reasons, tune
 from tilewright.tune.journal import Journal
 from tilewright.tune.plans import Plan
@@ -23,7 +23,9 @@ from tilewright.tune.search import search, search_name
 from tilewright.tune.task import relative_error
 
 QUICK = Plan(
-    first=Effort(repetitions=2, warmup=0.0, rounds=1), last=Effort(repetitions=2, warmup=0.0)
+    near=math.inf,
+    first=Effort(repetitions=2, warmup=0.0, rounds=1),
+    last=Effort(repetitions=2, warmup=0.0),
 )
 B4, B8, B16, B32 = SPACE
 
@@ -269,6 +271,27 @@ def test_only_the_best_run_off():
     assert counts[B4] > counts[B16], "what runs without tuning is always among the finalists"
 
 
+def test_one_that_is_far_behind_after_short_timings_does_not_run_off():
+    speed = {B4: 2.0, B8: 1.0, B16: 1.05, B32: 1.2}
+    bench = Bench(speed.get)
+    found = run(bench, replace(QUICK, near=1.15))
+    assert found.winner.config == B8
+    counts = {config: bench.clock.asked.count(config) for config in SPACE}
+    assert counts[B16] > counts[B32]
+    assert counts[B4] > counts[B32], "what runs without tuning is always among the finalists"
+    assert [one.verdict for one in found.attempts] == [Verdict.TIMED] * 4
+
+
+def test_what_became_of_all_candidates_is_told_with_reasons():
+    bench = Bench(larger_is_faster)
+    bench._build = lambda config: (bench.double if config["B"] < 32 else refuses)(config)
+    assert tally(run(bench).attempts) == [
+        "3 timed",
+        "1 refused: LaunchError: this tile is too large (B=32)",
+    ]
+    assert tally(()) == []
+
+
 def test_nothing_left():
     bench = Bench(larger_is_faster)
     bench._build = lambda config: (refuses if config["B"] < 16 else breaks)(config)
@@ -308,7 +331,9 @@ def test_what_turns_wrong_in_the_run_off_does_not_win():
     assert known[B32].verdict is Verdict.WRONG, "and is not tried again"
 
 
-@pytest.mark.parametrize("wrong", [{"seconds": 0}, {"finalists": 0}, {"hopeless": 0.9}])
+@pytest.mark.parametrize(
+    "wrong", [{"seconds": 0}, {"finalists": 0}, {"hopeless": 0.9}, {"near": 0.9}]
+)
 def test_plans_that_are_refused(wrong):
     with pytest.raises(TuneError, match="at least one finalist"):
         Plan(**wrong)
@@ -351,11 +376,12 @@ def test_a_search_without_a_fake_clock():
 
 
 def test_from_a_problem_to_a_record():
-    record, found = tune(Bench(larger_is_faster).task, QUICK)
+    record, found = tune(Bench(larger_is_faster).task, QUICK, tool="a test")
     assert record.kernel == "doubled"
     assert record.config == found.winner.config
     assert record.seconds == found.seconds
     assert record.provenance.source == "a digest"
+    assert record.provenance.tool == "a test"
     assert record.provenance.gpu == "cpu"
     assert record.provenance.tilewright == tw.__version__
     assert list(stale_reasons(record, "a digest", record.provenance.tileiras)) == []
@@ -368,7 +394,7 @@ def test_from_a_problem_to_a_record():
 
 def test_where_nothing_is_faster_the_record_says_so():
     bench = Bench(larger_is_faster)
-    origin = provenance_on(bench.task.device, "a digest")
+    origin = provenance_on(bench.task.device, "a digest", "a test")
     for untuned, kept in ((B8, B32), (B32, UNTUNED)):
         task = replace(bench.task, untuned=partial(bench.build, untuned))
         found = search(task, QUICK, timer=bench.timer)

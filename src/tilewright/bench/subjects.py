@@ -39,6 +39,7 @@ class Subject:
                     " that every repetition builds its own operation"
                 )
         self.room = _ROOM
+        self.seconds = 0.0  # that one run takes, about, as soon as that is known
 
     @property
     def turns(self) -> int:

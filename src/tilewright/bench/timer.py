@@ -45,41 +45,44 @@ class Timer:
             device = self.stream.device
             self._flushed = empty((_LARGER_THAN_CACHES[device.kind],), u8, device=device)
 
-    def first_runs(self, run: Run) -> tuple[Subject, float]:
-        """Run something for the first times; about how many seconds it takes, still cold."""
+    def first_runs(self, run: Run) -> Subject:
+        """Run something for the first times: it knows how long it takes, still cold."""
         subject = Subject(run)
         with on_stream(self.stream):
             for number in range(subject.turns):  # compiles, which no hold would wait for
                 subject.put(number)
             drain(self.stream)
-            return subject, min(self._clock.measure(subject, _nothing, 2, 1))
+            subject.seconds = min(self._clock.measure(subject, _nothing, 2, 1))
+        return subject
 
-    def warm(self, subject: Subject, seconds: float) -> int:
-        """Run what takes about so many seconds until it is warm; how many make one figure."""
+    def warm(self, subject: Subject) -> int:
+        """Run it until it is warm; how many runs make one figure."""
         with on_stream(self.stream):
-            self._warm_up(subject, seconds)
-        if self._flushed is not None or seconds <= 0:
+            self._warm_up(subject)
+        if self._flushed is not None or subject.seconds <= 0:
             return 1
-        return max(1, min(_LARGEST_BATCH, math.ceil(self.effort.shortest / seconds)))
+        return max(1, min(_LARGEST_BATCH, math.ceil(self.effort.shortest / subject.seconds)))
 
     def prepare(self, run: Run) -> tuple[Subject, int]:
         """Run something until it is warm; how many of it make one figure."""
-        subject, seconds = self.first_runs(run)
-        return subject, self.warm(subject, seconds)
+        subject = self.first_runs(run)
+        return subject, self.warm(subject)
 
     def measure(self, subject: Subject, batch: int) -> Timing:
         """Time what was prepared."""
+        figures = self.effort.figures(subject.seconds * batch)
         with on_stream(self.stream):
-            found = self._clock.measure(subject, self._flush, self.effort.repetitions, batch)
+            found = self._clock.measure(subject, self._flush, figures, batch)
         return Timing(tuple(found), batch)
 
     def time(self, run: Run) -> Timing:
         """Prepare and time."""
         return self.measure(*self.prepare(run))
 
-    def _warm_up(self, subject: Subject, seconds: float) -> None:
-        end = time.perf_counter() + self.effort.warmup
-        at_once = max(1, min(_LARGEST_BATCH, int(self.effort.warmup / max(seconds, 1e-6)) // 4))
+    def _warm_up(self, subject: Subject) -> None:
+        warmup, seconds = self.effort.warmup, max(subject.seconds, 1e-6)
+        end = time.perf_counter() + warmup
+        at_once = max(1, min(_LARGEST_BATCH, int(warmup / seconds) // 4))
         while time.perf_counter() < end:
             for number in range(at_once):
                 subject.put(number)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["Effort", "Timing"]
+
+_FEWEST = 3  # figures of what takes so long that there is no time for more
 
 
 @dataclass(frozen=True)
@@ -17,12 +20,25 @@ class Effort:
     warmup: float = 0.05  # seconds of running before the first figure
     shortest: float = 2e-4  # seconds of a figure: the cost of looking at the clock must not show
     rounds: int = 5  # timings of each candidate of a comparison
+    longest: float = math.inf  # seconds of a timing: what takes longer has fewer figures, not one
 
     def __post_init__(self) -> None:
         if self.repetitions < 1 or self.rounds < 1:
-            raise ValueError("at least one repetition and one round are needed")
-        if self.warmup < 0 or self.shortest < 0:
-            raise ValueError("warmup and shortest are seconds, not below zero")
+            raise ValueError(
+                "at least one repetition and one round are needed, not "
+                f"repetitions={self.repetitions} and rounds={self.rounds}"
+            )
+        if self.warmup < 0 or self.shortest < 0 or not self.longest > 0:
+            raise ValueError(
+                "warmup and shortest are seconds, not below zero, and longest is above, not "
+                f"warmup={self.warmup}, shortest={self.shortest} and longest={self.longest}"
+            )
+
+    def figures(self, seconds: float) -> int:
+        """How many figures a timing has if each takes about so many seconds."""
+        if self.repetitions * seconds <= self.longest:
+            return self.repetitions
+        return min(self.repetitions, max(_FEWEST, int(self.longest / seconds)))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ place; its journal says how far it is, and a search that was ended goes on where
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +25,14 @@ from tilewright.cli.tuning_records import show_records, show_tunables
 from tilewright.errors import TuneError
 from tilewright.runtime.backend import load_backend
 from tilewright.runtime.device import Device
-from tilewright.tune import Record
+from tilewright.tune import Record, Records
 from tilewright.tune.engine import tune
 from tilewright.tune.journal import Journal
 from tilewright.tune.plans import Plan
 from tilewright.tune.plans import Progress as Step
-from tilewright.tune.records import add_record, keep, own_file, read_records
+from tilewright.tune.records import add_record, keep, own_file, read_records, records_for
 from tilewright.tune.supervision import supervise
+from tilewright.tune.turns import Need
 
 __all__ = ["tune_command"]
 
@@ -47,6 +50,11 @@ class Wanted:
     patience: float
     journal: Path
     output: Path | None
+
+    @property
+    def target(self) -> str:
+        """The architecture that records are of."""
+        return Device(self.device).target
 
     @property
     def plan(self) -> Plan:
@@ -80,6 +88,13 @@ class Wanted:
 )
 @click.option("--device", default="cuda:0", show_default=True, help="Where to measure.")
 @click.option("--seconds", default=120.0, show_default=True, help="The most for one search.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    default=math.inf,
+    help="Seconds after which no further search is begun; what needs it most comes first.",
+)
+@click.option("--stale", "is_stale", is_flag=True, help="Only keys that have no fresh record.")
 @click.option("--finalists", default=4, show_default=True, help="Candidates of the run-off.")
 @click.option("--patience", default=_PATIENCE, show_default=True, help="Seconds without a step.")
 @click.option(
@@ -106,11 +121,17 @@ def tune_command(screen: Screen, /, names: tuple[str, ...], **options: Any) -> N
     if not names:
         raise BadInput("say what to tune, `tilewright tune matmul`; --list shows what there is")
     wanted = _wanted(options)
-    goals = find_goals(names, options["only"], options["arguments"])
+    known = Records((*records_for(wanted.target), *_records(wanted)))
+    goals = find_goals(names, options["only"], options["arguments"], known)
+    if options["is_stale"]:
+        goals = _needed(screen, goals)
     search = _search_here if options["in_process"] else _search_in_child
-    found, failed = [], 0
+    found, failed, end = [], 0, time.monotonic() + options["budget"]
     with _bar(screen) as show:
-        for goal in goals:
+        for number, goal in enumerate(goals):
+            if time.monotonic() >= end:
+                _tell_left(screen, goals[number:])
+                break
             told = search(goal, wanted, options["arguments"], show)
             found += _told(screen, goal, told)
             failed += isinstance(told, TuneError)
@@ -147,11 +168,13 @@ def _search_here(goal: Goal, wanted: Wanted, _: tuple[str, ...], show: Show) -> 
     """In this process; many searches share what is compiled."""
 
     def step(now: Step) -> None:
-        show(f"{goal.name} {goal.what}", now.done, now.total)
+        show(goal.label, now.done, now.total)
 
     try:
         task = goal.make(Device(wanted.device))
-        record = tune(task, wanted.plan, journal=Journal(wanted.journal), report=step)[0]
+        record = tune(
+            task, wanted.plan, tool="tilewright tune", journal=Journal(wanted.journal), report=step
+        )[0]
     except TuneError as error:
         return error
     _keep(record, wanted)
@@ -159,20 +182,18 @@ def _search_here(goal: Goal, wanted: Wanted, _: tuple[str, ...], show: Show) -> 
 
 
 def _keep(record: Record, wanted: Wanted) -> None:
-    target = Device(wanted.device).target
     if wanted.output is None:
-        keep(record, target)
+        keep(record, wanted.target)
         return
-    add_record(wanted.output, target, record)
+    add_record(wanted.output, wanted.target, record)
 
 
 def _search_in_child(goal: Goal, wanted: Wanted, arguments: tuple[str, ...], show: Show) -> Told:
     """In a process of its own, which is watched by its journal."""
     begun = _lines(wanted.journal)
-    label = f"{goal.name} {goal.what}"
 
     def look() -> None:
-        show(label, min(_lines(wanted.journal) - begun, goal.candidates), goal.candidates)
+        show(goal.label, min(_lines(wanted.journal) - begun, goal.candidates), goal.candidates)
 
     before = _records(wanted)
     try:
@@ -188,9 +209,8 @@ def _lines(journal: Path) -> int:
 
 
 def _records(wanted: Wanted) -> tuple[Record, ...]:
-    target = Device(wanted.device).target
-    file = wanted.output or own_file(target)
-    return read_records(file, target) if file is not None and file.exists() else ()
+    file = wanted.output or own_file(wanted.target)
+    return read_records(file, wanted.target) if file is not None and file.exists() else ()
 
 
 # --- what is shown --------------------------------------------------------------------------------
@@ -208,9 +228,24 @@ def _bar(screen: Screen) -> Iterator[Show]:
         yield show
 
 
+def _needed(screen: Screen, goals: Sequence[Goal]) -> list[Goal]:
+    """Those that have no fresh record."""
+    needed = [goal for goal in goals if goal.need is not Need.NONE]
+    if len(needed) < len(goals):
+        screen.err.print(f"{len(goals) - len(needed)} of {len(goals)} have a fresh record")
+    return needed
+
+
+def _tell_left(screen: Screen, left: Sequence[Goal]) -> None:
+    """What the budget was not enough for, and how to go on."""
+    for goal in left:
+        screen.err.print(f"no time for {goal.label}", soft_wrap=True)
+    screen.err.print(f"the same with --stale goes on with these {len(left)}")
+
+
 def _told(screen: Screen, goal: Goal, found: Told) -> list[Record]:
     if isinstance(found, TuneError):
-        screen.refuse(f"{goal.name} {goal.what}", str(found))
+        screen.refuse(goal.label, str(found))
         return []
     for record in found:
         time = f"{record.seconds * 1e6:,.1f} us"

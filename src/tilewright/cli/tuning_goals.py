@@ -21,8 +21,9 @@ from tilewright.kernels.tunables import TUNABLES
 from tilewright.runtime.creation import from_numpy
 from tilewright.runtime.device import Device
 from tilewright.runtime.tensor import Tensor
-from tilewright.tune import Autotuned, Task
+from tilewright.tune import Autotuned, Key, Records, Task, Tunable
 from tilewright.tune.task import task_of
+from tilewright.tune.turns import Need, by_need, in_turns
 
 __all__ = ["Goal", "find_goals"]
 
@@ -37,34 +38,59 @@ class Goal:
     what: str  # which of its keys, or the arguments
     candidates: int
     make: Callable[[Device], Task]
+    need: Need = Need.MISSING
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.name} {self.what}"
 
 
-def find_goals(names: Sequence[str], only: str, arguments: Sequence[str]) -> list[Goal]:
-    """The searches that the command line asks for; `only` chooses among the keys of the library."""
-    found = [goal for name in names for goal in _goals(name, arguments)]
-    chosen = [goal for goal in found if only in goal.what]
+def find_goals(
+    names: Sequence[str], only: str, arguments: Sequence[str], records: Records
+) -> list[Goal]:
+    """The searches that the command line asks for, those of the library by need.
+
+    `only` chooses among the keys of the library: the one that reads like this, or all that have it
+    in them.
+    """
+    files = [name for name in names if _is_file(name)]
+    tunables = [_tunable(name, arguments) for name in names if not _is_file(name)]
+    found = [
+        *(_of_file(name, arguments) for name in files),
+        *(_of_library(*one) for one in by_need(in_turns(tunables), records)),
+    ]
+    chosen = [goal for goal in found if only == goal.what]
+    chosen = chosen or [goal for goal in found if only in goal.what]
     if not chosen:
         known = ", ".join(goal.what for goal in found[:6])
         raise BadInput(f"--only {only!r}: no key has that in it; there are {known}, …")
     return chosen
 
 
-def _goals(name: str, arguments: Sequence[str]) -> list[Goal]:
-    if SEPARATOR in name or name.endswith(".py"):
-        kernel = load_autotuned(name)
-        make = partial(_task, kernel, tuple(arguments))
-        return [Goal(name, " ".join(arguments), len(kernel.space), make)]
+def _is_file(name: str) -> bool:
+    return SEPARATOR in name or name.endswith(".py")
+
+
+def _of_file(name: str, arguments: Sequence[str]) -> Goal:
+    kernel = load_autotuned(name)
+    make = partial(_task, kernel, tuple(arguments))
+    return Goal(name, " ".join(arguments), len(kernel.space), make)
+
+
+def _tunable(name: str, arguments: Sequence[str]) -> Tunable:
     if arguments:
         raise BadInput(f"--arg is for a kernel in a file: the shapes of {name} are listed")
     if name not in TUNABLES:
         close = difflib.get_close_matches(name, TUNABLES, n=1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(TUNABLES)}"
         raise BadInput(f"the library has no tunable kernel {name}; {hint}")
-    tunable = TUNABLES[name]
-    return [
-        Goal(name, str(key), len(tunable.space(key)), partial(task_of, tunable, key))
-        for key in tunable.keys
-    ]
+    return TUNABLES[name]
+
+
+def _of_library(need: Need, tunable: Tunable, key: Key) -> Goal:
+    make = partial(task_of, tunable, key)
+    return Goal(tunable.name, str(key), len(tunable.space(key)), make, need)
 
 
 def _task(kernel: Autotuned, arguments: Sequence[str], device: Device) -> Task:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -11,7 +12,7 @@ from tilewright.backends.cuda.residency import blocks_at_once
 from tilewright.errors import TuneError
 from tilewright.tune.config import Config
 
-__all__ = ["Attempt", "Usage", "Verdict"]
+__all__ = ["Attempt", "Usage", "Verdict", "tally"]
 
 
 class Verdict(Enum):
@@ -102,3 +103,17 @@ class Attempt:
             )
         except (TypeError, KeyError, ValueError) as error:
             raise TuneError(f"this is no attempt of a candidate: {data!r}") from error
+
+
+def tally(attempts: Iterable[Attempt]) -> list[str]:
+    """How many came how far, a line each, with the reason of the first where there is one."""
+    found: dict[Verdict, list[Attempt]] = {}
+    for attempt in attempts:
+        found.setdefault(attempt.verdict, []).append(attempt)
+    return [_line(verdict, alike) for verdict, alike in found.items()]
+
+
+def _line(verdict: Verdict, alike: list[Attempt]) -> str:
+    first = alike[0]
+    reason = f": {first.reason} ({first.config})" if first.reason else ""
+    return f"{len(alike)} {verdict.value}{reason}"

@@ -156,7 +156,7 @@ class Autotuned:
             return record.config
         task = self._task(call, key)
         _log.info("tilewright: tuning %s for %s: %d", self.name, key, len(task.configs))
-        record, found = load_engine().tune(task)
+        record, found = load_engine().tune(task, tool="@tw.autotune")
         _log.info("tilewright: %s for %s: %s, %.3g s", self.name, key, record.config, found.seconds)
         keep(record, target)
         return record.config

@@ -26,8 +26,8 @@ __all__ = ["measured_by", "provenance_on", "record_of", "stale_reasons", "tune"]
 _UNKNOWN = "unknown"
 
 
-def provenance_on(device: Device, source: str) -> Provenance:
-    """Where a figure that is measured here and now comes from."""
+def provenance_on(device: Device, source: str, tool: str) -> Provenance:
+    """Where a figure that a tool measures here and now comes from."""
     gpus = list_gpus() if device.kind == "cuda" else ()
     gpu = gpus[device.ordinal] if device.ordinal < len(gpus) else None
     try:
@@ -35,6 +35,7 @@ def provenance_on(device: Device, source: str) -> Provenance:
     except ToolchainError:
         tileiras = _UNKNOWN
     return Provenance(
+        tool=tool,
         gpu=device.name if gpu is None else gpu.name,
         driver=_UNKNOWN if gpu is None else gpu.driver,
         tileiras=tileiras,
@@ -48,18 +49,22 @@ def tune(
     task: Task,
     plan: Plan | None = None,
     *,
+    tool: str,
     journal: Journal | None = None,
     report: Report = lambda _: None,
 ) -> tuple[Record, Found]:
-    """Search, and make the record of what was found; nothing is kept yet."""
-    origin = provenance_on(task.device, task.source)
+    """Search, and make the record of what was found; nothing is kept yet.
+
+    `tool` is who the record says it comes from.
+    """
+    origin = provenance_on(task.device, task.source, tool)
     found = search(measured_by(task, origin), plan, journal=journal, report=report)
     return record_of(task, found, origin), found
 
 
 def measured_by(task: Task, origin: Provenance) -> Task:
     """A task whose times are those of one machine: another GPU or assembler begins anew."""
-    return replace(task, machine=" ".join((origin.gpu, origin.driver, origin.tileiras)))
+    return replace(task, machine=origin.machine)
 
 
 def record_of(task: Task, found: Found, origin: Provenance) -> Record:

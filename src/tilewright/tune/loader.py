@@ -16,7 +16,7 @@ __all__ = ["Engine", "load_engine"]
 class Engine(Protocol):
     """What `tilewright.tune.engine` provides."""
 
-    def tune(self, task: Task) -> tuple[Record, Found]:
+    def tune(self, task: Task, *, tool: str) -> tuple[Record, Found]:
         """Search, and make the record of what was found."""
 
 

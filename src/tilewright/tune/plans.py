@@ -13,8 +13,8 @@ from tilewright.tune.attempts import Attempt, Verdict
 
 __all__ = ["Found", "Plan", "Progress", "Report"]
 
-_SHORT = Effort(repetitions=5, warmup=0.004, shortest=1e-4, rounds=1)
-_THOROUGH = Effort(repetitions=9, warmup=0.02, rounds=5)
+_SHORT = Effort(repetitions=5, warmup=0.004, shortest=1e-4, rounds=1, longest=0.01)
+_THOROUGH = Effort(repetitions=9, warmup=0.01, rounds=5, longest=0.02)
 _LEAST_GAIN = 0.01  # as a fraction: less is not worth a record, however quiet the machine
 
 
@@ -24,17 +24,18 @@ class Plan:
 
     seconds: float = math.inf  # after which no further candidate is tried
     finalists: int = 4  # that run off against each other, and the first candidate with them
+    near: float = 1.15  # times the best of short timings: one that is slower is no finalist
     spilled: int = 512  # bytes a thread, above which a candidate is not run
     hopeless: float = 2.0  # times the best so far: one whose first runs take longer is not timed
     first: Effort = field(default_factory=lambda: _SHORT)
     last: Effort = field(default_factory=lambda: _THOROUGH)
 
     def __post_init__(self) -> None:
-        if self.seconds <= 0 or self.finalists < 1 or self.hopeless < 1:
+        if not (self.seconds > 0 and self.finalists >= 1 and min(self.near, self.hopeless) >= 1):
             raise TuneError(
                 "a search takes some seconds, has at least one finalist and gives none up that is "
-                f"faster, not seconds={self.seconds}, finalists={self.finalists} and "
-                f"hopeless={self.hopeless}"
+                f"faster (near and hopeless are at least 1), not seconds={self.seconds}, "
+                f"finalists={self.finalists}, near={self.near} and hopeless={self.hopeless}"
             )
 
 

@@ -5,10 +5,10 @@ A library function says what it wants and what it does without a record:
     config = chosen("matmul", key_of(a.dtype, (m, n, k)), a.device.target) or DEFAULT
 
 Records lie in one JSON file for each target: those that we ship, and above them the user's own. An
-entry holds a key, the configuration that won, its time, and where that comes from: the GPU, the
-driver, tileiras, our version, the date, and a digest of the kernel's source. A record whose kernel
-has changed since is stale: it is still a legal choice, only perhaps no longer the best one, and
-`tilewright tune --check` lists it.
+entry holds a key, the configuration that won, its time, and where that comes from: who measured it
+on which GPU, the driver, tileiras, our version, the date, and a digest of the kernel's source. A
+record whose kernel has changed since is stale: it is still a legal choice, only perhaps no longer
+the best one, and `tilewright tune --check` lists it.
 
 A key that has no record gets that of the nearest shape with the same dtypes and options: so a
 configuration must be *legal for every shape* of its kernel. A record may also say that nothing is
@@ -60,7 +60,7 @@ __all__ = [
 P = ParamSpec("P")
 
 _log = logging.getLogger("tilewright")
-_FORMAT = 1
+_FORMAT = 2
 # In a record: it was measured, and what runs without a record is as fast as anything.
 UNTUNED = Config()
 _MOST_REMEMBERED = 4096  # keys; a program whose shapes never repeat must not grow without end
@@ -70,12 +70,18 @@ _MOST_REMEMBERED = 4096  # keys; a program whose shapes never repeat must not gr
 class Provenance:
     """Where a record comes from."""
 
+    tool: str  # that searched for it
     gpu: str
     driver: str
     tileiras: str
     tilewright: str
     date: str  # of the measurement, as 2026-11-15
     source: str  # digest of the kernel's source (`tune.sources`)
+
+    @property
+    def machine(self) -> str:
+        """Where times are those of one another: on another GPU or assembler they mean nothing."""
+        return " ".join((self.gpu, self.driver, self.tileiras))
 
 
 @dataclass(frozen=True)
@@ -299,7 +305,10 @@ def read_records(file: Path, target: str) -> tuple[Record, ...]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         if (data["format"], data["target"]) != (_FORMAT, target):
-            raise TuneError(f"it has no records for {target} in format {_FORMAT}")
+            raise TuneError(
+                f"it has records for {data['target']} in format {data['format']}, and those for "
+                f"{target} in format {_FORMAT} are wanted: tune again, or remove it"
+            )
         return tuple(Record.from_json(entry) for entry in data["records"])
     except (ValueError, TypeError, KeyError) as error:
         raise TuneError(f"{file} is no file of records: {error!r}") from error

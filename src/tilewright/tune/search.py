@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
@@ -31,7 +30,7 @@ from tilewright.jit.compile_all import Finished, Start, each_finished
 from tilewright.jit.fingerprints import digest
 from tilewright.runtime.device import Device
 from tilewright.runtime.operation import DeviceOp
-from tilewright.tune.attempts import Attempt, Usage, Verdict
+from tilewright.tune.attempts import Attempt, Usage, Verdict, tally
 from tilewright.tune.config import Config
 from tilewright.tune.journal import Journal
 from tilewright.tune.plans import Found, Plan, Progress, Report
@@ -160,13 +159,14 @@ class Search:
         if not error <= self.task.limit:  # NaN is above any limit
             return self._wrong(config, error, usage)
         timer = self._timer(self._plan.first)
-        subject, seconds = timer.first_runs(partial(self.task.build, config))
+        subject = timer.first_runs(partial(self.task.build, config))
+        seconds = subject.seconds
         if seconds > self._quickest * self._plan.hopeless:
             ratio = seconds / self._quickest
             reason = f"its first runs took {ratio:.2g} times as long as those of the best so far"
             return Attempt(config, Verdict.SLOW, seconds, error, reason, usage)
         self._quickest = min(seconds, self._quickest)
-        timing = timer.measure(subject, timer.warm(subject, seconds))
+        timing = timer.measure(subject, timer.warm(subject))
         return Attempt(config, Verdict.TIMED, timing.median, error, usage=usage)
 
     def _error(self, config: Config) -> float:
@@ -209,13 +209,14 @@ class Search:
         )
 
     def _finalists(self) -> list[Attempt]:
-        """The fastest, and before them the first candidate, if it was right."""
+        """The fastest, unless far behind, and before them the first candidate, if it was right."""
         timed = sorted(self._timed(), key=_seconds)
         if not timed:
             raise TuneError(_nothing_left(self.task, self._attempts.values()))
-        incumbent = self.task.configs[0]
+        incumbent, most = self.task.configs[0], _seconds(timed[0]) * self._plan.near
         first = [one for one in timed if one.config == incumbent]
-        return list(dict.fromkeys((*first, *timed[: self._plan.finalists])))
+        near = [one for one in timed[: self._plan.finalists] if _seconds(one) <= most]
+        return list(dict.fromkeys((*first, *near)))
 
     def _winner(self, finalists: list[Attempt], found: Comparison) -> Attempt:
         """The fastest one that is still right after all those runs."""
@@ -276,12 +277,7 @@ def _failure(config: Config, error: Exception, usage: Usage | None = None) -> At
 
 def _nothing_left(task: Task, attempts: Iterable[Attempt]) -> str:
     """Why a search has no winner: how many came how far, and the first reason of each kind."""
-    reasons: dict[Verdict, str] = {}
-    counts: Counter[Verdict] = Counter()
-    for attempt in attempts:
-        counts[attempt.verdict] += 1
-        reasons.setdefault(attempt.verdict, f"{attempt.reason} ({attempt.config})")
-    told = "".join(f"\n  {n} {verdict.value}: {reasons[verdict]}" for verdict, n in counts.items())
+    told = "".join(f"\n  {line}" for line in tally(attempts))
     return (
         f"no configuration of {task.kernel} for {task.key} is right and runs; of "
         f"{len(task.configs)} candidates{told or ' none was tried in the time there was'}"

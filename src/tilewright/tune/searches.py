@@ -2,56 +2,81 @@
 
 All cores assemble from the first second to the last, and the device waits for them only at the
 start. What two searches have in common is compiled once. A search is made when its turn comes and
-let go when it is concluded, so only some have their tensors on the device at a time. This is for
-kernels that do not hang: `tilewright tune` has a process for each search.
+let go when it is concluded, so only some have their tensors on the device at a time. One that
+cannot be made or concluded costs itself and no other. This is for kernels that do not hang:
+`tilewright tune` has a process for each search.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
-from tilewright.errors import TuneError
+from tilewright.errors import TilewrightError
 from tilewright.jit.compile_all import Finished, Start, each_finished
 from tilewright.runtime.cores import usable_cores
 from tilewright.tune.plans import Found
 from tilewright.tune.search import Search
+from tilewright.tune.task import Task
 
-__all__ = ["search_all"]
+__all__ = ["Concluded", "MakeSearch", "search_all"]
 
 _AHEAD = 4  # compilations under way for each core: enough while a search is concluded
 
+# Makes a search, with its tensors.
+MakeSearch = Callable[[], Search]
+
+
+@dataclass(frozen=True, eq=False)
+class Concluded:
+    """What one of many searches came to: what it found, or why it found nothing."""
+
+    name: str
+    task: Task | None  # None if the search could not be made
+    found: Found | TilewrightError
+
 
 def search_all(
-    searches: Iterable[Search], until: float
-) -> Iterator[tuple[Search, Found | TuneError]]:
-    """Every search as it is concluded, in about their order, or why it found nothing.
+    searches: Iterable[tuple[str, MakeSearch]], until: float = math.inf
+) -> Iterator[Concluded]:
+    """Every search, by distinct names, as it is concluded, in about their order.
 
-    At `until`, by `time.monotonic()`, those that are not through are left out: what they have found
-    is in their journal.
+    At `until`, by `time.monotonic()`, no further one is begun. Those that have begun are brought to
+    an end: theirs are few candidates, of which most have been assembled.
     """
-    race = _Race(searches)
-    at_once = _AHEAD * (usable_cores())
-    for finished in each_finished(race.starts(), at_once=at_once, until=until):
+    race = _Race(searches, until)
+    for finished in each_finished(race.starts(), at_once=_AHEAD * usable_cores()):
         race.settle(finished)
         yield from race.concluded()
-        if time.monotonic() >= until:
-            return
     yield from race.concluded()
 
 
 class _Race:
     """Which searches have begun, and which of them are through."""
 
-    def __init__(self, searches: Iterable[Search]) -> None:
-        self._searches = searches
+    def __init__(self, searches: Iterable[tuple[str, MakeSearch]], until: float) -> None:
+        self._searches = iter(searches)
+        self._until = until
         self._owners: dict[str, Search] = {}
+        self._names: dict[Search, str] = {}
         self._left: dict[Search, int] = {}  # candidates that are not settled
         self._through: list[Search] = []
+        self._refused: list[Concluded] = []
 
     def starts(self) -> Iterator[tuple[str, Start]]:
         """How to begin with each candidate of each search."""
-        for search in self._searches:
+        while time.monotonic() < self._until:
+            name, make = next(self._searches, (None, None))
+            if name is None or make is None:
+                return
+            try:
+                search = make()
+            except TilewrightError as error:
+                self._refused.append(Concluded(name, None, error))
+                continue
+            self._names[search] = name
             begin = search.starts()
             if not begin:  # all is known
                 self._through.append(search)
@@ -69,15 +94,17 @@ class _Race:
             del self._left[search]
             self._through.append(search)
 
-    def concluded(self) -> Iterator[tuple[Search, Found | TuneError]]:
+    def concluded(self) -> Iterator[Concluded]:
         """Those that are through, each once."""
+        while self._refused:
+            yield self._refused.pop(0)
         while self._through:
             search = self._through.pop(0)
-            yield search, _conclude(search)
+            yield Concluded(self._names.pop(search), search.task, _conclude(search))
 
 
-def _conclude(search: Search) -> Found | TuneError:
+def _conclude(search: Search) -> Found | TilewrightError:
     try:
         return search.conclude()
-    except TuneError as error:
+    except TilewrightError as error:
         return error

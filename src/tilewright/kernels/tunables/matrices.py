@@ -37,6 +37,7 @@ SMALL_TILE = (128, 128)  # the least that keeps the tensor cores busy
 MOST_FOLDED = 64  # rows and folds of them, together
 ROUNDS = 2  # of tiles, below which smaller ones may be better
 NEAR = 1.6  # times what the best is expected to take: no farther plan is tried
+MOST_NEAR = 6  # plans, however many are near
 CENTERS = 2  # plans whose neighbours are tried
 BANDS = ((1, 4, 1), (1, 16, 1))  # beside the usual one
 FAST_LIMIT = 2e-2  # of the error of sums that may be less exact
@@ -49,7 +50,7 @@ def _matmul_space(key: Key) -> Space:
     tiles = TILES[TARGET, dtype_of(key)]
     _, m, n, k = key.shape
     plans = sorted((plan for tile in tiles for plan in tile.plans(m, n, k)), key=itemgetter(0))
-    near = [config for seconds, config in plans if seconds <= NEAR * plans[0][0]]
+    near = [config for seconds, config in plans if seconds <= NEAR * plans[0][0]][:MOST_NEAR]
     space = reduce(or_, map(Space.around, near))
     for config in near[:CENTERS]:
         splits = config["SPLITS"]

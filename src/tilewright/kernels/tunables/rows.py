@@ -24,6 +24,8 @@ ROWS = 4096
 WIDTHS = (1024, 2560, 4096, 5120, 8192, 16384, 32768)
 MOST = 16384  # elements of a part
 LONG = 4096  # elements of a part of a row that is too long to be held
+SHARED = 8192  # elements of rows that share a tile
+REGISTERS = 65536  # of a multiprocessor: each element of the rows it works on takes one
 
 # Of the input, a weight and a bias of the length of its rows, and the output.
 Launch = Callable[[tw.Tensor, tw.Tensor, tw.Tensor, tw.Tensor], tw.DeviceOp[Any]]
@@ -31,13 +33,22 @@ Reference = Callable[[Array, Array, Array], Array]
 
 
 def row_space(name: str) -> Callable[[Key], Space]:
-    """All of a row at once, if it fits, or in parts; more than one row where rows are short."""
+    """All of a row at once, if it fits, or in parts; more than one row where rows are short.
+
+    As many blocks at a time as registers hold the rows of.
+    """
 
     def space(key: Key) -> Space:
         whole = power_of_two(key.shape[1])
-        parts = {min(whole, MOST) >> by for by in range(3)} | {min(whole, LONG)}
-        axes: dict[str, tuple[object, ...]] = {"PART": tuple(sorted(parts)), "BM": (1, 2, 4)}
-        return around_rule(name, row_config, key, key.shape, **axes, **HINTS)
+        held = min(whole, MOST)
+        parts = {held >> by for by in range(3)} | {min(whole, LONG)}
+        axes: dict[str, tuple[object, ...]] = {
+            **HINTS,
+            "PART": tuple(sorted(parts)),
+            "BM": tuple(rows for rows in (1, 2, 4) if rows == 1 or rows * whole <= SHARED),
+            "occupancy": (None, *(many for many in (2, 4, 8, 16) if many * held <= REGISTERS)),
+        }
+        return around_rule(name, row_config, key, key.shape, **axes)
 
     return space
 
