@@ -15,10 +15,8 @@ from tilewright.backends.cuda.cubin import Resources
 from tilewright.bench import Effort
 from tilewright.tune import Config
 from tilewright.tune.attempts import Attempt, Usage, Verdict, tally
-from tilewright.tune.engine import provenance_on, record_of, stale_reasons, tune
 from tilewright.tune.journal import Journal
 from tilewright.tune.plans import Plan
-from tilewright.tune.records import UNTUNED
 from tilewright.tune.search import search, search_name
 from tilewright.tune.task import relative_error
 
@@ -373,30 +371,3 @@ def test_a_search_without_a_fake_clock():
     assert found.winner.error == 0
     assert found.seconds > 0
     assert time.monotonic() - start < 60
-
-
-def test_from_a_problem_to_a_record():
-    record, found = tune(Bench(larger_is_faster).task, QUICK, tool="a test")
-    assert record.kernel == "doubled"
-    assert record.config == found.winner.config
-    assert record.seconds == found.seconds
-    assert record.provenance.source == "a digest"
-    assert record.provenance.tool == "a test"
-    assert record.provenance.gpu == "cpu"
-    assert record.provenance.tilewright == tw.__version__
-    assert list(stale_reasons(record, "a digest", record.provenance.tileiras)) == []
-    assert list(stale_reasons(record, "another", "99.0")) == [
-        "the kernel has changed",
-        f"it was tuned with tileiras {record.provenance.tileiras}, and here is 99.0",
-    ]
-    assert list(stale_reasons(record, None, None)) == ["there is no such kernel"]
-
-
-def test_where_nothing_is_faster_the_record_says_so():
-    bench = Bench(larger_is_faster)
-    origin = provenance_on(bench.task.device, "a digest", "a test")
-    for untuned, kept in ((B8, B32), (B32, UNTUNED)):
-        task = replace(bench.task, untuned=partial(bench.build, untuned))
-        found = search(task, QUICK, timer=bench.timer)
-        record = record_of(task, found, origin)
-        assert (record.config, record.seconds) == (kept, 1 / 32)
