@@ -95,6 +95,18 @@ class TestAppend:
             wanted = reference.append_kv(cache, rows, first.astype(np.int64))
             np.testing.assert_array_equal(found.numpy(), wanted)
 
+    @pytest.mark.parametrize("starts", [(3, 470, -2), (2**31 - 1, 128, -(2**31))])
+    def test_many_rows_fill_whole_tiles_and_parts_of_them(self, starts):
+        random = np.random.default_rng(1)
+        caches = random.standard_normal((2, 3, 2, 701, 24)).astype(np.float16)
+        new = random.standard_normal((2, 3, 2, 307, 24)).astype(np.float16)
+        first = np.array(starts, np.int32)
+        with tw.race_check():
+            done = kernels.append_kv(*tensors(*caches, *new, first)).sync()
+        for found, cache, rows in zip(done, caches, new, strict=True):
+            wanted = reference.append_kv(cache, rows, first.astype(np.int64))
+            np.testing.assert_array_equal(found.numpy(), wanted)
+
     def test_nothing_to_write(self):
         cache = tw.zeros((2, 3, 50, 16), f16)
         new = tw.zeros((2, 3, 0, 16), f16)

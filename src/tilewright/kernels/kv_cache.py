@@ -1,18 +1,19 @@
 """Keys and values of new tokens written into caches, at places that only the device knows.
 
 Few tokens: a block owns all places of one head and writes those that it is told to. Many: blocks
-share a walk over the places from the first start to the last end, the same in all of them, and
-write those that belong to a new token. Either way no place has two writers, whatever the starts.
-`append_kv` at the end chooses and launches; it says what is computed.
+share a walk over tiles of places from the first start to the last end, the same in all of them;
+tiles of new tokens are copied, and where old ones lie beside them both are merged. Either way no
+place has two writers, whatever the starts. `append_kv` at the end chooses and launches; it says
+what is computed.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import tilewright as tw
 from tilewright import All, Const, Mapped, Mut, Ref, i32
-from tilewright.dims import BD, BH, B, D, K, S, T
+from tilewright.dims import BD, BM, B, D, K, S, T
 from tilewright.kernels.arguments import (
     check_extents,
     check_one_device,
@@ -26,6 +27,8 @@ __all__ = ["append_few", "append_kv", "append_many"]
 
 FEW = 16  # tokens that one block writes one after the other
 FARTHEST = 1 << 30
+STEP_BYTES = 2048  # a load of 16 bytes for each thread
+TOGETHER = 4  # such loads that a thread has in flight, of keys and of values each
 
 
 @tw.kernel(deny_checks=True)
@@ -46,25 +49,54 @@ def append_few(
             value_rows.store(vs[b, h, s, 0], 0, 0, place, 0)
 
 
-@tw.kernel(deny_checks=True)
+def _merge(piece: Any, new: Any, place: Any, step: int, width: Any) -> None:
+    """Of a piece that has places of old tokens too, those of the new; `place` is where it begins.
+
+    A loop over a few places at a time keeps registers for pieces that have none of the old.
+    """
+    b, h, first = place
+    parts = piece.partition(1, 1, step, width)
+    for part in range(parts.num_tiles(2)):
+        tokens = first + part * step + tw.arange(step).reshape(step, 1)
+        is_new = ((tokens >= 0) & (tokens < new.shape[2])).reshape(1, 1, step, 1)
+        rows = _rows(new, b, h, tokens, width)
+        parts.store(tw.where(is_new, rows, parts[0, 0, part, 0]), 0, 0, part, 0)
+
+
+def _rows(new: Any, b: Any, h: Any, tokens: Any, width: Any) -> Any:
+    """New tokens of a head, all channels."""
+    rows = new.gather(b, h, tokens, tw.arange(width).reshape(1, width))
+    return rows.reshape(1, 1, tokens.shape[0], width)
+
+
+@tw.kernel(deny_checks=True, num_worker_warps=4, occupancy=8, allow_tma=False)
 def append_many(
-    keys: Mapped[T, Literal[1], BH, Literal[1], BD],
-    values: Mapped[T, Literal[1], BH, Literal[1], BD],
-    k: Ref[T, B, K, S, D], v: Ref[T, B, K, S, D], starts: Ref[i32, B], *, BB: Const[int] = 1,
+    keys: Mapped[T, Literal[1], Literal[1], BM, BD],
+    values: Mapped[T, Literal[1], Literal[1], BM, BD],
+    k: Ref[T, B, K, S, D], v: Ref[T, B, K, S, D], starts: Ref[i32, B],
+    *, BB: Const[int] = 1, STEP: Const[int] = 1,
 ) -> None:  # fmt: skip
-    """The same of all heads, one place at a time; BB is enough for all sequences."""
-    tw.require(D <= BD and B <= BB)
-    ks, vs = k.partition(1, BH, 1, BD), v.partition(1, BH, 1, BD)
+    """The same, BM places of a head at a time; BB is enough for all sequences.
+
+    STEP: places that are merged at a time where a tile has places of old tokens too.
+    """
+    tw.require(D <= BD and B <= BB and S < FARTHEST)
     sequences = tw.arange(BB)
-    firsts = starts.gather(sequences)
+    firsts = tw.clamp(starts.gather(sequences), -FARTHEST, FARTHEST)
     low = tw.min(tw.where(sequences < B, firsts, FARTHEST), axis=0).item()
     high = tw.max(tw.where(sequences < B, firsts, -FARTHEST), axis=0).item() + S
-    for at in keys.indices_with(values, within=(None, None, (low, high), None)):
-        b, h, place, _ = at
-        token = place - starts.partition(1)[b].item()
-        if 0 <= token < S:
-            keys.store(ks[b, h, token, 0], at)
-            values.store(vs[b, h, token, 0], at)
+    tiles = (low // BM, tw.cdiv(high, BM))
+    for at in keys.indices_with(values, within=(None, None, tiles, None)):
+        b, h, tile, _ = at
+        first = tile * BM - starts.partition(1)[b].item()
+        if 0 <= first < S - (BM - 1):
+            tokens = first + tw.arange(BM).reshape(BM, 1)
+            key_rows, value_rows = _rows(k, b, h, tokens, BD), _rows(v, b, h, tokens, BD)
+            keys.store(key_rows, at)
+            values.store(value_rows, at)
+        elif -BM < first < S:
+            _merge(keys.piece(at), k, (b, h, first), STEP, BD)
+            _merge(values.piece(at), v, (b, h, first), STEP, BD)
 
 
 # --- the launch -----------------------------------------------------------------------------------
@@ -92,6 +124,8 @@ def append_kv(
     if k.shape[2] <= FEW:
         pieces = (cache.partition(1, 1, None, width) for cache in (keys, values))
         return giving(append_few(*pieces, k, v, starts), (keys, values))
-    tile = (1, power_of_two(heads), 1, width)
-    walks = (cache.partition(*tile).persistent() for cache in (keys, values))
-    return giving(append_many(*walks, k, v, starts, BB=power_of_two(batch)), (keys, values))
+    step = max(STEP_BYTES // (width * keys.itemsize), 1)
+    pieces = (cache.partition(1, 1, TOGETHER * step, width) for cache in (keys, values))
+    walks = (cut.persistent() for cut in pieces)
+    how = {"BB": power_of_two(batch), "STEP": step}
+    return giving(append_many(*walks, k, v, starts, **how), (keys, values))
