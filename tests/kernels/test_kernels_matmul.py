@@ -121,6 +121,20 @@ class TestMatmul:
                 asked = {"transpose_b": transpose_b, **given}
                 check(matmul(a, b, **asked).sync(), a, b, **asked)
 
+    @pytest.mark.parametrize(
+        "config",
+        [
+            Config.of(BM=16, BN=16, BK=16, LATENCY=4, group=(1, 2, 1)),
+            Config.of(BM=16, BN=16, BK=16, LATENCY=4, blocks=12),
+            Config.of(BM=16, BN=32, BX=16, BK=16, LATENCY=6),
+        ],
+        ids=str,
+    )
+    def test_loads_that_start_earlier_or_later(self, config):
+        a, b = stored(37, 131, 29, False, True, f16)
+        with forcing("matmul", config):
+            check(matmul(a, b, transpose_b=True).sync(), a, b, transpose_b=True)
+
     @pytest.mark.parametrize("splits", [2, 3])
     def test_splits(self, splits):
         a, b = some((2, 40, 100)), some((2, 100, 40), f16, 1)

@@ -25,7 +25,8 @@ __all__ = ["fits_at_once", "launch_once", "matmul_once_kernel"]
 def matmul_once_kernel(
     out: Mut[OUT, BM, BN], a: Ref[T, M, K], b: Ref[T, K, N],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
-    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, IS_FAST: Const[bool] = False,
+    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, LATENCY: Const[int] = 0,
+    IS_FAST: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`out = activation(a @ b + bias) + residual` of one matrix."""
@@ -35,7 +36,9 @@ def matmul_once_kernel(
     residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
     acc = tw.zeros((BM, BN), f32)
     for k in range(left.num_tiles(1)):
-        acc = tw.mma(left[i, k].astype(FACTOR), right[k, j].astype(FACTOR), acc, fast_acc=IS_FAST)
+        x = left.load(i, k, latency=LATENCY or None).astype(FACTOR)
+        y = right.load(k, j, latency=LATENCY or None).astype(FACTOR)
+        acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
     result = finished(acc, (0, i, j), biases, ACTIVATION, residuals)
     out.store(result.astype(out.dtype))
 

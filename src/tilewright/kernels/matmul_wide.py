@@ -31,7 +31,8 @@ def matmul_wide_kernel(
     a: Ref[T, M, K], b: Ref[T, K, N], last_b: Ref[T, K, X],
     bias: Ref[BIAS, A, B, C], last_bias: Ref[BIAS, D, G, H],
     residual: Ref[RESIDUAL, P, Q, R], last_residual: Ref[RESIDUAL, S, Y, Z],
-    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, IS_FAST: Const[bool] = False,
+    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, LATENCY: Const[int] = 0,
+    IS_FAST: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`activation(a @ b + bias) + residual` of one matrix, its first columns and its last ones."""
@@ -43,9 +44,11 @@ def matmul_wide_kernel(
     last_residuals = last_residual.partition(1, BM, BX) if HAS_RESIDUAL else None
     acc, last_acc = tw.zeros((BM, BN), f32), tw.zeros((BM, BX), f32)
     for k in range(left.num_tiles(1)):
-        x = left[i, k].astype(FACTOR)
-        acc = tw.mma(x, right[k, j].astype(FACTOR), acc, fast_acc=IS_FAST)
-        last_acc = tw.mma(x, last[k, j].astype(FACTOR), last_acc, fast_acc=IS_FAST)
+        x = left.load(i, k, latency=LATENCY or None).astype(FACTOR)
+        y = right.load(k, j, latency=LATENCY or None).astype(FACTOR)
+        acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
+        y = last.load(k, j, latency=LATENCY or None).astype(FACTOR)
+        last_acc = tw.mma(x, y, last_acc, fast_acc=IS_FAST)
     result = finished(acc, (0, i, j), biases, ACTIVATION, residuals)
     out.store(result.astype(out.dtype))
     result = finished(last_acc, (0, i, j), last_biases, ACTIVATION, last_residuals)

@@ -43,8 +43,9 @@ SUM_TILE = (16, 128)  # of the kernel that adds splits
 def matmul_kernel(
     out: Mapped[OUT, Literal[1], BM, BN], a: Ref[T, P, M, K], b: Ref[T, Q, K, N],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
-    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, SPLITS: Const[int] = 1,
-    IS_FAST: Const[bool] = False, SHARED_A: Const[bool] = False, SHARED_B: Const[bool] = False,
+    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, LATENCY: Const[int] = 0,
+    SPLITS: Const[int] = 1, IS_FAST: Const[bool] = False,
+    SHARED_A: Const[bool] = False, SHARED_B: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`out = activation(a @ b + bias) + residual`, or the sums of SPLITS stretches of K each."""
@@ -59,8 +60,8 @@ def matmul_kernel(
         u, v = 0 if SHARED_A else batch, 0 if SHARED_B else batch
         acc = tw.zeros((BM, BN), f32)
         for k in range(first, min(first + stretch, steps)):
-            x = left[u, i, k].reshape(BM, BK).astype(FACTOR)
-            y = right[v, k, j].reshape(BK, BN).astype(FACTOR)
+            x = left.load(u, i, k, latency=LATENCY or None).reshape(BM, BK).astype(FACTOR)
+            y = right.load(v, k, j, latency=LATENCY or None).reshape(BK, BN).astype(FACTOR)
             acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
         result = finished(acc, (part, i, j), biases, ACTIVATION, residuals)
         out.store(result.astype(out.dtype).reshape(1, BM, BN), at)

@@ -42,6 +42,8 @@ CENTERS = 2  # plans whose neighbours are tried
 BANDS = ((1, 4, 1), (1, 16, 1))  # beside the usual one
 FAST_LIMIT = 2e-2  # of the error of sums that may be less exact
 ANY = 1 << 20  # blocks: one for each tile, which the GPU starts when there is room
+# Stages that loads are started ahead; shared memory may have room for fewer.
+LATENCIES = (3, 4, 6, 8)
 DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
 
 
@@ -54,7 +56,9 @@ def _matmul_space(key: Key) -> Space:
     space = reduce(or_, map(Space.around, near))
     for config in near[:CENTERS]:
         splits = config["SPLITS"]
-        axes: dict[str, Any] = {"BK": DEPTHS[key.dtypes[0]], "blocks": (ANY,)}
+        axes: dict[str, Any] = {
+            "BK": DEPTHS[key.dtypes[0]], "LATENCY": LATENCIES, "blocks": (ANY,),
+        }  # fmt: skip
         if config["blocks"] * ROUNDS < ceil(m / config["BM"]) * ceil(n / config["BN"]):
             axes["group"] = BANDS
         if splits > 1:
