@@ -89,6 +89,7 @@ class Storage:
         "label",
         "nbytes",
         "pool",
+        "serials",
         "shares",
         "shift",
         "site",
@@ -111,6 +112,7 @@ class Storage:
         self.home: Stream | None = None
         self.shift = 0
         self.shares: list[Share] = []  # in the leases of graphs
+        self.serials: dict[tuple[object, int], int] = {}  # of handles, by what and where they are
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
         self._is_beginning = False

@@ -38,6 +38,7 @@ __all__ = ["Tensor", "move", "new_tensor"]
 
 _serials = itertools.count(1)
 _ALIGNMENT = 16  # bytes; no kernel is compiled for more
+_PLACES = 64  # of one storage that are remembered; with more, all are forgotten
 _set = object.__setattr__
 _IN_ORDER = ()  # the axes of a grid, if nobody says another order
 
@@ -63,7 +64,7 @@ class Tensor(NotAnArray, Exporting):
 
     storage: Storage
     dtype: type[DType]
-    serial: int  # never reused: prepared launches are found by it
+    serial: int  # of all that lie here and are alike, never reused: prepared launches have it
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     itemsize: int
@@ -81,7 +82,7 @@ class Tensor(NotAnArray, Exporting):
         facet = find_facet(dtype, shape, strides, place, storage.device, storage.owns_bytes)
         _set(self, "storage", storage)
         _set(self, "dtype", dtype)
-        _set(self, "serial", next(_serials))
+        _set(self, "serial", _serial_of(storage.serials, (facet, begin)))
         _set(self, "shape", shape)
         _set(self, "strides", strides)
         _set(self, "itemsize", itemsize)
@@ -351,6 +352,16 @@ def new_tensor(
     label = f"{dtype.label}[{', '.join(map(str, shape))}]"
     nbytes = prod(shape) * numpy_dtype(dtype).itemsize
     return Tensor(Storage(device, nbytes, initialiser, label), dtype, Layout.packed(shape))
+
+
+def _serial_of(known: dict[Any, int], place: tuple[Facet, int]) -> int:
+    """The number of a place in a storage, by what lies there and where it begins."""
+    found = known.get(place)
+    if found is None:
+        if len(known) >= _PLACES:
+            known.clear()
+        found = known[place] = next(_serials)
+    return found
 
 
 def _given(extents: tuple[Any, ...]) -> tuple[Any, ...]:
