@@ -46,10 +46,10 @@ def scaled(z: Mut[f16, B], x: Ref[f16, N], factor: f16) -> None:
     z.store(x.load_like(z) * factor)
 
 
-def _tensors(device: str, count: int = 3) -> list[tw.Tensor]:
-    made = [tw.zeros((LENGTH,), f16, device=device) for _ in range(count)]
+def _tensors(device: str, count: int = 3, length: int = LENGTH) -> list[tw.Tensor]:
+    made = [tw.zeros((length,), f16, device=device) for _ in range(count)]
     for tensor in made:
-        tensor.wait()
+        tw.fill(tensor, 1.0).sync()
     return made
 
 
@@ -102,6 +102,20 @@ class _Cases:
         return both
 
     def planned(self) -> Callable[[], object]:
+        """Slices that no launch has seen, on memory that none has used."""
+        add = self.add
+        whole = _tensors(self.device, length=LENGTH * LAUNCHES)
+        places = [slice(n * LENGTH, (n + 1) * LENGTH) for n in range(LAUNCHES)]
+        handles = iter([tuple(t[place] for t in whole) for place in places])
+
+        def launch() -> None:
+            z, x, y = next(handles)
+            add(z.partition(LENGTH), x, y).submit()
+
+        return launch
+
+    def views(self) -> Callable[[], object]:
+        """Handles that no launch has seen, on memory that others have used."""
         add, z, x, y = self.add, self.z, self.x, self.y
         handles = iter([(z[:].partition(LENGTH), x[:], y[:]) for _ in range(LAUNCHES)])
         return lambda: add(*next(handles)).submit()
@@ -216,7 +230,8 @@ CASES = {
     "prepared_cut": "same handles, partition made before",
     "built": "built and closed, not submitted",
     "alternating": "two kernels that hand results to each other (both)",
-    "planned": "handles that no launch has seen",
+    "planned": "handles that no launch has seen, on memory that none has used",
+    "views": "handles that no launch has seen, on memory that others have used",
     "extents": "lengths that no launch has seen",
     "new_tensors": "an output that is made for the launch",
     "scalars": "another number each time",

@@ -2,6 +2,12 @@
 
 Every way to launch is timed in turn with its peers: until the last launch is queued, and until the
 device is done. The floor is the driver's own call with parameters that are ready.
+
+"New handles" are slices of larger tensors: no launch has seen them or used the memory they are on,
+and others like them have been launched. They are made before the timer starts; what is timed is to
+cut the output, to build and to submit. "New views" are the same on memory that launches have used.
+torch tensors are the same objects every time, "new torch tensors" are objects that no launch has
+seen on memory that is known, made before, and "a new torch output" is made inside the timer.
 """
 
 from __future__ import annotations
@@ -75,10 +81,13 @@ class Additions:
         yield OURS, each(lambda: self.kernel(self.z.partition(LENGTH), self.x, self.y).submit())
         yield "ours, partition made before", each(lambda: self.kernel(cut, self.x, self.y).submit())
         yield NEW_HANDLES, self._new_handles
+        yield "ours, new views", self._new_views
         yield CHAIN, self._chain
         yield "ours, chain built inside the timer", self._chain_inside
         if self.lab.has_gpu:
             yield TORCH_ARGUMENTS, later(self._torch_arguments)
+            yield "ours, new torch tensors", self._new_torch_tensors
+            yield "ours, a new torch output", later(self._new_torch_output)
 
     def raw(self) -> Callable[[], None]:
         """The driver's call on the same tensors."""
@@ -98,17 +107,47 @@ class Additions:
                 later(lambda: lab.load("cutile_launch").adder(z, x, y, LENGTH, lab.stream)),
             )
 
-    def _torch_arguments(self) -> Callable[[], object]:
+    def _of_torch(self) -> tuple[Any, ...]:
         """Tensors of torch's own, in the place of ours."""
         torch = self.lab.load("torch")
-        made = (self.lab.as_torch(one).clone() for one in (self.z, self.x, self.y))
-        output, *inputs = made
+        made = tuple(self.lab.as_torch(one).clone() for one in (self.z, self.x, self.y))
         torch.cuda.synchronize()
-        return lambda: self.kernel(tw.partition(output, LENGTH), *inputs).submit()
+        return made
+
+    def _torch_arguments(self) -> Callable[[], object]:
+        """The same tensors of torch's every time."""
+        z, x, y = self._of_torch()
+        return lambda: self.kernel(tw.partition(z, LENGTH), x, y).submit()
+
+    def _new_torch_tensors(self, count: int) -> Callable[[], None]:
+        """Objects of torch's that no launch has seen, made before."""
+        made = self._of_torch()
+        fresh = [tuple(t.view(LENGTH) for t in made) for _ in range(count)]
+
+        def run() -> None:
+            for z, x, y in fresh:
+                self.kernel(tw.partition(z, LENGTH), x, y).submit()
+
+        return run
+
+    def _new_torch_output(self) -> Callable[[], object]:
+        """An output that torch makes for the launch, in its own memory."""
+        z, x, y = self._of_torch()
+        return lambda: self.kernel(tw.partition(z.new_empty(LENGTH), LENGTH), x, y).submit()
 
     def _new_handles(self, count: int) -> Callable[[], None]:
-        """Handles that no launch has seen, made before."""
-        fresh = [tuple(t.view(LENGTH) for t in (self.z, self.x, self.y)) for _ in range(count)]
+        """Handles that no launch has seen, on memory that none has used, made before."""
+        whole = [self.lab.empty(LENGTH * count) for _ in range(3)]
+        places = [slice(n * LENGTH, (n + 1) * LENGTH) for n in range(count)]
+        return self._each_cut([tuple(t[place] for t in whole) for place in places])
+
+    def _new_views(self, count: int) -> Callable[[], None]:
+        """Handles that no launch has seen, on memory that others have used, made before."""
+        tensors = (self.z, self.x, self.y)
+        return self._each_cut([tuple(t.view(LENGTH) for t in tensors) for _ in range(count)])
+
+    def _each_cut(self, fresh: list[tuple[Any, ...]]) -> Callable[[], None]:
+        """A launch for each of some outputs and inputs."""
 
         def run() -> None:
             for z, x, y in fresh:

@@ -38,7 +38,8 @@ class GuestOp(ReadyOp[T]):
         self._state = _CLOSED
         self._theirs = None
         for at in ready.guests.written:
-            if tensors[at].storage.why_not_written() is not None:
+            storage: Any = tensors[at].storage
+            if storage.producer.why_not_written() is not None:
                 _refuse(ready, tensors)
         return super().build(ready, tensors, result, depth + 1)
 
@@ -53,36 +54,30 @@ class GuestOp(ReadyOp[T]):
                 lock = device.lock
                 lock.acquire()  # costs a third of `with`
                 try:
-                    is_calm = ready.epoch == device.epoch and ready.stream is stream
                     if (
-                        is_calm
+                        ready.stream is stream
+                        and ready.epoch == device.epoch
                         and stream is not None
                         and device.latest is claim
-                        and self._put_calmly(stream)
+                        and device.notes.empty()
+                        and _lie_where_they_lay(ready)
+                        and (stream.is_plain or not stream.queue.is_capturing())
                     ):
+                        self._put_calmly(stream)
                         return self
                 finally:
                     lock.release()
         return super().submit(stream)
 
-    def _put_calmly(self, stream: Stream) -> bool:
-        """Launch what was launched there before, if its arrays lie where they lay.
+    def _put_calmly(self, stream: Stream) -> None:
+        """Launch what was launched there before: nothing has happened since.
 
-        Nothing has happened since but that this one was built. The device's lock is held.
+        The device's lock is held.
         """
-        device, ready = self.device, self._ready
-        for given, address in ready.watched:
-            array = given()
-            if array is None or array.data_ptr() != address:
-                return False
-        if not ready.watched or not device.notes.empty():
-            return False
-        if not stream.is_plain and stream.queue.is_capturing():
-            return False
+        ready, tensors = self._ready, self._claim[1]
         if stream.has_loose_ends:
             stream.settle(ask=False)
-        tensors = self._claim[1]
-        device.latest = None
+        self.device.latest = None
         try:
             ready.launch(stream, tensors)
         except BaseException as error:
@@ -96,8 +91,8 @@ class GuestOp(ReadyOp[T]):
             fence.count = count
         self._state = _SUBMITTED
         for at in ready.guests.written:
-            tensors[at].storage.note_write()
-        return True
+            storage: Any = tensors[at].storage
+            storage.producer.note_write()
 
     def _put_at_home(self, stream: Stream) -> bool:
         tensors, guests = self._claim[1], self._ready.guests
@@ -117,6 +112,15 @@ class GuestOp(ReadyOp[T]):
         for at in guests.written:
             tensors[at].storage.note_write()
         return True
+
+
+def _lie_where_they_lay(ready: ReadyWork) -> bool:
+    """Whether all arrays are known, and none has been moved since the launch was prepared."""
+    for given, address in ready.watched:
+        array = given()
+        if array is None or array.data_ptr() != address:
+            return False
+    return bool(ready.watched)
 
 
 def _refuse(ready: ReadyWork, tensors: tuple[Handle, ...]) -> NoReturn:

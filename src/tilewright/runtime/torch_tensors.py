@@ -66,7 +66,11 @@ class _TorchProducer(Producer):
     library = "torch"
     has_one_stream = True
     array: Any
-    _has_version: bool | None = None
+    _written: tuple[Any, ...] | None = None  # of the array, if it has a version
+
+    def __init__(self, array: Any) -> None:
+        super().__init__(array)
+        self._current = _raw_stream()
 
     def is_at(self, address: int) -> bool:
         """`resize_`, `set_` and `.data = …` can move it."""
@@ -91,16 +95,16 @@ class _TorchProducer(Producer):
         """The stream that is current in this thread."""
         if device.kind != "cuda":
             return None
-        number = _raw_stream()(device.ordinal)
+        number = self._current(device.ordinal)
         found = device.adopted.get(number or LEGACY_STREAM)
         return device.adopt_stream(number) if found is None else found
 
     def note_write(self) -> None:
-        """Raise its version; inference tensors have none."""
-        if self._has_version is None:
-            self._has_version = not self.array.is_inference()
-        if self._has_version:
-            _raise_version()(self.array)
+        """Raise its version."""
+        if self._written is None:
+            self._written = () if self.array.is_inference() else (self.array,)
+        if self._written:
+            _raise_versions()(self._written)
 
 
 class _PassedProducer(_TorchProducer):
@@ -113,6 +117,12 @@ class _PassedProducer(_TorchProducer):
         super().__init__(given.detach())
         self.given = self._alive = ref(given)
         self._required_grad: bool = given.requires_grad
+
+    def why_not_written(self) -> str | None:
+        """Autograd would not see the write; most tensors that are written require no grad."""
+        given = self._alive()
+        required = self._required_grad if given is None else given.requires_grad
+        return super().why_not_written() if required else None
 
     def is_at(self, address: int) -> bool:
         """Of the tensor, or of its memory if it is gone."""
@@ -197,10 +207,20 @@ def _dtypes() -> dict[Any, type[DType]]:
 
 
 @functools.cache
-def _raise_version() -> Callable[[Any], None]:
-    """Tells autograd that a tensor has been written."""
-    found: Callable[[Any], None] = _torch().autograd.graph.increment_version
+def _raise_versions() -> Callable[[tuple[Any, ...]], None]:
+    """Tells autograd that tensors have been written."""
+    inside: Any = getattr(_torch(), "_C", None)
+    try:
+        inside._increment_version(())  # noqa: SLF001 (what torch's function calls, in a third)
+    except (AttributeError, TypeError):  # an older one takes tensors one by one
+        return _raise_one_by_one
+    found: Callable[[tuple[Any, ...]], None] = inside._increment_version  # noqa: SLF001
     return found
+
+
+def _raise_one_by_one(tensors: tuple[Any, ...]) -> None:
+    for tensor in tensors:
+        _torch().autograd.graph.increment_version(tensor)
 
 
 @functools.cache
