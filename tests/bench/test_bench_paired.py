@@ -36,6 +36,8 @@ def test_the_figure_is_the_best_of_the_medians():
     assert "b" in found
     assert "c" not in found
     assert math.isnan(found.speed("c"))
+    with pytest.raises(ValueError, match="there was no candidate `d`; there were: a, b, c"):
+        found.speed("a", against="d")
     data = found.to_json()
     assert data["candidates"]["b"] == {
         "seconds": 0.5, "speed": 2.0, "medians": [0.5, 0.7], "error": 1e-4,

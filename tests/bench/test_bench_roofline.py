@@ -1,11 +1,14 @@
 """Ceilings of a device, and plots."""
 
+import math
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from tilewright import TilewrightError
+from tilewright import LaunchError, TilewrightError
 from tilewright.bench import Ceilings, Effort, Plot, Series, Work, draw, measure_ceilings
+from tilewright.bench import roofline as module
 
 
 def test_the_longer_of_moving_and_computing_bounds():
@@ -17,6 +20,7 @@ def test_the_longer_of_moving_and_computing_bounds():
     assert not ceilings.is_memory_bound(computing)
     assert ceilings.fraction(computing, 10.0) == 0.5
     assert computing.intensity == 50.0
+    assert Work(0.0, 1.0).intensity == math.inf
 
 
 def test_ceilings_are_measured_here():
@@ -24,6 +28,20 @@ def test_ceilings_are_measured_here():
     assert found.bandwidth > 0
     assert found.matrix_rate > 0
     assert found.to_json()["matrix_dtype"] == "f32"
+
+
+def test_where_no_product_can_be_timed_the_reasons_are_told(monkeypatch):
+    def refuse(*_, **__):
+        raise LaunchError("no such device")
+
+    monkeypatch.setattr(module, "_multiply", SimpleNamespace(with_hints=lambda **_: refuse))
+    with pytest.raises(TilewrightError) as refusal:
+        measure_ceilings(effort=Effort(repetitions=1, warmup=0.0, shortest=0.0, rounds=1))
+    assert str(refusal.value).splitlines() == [
+        "no matrix product could be timed on cpu:",
+        "  square: TypeError: 'types.SimpleNamespace' object is not callable",
+        "  wide: tilewright.errors.LaunchError: no such device",
+    ]
 
 
 def test_plots_are_drawn_and_the_same_twice(tmp_path):

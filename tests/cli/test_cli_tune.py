@@ -213,5 +213,6 @@ def test_stale_records_are_listed_with_the_reason(run, folder):
     shown = run("tune", "--check", "--target", "sm_80").output
     assert "3 records, " in shown
     assert "of them stale: used all the same, and perhaps slow" in shown
+    assert "3 by a search on NVIDIA H200, 2026-11-15\n" in shown
     empty = run("tune", "--check", "--target", "sm_86").output
     assert "nothing is tuned yet" in empty

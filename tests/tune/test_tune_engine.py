@@ -4,10 +4,13 @@ import math
 from dataclasses import replace
 from functools import partial
 
+import pytest
 from fake_clock import SPACE, Bench
 
 import tilewright as tw
+from tilewright.backends.cuda.gpus import Gpu
 from tilewright.bench import Effort
+from tilewright.tune import engine
 from tilewright.tune.engine import provenance_on, record_of, stale_reasons, tune
 from tilewright.tune.plans import Plan
 from tilewright.tune.records import UNTUNED
@@ -40,6 +43,25 @@ def test_from_a_problem_to_a_record():
         f"it was tuned with tileiras {record.provenance.tileiras}, and here is 99.0",
     ]
     assert list(stale_reasons(record, None, None)) == ["there is no such kernel"]
+
+
+H200 = Gpu("NVIDIA H200", "cpu", "141 GB", "580.159")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "named"),
+    [
+        ((H200, H200), "NVIDIA H200 580.159"),
+        ((replace(H200, target="sm_80", name="NVIDIA A100"), H200), "NVIDIA H200 580.159"),
+        ((replace(H200, name="NVIDIA H100"), H200), "NVIDIA H100 or NVIDIA H200 580.159"),
+        ((), "cpu unknown"),
+    ],
+)
+def test_the_machine_is_that_of_the_device(gpus, named, monkeypatch):
+    """As far as it can be told: nvidia-smi counts GPUs otherwise than the driver."""
+    monkeypatch.setattr(engine, "list_gpus", lambda: gpus)
+    monkeypatch.setattr(engine, "release_here", lambda: "13.4.92")
+    assert provenance_on(tw.Device("cpu"), "a digest", "a test").machine == f"{named} 13.4.92"
 
 
 def test_where_nothing_is_faster_the_record_says_so():

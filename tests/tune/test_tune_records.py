@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import math
 import threading
 
 import pytest
@@ -116,6 +117,8 @@ def test_files_both_ways_sorted_and_the_later_record_wins(tmp_path):
         (lambda data: data["records"][0].pop("provenance"), "a record has config, kernel, key, p"),
         (lambda data: data["records"][0].update(seconds=0.0), "and a time in seconds, not"),
         (lambda data: data["records"][0].update(seconds="fast"), "and a time in seconds, not"),
+        (lambda data: data["records"][0].update(seconds=math.nan), "and a time in seconds, not"),
+        (lambda data: data["records"][0].update(seconds=math.inf), "and a time in seconds, not"),
         (lambda data: data["records"][0]["provenance"].update(gpu=""), "and leaves nothing out"),
         (lambda data: data["records"][0]["provenance"].pop("tool"), "comes from date, driver, gpu"),
         (lambda data: data["records"][0]["key"].update(dtypes=["f17"]), "a key names dtypes, ext"),

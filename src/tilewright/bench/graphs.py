@@ -19,7 +19,9 @@ def graph_of(build: Callable[[], DeviceOp[Any]] | Sequence[Any], count: int) -> 
     """
     builders = tuple(build) if isinstance(build, Sequence) else (build,)
     if count < 1 or not builders:
-        raise ValueError("a graph needs at least one repetition of something")
+        raise ValueError(
+            f"a graph needs at least one repetition of something, not {count} of {len(builders)}"
+        )
     with graph() as made:
         for number in range(count):
             made.record(builders[number % len(builders)]())

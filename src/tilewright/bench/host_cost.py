@@ -64,7 +64,9 @@ def host_costs(
 ) -> dict[str, HostCost]:
     """Time each way in turn; `count` stays below what a stream takes before the host must wait."""
     if count < 1 or turns < 1:
-        raise ValueError("at least one step and one turn are needed")
+        raise ValueError(
+            f"at least one step and one turn are needed, not count={count} and turns={turns}"
+        )
     chosen = stream or current_device().stream
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     with on_stream(chosen), _without_old_garbage():

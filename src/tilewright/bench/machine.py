@@ -9,8 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tilewright.backends.cuda.gpus import list_gpus
-from tilewright.backends.cuda.toolchain import find_toolchain
-from tilewright.errors import ToolchainError
+from tilewright.backends.cuda.toolchain import release_here
 from tilewright.runtime.cores import usable_cores
 from tilewright.version import VERSION
 
@@ -29,7 +28,7 @@ def machine_facts() -> dict[str, Any]:
         "system": platform.system(),
         "python": platform.python_version(),
         "tilewright": VERSION,
-        "tileiras": _tileiras(),
+        "tileiras": release_here(),
         **{package: _version(package) for package in _PACKAGES},
     }
 
@@ -44,13 +43,6 @@ def _processor() -> str:
     except OSError:
         names = []
     return names[0] if names else platform.machine()
-
-
-def _tileiras() -> str | None:
-    try:
-        return find_toolchain().version
-    except ToolchainError:
-        return None
 
 
 def _version(package: str) -> str | None:

@@ -50,7 +50,10 @@ class Comparison:
         return name in self.timings
 
     def seconds(self, name: str) -> float:
-        """The best of a candidate's medians; not a number if it was not timed."""
+        """The best of a candidate's medians; not a number if it failed."""
+        if name not in self.timings and name not in self.failures:
+            known = ", ".join((*self.timings, *self.failures))
+            raise ValueError(f"there was no candidate `{name}`; there were: {known}")
         return _best(self.timings.get(name, ()))
 
     def speed(self, name: str, against: str | None = None) -> float:

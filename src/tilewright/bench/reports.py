@@ -95,7 +95,9 @@ class Report:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps(_without_nan(self.data), indent=1, ensure_ascii=False)
-            self._path.write_text(text + "\n", encoding="utf-8")
+            scratch = self._path.with_suffix(".part")  # whole or not at all
+            scratch.write_text(text + "\n", encoding="utf-8")
+            scratch.replace(self._path)
 
 
 def _without_nan(data: Any) -> Any:

@@ -8,6 +8,7 @@ second of the best matrix product at hand, ours or torch's where it is loaded.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from tilewright.bench.timer import do_bench
 from tilewright.bench.timing import Effort
 from tilewright.dims import BM, BN, K, M, N, T
 from tilewright.dtypes import DType, f16, f32, u8
+from tilewright.errors import TilewrightError
 from tilewright.host import randn
 from tilewright.kernel import kernel
 from tilewright.lang.annotations import Const, Mapped, Ref
@@ -43,8 +45,8 @@ class Work:
 
     @property
     def intensity(self) -> float:
-        """Operations for each byte."""
-        return self.flops / self.nbytes
+        """Operations for each byte; without end where none is moved."""
+        return self.flops / self.nbytes if self.nbytes else math.inf
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,9 @@ def _matrix_rate(stream: Stream, size: int, dtype: type[DType], effort: Effort |
     theirs = _torch_product(stream, size, dtype)
     candidates += [Candidate("torch", theirs)] if theirs else []
     found = compare(candidates, stream=stream, effort=effort)
-    assert found.fastest is not None, found.failures
+    if found.fastest is None:
+        reasons = "".join(f"\n  {name}: {why}" for name, why in found.failures.items())
+        raise TilewrightError(f"no matrix product could be timed on {stream.device.name}:{reasons}")
     return 2 * size**3 / found.seconds(found.fastest)
 
 

@@ -56,7 +56,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Series:
-    """One line or row of bars of a plot: (x, y) pairs."""
+    """One line of a plot: (x, y) pairs."""
 
     name: str
     points: Sequence[tuple[float, float]]

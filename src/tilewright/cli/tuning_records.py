@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.backends.cuda.toolchain import find_toolchain
+from tilewright.backends.cuda.toolchain import release_here
 from tilewright.cli.screen import Screen
-from tilewright.errors import ToolchainError
 from tilewright.kernels.tunables import TUNABLES
 from tilewright.tune import Record
 from tilewright.tune.engine import stale_reasons
@@ -58,14 +58,13 @@ def show_records(screen: Screen, target: str | None, as_json: bool) -> None:
     stale = sum(1 for row in rows if row["stale"])
     told = f"{stale} of them stale: used all the same, and perhaps slow" if stale else "none stale"
     screen.out.print(f"{len(rows)} records, {told}")
+    for origin, count in Counter(row["origin"] for row in rows).items():
+        screen.out.print(f"{count} by {origin}")
 
 
 def _rows(target: str) -> list[dict[str, Any]]:
     sources = {name: source_digest(*one.kernels) for name, one in TUNABLES.items()}
-    try:
-        tileiras: str | None = find_toolchain().version
-    except ToolchainError:
-        tileiras = None
+    tileiras = release_here()
     return [_row(target, one, sources, tileiras) for one in records_for(target)]
 
 
@@ -73,13 +72,15 @@ def _row(
     target: str, record: Record, sources: dict[str, str], tileiras: str | None
 ) -> dict[str, Any]:
     is_ours = record.kernel in TUNABLES or "." not in record.kernel  # others name their module
-    source = sources.get(record.kernel) if is_ours else record.provenance.source
+    origin = record.provenance
+    source = sources.get(record.kernel) if is_ours else origin.source
     return {
         "target": target,
         "kernel": record.kernel,
         "key": str(record.key),
         "seconds": record.seconds,
         "config": record.choice,
+        "origin": f"{origin.tool} on {origin.gpu}, {origin.date}",
         "stale": list(stale_reasons(record, source, tileiras)),
     }
 

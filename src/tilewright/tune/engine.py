@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilewright.backends.cuda.gpus import list_gpus
-from tilewright.backends.cuda.toolchain import find_toolchain
-from tilewright.errors import ToolchainError
+from tilewright.backends.cuda.toolchain import release_here
 from tilewright.runtime.device import Device
 from tilewright.tune.journal import Journal
 from tilewright.tune.plans import Found, Plan, Report
@@ -28,17 +27,15 @@ _UNKNOWN = "unknown"
 
 def provenance_on(device: Device, source: str, tool: str) -> Provenance:
     """Where a figure that a tool measures here and now comes from."""
-    gpus = list_gpus() if device.kind == "cuda" else ()
-    gpu = gpus[device.ordinal] if device.ordinal < len(gpus) else None
-    try:
-        tileiras = find_toolchain().version
-    except ToolchainError:
-        tileiras = _UNKNOWN
+    gpus = [one for one in list_gpus() if one.target == device.target]
+    # How nvidia-smi counts them says nothing of how the driver does: where there are different
+    # ones, all are named.
+    names = sorted({one.name for one in gpus})
     return Provenance(
         tool=tool,
-        gpu=device.name if gpu is None else gpu.name,
-        driver=_UNKNOWN if gpu is None else gpu.driver,
-        tileiras=tileiras,
+        gpu=" or ".join(names) or device.name,
+        driver=gpus[0].driver if gpus else _UNKNOWN,
+        tileiras=release_here() or _UNKNOWN,
         tilewright=VERSION,
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         source=source,

@@ -116,7 +116,7 @@ class Record:
         if not isinstance(data, dict) or data.keys() != wanted:
             raise TuneError(f"a record has {', '.join(sorted(wanted))}, not {data!r}")
         kernel, seconds = data["kernel"], data["seconds"]
-        if not isinstance(kernel, str) or not isinstance(seconds, float) or seconds <= 0:
+        if not isinstance(kernel, str) or not _is_time(seconds):
             raise TuneError(f"a record names its kernel and a time in seconds, not {data!r}")
         return Record(
             kernel,
@@ -125,6 +125,10 @@ class Record:
             seconds,
             _provenance(data["provenance"]),
         )
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, float) and 0 < value < math.inf
 
 
 class Records:

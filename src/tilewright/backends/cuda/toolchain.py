@@ -23,7 +23,7 @@ from tilewright.bytecode import Encoded
 from tilewright.errors import ToolchainError
 from tilewright.settings import Settings, current_settings
 
-__all__ = ["OPT_LEVEL", "Toolchain", "find_toolchain"]
+__all__ = ["OPT_LEVEL", "Toolchain", "find_toolchain", "release_here"]
 
 OPT_LEVEL = 3  # the most, and the default of tileiras
 
@@ -154,6 +154,14 @@ class Toolchain:
 def find_toolchain(settings: Settings | None = None) -> Toolchain:
     """The toolchain of this process, searched and checked once for each settings."""
     return _find(current_settings() if settings is None else settings)
+
+
+def release_here() -> str | None:
+    """The release of tileiras that this process uses; None where there is none that it could."""
+    try:
+        return find_toolchain().version
+    except ToolchainError:
+        return None
 
 
 @cache
