@@ -10,6 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import Mut, f32, i32
 from tilewright.dims import B
+from tilewright.kernels import add_elements
 
 SCALE = 2
 KIND = i32
@@ -60,6 +61,25 @@ def test_a_global_that_is_gone_or_cannot_be_used_is_an_error(monkeypatch):
     monkeypatch.setitem(globals(), "SCALE", [2])
     with pytest.raises(tw.CompileError, match="cannot use `SCALE`"):
         run(scaled)
+
+
+OURS = tw
+
+
+@tw.kernel
+def by_another_name(z: Mut[i32, B]) -> None:
+    z.store(OURS.full((B,), 3, i32))
+
+
+def captures_of(kernel):
+    return [entry.result().captures for entry in kernel._compiled._entries.values()]
+
+
+def test_only_what_this_package_says_itself_is_never_looked_at_again():
+    assert run(by_another_name) == 3
+    assert not any(found.are_fixed for found in captures_of(by_another_name))
+    add_elements(tw.zeros((4,), i32).partition(4), tw.ones((4,), i32), tw.ones((4,), i32)).sync()
+    assert all(found.are_fixed for found in captures_of(add_elements))
 
 
 def test_another_helper_is_seen(monkeypatch):

@@ -101,6 +101,9 @@ class Bench:
             accesses = (updates(tensors[0]), reads(tensors[1]))
             work = Launch(self.function, tensors)
             return tw.WorkOp("mix", self.device, accesses, work, None)
+        if any(tensor.storage.is_lazy for tensor in tensors):  # there is no address to prepare for
+            planned = Planned(self.device, self.function, tensors)
+            return ReadyOp().build(planned, tensors, None, depth=1)
         if (z, x) not in self._works:
             self._works[z, x] = self.ready(self.device, self.function, tensors)
         return ReadyOp().build(self._works[z, x], tensors, None, depth=1)
@@ -119,6 +122,20 @@ class Bench:
 
     def submit(self, stream, z, x):
         self.build(z, x).submit(stream)
+
+    def renew(self, stream, z, x):
+        """Another tensor in the place of one, whose memory goes back when it was used last."""
+        for work in [work for work in self._works if z in work]:
+            del self._works[work]
+        self.tensors[z] = tw.empty(8, f32, device=self.device)
+
+    def submit_on_new(self, stream, z, x):
+        self.renew(stream, z, x)
+        self.build(z, x).submit(stream)
+
+    def close_on_new(self, stream, z, x):
+        self.renew(stream, z, x)
+        self.build(z, x).close()
 
     def close(self, stream, z, x):
         self.build(z, x).close()
@@ -167,11 +184,19 @@ class Bench:
         for action in plan:
             refused.append(self.act(action))
             assert all_at_home(self)
-        for operation, _ in self.kept:
-            operation.close()
+        while self.kept:
+            self.kept.pop()[0].close()
         values = [tensor.numpy().tolist() for tensor in self.tensors]
         calls = self.driver.calls("launch", "wait", "record", "create_event", "synchronize")
-        return values, refused, [(entry[0], *map(str, entry[1:])) for entry in calls]
+        calls += self.driver.calls("allocate")
+        return values, refused, [(entry[0], *map(str, entry[1:])) for entry in calls], self.freed()
+
+    def freed(self):
+        """The addresses of all that was replaced; on paper a use behind its end is an error."""
+        with self.device.lock:
+            self.device.settle_notes()
+        self.device.synchronize()
+        return sorted(address for _, _, address in self.driver.calls("free"))
 
 
 def all_at_home(bench):
@@ -182,5 +207,6 @@ def all_at_home(bench):
             uses = (*storage._writes, *storage._reads)
             assert all(u.fence.stream is storage.home and u.fence.outcome is None for u in uses)
             assert not storage.is_lazy
+            assert not storage.is_fresh
             assert not storage.shares
     return True

@@ -11,11 +11,12 @@ from ready_bench import Bench, Launch, Planned, Ready
 from runtime_doubles import reads, updates
 
 from tilewright import runtime as tw
-from tilewright.errors import DriverError
+from tilewright.errors import DriverError, OutOfMemoryError
 
 CHANGES = (
     "submit", "submit", "submit", "close", "conflict", "zip", "then", "build_and_keep",
-    "zip_and_keep", "submit_all_kept", "submit_when_something_was_dropped",
+    "zip_and_keep", "submit_all_kept", "submit_when_something_was_dropped", "renew",
+    "submit_on_new", "close_on_new",
 )  # fmt: skip
 ACTIONS = st.tuples(
     st.sampled_from((0, 0, 1, 2, 3, 3)),
@@ -114,3 +115,54 @@ def test_a_stream_becomes_the_home_of_what_was_made_on_another(bench):
     bench.build(2, 1).submit(first)  # reads beside a reader, and behind nobody
     bench.build(1, 3).submit(first)  # and writes behind it
     assert len(bench.driver.calls("wait")) == before + 1
+
+
+def test_an_output_made_for_a_launch_begins_at_home(bench):
+    bench.submit_on_new(None, 0, 1)
+    storage = bench.tensors[0].storage
+    assert storage.home is bench.device.stream
+    assert [use.fence.count for use in storage._writes] == [bench.device.stream.issued]
+    del storage
+    bench.renew(None, 0, 1)
+    bench.submit(None, 2, 1)
+    names = [entry[0] for entry in bench.driver.log][-4:]
+    assert names == ["allocate", "launch", "free", "launch"], "freed by the next launch, behind it"
+
+
+def test_no_room_for_one_of_two_outputs(bench, monkeypatch):
+    """The one that got its bytes before has a fence that there is."""
+    first, second, _ = bench.streams
+    bench.renew(None, 0, 1)
+    bench.renew(None, 1, 0)
+    allocate, room = bench.driver.allocate, [1, 0, 0]
+
+    def scarce(nbytes, pool, stream):
+        if not room.pop(0):
+            raise OutOfMemoryError("full")
+        return allocate(nbytes, pool, stream)
+
+    monkeypatch.setattr(bench.driver, "allocate", scarce)
+    operation = bench.build(0, 1)
+    with pytest.raises(OutOfMemoryError, match=r"full: it was for f32\[8\]"):
+        operation.submit()
+    monkeypatch.undo()
+    assert not bench.tensors[0].storage.is_lazy
+    assert bench.tensors[1].storage.is_fresh
+    bench.build(0, 2).submit(second)  # waits for the stream that the bytes are from
+    bench.build(1, 2).submit(first)
+    bench.tensors[0].numpy()
+
+
+def test_a_launch_on_new_memory_that_fails(bench):
+    bench.renew(None, 0, 1)
+    operation = bench.build(0, 1)
+
+    def fail(*_):
+        raise DriverError("no")
+
+    operation._ready.launch = fail
+    with pytest.raises(DriverError, match="no"):
+        operation.submit()
+    assert bench.tensors[0].storage.home is None
+    with pytest.raises(DriverError, match="no"):
+        bench.tensors[0].numpy()

@@ -2,8 +2,9 @@
 
 A global, a variable of an enclosing function, an attribute of a module, a helper with its code and
 defaults: each is compiled into the kernel as it was. Before a compiled kernel is used again, all of
-them are looked up again. The places, without the values, can be written down and looked up by
-another process (`places`, `look_up`).
+them are looked up again, but for what this package itself says at the top level of its modules:
+`tw.exp2` does not become something else. The places, without the values, can be written down and
+looked up by another process (`places`, `look_up`).
 """
 
 # pyright takes a function in a field for a method.
@@ -44,6 +45,7 @@ class Captures:
 
     def __init__(self) -> None:
         self._found: dict[tuple[object, PlaceKind, str], tuple[Callable[[], Any], Any]] = {}
+        self._watched: list[tuple[Callable[[], Any], Any]] = []  # those that may change
 
     def name(self, source: SourceFunction, name: str) -> Any:
         """What a name means in a function that was captured; `NameError` if nothing."""
@@ -70,16 +72,14 @@ class Captures:
         return tuple(value for _, value in self._found.values())
 
     @property
-    def are_none(self) -> bool:
-        """Whether nothing was found outside."""
-        return not self._found
+    def are_fixed(self) -> bool:
+        """Whether nothing was found that could change."""
+        return not self._watched
 
     def are_current(self) -> bool:
         """Whether everything is still what it was."""
-        if not self._found:
-            return True
         try:
-            for read, value in self._found.values():
+            for read, value in self._watched:
                 now = read()
                 if now is not value and not _is_same(value, now):
                     return False
@@ -115,8 +115,23 @@ class Captures:
         key = (owner, kind, name)
         if key not in self._found:  # one meaning for the whole compilation
             read = _READERS[kind](owner, name)
-            self._found[key] = (read, read())
+            self._found[key] = found = (read, read())
+            if not _is_ours(owner, name):
+                self._watched.append(found)
         return self._found[key][1]
+
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def _is_ours(owner: Any, name: str) -> bool:
+    """Whether a module of this package has said what is found there, and nobody else can."""
+    if isinstance(owner, FunctionType):
+        module = owner.__globals__.get("__name__", "")
+        is_fixed = not (owner.__closure__ and is_free(owner, name))
+    else:
+        module, is_fixed = getattr(owner, "__name__", ""), True
+    return is_fixed and (module == _PACKAGE or module.startswith(f"{_PACKAGE}."))
 
 
 _GONE = (NameError, AttributeError, KeyError)

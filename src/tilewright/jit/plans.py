@@ -219,7 +219,7 @@ class PlannedLaunch(ReadyWork):
         self._is_first = True
         is_wary = plan.is_wary or bool(plan.checks or plan.guests.all)
         # The same, and nothing to look at but which tensors have their memory to themselves.
-        self.is_plain = self.is_whole and plan.captures.are_none and not is_wary
+        self.is_plain = self.is_whole and plan.captures.are_fixed and not is_wary
         self.check = self._reader = reader
         self._numbers = numbers
 
@@ -301,7 +301,7 @@ class PreparedLaunch(RepeatedWork):
 
     __slots__ = ("_arguments", "_calls", "captures", "plan")
 
-    captures: Captures | None  # None if there are none, so that it need not be asked
+    captures: Captures | None  # None if none can change, so that it need not be asked
 
     def __init__(
         self, plan: Plan, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
@@ -313,7 +313,7 @@ class PreparedLaunch(RepeatedWork):
         self.program = plan.program
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.check = None
-        self.captures = None if plan.captures.are_none else plan.captures
+        self.captures = None if plan.captures.are_fixed else plan.captures
         self.plan = plan
         self._arguments = arguments
         self._calls = tuple(one.prepare(plan.blocks, arguments) for one in plan.functions)

@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
-from weakref import WeakSet
+from weakref import ref
 
 from tilewright.errors import DriverError, LaunchError
 from tilewright.runtime.backend import Backend, load_backend
@@ -95,7 +96,7 @@ class Device:
     name: str
     notes: queue.SimpleQueue[Note]
     ordinal: int
-    storages: WeakSet[Storage]  # those that have bytes
+    storages: dict[int, ref[Storage]]  # those that have bytes, by the ids of their allocations
     recorded: list[Storage]  # what graphs of other libraries use, kept for good
     stream_owners: dict[Stream, Any]
     streams: list[Stream]
@@ -110,12 +111,16 @@ class Device:
     def __new__(cls, name: str = "cpu") -> Self:
         """Find the device, opening it on first use."""
         kind, ordinal = _parse(name)
+        known = _devices.get((kind, ordinal))
+        if known is not None:
+            return cast("Self", known)
         with _opening.lock:
             found = _devices.get((kind, ordinal))
             if found is None:
                 backend = load_backend(kind).open_device(ordinal)
-                found = _devices[kind, ordinal] = super().__new__(cls)
+                found = super().__new__(cls)
                 found.attach(kind, ordinal, backend)
+                _devices[kind, ordinal] = found  # others may find it from here on
             return cast("Self", found)
 
     def attach(self, kind: str, ordinal: int, backend: Backend) -> None:
@@ -139,7 +144,7 @@ class Device:
         self._policy = None
         self._pool = None
         self._pools = ContextVar(f"pool of {self.name}")
-        self.storages = WeakSet()
+        self.storages = {}
         self._current = ContextVar(f"stream of {self.name}")
         self.current = self._current.get
 
@@ -318,6 +323,7 @@ _chosen: ContextVar[Device | None] = ContextVar("device", default=None)
 _default: list[Device] = []
 
 
+@lru_cache(maxsize=64)
 def _parse(name: str) -> tuple[str, int]:
     kind, colon, ordinal = name.partition(":")
     if colon and not (ordinal.isascii() and ordinal.isdecimal()):

@@ -20,8 +20,9 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.leases import Share
 from tilewright.runtime.regions import Region
-from tilewright.runtime.storage import Borrows, Storage, Use
+from tilewright.runtime.storage import Borrows, Storage
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.uses import Use
 
 __all__ = ["ForeignStorage", "Producer", "reset_table"]
 

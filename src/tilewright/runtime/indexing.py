@@ -202,9 +202,11 @@ def check_shape(shape: int | tuple[Any, ...]) -> tuple[int, ...]:
     """A shape as a tuple of extents that a tensor can have."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        checked = tuple(as_index(extent) for extent in extents)
+        checked = tuple(map(as_index, extents))
     except TypeError:
         raise LaunchError(f"a shape is a tuple of integers, not {shape!r}") from None
+    if not checked or 0 <= min(checked) <= max(checked) <= MAX_EXTENT:
+        return checked
     for axis, extent in enumerate(checked):
         if extent < 0:
             raise LaunchError(f"axis {axis} of shape {checked} has a negative extent")

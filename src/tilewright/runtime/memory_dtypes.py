@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,9 +12,14 @@ from tilewright.errors import LaunchError
 __all__ = ["check_roundable", "element_bytes", "memory_dtype"]
 
 
+_SEEN: set[Any] = set()  # classes that were found to be dtypes of tensors
+
+
 def memory_dtype(dtype: Any) -> type[DType]:
     """The dtype that tensors of this kind have, or the reason why there are none."""
     found: type[DType] | None = None
+    if type(dtype) is type and dtype in _SEEN:
+        return cast("type[DType]", dtype)
     if isinstance(dtype, type) and issubclass(dtype, DType):
         found = dtype
     elif _is_numpy(dtype):
@@ -25,6 +30,7 @@ def memory_dtype(dtype: Any) -> type[DType]:
         raise LaunchError(f"{found.__name__} stands for any dtype and has no elements of its own")
     if found in IN_TILES_ONLY:
         raise LaunchError(f"{found.label} lives in tiles only: in memory, {IN_TILES_ONLY[found]}")
+    _SEEN.add(found)
     return found
 
 

@@ -99,7 +99,8 @@ def _make_room(device: Device, source: BackendPool) -> None:
 
 
 def _refusal(storage: Storage, error: OutOfMemoryError) -> OutOfMemoryError:
-    holders = sorted(storage.device.storages, key=lambda one: one.nbytes, reverse=True)
+    held = (one() for one in storage.device.storages.values())
+    holders = sorted(filter(None, held), key=lambda one: one.nbytes, reverse=True)
     lines = [
         f"{error}: it was for {storage.label} ({_size(storage.nbytes)}), made at {storage.site}"
     ]

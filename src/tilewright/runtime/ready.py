@@ -105,7 +105,7 @@ class ReadyOp(WorkOp[T]):
             device.tell_latest()
         for tensor in self._claim[1]:
             storage = tensor.storage
-            if storage.home is None or storage.borrows:
+            if storage.borrows or (storage.home is None and not storage.is_fresh):
                 self.ticket.acquire(device)
                 return
         device.latest = self._claim
@@ -273,17 +273,21 @@ class ReadyOp(WorkOp[T]):
         """Launch, if there is nothing else to do. The device's lock is held."""
         device, ready, claim = self.device, self._ready, self._claim
         tensors = claim[1]
+        if not device.notes.empty():
+            device.settle_notes()  # outputs of earlier launches, which nobody has any more
         # In the same epoch nothing has happened since the last launch but that this one was built.
         is_calm = ready.epoch == device.epoch and ready.stream is stream
         is_settled = is_calm or (ready.stream is stream and ready.is_settled(tensors))
         if not is_calm and not self._is_at_home(stream, is_settled):
             return False
-        if UNUSUAL.get() or not device.notes.empty():
+        if UNUSUAL.get():
             return False
         if not stream.is_plain and stream.queue.is_capturing():
             return False
         if stream.has_loose_ends:
             stream.settle(ask=False)
+        if not is_settled:
+            _begin(tensors, stream)
         if device.latest is claim:
             device.latest = None
         else:
@@ -313,9 +317,22 @@ class ReadyOp(WorkOp[T]):
         tensors = self._claim[1]
         if not is_settled:
             for tensor in tensors:
-                if tensor.storage.home is not stream:
+                storage = tensor.storage
+                if storage.home is not stream and not (storage.is_fresh and stream.may_be_home):
                     return False
         return bool(tensors)
+
+
+def _begin(tensors: tuple[Handle, ...], stream: Stream) -> None:
+    """Give bytes to those that are made for a launch, which is put on a stream next."""
+    for tensor in tensors:
+        storage = tensor.storage
+        if storage.is_fresh:
+            try:
+                storage.begin(stream, tensor.region)
+            except BaseException:
+                stream.advance()  # the count that others may have begun with
+                raise
 
 
 class _Dropped(NamedTuple):

@@ -7,7 +7,8 @@ finaliser happens under the device's lock.
 
 Most storages are used on one stream, by work that cannot fail. That stream is their *home*: an
 operation that is submitted there has nothing to wait for, nothing to doubt and nothing to allocate,
-and only leaves its fence. Whatever changes that takes the home away. Launches that are made over
+and only leaves its fence. Whatever changes that takes the home away. One that is *fresh*, with no
+bytes yet and nothing to put into them, is as good: it begins where it is first used. Launches that are made over
 and over share a fence that stays (`settle_in`), and move its count on. What takes fences off or the
 home away is counted in `shift`, so that such a launch knows when to look again.
 """
@@ -16,18 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
+from weakref import ref
 
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.leases import Share, catch_up
-from tilewright.runtime.pool import Pool, allocate
+from tilewright.runtime.pool import allocate
 from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
-from tilewright.runtime.sites import Site, user_site
+from tilewright.runtime.sites import Site, user_frame
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.uses import Freed, Use
 
-__all__ = ["Borrow", "Borrows", "Holder", "Initialiser", "Storage", "Use"]
+__all__ = ["Borrow", "Borrows", "Holder", "Initialiser", "Storage"]
 
 _CROWDED = 16  # fences on one storage from which passed ones are looked for
 
@@ -61,24 +64,15 @@ class Borrow(NamedTuple):
 Borrows = dict[Holder, list[Borrow]]
 
 
-class Use:
-    """A region and the fence of the operation that was submitted last to use it."""
-
-    __slots__ = ("fence", "is_moved", "region")
-
-    def __init__(self, region: Region, fence: Fence, *, is_moved: bool = False) -> None:
-        self.region = region
-        self.fence = fence
-        self.is_moved = is_moved  # whether the fence is this storage's own, to be moved on
-
-
 class Storage:
     """Bytes on one device with their borrows and fences."""
 
     __slots__ = (
         "__weakref__",
         "_allocation",
+        "_code",
         "_initialiser",
+        "_instruction",
         "_is_beginning",
         "_reads",
         "_writes",
@@ -86,13 +80,13 @@ class Storage:
         "borrows",
         "device",
         "home",
+        "is_fresh",
         "label",
         "nbytes",
         "pool",
         "serials",
         "shares",
         "shift",
-        "site",
     )
 
     alignment = ALIGNMENT
@@ -106,10 +100,12 @@ class Storage:
         self.label = label
         if self.owns_bytes:
             self.pool = device.pool
-        self.site = user_site()
+        frame = user_frame(2)
+        self._code, self._instruction = frame.f_code, frame.f_lasti
         self.address = 0  # in the device's address space, from the first submission on
         self.borrows: Borrows = {}
         self.home: Stream | None = None
+        self.is_fresh = self.owns_bytes and initialiser is None
         self.shift = 0
         self.shares: list[Share] = []  # in the leases of graphs
         self.serials: dict[tuple[object, int], int] = {}  # of handles, by what and where they are
@@ -118,6 +114,11 @@ class Storage:
         self._is_beginning = False
         self._writes: list[Use] = []
         self._reads: list[Use] = []
+
+    @property
+    def site(self) -> Site:
+        """Where it was made."""
+        return Site(self._code, self._instruction)
 
     @property
     def allocation(self) -> Allocation:
@@ -146,9 +147,7 @@ class Storage:
         if self._allocation is not None and self._initialiser is None:
             return
         if self._allocation is None:
-            self._allocation = allocate(self, stream)
-            self.address = self.allocation.address
-            self.device.storages.add(self)
+            self._get_bytes(stream)
         if self._initialiser is not None:
             # Taken off first: an initialiser may submit operations on this very storage.
             initialise, self._initialiser = self._initialiser, None
@@ -171,8 +170,27 @@ class Storage:
             self._find_home(fence)
             self._has_shifted()
 
+    def begin(self, stream: Stream, region: Region) -> None:
+        """Get bytes, fresh as it is, for the launch of a region that is put on a stream next.
+
+        What `materialise` does, and what `settle_in` would find: that launch moves the fence on.
+        """
+        self._get_bytes(stream)
+        is_whole = region.dense and region.low == 0 and region.high == self.nbytes
+        fence = Fence(stream, stream.issued + 1, None)
+        begun = region if is_whole else Region.whole(self.nbytes)
+        self._writes.append(Use(begun, fence, is_moved=is_whole))
+        self.home = stream
+
+    def _get_bytes(self, stream: Stream) -> None:
+        self._allocation = allocation = allocate(self, stream)
+        self.address = allocation.address
+        self.device.storages[id(allocation)] = ref(self)
+        self.is_fresh = False
+
     def join_lease(self, share: Share) -> None:
         """Be part of a graph; its replays leave their fences in the lease."""
+        self.is_fresh = False
         self.shares.append(share)
         self.home = None
         self._has_shifted()
@@ -360,25 +378,8 @@ class Storage:
         # No lock and no driver here: the collector may run this anywhere.
         if getattr(self, "_allocation", None) is not None:
             uses = self._writes + self._reads
-            self.device.notes.put(_Freed(self.pool, self.allocation, uses))
+            self.device.notes.put(Freed(self.pool, self.allocation, uses))
 
 
 # Puts the first contents of a storage on a stream.
 Initialiser = Callable[[Storage, Stream], None]
-
-
-class _Freed(NamedTuple):
-    """A dropped storage whose bytes go back after their last use."""
-
-    pool: Pool
-    allocation: Allocation
-    uses: list[Use]
-
-    def settle(self) -> None:
-        """Free on the stream of the last use, ordered after the uses elsewhere."""
-        fences = [use.fence for use in self.uses]
-        some = self.pool.device.streams[0]  # it was allocated on one of them
-        last = max(fences, key=lambda fence: fence.count).stream if fences else some
-        for fence in fences:
-            last.wait_for(fence.stream, fence.count)
-        last.queue.free(self.allocation, self.pool.backend)

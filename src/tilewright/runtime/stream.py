@@ -40,6 +40,7 @@ class Stream:
         "is_plain",
         "issued",
         "label",
+        "may_be_home",
         "queue",
         "waited",
     )
@@ -69,6 +70,8 @@ class Stream:
         self.is_listed = is_listed
         # Whether what is put here runs and nothing else: not a tape, and nobody else records it.
         self.is_plain = is_listed and not self.queue.is_adopted
+        # Whether storages can have all of their uses here, none of which can fail.
+        self.may_be_home = is_listed and not self.queue.may_raise
 
     # Under the device's lock.
 

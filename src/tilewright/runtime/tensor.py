@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from tilewright.runtime.failures import Fence
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.memory_dtypes import memory_dtype
+from tilewright.runtime.moulds import find_mould
 from tilewright.runtime.partition import Partition
 from tilewright.runtime.refusals import NotAnArray
 from tilewright.runtime.regions import Region
@@ -80,18 +80,20 @@ class Tensor(NotAnArray, Exporting):
         shape, strides, begin = layout.shape, layout.strides, layout.offset * itemsize
         place = begin % _ALIGNMENT  # storages of ours begin at multiples
         facet = find_facet(dtype, shape, strides, place, storage.device, storage.owns_bytes)
-        _set(self, "storage", storage)
-        _set(self, "dtype", dtype)
-        _set(self, "serial", _serial_of(storage.serials, (facet, begin)))
-        _set(self, "shape", shape)
-        _set(self, "strides", strides)
-        _set(self, "itemsize", itemsize)
-        _set(self, "byte_offset", begin)
-        _set(self, "region", Region.of(shape, strides, begin, itemsize))
-        _set(self, "layout", layout)
-        _set(self, "facet", facet)
-        _set(self, "_moved", None)
-        _set_tiling(self, None)
+        _set(self, "__class__", _Unsealed)  # to set all of them by `_set` takes six times as long
+        self.storage = storage
+        self.dtype = dtype
+        self.serial = _serial_of(storage.serials, (facet, begin))
+        self.shape = shape
+        self.strides = strides
+        self.itemsize = itemsize
+        self.byte_offset = begin
+        self.region = Region.of(shape, strides, begin, itemsize)
+        self.layout = layout
+        self.facet = facet
+        self._moved = None
+        self._tiling = None
+        self.__class__ = Tensor
 
     def __setattr__(self, name: str, value: object) -> None:
         # Launches are checked by what a handle says, so nobody may make it say something else.
@@ -328,6 +330,15 @@ class Tensor(NotAnArray, Exporting):
 _set_tiling = Tensor.__dict__["_tiling"].__set__  # in half the time of `_set`
 
 
+class _Unsealed(Tensor):
+    """What a handle is while it is made: its fields can be set."""
+
+    __slots__ = ()
+
+    __setattr__ = object.__setattr__  # type: ignore[assignment]
+    __delattr__ = object.__delattr__
+
+
 class _MovedTensor(Tensor):
     """What a handle becomes when its tensor is moved away: every use says so."""
 
@@ -349,9 +360,8 @@ def new_tensor(
     device: Device, shape: tuple[int, ...], dtype: type[DType], initialiser: Initialiser | None
 ) -> Tensor:
     """A tensor with a storage of its own, which gets bytes when somebody needs them."""
-    label = f"{dtype.label}[{', '.join(map(str, shape))}]"
-    nbytes = prod(shape) * numpy_dtype(dtype).itemsize
-    return Tensor(Storage(device, nbytes, initialiser, label), dtype, Layout.packed(shape))
+    nbytes, label, layout = find_mould(shape, dtype)
+    return Tensor(Storage(device, nbytes, initialiser, label), dtype, layout)
 
 
 def _serial_of(known: dict[Any, int], place: tuple[Facet, int]) -> int:

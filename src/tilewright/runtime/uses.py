@@ -1,0 +1,58 @@
+"""What submitted operations leave on a storage, and how its bytes go back behind them.
+
+A *use* is a region with the fence of whoever used it last. When the last handle on a storage is
+gone, its bytes are freed on the stream of their last use, which waits for the others first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tilewright.runtime.failures import Fence
+from tilewright.runtime.pool import Pool
+from tilewright.runtime.records import Allocation
+from tilewright.runtime.regions import Region
+
+if TYPE_CHECKING:
+    from tilewright.runtime.stream import Stream
+
+__all__ = ["Freed", "Use"]
+
+
+class Use:
+    """A region and the fence of the operation that was submitted last to use it."""
+
+    __slots__ = ("fence", "is_moved", "region")
+
+    def __init__(self, region: Region, fence: Fence, *, is_moved: bool = False) -> None:
+        self.region = region
+        self.fence = fence
+        self.is_moved = is_moved  # whether the fence is this storage's own, to be moved on
+
+
+class Freed(NamedTuple):
+    """A note: the bytes of a dropped storage, which go back after their last use."""
+
+    pool: Pool
+    allocation: Allocation
+    uses: list[Use]
+
+    def settle(self) -> None:
+        """Free on the stream of the last use, ordered after the uses elsewhere."""
+        device = self.pool.device
+        device.storages.pop(id(self.allocation), None)
+        last: Fence | None = None
+        is_elsewhere = False
+        for use in self.uses:
+            fence = use.fence
+            if last is None:
+                last = fence
+            elif fence.stream is not last.stream:
+                is_elsewhere = True
+                last = fence if fence.count > last.count else last
+        # One without uses was allocated on one of the device's streams.
+        stream: Stream = device.streams[0] if last is None else last.stream
+        if is_elsewhere:
+            for use in self.uses:
+                stream.wait_for(use.fence.stream, use.fence.count)
+        stream.queue.free(self.allocation, self.pool.backend)
