@@ -273,16 +273,13 @@ class ReadyOp(WorkOp[T]):
         """Launch, if there is nothing else to do. The device's lock is held."""
         device, ready, claim = self.device, self._ready, self._claim
         tensors = claim[1]
-        if not device.notes.empty():
-            device.settle_notes()  # outputs of earlier launches, which nobody has any more
+        device.settle_notes()  # outputs of earlier launches, which nobody has any more
         # In the same epoch nothing has happened since the last launch but that this one was built.
         is_calm = ready.epoch == device.epoch and ready.stream is stream
         is_settled = is_calm or (ready.stream is stream and ready.is_settled(tensors))
         if not is_calm and not self._is_at_home(stream, is_settled):
             return False
-        if UNUSUAL.get():
-            return False
-        if not stream.is_plain and stream.queue.is_capturing():
+        if UNUSUAL.get() or (not stream.is_plain and stream.queue.is_capturing()):
             return False
         if stream.has_loose_ends:
             stream.settle(ask=False)

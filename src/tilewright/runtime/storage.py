@@ -8,9 +8,9 @@ finaliser happens under the device's lock.
 Most storages are used on one stream, by work that cannot fail. That stream is their *home*: an
 operation that is submitted there has nothing to wait for, nothing to doubt and nothing to allocate,
 and only leaves its fence. Whatever changes that takes the home away. One that is *fresh*, with no
-bytes yet and nothing to put into them, is as good: it begins where it is first used. Launches that are made over
-and over share a fence that stays (`settle_in`), and move its count on. What takes fences off or the
-home away is counted in `shift`, so that such a launch knows when to look again.
+bytes yet and nothing to put into them, is as good: it begins where it is first used. Launches that
+are made over and over share a fence that stays (`settle_in`), and move its count on. What takes
+fences off or the home away is counted in `shift`, so that such a launch knows when to look again.
 """
 
 from __future__ import annotations
