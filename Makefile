@@ -44,7 +44,7 @@ pytest: $(VENV)/.dev ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
 	@rm -rf $(KERNELS)
 	$(PYTEST) --durations=20 --strict-placement --record-kernels=$(KERNELS) $(PYTEST_ARGS)
 
-assembly: pytest ## Every kernel that the tests compiled, through tileiras for each architecture
+assembly: pytest ## Every kernel that the tests compiled, through tileiras; every feature for each architecture
 	$(PYTEST) --dist=load --maxschedchunk=1 --durations=5 --recorded-kernels=$(KERNELS) tests/assembly
 
 fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_SEED=7

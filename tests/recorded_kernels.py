@@ -16,6 +16,7 @@ from typing import Any
 
 import hypothesis
 
+import tilewright
 from tilewright.bytecode.decode import decode
 from tilewright.bytecode.encode import encode
 from tilewright.frontend.capture import SourceFunction
@@ -26,6 +27,7 @@ from tilewright.jit import compiler
 __all__ = ["record_into", "recorded"]
 
 REPOSITORY = Path(__file__).parents[1]
+PACKAGES = Path(tilewright.__file__).parents[1]  # elsewhere, if what is installed is tested
 
 
 def record_into(folder: Path) -> None:
@@ -42,17 +44,18 @@ def record_into(folder: Path) -> None:
     compiler.compile_kernel = recording
 
 
-def recorded(folder: Path) -> Iterator[tuple[str, Module]]:
-    """Each kernel that was kept, in one of its forms, by its place."""
+def recorded(folder: Path) -> Iterator[tuple[str, list[Module]]]:
+    """Each kernel that was kept, by its place, in all its forms."""
     for place in sorted(folder.iterdir()):
-        yield place.name, decode(min(place.iterdir()).read_bytes()).module
+        yield place.name, [decode(file.read_bytes()).module for file in sorted(place.iterdir())]
 
 
 def _place(source: SourceFunction) -> str:
     path = Path(inspect.getfile(source.function))
-    if path.is_relative_to(REPOSITORY):
-        file = path.relative_to(REPOSITORY).with_suffix("")
-        return f"{'.'.join(file.parts)}-{source.node.lineno}-{source.name}"
+    for root in (PACKAGES, REPOSITORY):
+        if path.is_relative_to(root):
+            file = path.relative_to(root).with_suffix("")
+            return f"{'.'.join(file.parts)}-{source.node.lineno}-{source.name}"
     test, _, _ = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")  # behind it: setup, call
     digest = hashlib.sha256(test.encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9]+', '-', test)[-150:]}-{digest}-{source.name}"
