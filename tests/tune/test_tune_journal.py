@@ -101,13 +101,27 @@ def test_a_line_that_was_cut_off_is_dropped_and_the_next_begins_anew(tmp_path):
     assert Journal(file).attempts("another") == {}
 
 
-def test_a_file_that_is_no_journal_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hello",
+        "[]",
+        '{"search": 1, "begun": {}}',
+        '{"begun": {}}',
+        '{"search": "a search"}',
+        '{"search": "a search", "begun": []}',
+        '{"search": "a search", "attempt": {"config": {}}}',
+    ],
+)
+def test_a_file_that_is_no_journal_is_refused(line, tmp_path):
     file = tmp_path / "notes.txt"
-    file.write_text('hello\n{"search": 1, "begun": {}}\n')
+    Journal(file).end("a search", Attempt(B4, Verdict.TIMED, 1.0, 0.0))
+    with file.open("a") as more:
+        more.write(f"{line}\n")
     with pytest.raises(TuneError) as refusal:
         Journal(file)
     assert str(refusal.value) == (
-        f"line 1 of {file} is no line of a tuning journal: give another file, or remove this one "
+        f"line 2 of {file} is no line of a tuning journal: give another file, or remove this one "
         "to start anew"
     )
 

@@ -28,35 +28,30 @@ class Journal:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self._lines: list[dict[str, Any]] = []
+        self._known: dict[str, dict[Config, Attempt]] = {}
         if path is not None and path.exists():
-            self._lines = list(_read(path))
+            for search, attempt in _read(path):
+                self._learn(search, attempt)
             _end_last_line(path)
 
     def begin(self, search: str, config: Config) -> None:
         """Note that a candidate is about to run."""
+        self._learn(search, _lost(config))
         self._write({"search": search, "begun": config.to_json()})
 
     def end(self, search: str, attempt: Attempt) -> None:
         """Note what became of a candidate."""
+        self._learn(search, attempt)
         self._write({"search": search, "attempt": attempt.to_json()})
 
     def attempts(self, search: str) -> dict[Config, Attempt]:
         """What is known of a search, by candidate."""
-        found: dict[Config, Attempt] = {}
-        for line in self._lines:
-            if line["search"] != search:
-                continue
-            if "begun" in line:
-                config = Config.from_json(line["begun"])
-                found[config] = Attempt(config, Verdict.LOST, reason=_LOST)
-            else:
-                attempt = Attempt.from_json(line["attempt"])
-                found[attempt.config] = attempt
-        return found
+        return dict(self._known.get(search, {}))
+
+    def _learn(self, search: str, attempt: Attempt) -> None:
+        self._known.setdefault(search, {})[attempt.config] = attempt
 
     def _write(self, line: dict[str, Any]) -> None:
-        self._lines.append(line)
         if self.path is None:
             return
         with self.path.open("a", encoding="utf-8") as file:
@@ -65,23 +60,35 @@ class Journal:
             os.fsync(file.fileno())
 
 
-def _read(path: Path) -> Iterator[dict[str, Any]]:
+def _lost(config: Config) -> Attempt:
+    """What a candidate is that was begun, until more is known."""
+    return Attempt(config, Verdict.LOST, reason=_LOST)
+
+
+def _read(path: Path) -> Iterator[tuple[str, Attempt]]:
     """Every whole line; the last one may have been cut off by the end of its process."""
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for number, text in enumerate(lines, start=1):
         if not text:
             continue
         try:
-            line = json.loads(text)
-        except ValueError:
-            line = None
-        if isinstance(line, dict) and isinstance(line.get("search"), str) and len(line) == 2:
-            yield line
-        elif number < len(lines):
-            raise TuneError(
-                f"line {number} of {path} is no line of a tuning journal: give another file, or "
-                "remove this one to start anew"
-            )
+            yield _parsed(json.loads(text))
+        except (ValueError, TypeError, KeyError, TuneError) as error:
+            if number < len(lines):
+                raise TuneError(
+                    f"line {number} of {path} is no line of a tuning journal: give another file, "
+                    "or remove this one to start anew"
+                ) from error
+
+
+def _parsed(line: Any) -> tuple[str, Attempt]:
+    """Whose step it is, and what is known by it."""
+    search = line["search"]
+    if not isinstance(search, str):
+        raise TypeError(search)
+    if "begun" in line:
+        return search, _lost(Config.from_json(line["begun"]))
+    return search, Attempt.from_json(line["attempt"])
 
 
 def _end_last_line(path: Path) -> None:
