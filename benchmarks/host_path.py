@@ -32,6 +32,7 @@ from null_gpu import null_gpu
 
 import tilewright as tw
 from tilewright import Mut, Ref, f16
+from tilewright import kernels as library
 from tilewright.bench import Report, Table
 from tilewright.dims import B, N
 
@@ -40,6 +41,7 @@ __all__ = ["main"]
 LENGTH = 2048
 LAUNCHES = 100  # in a round
 MANY = 300  # tensors of the large graph
+SIDE = 256  # of matrices
 
 
 def scaled(z: Mut[f16, B], x: Ref[f16, N], factor: f16) -> None:
@@ -145,6 +147,34 @@ class _Cases:
         numbers = itertools.count()
         return lambda: scaled(z.partition(LENGTH), x, next(numbers) * 0.5).submit()
 
+    @functools.cached_property
+    def _matrices(self) -> list[tw.Tensor]:
+        made = [tw.zeros((SIDE, SIDE), f16, device=self.device) for _ in range(3)]
+        for tensor in made:
+            tensor.wait()
+        for _ in range(3):  # the first is compiled, the second planned
+            library.matmul(made[0], made[1], out=made[2]).sync()
+            library.matmul(made[0], made[1]).sync()
+            library.softmax(made[0], out=made[2]).sync()
+            library.softmax(made[0]).sync()
+        return made
+
+    def library_out(self) -> Callable[[], object]:
+        a, b, c = self._matrices
+        return lambda: library.matmul(a, b, out=c).submit()
+
+    def library_made(self) -> Callable[[], object]:
+        a, b, _ = self._matrices
+        return lambda: library.matmul(a, b).submit()
+
+    def library_rows_out(self) -> Callable[[], object]:
+        x, _, z = self._matrices
+        return lambda: library.softmax(x, out=z).submit()
+
+    def library_rows_made(self) -> Callable[[], object]:
+        x, _, _ = self._matrices
+        return lambda: library.softmax(x).submit()
+
     def zipped(self) -> Callable[[], object]:
         """A step of operations that were built before and are submitted as one."""
         add, x, y = self.add, self.x, self.y
@@ -235,6 +265,10 @@ CASES = {
     "extents": "lengths that no launch has seen",
     "new_tensors": "an output that is made for the launch",
     "scalars": "another number each time",
+    "library_out": "`kernels.matmul(a, b, out=c)`",
+    "library_made": "`kernels.matmul(a, b)`, whose output is made for it",
+    "library_rows_out": "`kernels.softmax(x, out=z)`",
+    "library_rows_made": "`kernels.softmax(x)`, whose output is made for it",
     "zipped": "a step of operations built before, submitted as one",
     "chained": "a step of a chain whose functions build the next",
     "graph_call": "the driver's replay of a graph alone",
