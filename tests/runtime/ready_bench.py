@@ -176,7 +176,7 @@ class Bench:
     def submit_when_something_was_dropped(self, stream, z, x):
         """What a finaliser has left to be done is done by the submission."""
         operation = self.build(z, x)
-        self.device.notes.put(Dropped())
+        self.device.notes.append(Dropped())
         operation.submit(stream)
         self.kept.append((operation, stream))
 

@@ -154,7 +154,7 @@ def _state(device: tw.Device) -> dict[str, object]:
         "records": missing,
         "under way": [len(one._kept) + len(one._unsettled) for one in device.streams if
                       one._kept or one._unsettled],
-        "notes": device.notes.qsize(),
+        "notes": len(device.notes),
     }  # fmt: skip
 
 

@@ -98,15 +98,15 @@ _FIND = """
         _key = {same}
         _found = _table.get(_key)
         if _found.__class__ is _Prepared:
-            if not _unusual.get() and (_found.captures is None or _found.captures.are_current()):
+            if not _unusual.said and (_found.captures is None or _found.captures.are_current()):
                 return _Operation().build(_found, {tensors}, {result})
         elif _found.__class__ is _Hosted:
-            if not _unusual.get() and (_found.captures is None or _found.captures.are_current()):
+            if not _unusual.said and (_found.captures is None or _found.captures.are_current()):
                 return _GuestOp().build(_found, {tensors}, {result})
         else:
             _planned = _plans.get((None, {like}))
             if _planned is not None:
-                if _found is None and _planned.is_plain and {apart} and not _unusual.get():
+                if _found is None and _planned.is_plain and {apart} and not _unusual.said:
                     _see(_key, _SEEN)
                     return _Operation().build(_planned, {tensors}, {result})
                 _found = _plan(_planned, _key, ({tensors}, {scalars}, {result}, {apart}))

@@ -123,7 +123,7 @@ class Batch:
 
     def drop(self) -> None:
         """Leave a note to give back what is held. No lock is held."""
-        self._device.notes.put(_Dropped(self._joint))
+        self._device.notes.append(_Dropped(self._joint))
 
 
 class _Dropped(NamedTuple):

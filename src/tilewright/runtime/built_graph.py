@@ -247,7 +247,7 @@ class BuiltGraph:
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
         if getattr(self, "lease", None) is not None:
-            self.device.notes.put(_Dropped(self.lease))
+            self.device.notes.append(_Dropped(self.lease))
 
 
 class _Dropped(NamedTuple):

@@ -8,11 +8,11 @@ submission one step, the notes that finalisers leave, and the streams. The conte
 from __future__ import annotations
 
 import logging
-import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from weakref import ref
@@ -24,6 +24,7 @@ from tilewright.runtime.policies import RoundRobin, SchedulingPolicy
 from tilewright.runtime.pool import Pool
 from tilewright.runtime.records import FailureRecord
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.surroundings import Surrounding
 
 if TYPE_CHECKING:
     from tilewright.runtime.ready_work import Claim
@@ -59,7 +60,6 @@ class Device:
     """A device by name: `cpu`, `cpu:1`, `cuda`, `cuda:0`. The same name gives the same object."""
 
     __slots__ = (
-        "_current",
         "_policy",
         "_pool",
         "_pools",
@@ -86,7 +86,7 @@ class Device:
 
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
     backend: Backend
-    current: Callable[[None], Stream | None]  # the stream that the context has chosen
+    current: Surrounding[Stream]  # the stream that the context has chosen
     default: Stream | None  # the current one where nobody has chosen, once it was needed
     epoch: int  # another one begins when somebody borrows a tensor or a storage shifts
     forked: bool
@@ -94,7 +94,7 @@ class Device:
     latest: Claim | None  # of the operation built last, if its borrows stand nowhere else yet
     lock: threading.RLock
     name: str
-    notes: queue.SimpleQueue[Note]
+    notes: deque[Note]  # which takes one from any thread, in the middle of anything
     ordinal: int
     storages: dict[int, ref[Storage]]  # those that have bytes, by the ids of their allocations
     recorded: list[Storage]  # what graphs of other libraries use, kept for good
@@ -103,7 +103,6 @@ class Device:
     target: str
     told: dict[int, Ticket]  # of operations that others had to know of, by the ids of their claims
     unseen: set[Outcome]
-    _current: ContextVar[Stream | None]
     _policy: SchedulingPolicy | None
     _pool: Pool | None
     _pools: ContextVar[Pool | None]
@@ -130,7 +129,7 @@ class Device:
         self.name = kind if (kind, ordinal) == ("cpu", 0) else f"{kind}:{ordinal}"
         self.target = self.backend.target
         self.lock = threading.RLock()
-        self.notes = queue.SimpleQueue()
+        self.notes = deque()
         self.streams = []
         self.adopted = {}
         self.recorded = []
@@ -145,8 +144,7 @@ class Device:
         self._pool = None
         self._pools = ContextVar(f"pool of {self.name}")
         self.storages = {}
-        self._current = ContextVar(f"stream of {self.name}")
-        self.current = self._current.get
+        self.current = Surrounding(f"stream of {self.name}")
 
     @property
     def policy(self) -> SchedulingPolicy:
@@ -163,7 +161,7 @@ class Device:
     @property
     def stream(self) -> Stream:
         """The current stream of this device."""
-        chosen = self.current(None)
+        chosen = self.current.get()
         if chosen is not None:
             return chosen
         if self.default is None:
@@ -214,22 +212,14 @@ class Device:
             self.adopted[number] = found
         return found
 
-    def begin_using(self, chosen: Stream) -> Token[Stream | None]:
-        """Make a stream the current one of this device, until `end_using`."""
-        return self._current.set(chosen)
-
-    def end_using(self, before: Token[Stream | None]) -> None:
-        """Go back to the stream that was current."""
-        self._current.reset(before)
-
     @contextmanager
     def using(self, chosen: Stream) -> Iterator[None]:
         """Make a stream the current one of this device."""
-        before = self.begin_using(chosen)
+        before = self.current.set(self.current.saying(chosen))
         try:
             yield
         finally:
-            self.end_using(before)
+            self.current.reset(before)
 
     @property
     def pool(self) -> Pool:
@@ -283,14 +273,14 @@ class Device:
 
     def settle_notes(self) -> None:
         """Do what finalisers have left to be done. The lock is held."""
-        while not self.notes.empty():
-            self.notes.get_nowait().settle()
+        while self.notes:
+            self.notes.popleft().settle()
 
     def synchronize(self) -> None:
         """Wait for every stream of this device, and raise the first failure not told yet."""
         self.check_usable()
         with self.lock:
-            if not self.notes.empty():
+            if self.notes:
                 self.settle_notes()  # what was dropped is freed by the streams: wait for that, too
                 for one in self.streams:
                     one.advance()

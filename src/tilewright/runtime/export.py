@@ -181,7 +181,7 @@ class Export:
         # No lock and no driver here: a deleter may run this on any thread.
         holder = getattr(self, "_holder", None)
         if holder is not None:
-            self.device.notes.put(_Returned(holder, tuple(self._streams)))
+            self.device.notes.append(_Returned(holder, tuple(self._streams)))
 
     def __repr__(self) -> str:
         how = "for reading" if self.read_only else "whole"

@@ -144,7 +144,7 @@ class ForeignStorage(Storage):
         # No lock and no driver here: the collector may run this anywhere.
         producer = getattr(self, "producer", None)
         if producer is not None and self.nbytes:
-            self.device.notes.put(_Left(self._group, producer))
+            self.device.notes.append(_Left(self._group, producer))
 
 
 class _Group:
@@ -314,4 +314,4 @@ class _Return:
         self._note = note
 
     def __del__(self) -> None:
-        self._note.left.group.device.notes.put(self._note)
+        self._note.left.group.device.notes.append(self._note)

@@ -96,7 +96,7 @@ class Instance:
     def __del__(self) -> None:
         # No driver here: the collector may run this anywhere.
         if getattr(self, "_graph", None) is not None:
-            self.device.notes.put(_Dropped(self.device, self._graph, self._nodes, self._last))
+            self.device.notes.append(_Dropped(self.device, self._graph, self._nodes, self._last))
 
 
 class _Dropped(NamedTuple):
@@ -124,4 +124,4 @@ class _Later:
         self._note = note
 
     def __del__(self) -> None:
-        self._note.device.notes.put(self._note)
+        self._note.device.notes.append(self._note)

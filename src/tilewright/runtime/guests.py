@@ -45,7 +45,7 @@ class GuestOp(ReadyOp[T]):
 
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream, by default the library's, without waiting."""
-        if stream is None and self._chosen is None and not UNUSUAL.get():
+        if stream is None and self._chosen is None and not UNUSUAL.said:
             device, ready, claim = self.device, self._ready, self._claim
             tensors = claim[1]
             if tensors:
@@ -59,7 +59,7 @@ class GuestOp(ReadyOp[T]):
                         and ready.epoch == device.epoch
                         and stream is not None
                         and device.latest is claim
-                        and device.notes.empty()
+                        and not device.notes
                         and _lie_where_they_lay(ready)
                         and (stream.is_plain or not stream.queue.is_capturing())
                     ):

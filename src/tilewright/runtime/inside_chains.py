@@ -11,6 +11,7 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Protocol, Self
 
 from tilewright.errors import LaunchError
+from tilewright.runtime.surroundings import Before
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
@@ -37,24 +38,24 @@ _chain: ContextVar[Named | None] = ContextVar("chain", default=None)
 class Inside:
     """Around the steps of a chain; it may be left and entered again in between."""
 
-    __slots__ = ("_chain", "_chain_before", "_stream", "_stream_before")
+    __slots__ = ("_chain", "_chain_before", "_said", "_stream_before")
 
     def __init__(self, chain: Named, stream: Stream) -> None:
         self._chain = chain
-        self._stream = stream
+        self._said = chain.device.current.saying(stream)
         self._chain_before: Token[Named | None] | None = None
-        self._stream_before: Token[Stream | None] | None = None
+        self._stream_before: Before[Stream] | None = None
 
     def enter(self) -> None:
         """A step runs from here on."""
         self._chain_before = _chain.set(self._chain)
-        self._stream_before = self._chain.device.begin_using(self._stream)
+        self._stream_before = self._chain.device.current.set(self._said)
 
     def leave(self) -> None:
         """No step runs from here on."""
         if self._chain_before is not None and self._stream_before is not None:
             _chain.reset(self._chain_before)
-            self._chain.device.end_using(self._stream_before)
+            self._chain.device.current.reset(self._stream_before)
             self._chain_before = self._stream_before = None
 
     def __enter__(self) -> Self:

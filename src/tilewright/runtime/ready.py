@@ -99,7 +99,7 @@ class ReadyOp(WorkOp[T]):
         device = self.device
         if device.forked:
             device.check_usable()
-        if not device.notes.empty():
+        if device.notes:
             device.settle_notes()
         if device.latest is not None:
             device.tell_latest()
@@ -155,7 +155,7 @@ class ReadyOp(WorkOp[T]):
 
     def drop(self) -> None:
         """Leave a note to give the borrows back. No lock is held."""
-        self.device.notes.put(_Dropped(self.device, self._claim, self._held))
+        self.device.notes.append(_Dropped(self.device, self._claim, self._held))
 
     def give_back(self) -> None:
         """Give the borrows back. The lock is held."""
@@ -187,7 +187,8 @@ class ReadyOp(WorkOp[T]):
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream without waiting."""
         device, ready = self.device, self._ready
-        chosen = stream or self._chosen or device.current(None) or device.default or device.stream
+        usual = None if device.current.said else device.default
+        chosen = stream or self._chosen or usual or device.stream
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:
@@ -198,8 +199,8 @@ class ReadyOp(WorkOp[T]):
                 is_calm
                 and self.is_ours
                 and chosen.is_plain
-                and not UNUSUAL.get()
-                and device.notes.empty()
+                and not UNUSUAL.said
+                and not device.notes
             ):
                 # What `_put_at_home` does, with nothing to ask: to call it costs as much as this.
                 if chosen.has_loose_ends:
@@ -279,7 +280,8 @@ class ReadyOp(WorkOp[T]):
         is_settled = is_calm or (ready.stream is stream and ready.is_settled(tensors))
         if not is_calm and not self._is_at_home(stream, is_settled):
             return False
-        if UNUSUAL.get() or (not stream.is_plain and stream.queue.is_capturing()):
+        is_unusual = UNUSUAL.said and UNUSUAL.get()
+        if is_unusual or (not stream.is_plain and stream.queue.is_capturing()):
             return False
         if stream.has_loose_ends:
             stream.settle(ask=False)

@@ -77,7 +77,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         lock.acquire()  # costs a third of `with`
         try:
             lease = graph.lease
-            if lease.calm is None or lease.holders or device.forked or not device.notes.empty():
+            if lease.calm is None or lease.holders or device.forked or device.notes:
                 device.check_usable()
                 device.settle_notes()
                 graph.acquire(holder)
@@ -101,12 +101,13 @@ class Replay(SingleOp[tuple[Any, ...]]):
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the replay to a stream without waiting."""
         device, graph = self.device, self._graph
-        chosen = stream or self._chosen or device.current(None) or device.default or device.stream
+        usual = None if device.current.said else device.default
+        chosen = stream or self._chosen or usual or device.stream
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:
             is_calm = self._state is _BUILT and graph is not None and graph.lease.calm is chosen
-            if is_calm and not UNUSUAL.get() and device.notes.empty() and not device.forked:
+            if is_calm and not UNUSUAL.said and not device.notes and not device.forked:
                 assert graph is not None, "a built replay has its graph"
                 self._count = graph.replay_again(chosen)
                 self._stream = chosen
@@ -159,7 +160,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
         if self._graph is not None and (self._state is _BUILT or self._state is _TAKEN):
-            self.device.notes.put(_Dropped(self._graph, self._holder))
+            self.device.notes.append(_Dropped(self._graph, self._holder))
             self.warn_if_never_run()
 
 

@@ -378,7 +378,7 @@ class Storage:
         # No lock and no driver here: the collector may run this anywhere.
         if getattr(self, "_allocation", None) is not None:
             uses = self._writes + self._reads
-            self.device.notes.put(Freed(self.pool, self.allocation, uses))
+            self.device.notes.append(Freed(self.pool, self.allocation, uses))
 
 
 # Puts the first contents of a storage on a stream.

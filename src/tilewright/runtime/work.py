@@ -84,7 +84,7 @@ class SingleOp(DeviceOp[T]):
     def choose_stream(self, stream: Stream | None) -> Stream:
         """The stream to use: that of the library whose arrays these are, if nobody says another."""
         # A step of a chain that is recorded. To ask for `device.stream` could make one.
-        is_recorded = isinstance(self.device.current(None), Tape)
+        is_recorded = isinstance(self.device.current.get(), Tape)
         if stream is None and self._chosen is None and not is_recorded:
             stream = next(iter(library_streams(self.storages())), None)
         return super().choose_stream(stream)
@@ -242,7 +242,7 @@ class WorkOp(SingleOp[T]):
 
     def drop(self) -> None:
         """Leave a note to give the borrows back. No lock is held."""
-        self.device.notes.put(_Dropped(self.ticket))
+        self.device.notes.append(_Dropped(self.ticket))
 
 
 class _Dropped(NamedTuple):
