@@ -104,11 +104,17 @@ class _Cases:
         return both
 
     def planned(self) -> Callable[[], object]:
-        """Slices that no launch has seen, on memory that none has used."""
-        add = self.add
+        """Tensors with memory of their own."""
+        return self._each([tuple(_tensors(self.device)) for _ in range(LAUNCHES)])
+
+    def slices(self) -> Callable[[], object]:
+        """Parts of larger tensors, which no launch has used."""
         whole = _tensors(self.device, length=LENGTH * LAUNCHES)
         places = [slice(n * LENGTH, (n + 1) * LENGTH) for n in range(LAUNCHES)]
-        handles = iter([tuple(t[place] for t in whole) for place in places])
+        return self._each([tuple(t[place] for t in whole) for place in places])
+
+    def _each(self, tensors: list[tuple[tw.Tensor, ...]]) -> Callable[[], object]:
+        add, handles = self.add, iter(tensors)
 
         def launch() -> None:
             z, x, y = next(handles)
@@ -260,7 +266,8 @@ CASES = {
     "prepared_cut": "same handles, partition made before",
     "built": "built and closed, not submitted",
     "alternating": "two kernels that hand results to each other (both)",
-    "planned": "handles that no launch has seen, on memory that none has used",
+    "planned": "tensors that no launch has seen",
+    "slices": "slices that no launch has seen, on memory that none has used",
     "views": "handles that no launch has seen, on memory that others have used",
     "extents": "lengths that no launch has seen",
     "new_tensors": "an output that is made for the launch",

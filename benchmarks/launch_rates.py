@@ -3,11 +3,12 @@
 Every way to launch is timed in turn with its peers: until the last launch is queued, and until the
 device is done. The floor is the driver's own call with parameters that are ready.
 
-"New handles" are slices of larger tensors: no launch has seen them or used the memory they are on,
-and others like them have been launched. They are made before the timer starts; what is timed is to
-cut the output, to build and to submit. "New views" are the same on memory that launches have used.
-torch tensors are the same objects every time, "new torch tensors" are objects that no launch has
-seen on memory that is known, made before, and "a new torch output" is made inside the timer.
+"New handles" are tensors with memory of their own that no launch has had; others of the same shape,
+dtype and alignment have been launched. They are made, bytes and all, before the timer starts; what
+is timed is to cut the output, to build and to submit. "New slices" are the same of parts of larger
+tensors, and "new views" of memory that launches have used. torch tensors are the same objects every
+time; "new torch tensors" are objects that no launch has seen, with memory of their own or on memory
+that is known, made before; and "a new torch output" is made inside the timer.
 """
 
 from __future__ import annotations
@@ -81,12 +82,14 @@ class Additions:
         yield OURS, each(lambda: self.kernel(self.z.partition(LENGTH), self.x, self.y).submit())
         yield "ours, partition made before", each(lambda: self.kernel(cut, self.x, self.y).submit())
         yield NEW_HANDLES, self._new_handles
+        yield "ours, new slices", self._new_slices
         yield "ours, new views", self._new_views
         yield CHAIN, self._chain
         yield "ours, chain built inside the timer", self._chain_inside
         if self.lab.has_gpu:
             yield TORCH_ARGUMENTS, later(self._torch_arguments)
             yield "ours, new torch tensors", self._new_torch_tensors
+            yield "ours, new torch views", self._new_torch_views
             yield "ours, a new torch output", later(self._new_torch_output)
 
     def raw(self) -> Callable[[], None]:
@@ -120,10 +123,16 @@ class Additions:
         return lambda: self.kernel(tw.partition(z, LENGTH), x, y).submit()
 
     def _new_torch_tensors(self, count: int) -> Callable[[], None]:
-        """Objects of torch's that no launch has seen, made before."""
+        """Tensors of torch's that no launch has seen, made before."""
         made = self._of_torch()
-        fresh = [tuple(t.view(LENGTH) for t in made) for _ in range(count)]
+        return self._each_of_torch([tuple(t.clone() for t in made) for _ in range(count)])
 
+    def _new_torch_views(self, count: int) -> Callable[[], None]:
+        """The same on memory that is known."""
+        made = self._of_torch()
+        return self._each_of_torch([tuple(t.view(LENGTH) for t in made) for _ in range(count)])
+
+    def _each_of_torch(self, fresh: list[tuple[Any, ...]]) -> Callable[[], None]:
         def run() -> None:
             for z, x, y in fresh:
                 self.kernel(tw.partition(z, LENGTH), x, y).submit()
@@ -136,7 +145,12 @@ class Additions:
         return lambda: self.kernel(tw.partition(z.new_empty(LENGTH), LENGTH), x, y).submit()
 
     def _new_handles(self, count: int) -> Callable[[], None]:
-        """Handles that no launch has seen, on memory that none has used, made before."""
+        """Tensors that no launch has had, made before."""
+        empty = self.lab.empty
+        return self._each_cut([tuple(empty(LENGTH) for _ in range(3)) for _ in range(count)])
+
+    def _new_slices(self, count: int) -> Callable[[], None]:
+        """Parts of larger tensors that no launch has had, made before."""
         whole = [self.lab.empty(LENGTH * count) for _ in range(3)]
         places = [slice(n * LENGTH, (n + 1) * LENGTH) for n in range(count)]
         return self._each_cut([tuple(t[place] for t in whole) for place in places])

@@ -15,6 +15,7 @@ from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError
 from tilewright.runtime.function import Filled
+from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.ready_work import NEVER, ReadyWork, RepeatedWork
 from tilewright.runtime.tickets import Role
@@ -36,6 +37,8 @@ class Launch:
 class Ready(RepeatedWork):
     """A launch for two tensors, made over and over."""
 
+    operation = ReadyOp
+
     def __init__(self, device, function, tensors):
         self.device, self.label, self.program = device, "mix", Future()
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
@@ -51,6 +54,8 @@ class Ready(RepeatedWork):
 class Planned(ReadyWork):
     """A launch for any two tensors: their addresses are filled in."""
 
+    operation = ReadyOp
+
     def __init__(self, device, function, _):
         self.device, self.label, self.program = device, "mix", Future()
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
@@ -61,6 +66,12 @@ class Planned(ReadyWork):
 
     def work_on(self, tensors):
         return Launch(self._function, tensors)
+
+
+class Newcomers(Planned):
+    """The same, for operations that take any tensor to be new."""
+
+    operation = NewcomerOp
 
 
 def mix_kernel(driver, _blocks, z, x):
@@ -104,10 +115,10 @@ class Bench:
             return tw.WorkOp("mix", self.device, accesses, work, None)
         if any(tensor.storage.is_lazy for tensor in tensors):  # there is no address to prepare for
             planned = Planned(self.device, self.function, tensors)
-            return ReadyOp().build(planned, tensors, None, depth=1)
+            return self.ready.operation().build(planned, tensors, None, depth=1)
         if (z, x) not in self._works:
             self._works[z, x] = self.ready(self.device, self.function, tensors)
-        return ReadyOp().build(self._works[z, x], tensors, None, depth=1)
+        return self.ready.operation().build(self._works[z, x], tensors, None, depth=1)
 
     def act(self, action):
         """One change; gives whether it was refused, because something built holds the tensors."""
@@ -214,4 +225,7 @@ def all_at_home(bench):
             assert not storage.is_lazy
             assert not storage.is_fresh
             assert not storage.shares
+        else:
+            assert not storage.written_at_home
+            assert not storage.read_at_home
     return True

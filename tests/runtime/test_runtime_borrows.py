@@ -266,10 +266,16 @@ class TestMove:
         assert isinstance(x, tw.Tensor)
         assert y.numpy().tolist() == [1.0] * 4
 
-    def test_serials_are_never_reused(self):
+    def test_serials_are_of_places_and_never_reused(self):
         x = tw.ones(4)
         before = x.serial
-        assert tw.move(x).serial > before
+        y = tw.move(x)
+        assert y.serial == before  # where it lies, and how, is all that a launch is found by
+        with pytest.raises(MovedError):
+            _ = x.serial
+        assert tw.ones(4).serial > before
+        del x, y
+        assert tw.ones(4).serial > before + 1
 
     def test_only_tensors_move(self):
         with pytest.raises(LaunchError, match="takes a tensor, not int"):

@@ -7,7 +7,7 @@ import gc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ready_bench import Bench, Launch, Planned, Ready
+from ready_bench import Bench, Launch, Newcomers, Planned, Ready
 from runtime_doubles import reads, updates
 
 from tilewright import runtime as tw
@@ -26,7 +26,7 @@ ACTIONS = st.tuples(
 )
 
 
-@pytest.mark.parametrize("ready", [Ready, Planned])
+@pytest.mark.parametrize("ready", [Ready, Planned, Newcomers])
 @settings(max_examples=80, deadline=None)
 @given(plan=st.lists(ACTIONS, max_size=30), seed=st.integers(0, 2**16))
 def test_the_driver_sees_the_same(ready, plan, seed):

@@ -38,13 +38,14 @@ from tilewright.jit.plans import HostedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
 from tilewright.runtime.guests import GuestOp
 from tilewright.runtime.imports import adopted
+from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.passed_arrays import passed_before
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["SEEN", "Call", "Known", "Readers", "Seen", "make_readers"]
+__all__ = ["MANY", "SEEN", "Call", "Known", "Readers", "Seen", "make_readers"]
 
 
 class Readers(NamedTuple):
@@ -107,8 +108,10 @@ _FIND = """
             _planned = _plans.get((None, {like}))
             if _planned is not None:
                 if _found is None and _planned.is_plain and {apart} and not _unusual.said:
-                    _see(_key, _SEEN)
-                    return _Operation().build(_planned, {tensors}, {result})
+                    _young[_key] = _SEEN
+                    if len(_young) > _MANY:
+                        _age()
+                    return _Newcomer().build(_planned, {tensors}, {result})
                 _found = _plan(_planned, _key, ({tensors}, {scalars}, {result}, {apart}))
                 if _found is not None:
                     return _found
@@ -163,6 +166,8 @@ class Seen:
 
 # The one there is.
 SEEN = Seen()
+# Launches that are remembered by their handles, in each of two generations.
+MANY = 2048
 _NAMES: dict[str, Any] = {
     "_Operation": ReadyOp,
     "_GuestOp": GuestOp,
@@ -170,9 +175,11 @@ _NAMES: dict[str, Any] = {
     "_given": _given,
     "_handle": _handle,
     "_named": _named,
+    "_Newcomer": NewcomerOp,
     "_passed": passed_before,
     "_Prepared": PreparedLaunch,
     "_unusual": UNUSUAL,
+    "_MANY": MANY,
     "_SEEN": SEEN,
     "_Tensor": Tensor,
     "_Partition": Partition,
@@ -182,7 +189,7 @@ _NAMES: dict[str, Any] = {
     "_repr": repr,
 }
 _OWN_NAMES = frozenset(
-    {*_NAMES, "_table", "_see", "_plans", "_plan", "_key", "_found", "_planned"}
+    {*_NAMES, "_table", "_young", "_age", "_plans", "_plan", "_key", "_found", "_planned"}
     | {"_kernel", "_rest", "_more"}
 )
 # Whoever is shown where something was built is not shown this.
@@ -292,7 +299,7 @@ def _compile_call(
         keywords=f"{{{', '.join(f'{name!r}: {name}' for name in keywords)}}}",
     )
     names = {"_table": known.prepared, "_plans": known.planned, "_plan": known.plan}
-    names["_see"] = known.prepared.put
+    names |= {"_young": known.prepared.young, "_age": known.prepared.age}
     made: Any = _compiled(text, "__call__", names)
     made.__defaults__ = (_MISSING,) * len(named)
     defaults = {name: call.parameters[name].default for name in keywords}

@@ -15,7 +15,7 @@ from typing import Any
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import Signature
 from tilewright.jit.binding import Binding
-from tilewright.jit.call_readers import SEEN, Call, Known, Readers, Seen, make_readers
+from tilewright.jit.call_readers import MANY, SEEN, Call, Known, Readers, Seen, make_readers
 from tilewright.jit.families import Family, kin_of
 from tilewright.jit.plans import HostedLaunch, Plan, PlannedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
@@ -29,8 +29,7 @@ from tilewright.runtime.tensor import Tensor
 
 __all__ = ["Launches"]
 
-_PREPARED = 2048  # in each of two generations
-_PLANNED = 128
+_PLANNED = 128  # in each of two generations
 
 
 _CUT = (Partition, PersistentPartition)
@@ -43,7 +42,7 @@ class Launches:
     __slots__ = ("_families", "_like", "_parameters", "_plans", "_prepared", "_same", "call")
 
     def __init__(self, signature: Signature, call: inspect.Signature) -> None:
-        self._prepared: Table[PreparedLaunch | Seen] = Table(_PREPARED)
+        self._prepared: Table[PreparedLaunch | Seen] = Table(MANY)
         self._plans: Table[PlannedLaunch] = Table(_PLANNED)
         self._families: Table[Family] = Table(_PLANNED)
         self._parameters = call

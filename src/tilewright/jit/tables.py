@@ -17,20 +17,18 @@ class Table(Generic[Kept]):
     find wrong ones.
     """
 
-    __slots__ = ("_old", "_size", "_young", "get")
+    __slots__ = ("_old", "_size", "get", "young")
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._old: dict[Hashable, Kept] = {}
-        self._begin({})
-
-    def _begin(self, young: dict[Hashable, Kept]) -> None:
-        self._young = young
-        self.get = young.get  # what was used lately; None for anything else
+        # What was used lately. Whoever puts something here without a call lets it `age` in time.
+        self.young: dict[Hashable, Kept] = {}
+        self.get = self.young.get  # None for anything else
 
     def find(self, key: Hashable) -> Kept | None:
         """An entry of either generation; an old one is young again."""
-        found = self._young.get(key)
+        found = self.young.get(key)
         if found is None:
             found = self._old.get(key)
             if found is not None:
@@ -39,10 +37,14 @@ class Table(Generic[Kept]):
 
     def put(self, key: Hashable, kept: Kept) -> None:
         """Keep an entry, in place of another with the same key."""
-        if len(self._young) >= self._size:
-            self._old = self._young
-            self._begin({})
-        self._young[key] = kept
+        if len(self.young) >= self._size:
+            self.age()
+        self.young[key] = kept
+
+    def age(self) -> None:
+        """Begin another generation."""
+        self._old = self.young.copy()
+        self.young.clear()
 
     def __len__(self) -> int:
-        return len(self._young.keys() | self._old.keys())
+        return len(self.young.keys() | self._old.keys())

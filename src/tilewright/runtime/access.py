@@ -10,9 +10,10 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.borrows import Holder
 from tilewright.runtime.device import Device
 from tilewright.runtime.regions import Region
-from tilewright.runtime.storage import Holder, Storage
+from tilewright.runtime.storage import Storage
 
 __all__ = ["Access", "Handle", "Mode", "check_accesses", "refusal"]
 

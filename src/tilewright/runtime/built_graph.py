@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.access import refusal
+from tilewright.runtime.borrows import Holder
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence, Outcome
 from tilewright.runtime.foreign import ForeignStorage
@@ -22,7 +23,6 @@ from tilewright.runtime.graph_nodes import Instance, Node, make_node
 from tilewright.runtime.graph_plan import Plan, make_plan
 from tilewright.runtime.leases import Lease, Stamp
 from tilewright.runtime.recording import Job, refuse_recorded
-from tilewright.runtime.storage import Holder
 from tilewright.runtime.stream import Stream
 
 __all__ = ["BuiltGraph"]

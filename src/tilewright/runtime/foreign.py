@@ -16,11 +16,12 @@ from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
 
 from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.borrows import Borrows
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.leases import Share
 from tilewright.runtime.regions import Region
-from tilewright.runtime.storage import Borrows, Storage
+from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.uses import Use
 

@@ -17,8 +17,8 @@ from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.regions import Region
 
 if TYPE_CHECKING:
+    from tilewright.runtime.borrows import Holder
     from tilewright.runtime.graph_plan import Claim, Member, Sources
-    from tilewright.runtime.storage import Holder
     from tilewright.runtime.stream import Stream
 
 __all__ = ["Lease", "Leased", "Share", "Stamp", "catch_up"]

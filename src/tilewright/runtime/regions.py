@@ -30,7 +30,12 @@ class Region:
     @staticmethod
     def whole(nbytes: int) -> Region:
         """All bytes of a storage."""
-        return Region(0, nbytes, dense=True, disjoint=True, axes=((1, nbytes),))
+        return Region.between(0, nbytes)
+
+    @staticmethod
+    def between(low: int, high: int) -> Region:
+        """All bytes of a range."""
+        return Region(low, high, dense=True, disjoint=True, axes=((1, high - low),))
 
     @staticmethod
     @lru_cache(maxsize=4096)  # handles come and go, and most lie like others before them

@@ -16,10 +16,10 @@ fences off or the home away is counted in `shift`, so that such a launch knows w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
 from weakref import ref
 
 from tilewright.runtime.backend import ALIGNMENT
+from tilewright.runtime.borrows import Borrow, Borrows, Holder
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.leases import Share, catch_up
@@ -28,40 +28,12 @@ from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_frame
 from tilewright.runtime.stream import Stream
-from tilewright.runtime.uses import Freed, Use
+from tilewright.runtime.uses import Freed, HomeUse, Use, unfold
 
-__all__ = ["Borrow", "Borrows", "Holder", "Initialiser", "Storage"]
+__all__ = ["Initialiser", "Storage"]
 
+_NEAR = 4  # fences among which one that can be moved on is looked for
 _CROWDED = 16  # fences on one storage from which passed ones are looked for
-
-
-class Holder(Protocol):
-    """A built operation as others see it: it may be dropped, so this does not refer to it."""
-
-    @property
-    def label(self) -> str:
-        """What it does."""
-
-    @property
-    def site(self) -> Site:
-        """Where it was built."""
-
-    @property
-    def state(self) -> str:
-        """Why it still holds what it holds, and the way out."""
-
-
-class Borrow(NamedTuple):
-    """A right that a built operation holds on a region."""
-
-    region: Region
-    writes: bool
-    name: str
-    holder: Holder
-
-
-# The rights of each holder.
-Borrows = dict[Holder, list[Borrow]]
 
 
 class Storage:
@@ -84,9 +56,11 @@ class Storage:
         "label",
         "nbytes",
         "pool",
+        "read_at_home",
         "serials",
         "shares",
         "shift",
+        "written_at_home",
     )
 
     alignment = ALIGNMENT
@@ -114,6 +88,8 @@ class Storage:
         self._is_beginning = False
         self._writes: list[Use] = []
         self._reads: list[Use] = []
+        self.written_at_home: list[HomeUse] = []  # since somebody has looked
+        self.read_at_home: list[HomeUse] = []
 
     @property
     def site(self) -> Site:
@@ -190,6 +166,7 @@ class Storage:
 
     def join_lease(self, share: Share) -> None:
         """Be part of a graph; its replays leave their fences in the lease."""
+        self.catch_up()
         self.is_fresh = False
         self.shares.append(share)
         self.home = None
@@ -201,9 +178,16 @@ class Storage:
         self.shares.remove(share)
 
     def catch_up(self) -> None:
-        """Take over the fences of replays since the last look."""
+        """Take over the fences of replays, and of launches at home, since the last look."""
         if self.shares:
             catch_up(self, self.shares)
+        elif self.written_at_home or self.read_at_home:
+            self._look_at_home()
+
+    def _look_at_home(self) -> None:
+        if self.home is not None:  # or nothing is left there
+            self._writes += unfold(self.written_at_home, self.home)
+            self._reads += unfold(self.read_at_home, self.home)
 
     def conflict(self, region: Region, *, writes: bool) -> Borrow | None:
         """The borrow of a built operation that stands against a new one.
@@ -254,7 +238,7 @@ class Storage:
     def settle_in(self, region: Region, stream: Stream, writes: bool) -> Fence:
         """A fence for all launches on a region, at home; whoever launches moves it on."""
         uses = self._writes if writes else self._reads
-        for use in uses:
+        for use in uses[-_NEAR:]:
             if use.is_moved and use.region is region:
                 return use.fence
         fence = Fence(stream, 0, None)
@@ -377,6 +361,7 @@ class Storage:
     def __del__(self) -> None:
         # No lock and no driver here: the collector may run this anywhere.
         if getattr(self, "_allocation", None) is not None:
+            self._look_at_home()
             uses = self._writes + self._reads
             self.device.notes.append(Freed(self.pool, self.allocation, uses))
 

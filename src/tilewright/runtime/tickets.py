@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from tilewright.errors import BorrowError
 from tilewright.runtime.access import Access, Handle, Mode, refusal
+from tilewright.runtime.borrows import Borrow
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.sites import Site
-from tilewright.runtime.storage import Borrow, Storage
+from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 
 __all__ = ["Role", "Ticket"]

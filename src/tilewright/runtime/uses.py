@@ -1,12 +1,14 @@
 """What submitted operations leave on a storage, and how its bytes go back behind them.
 
-A *use* is a region with the fence of whoever used it last. When the last handle on a storage is
-gone, its bytes are freed on the stream of their last use, which waits for the others first.
+A *use* is a region with the fence of whoever used it last. Launches at home leave less, since their
+stream is known: a region and a count, of which uses are made when somebody looks. When the last
+handle on a storage is gone, its bytes are freed on the stream of their last use, which waits for
+the others first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.pool import Pool
@@ -16,7 +18,12 @@ from tilewright.runtime.regions import Region
 if TYPE_CHECKING:
     from tilewright.runtime.stream import Stream
 
-__all__ = ["Freed", "Use"]
+__all__ = ["MANY_AT_HOME", "Freed", "HomeUse", "Use", "thin_out", "unfold"]
+
+# A region, and the count of the last launch at home that has used it.
+HomeUse: TypeAlias = "tuple[Region, int]"
+# Of which a storage has at most so many.
+MANY_AT_HOME = 1024
 
 
 class Use:
@@ -28,6 +35,25 @@ class Use:
         self.region = region
         self.fence = fence
         self.is_moved = is_moved  # whether the fence is this storage's own, to be moved on
+
+
+def unfold(left: list[HomeUse], home: Stream) -> list[Use]:
+    """What launches at home have left, as uses; one for each region, since they are in order."""
+    found = {id(region): Use(region, Fence(home, count, None)) for region, count in left}
+    left.clear()
+    return list(found.values())
+
+
+def thin_out(left: list[HomeUse], home: Stream) -> None:
+    """Forget launches that have completed; where too many regions are left, they become one."""
+    done = home.queue.completed()
+    found = {id(use[0]): use for use in left if use[1] > done}
+    if len(found) > MANY_AT_HOME // 2:  # or every launch would look at all of them
+        low = min(region.low for region, _ in found.values())
+        high = max(region.high for region, _ in found.values())
+        left[:] = [(Region.between(low, high), max(count for _, count in found.values()))]
+    else:
+        left[:] = found.values()
 
 
 class Freed(NamedTuple):

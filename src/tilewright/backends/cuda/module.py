@@ -7,8 +7,10 @@ call and launches happen under the device's lock, so one buffer serves all launc
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
@@ -131,15 +133,28 @@ class CudaFunction:
             return _nothing
         packer = Packer(self._kinds)
         packer.pack(arguments)
-        call, slots = self._driver.prepare_launch(self._kernel, blocks, packer), packer.slots
+        call = self._driver.prepare_launch(self._kernel, blocks, packer)
+        return _filling(addresses)(call, packer.slots)
 
-        def launch(stream: Stream, tensors: tuple[Handle, ...]) -> None:
-            for position, number in addresses:
-                tensor = tensors[number]
-                slots[position] = tensor.storage.address + tensor.byte_offset
-            call(stream, tensors)
 
-        return launch
+@functools.cache
+def _filling(addresses: tuple[Filled, ...]) -> Callable[[ReadyCall, memoryview], ReadyCall]:
+    """What makes a call that fills addresses in: one line for each, which a loop takes longer for.
+
+    def launch(stream, tensors):
+        slots[0] = tensors[0].storage.address + tensors[0].byte_offset
+        call(stream, tensors)
+    """
+    lines = "".join(
+        f"\n  tensor = tensors[{number}]"
+        f"\n  slots[{position}] = tensor.storage.address + tensor.byte_offset"
+        for position, number in addresses
+    )
+    text = f"def fill(call, slots):\n def launch(stream, tensors):{lines}\n  call(stream, tensors)"
+    known: dict[str, Any] = {}
+    exec(compile(f"{text}\n return launch", "<how addresses are filled in>", "exec"), known)
+    made: Callable[[ReadyCall, memoryview], ReadyCall] = known["fill"]
+    return made
 
 
 def _nothing(stream: Stream, tensors: tuple[Handle, ...]) -> None:

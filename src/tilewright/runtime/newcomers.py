@@ -1,0 +1,96 @@
+"""Operations that are ready, on tensors that no launch has had before.
+
+All that `ready` asks when one is submitted was asked when it was built, if nothing has happened in
+between: where its tensors are at home, and that nobody holds them. What has happened is counted by
+the device's epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Self, TypeVar
+
+from tilewright.runtime.lifecycle import State
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.surroundings import UNUSUAL
+from tilewright.runtime.uses import MANY_AT_HOME, thin_out
+
+__all__ = ["NewcomerOp"]
+
+T = TypeVar("T")
+_BUILT, _SUBMITTED = State.BUILT, State.SUBMITTED  # members of an enumeration are slow to find
+
+
+class NewcomerOp(ReadyOp[T]):
+    """A ready operation of which any tensor may be new; all of them are ours."""
+
+    __slots__ = ("_epoch", "_home")
+
+    _home: Stream | None  # of all tensors, when it was built
+    _epoch: int  # of the device then
+
+    def _look_and_hold(self) -> None:
+        """Begin to hold the tensors, if nothing stands against it. The lock is held."""
+        device, tensors = self.device, self._claim[1]
+        self._home = home = tensors[0].storage.home if tensors else None
+        if home is not None and device.latest is None and not device.forked:
+            for tensor in tensors:
+                storage = tensor.storage
+                if storage.home is not home or storage.borrows:
+                    break
+            else:
+                self._epoch = device.epoch
+                device.latest = self._claim
+                return
+        self._home = None
+        super()._look_and_hold()
+
+    def submit(self, stream: Stream | None = None) -> Self:
+        """Hand the operation to a stream without waiting."""
+        home = self._home
+        if home is None or not home.is_plain or UNUSUAL.said:
+            return super().submit(stream)
+        device, claim = self.device, self._claim
+        usual = None if device.current.said else device.default
+        lock = device.lock
+        lock.acquire()  # costs a third of `with`
+        try:
+            if device.notes:
+                device.settle_notes()
+            if (
+                device.latest is claim
+                and home is (stream or self._chosen or usual or device.stream)
+                and self._epoch == device.epoch
+                and self._state is _BUILT
+            ):
+                self._put_newcomers(home)
+                return self
+        finally:
+            lock.release()
+        return super().submit(stream)
+
+    def _put_newcomers(self, stream: Stream) -> None:
+        """Launch at home, where nothing has happened since it was built. The lock is held."""
+        ready, tensors = self._ready, self._claim[1]
+        if stream.has_loose_ends:
+            stream.settle(ask=False)
+        self.device.latest = None
+        try:
+            ready.launch(stream, tensors)
+        except BaseException as error:
+            self.ticket.leave_refused(stream, error)
+            self.abandon(error)
+            raise
+        self._stream = stream
+        stream.issued = self._count = count = stream.issued + 1
+        stream.queue.mark(count)
+        for tensor, (mode, _) in zip(tensors, ready.roles, strict=True):
+            storage, region = tensor.storage, tensor.region
+            left = storage.written_at_home if mode.writes else storage.read_at_home
+            if left and left[-1][0] is region:
+                left[-1] = (region, count)
+            else:
+                left.append((region, count))
+                if len(left) >= MANY_AT_HOME:
+                    thin_out(left, stream)
+        self._state = _SUBMITTED
