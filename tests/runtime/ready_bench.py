@@ -43,7 +43,7 @@ class Ready(RepeatedWork):
         self.device, self.label, self.program = device, "mix", Future()
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
-        self.check = None
+        self.caller, self.check, self.is_ours = None, None, True
         self._function = function
         self.launch = function.prepare(1, tuple(tensor.address for tensor in tensors))
 
@@ -60,7 +60,7 @@ class Planned(ReadyWork):
         self.device, self.label, self.program = device, "mix", Future()
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
-        self.check = None
+        self.caller, self.check, self.is_ours = None, None, True
         self._function = function
         self.launch = function.prepare_for(1, (0, 0), (Filled(0, 0), Filled(1, 1)))
 

@@ -242,7 +242,7 @@ def test_on_one_stream_nothing_waits(seed):
 
 
 def test_a_missing_wait_would_show(monkeypatch):
-    monkeypatch.setattr(CudaQueue, "order_after", lambda self, other, count: other._marked)
+    monkeypatch.setattr(CudaQueue, "order_after", lambda self, other, count: other.marked)
     with pytest.raises(AssertionError, match="is not ordered behind"):
         Program(0).run(EACH)
 

@@ -210,7 +210,8 @@ class PlannedLaunch(ReadyWork):
         reader: FailureReader | None = None,
     ) -> None:
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
-        self.guests, self.watched = plan.guests, ()
+        self.caller = None
+        self.is_ours, self.guests, self.watched = not plan.guests.all, plan.guests, ()
         self.program = plan.program
         self.launch = self._launch
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
@@ -309,7 +310,8 @@ class PreparedLaunch(RepeatedWork):
         arguments = tuple([one for one in plan.arguments(tensors, numbers) if one is not None])
         assert len(arguments) == len(plan.template), "a launch with a record is another every time"
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
-        self.guests, self.watched = plan.guests, ()
+        self.caller = None
+        self.is_ours, self.guests, self.watched = not plan.guests.all, plan.guests, ()
         self.program = plan.program
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.check = None

@@ -64,8 +64,10 @@ _A = TypeVar("_A")
 class Queue(Protocol[_A]):
     """The backend's side of one stream: work in order, and how far it has come.
 
-    `mark(n)` ends operation n: it has completed when everything put before the mark has.
+    To set `marked` ends that operation: it has completed when everything put so far has.
     """
+
+    marked: int
 
     @property
     def number(self) -> int:
@@ -85,9 +87,6 @@ class Queue(Protocol[_A]):
 
     def is_capturing(self) -> bool:
         """Whether work put on it is recorded into somebody's graph instead of being run."""
-
-    def mark(self, count: int) -> None:
-        """End operation `count` here."""
 
     def completed(self) -> int:
         """The last operation that has completed; asks the device and never blocks."""

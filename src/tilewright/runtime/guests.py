@@ -20,7 +20,7 @@ from tilewright.runtime.surroundings import UNUSUAL
 __all__ = ["GuestOp"]
 
 T = TypeVar("T")
-_CLOSED, _SUBMITTED = State.CLOSED, State.SUBMITTED  # members of an enumeration are slow to find
+_CLOSED = State.CLOSED  # members of an enumeration are slow to find
 
 
 class GuestOp(ReadyOp[T]):
@@ -28,7 +28,6 @@ class GuestOp(ReadyOp[T]):
 
     __slots__ = ("_theirs",)
 
-    is_ours = False
     _theirs: Stream | None  # the stream on which the library works, when that was last asked
 
     def build(
@@ -46,51 +45,27 @@ class GuestOp(ReadyOp[T]):
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream, by default the library's, without waiting."""
         if stream is None and self._chosen is None and not UNUSUAL.said:
-            device, ready, claim = self.device, self._ready, self._claim
-            tensors = claim[1]
+            tensors = self._claim[1]
             if tensors:
-                first: Any = tensors[ready.guests.all[0]].storage
-                self._theirs = stream = first.producer.current_stream(device)
-                lock = device.lock
-                lock.acquire()  # costs a third of `with`
-                try:
-                    if (
-                        ready.stream is stream
-                        and ready.epoch == device.epoch
-                        and stream is not None
-                        and device.latest is claim
-                        and not device.notes
-                        and _lie_where_they_lay(ready)
-                        and (stream.is_plain or not stream.queue.is_capturing())
-                    ):
-                        self._put_calmly(stream)
-                        return self
-                finally:
-                    lock.release()
+                first: Any = tensors[self._ready.guests.all[0]].storage
+                self._theirs = stream = first.producer.current_stream(self.device)
         return super().submit(stream)
 
-    def _put_calmly(self, stream: Stream) -> None:
-        """Launch what was launched there before: nothing has happened since.
+    def may_follow(self, stream: Stream) -> bool:
+        """Whether the library works on that stream, records nothing, and has moved no array."""
+        ready = self._ready
+        if stream is not self._theirs or not ready.watched:
+            return False
+        for given, address in ready.watched:
+            array = given()
+            if array is None or array.data_ptr() != address:
+                return False
+        return stream.is_plain or not stream.queue.is_capturing()
 
-        The device's lock is held.
-        """
-        ready, tensors = self._ready, self._claim[1]
-        if stream.has_loose_ends:
-            stream.settle(ask=False)
-        self.device.latest = None
-        try:
-            ready.launch(stream, tensors)
-        except BaseException as error:
-            self.ticket.leave_refused(stream, error)
-            self.abandon(error)
-            raise
-        self._stream = stream
-        stream.issued = self._count = count = stream.issued + 1
-        stream.queue.mark(count)
-        for fence in ready.fences:
-            fence.count = count
-        self._state = _SUBMITTED
-        for at in ready.guests.written:
+    def note_writes(self) -> None:
+        """Raise the versions of the arrays that it writes."""
+        tensors = self._claim[1]
+        for at in self._ready.guests.written:
             storage: Any = tensors[at].storage
             storage.producer.note_write()
 
@@ -109,18 +84,8 @@ class GuestOp(ReadyOp[T]):
                 return False
         if not library.has_one_stream or not super()._put_at_home(stream):
             return False
-        for at in guests.written:
-            tensors[at].storage.note_write()
+        self.note_writes()
         return True
-
-
-def _lie_where_they_lay(ready: ReadyWork) -> bool:
-    """Whether all arrays are known, and none has been moved since the launch was prepared."""
-    for given, address in ready.watched:
-        array = given()
-        if array is None or array.data_ptr() != address:
-            return False
-    return bool(ready.watched)
 
 
 def _refuse(ready: ReadyWork, tensors: tuple[Handle, ...]) -> NoReturn:

@@ -19,7 +19,7 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.lifecycle import GONE, Ends, State
 from tilewright.runtime.ready_work import Claim, ReadyWork, make_ticket
-from tilewright.runtime.sites import USER_FILES, Site, user_frame_above
+from tilewright.runtime.sites import Site, user_frame_above
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
@@ -47,7 +47,6 @@ class ReadyOp(WorkOp[T]):
 
     __slots__ = ("_claim", "_count", "_held", "_ready", "_stream")
 
-    is_ours = True  # no library has to be asked for its arrays
     _ready: ReadyWork
     _claim: Claim
     _held: Ticket | None  # if anybody had to know, and it has asked
@@ -78,9 +77,9 @@ class ReadyOp(WorkOp[T]):
         except ValueError:  # a thread began with the call itself
             frame = _getframe(0)
         code = frame.f_code
-        if code.co_filename not in USER_FILES:
+        if code is not ready.caller:
             frame = user_frame_above(frame)
-            code = frame.f_code
+            ready.caller = code = frame.f_code
         self._claim = claim = (ready, tensors, code, frame.f_lasti)
         lock = device.lock
         lock.acquire()  # costs a third of `with`
@@ -192,42 +191,49 @@ class ReadyOp(WorkOp[T]):
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:
-            is_calm = ready.epoch == device.epoch and ready.stream is chosen
-            if self._state is not _BUILT:
-                is_put = False
-            elif (
-                is_calm
-                and self.is_ours
-                and chosen.is_plain
-                and not UNUSUAL.said
-                and not device.notes
-            ):
-                # What `_put_at_home` does, with nothing to ask: to call it costs as much as this.
-                if chosen.has_loose_ends:
-                    chosen.settle(ask=False)
-                device.latest = None
-                try:
-                    ready.launch(chosen, ())
-                except BaseException as error:
-                    self.ticket.leave_refused(chosen, error)
-                    raise
-                self._stream = chosen
-                chosen.issued = self._count = count = chosen.issued + 1
-                chosen.queue.mark(count)
-                for fence in ready.fences:
-                    fence.count = count
-                is_put = True
-            else:
-                is_put = self._put_at_home(chosen)
-            if is_put:
-                self._state = _SUBMITTED
-                return self
+            if self._state is _BUILT:
+                if not (
+                    ready.epoch == device.epoch
+                    and ready.stream is chosen
+                    and (chosen.is_plain if ready.is_ours else self.may_follow(chosen))
+                    and not UNUSUAL.said
+                    and not device.notes
+                ):
+                    is_put = self._put_at_home(chosen)
+                else:
+                    # The same with nothing to ask: a call of it would cost as much as this.
+                    if chosen.has_loose_ends:
+                        chosen.settle(ask=False)
+                    device.latest = None
+                    try:
+                        ready.launch(chosen, ())
+                    except BaseException as error:
+                        self.ticket.leave_refused(chosen, error)
+                        raise
+                    self._stream = chosen
+                    chosen.issued = self._count = count = chosen.issued + 1
+                    chosen.queue.marked = count
+                    for fence in ready.fences:
+                        fence.count = count
+                    if not ready.is_ours:
+                        self.note_writes()
+                    is_put = True
+                if is_put:
+                    self._state = _SUBMITTED
+                    return self
         except BaseException as error:
             self.abandon(error)
             raise
         finally:
             lock.release()
         return super().submit(stream)
+
+    def may_follow(self, stream: Stream) -> bool:
+        """Whether another launch may follow the last one at once, if nothing has happened since."""
+        return stream.is_plain
+
+    def note_writes(self) -> None:
+        """Tell libraries that arrays of theirs change."""
 
     def put(self, stream: Stream) -> None:
         """As any other, where it is not at home."""
@@ -299,7 +305,7 @@ class ReadyOp(WorkOp[T]):
             raise
         self._stream = stream
         stream.issued = self._count = count = stream.issued + 1
-        stream.queue.mark(count)
+        stream.queue.marked = count
         if is_settled:
             for fence in ready.fences:
                 fence.count = count

@@ -41,11 +41,13 @@ class ReadyWork(ABC):
     """Work of which all is known but, perhaps, the tensors; many operations may share it."""
 
     __slots__ = (
-        "check", "device", "epoch", "fences", "guests", "label", "launch", "program", "roles",
-        "shifts", "stream", "watched",
+        "caller", "check", "device", "epoch", "fences", "guests", "is_ours", "label", "launch",
+        "program", "roles", "shifts", "stream", "watched",
     )  # fmt: skip
 
     device: Device
+    caller: CodeType | None  # the user's code that has called for it last
+    is_ours: bool  # no library has to be asked for its arrays
     guests: Guests  # of work for a `GuestOp`
     watched: tuple[tuple[ref[Any], int], ...]  # the same of the same tensors: arrays and addresses
     label: str

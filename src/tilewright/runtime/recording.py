@@ -100,6 +100,9 @@ class NoQueue:
             " takes operations only: run it outside the block"
         )
 
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        self.__getattr__(name)
+
 
 class Tape(Stream):
     """A stream on which nothing runs: what is put there is kept."""

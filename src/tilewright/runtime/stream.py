@@ -78,7 +78,7 @@ class Stream:
     def advance(self, operations: int = 1) -> int:
         """End an operation here, or several at once, and give the count of the last."""
         self.issued += operations
-        self.queue.mark(self.issued)
+        self.queue.marked = self.issued
         return self.issued
 
     def wait_for(self, other: Stream, count: int) -> None:

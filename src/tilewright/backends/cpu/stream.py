@@ -108,7 +108,7 @@ class CpuQueue(Tasks):
         self._error: BaseException | None = None
         self._errors: dict[int, BaseException] = {}
         self._holds: list[CpuHold] = []
-        self._known = 0
+        self._known = self._marked = 0
         self._listeners: list[tuple[int, Tell]] = []
         self._make_locks()
 
@@ -158,8 +158,14 @@ class CpuQueue(Tasks):
         """Never: nobody else puts work on it."""
         return False
 
-    def mark(self, count: int) -> None:
-        """End operation `count` here."""
+    @property
+    def marked(self) -> int:
+        """The operation that ends with what has been put so far."""
+        return self._marked
+
+    @marked.setter
+    def marked(self, count: int) -> None:
+        self._marked = count
         self.put(partial(self._finish, count), repeatable=True)
 
     def _finish(self, count: int) -> None:

@@ -111,8 +111,7 @@ class GraphCalls(ABC):
         return executable
 
     def launch_graph(self, executable: Any, stream: Any) -> None:
-        """Put all nodes on a stream."""
-        self.bind()
+        """Put all nodes on a stream, in whose context they run, whatever the thread's own is."""
         (code,) = cu.cuGraphLaunch(executable, stream.handle)
         if code is not _SUCCESS:
             self.check("cuGraphLaunch", code)

@@ -68,7 +68,7 @@ class CudaQueue:
         self.number = driver.stream_number(handle)
         self._poller = poller
         self.known = 0
-        self._marked = 0
+        self.marked = 0
         self._event: Any = None
         self._holds: list[CudaHold] = []
 
@@ -76,20 +76,16 @@ class CudaQueue:
         """Never: what is recorded here is recorded node by node."""
         return False
 
-    def mark(self, count: int) -> None:
-        """End operation `count` here."""
-        self._marked = count
-
     def completed(self) -> int:
         """The last operation that has completed."""
-        marked = self._marked  # read first: what is put meanwhile is not covered by the answer
+        marked = self.marked  # read first: what is put meanwhile is not covered by the answer
         if self.known < marked and self.driver.query_stream(self.handle):
             self.known = max(self.known, marked)
         return self.known
 
     def wait(self, count: int) -> None:
         """Block until operation `count` has completed."""
-        marked = self._marked
+        marked = self.marked
         assert count <= marked, "only a submitted operation can be waited for"
         self.driver.synchronize_stream(self.handle)
         self.known = max(self.known, marked)
@@ -104,17 +100,17 @@ class CudaQueue:
 
     def when_completed(self, count: int, tell: Tell) -> None:
         """Call `tell` on the poller's thread, when all that has been put so far has completed."""
-        assert count <= self._marked, "only a submitted operation can be waited for"
+        assert count <= self.marked, "only a submitted operation can be waited for"
         self._poller.watch(self.handle, tell)
 
     def order_after(self, other: CudaQueue, count: int) -> int:
         """Wait for all that the other queue has now."""
-        assert count <= other._marked, "only a submitted operation can be waited for"
+        assert count <= other.marked, "only a submitted operation can be waited for"
         if other._event is None:
             other._event = self.driver.create_event()
         self.driver.record_event(other._event, other.handle)
         self.driver.wait_event(self.handle, other._event)
-        return other._marked
+        return other.marked
 
     def take_error(self, count: int) -> BaseException | None:
         """Nothing: a kernel reports through its record, the driver through the next call."""
