@@ -46,6 +46,8 @@ SMALL = {
     "silu_mul": key_of(f16, (1, 9000)),
     "gelu": key_of(f16, (1, 9000)),
     "transpose": key_of(f16, (1, 40, 70)),
+    "sum": key_of(f16, (20, 70)),
+    "cumsum": key_of(f16, (20, 70)),
     "add_rms_norm": key_of(f16, (20, 70)),
     "cross_entropy": key_of(f16, (20, 70)),
     "cross_entropy_gradient": key_of(f16, (20, 70)),

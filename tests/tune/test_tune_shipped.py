@@ -96,6 +96,13 @@ class Calls:
     def transpose(self):
         return kernels.transpose(self.of(*self.shape[1:]))
 
+    def sum(self):
+        *_, first, second = self.shape
+        return kernels.sum(self.of(first, second), 0 if len(self.shape) == 3 else 1)
+
+    def cumsum(self):
+        return kernels.cumsum(self.of(*self.shape))
+
     def cross_entropy(self):
         return kernels.cross_entropy(self.of(*self.shape), self.of(self.shape[0], dtype=i32))
 

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 ALIKE = 2.0  # octaves between widths of logits that are cut alike
+NEAR = 1.0  # octaves between shapes whose spans are alike
 MEASURED = 4096  # rows that stand for any number of them in records
 WIDEST = 16384  # elements of rows that a block holds in registers
 SHORT = 1024  # columns of a row that shares its tile with others
@@ -198,7 +199,7 @@ def _cut(config: Config, together: int, part: int) -> Config:
 @_of_tensors
 def span_config(name: str, x: Alike) -> Config:
     """BM, PART and SPAN of a kernel along rows that may be cut between blocks."""
-    return _measured(name, x, x.shape) or _spans(*x.shape, warps=8)
+    return _measured(name, x, x.shape, NEAR) or _spans(*x.shape, warps=8)
 
 
 @_of_tensors
@@ -224,7 +225,7 @@ def _spans(rows: int, columns: int, warps: int) -> Config:
 @_of_tensors
 def scan_config(name: str, x: Alike) -> Config:
     """The same of a kernel that combines within a tile, which is better done for all of a row."""
-    return _measured(name, x, x.shape) or _scans(*x.shape)
+    return _measured(name, x, x.shape, NEAR) or _scans(*x.shape)
 
 
 @lru_cache(maxsize=1024)
@@ -239,7 +240,7 @@ def _scans(rows: int, columns: int) -> Config:
 @_of_tensors
 def column_config(name: str, x: Alike) -> Config:
     """BK, PART and SPAN of a kernel along the second of three axes."""
-    return _measured(name, x, x.shape) or _columns(*x.shape)
+    return _measured(name, x, x.shape, NEAR) or _columns(*x.shape)
 
 
 @lru_cache(maxsize=1024)

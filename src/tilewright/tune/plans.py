@@ -15,7 +15,7 @@ __all__ = ["Found", "Plan", "Progress", "Report"]
 
 _SHORT = Effort(repetitions=5, warmup=0.004, shortest=1e-4, rounds=1, longest=0.01)
 _THOROUGH = Effort(repetitions=9, warmup=0.01, rounds=5, longest=0.02)
-_LEAST_GAIN = 0.01  # as a fraction: less is not worth a record, however quiet the machine
+_LEAST_GAIN = 0.005  # as a fraction: less is not worth a record, however quiet the machine
 
 
 @dataclass(frozen=True)

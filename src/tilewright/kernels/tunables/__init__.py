@@ -16,6 +16,7 @@ from tilewright.kernels.tunables.several import (
     DROPOUT,
     EMBEDDING,
 )
+from tilewright.kernels.tunables.sums import CUMSUM, SUM
 from tilewright.tune import Tunable
 
 __all__ = ["TUNABLES"]
@@ -26,7 +27,7 @@ TUNABLES: dict[str, Tunable] = {
     for one in (
         *(MATMUL, GEMV, ATTENTION, DECODE),
         *(SOFTMAX, RMS_NORM, LAYER_NORM),
-        *(ADD, SILU_MUL, GELU, TRANSPOSE),
+        *(ADD, SILU_MUL, GELU, TRANSPOSE, SUM, CUMSUM),
         *(ADD_RMS_NORM, CROSS_ENTROPY, CROSS_ENTROPY_GRADIENT, DROPOUT, EMBEDDING),
     )
 }

@@ -18,9 +18,11 @@ from tilewright.kernels.tunables.elements import HINTS
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
-__all__ = ["LAYER_NORM", "RMS_NORM", "SOFTMAX", "row_space"]
+__all__ = ["LAYER_NORM", "RMS_NORM", "SOFTMAX", "row_space", "rows_of_trial"]
 
-ROWS = 4096
+ROWS = 4096  # which stand for any number of them
+FEWEST_ROWS = 8192  # that are timed
+ENOUGH = 1 << 26  # elements, and no less: the start and the end of a launch must not count
 WIDTHS = (1024, 2560, 4096, 5120, 8192, 16384, 32768)
 MOST = 16384  # elements of a part
 LONG = 4096  # elements of a part of a row that is too long to be held
@@ -53,9 +55,15 @@ def row_space(name: str) -> Callable[[Key], Space]:
     return space
 
 
+def rows_of_trial(key: Key) -> int:
+    """How many rows of a key's width are timed, as the number of them matters little."""
+    rows, columns = key.shape
+    return max(ENOUGH // power_of_two(columns), FEWEST_ROWS) if rows == ROWS else rows
+
+
 def _trial(launch: Launch, exact: Reference) -> Callable[[Key, tw.Device], Trial]:
     def trial(key: Key, device: tw.Device) -> Trial:
-        rows, columns = key.shape
+        rows, columns = rows_of_trial(key), key.shape[1]
         x = tw.randn((rows, columns), f16, seed=1, device=device)
         weight, bias = (tw.randn((columns,), f16, seed=s, device=device) for s in (2, 3))
         out = tw.empty((rows, columns), f16, device=device)

@@ -22,13 +22,12 @@ from tilewright.kernels.softmaxes import (
 )
 from tilewright.kernels.tunables.beginnings import around_rule
 from tilewright.kernels.tunables.elements import HINTS, part_space
-from tilewright.kernels.tunables.rows import row_space
+from tilewright.kernels.tunables.rows import ROWS, row_space, rows_of_trial
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
 __all__ = ["ADD_RMS_NORM", "CROSS_ENTROPY", "CROSS_ENTROPY_GRADIENT", "DROPOUT", "EMBEDDING"]
 
-ROWS = 4096
 WIDTHS = (1024, 2560, 4096, 8192, 16384, 32768)
 VOCABULARY = 151936  # of the models: classes, and rows of a table
 SHARE, SEED = 0.1, 7  # of what is dropped
@@ -49,9 +48,10 @@ def _by_rows(build: Callable[[], tw.DeviceOp[Any]], out: tw.Tensor, exact: Exact
 
 
 def _add_rms_norm(key: Key, device: tw.Device) -> Trial:
-    x, y = (tw.randn(key.shape, f16, seed=seed, device=device) for seed in (1, 2))
-    weight = tw.randn(key.shape[1:], f16, seed=3, device=device)
-    out, total = (tw.empty(key.shape, f16, device=device) for _ in range(2))
+    shape = (rows_of_trial(key), key.shape[1])
+    x, y = (tw.randn(shape, f16, seed=seed, device=device) for seed in (1, 2))
+    weight = tw.randn(shape[1:], f16, seed=3, device=device)
+    out, total = (tw.empty(shape, f16, device=device) for _ in range(2))
 
     def exact(part: slice) -> Array:
         return reference.add_rms_norm(copied(x[part]), copied(y[part]), copied(weight))[0]
