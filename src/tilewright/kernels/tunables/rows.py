@@ -18,7 +18,7 @@ from tilewright.kernels.tunables.elements import HINTS
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
-__all__ = ["LAYER_NORM", "RMS_NORM", "SOFTMAX", "row_space", "rows_of_trial"]
+__all__ = ["LAYER_NORM", "RMS_NORM", "ROWS", "SOFTMAX", "row_space", "rows_of_trial"]
 
 ROWS = 4096  # which stand for any number of them
 FEWEST_ROWS = 8192  # that are timed
