@@ -19,6 +19,8 @@ from tilewright.tune import Config
 
 __all__ = ["first_columns", "launch_wide", "matmul_wide_kernel"]
 
+EVEN = 16  # elements, of which the place where second parts begin is a multiple
+
 
 class BX(tw.Dim):
     """Columns of the second part of a share."""
@@ -56,13 +58,14 @@ def matmul_wide_kernel(
 
 
 def first_columns(n: int, config: Config) -> int | None:
-    """How many columns are in first parts; None if not every share has two parts."""
+    """How many columns are in first parts; None if not every share would have two parts."""
     width, more = config["BN"], config.values.get("BX", 0)
     if not more:
         return None
     shares = -(-n // (width + more))
-    left = n - shares * width
-    return shares * width if -(-left // more) == shares else None
+    # As many as leave something for the second part of each share; places where tiles can be read.
+    edge = min(shares * width, n - (shares - 1) * more - 1) // EVEN * EVEN
+    return edge if (shares - 1) * width < edge and n - edge <= shares * more else None
 
 
 def launch_wide(wanted: Product, config: Config, edge: int) -> Launch:
@@ -73,9 +76,12 @@ def launch_wide(wanted: Product, config: Config, edge: int) -> Launch:
     b, last_b = _parts(wanted.b, edge)
     biases = _parts(wanted.bias, edge if epilogue["HAS_BIAS"] else None)
     residuals = _parts(wanted.residual, edge if epilogue["HAS_RESIDUAL"] else None)
-    cuts = (
-        kept(out, only_matrix).partition(config["BM"], config["BN"]),
-        kept(last_out, only_matrix).partition(config["BM"], config["BX"]),
+    height, widths = config["BM"], (config["BN"], config["BX"])
+    # Blocks that start together share what they read: the fewer rows or columns run fastest.
+    order = (0, 1) if out.shape[1] * widths[0] > height * edge else (1, 0)
+    cuts = tuple(
+        kept(one, only_matrix).partition(height, width, order=order)
+        for one, width in zip((out, last_out), widths, strict=True)
     )
     factors = (kept(one, only_matrix) for one in (wanted.a, b, last_b))
     return Launch(kernel, cuts, (*factors, *biases, *residuals), constants)

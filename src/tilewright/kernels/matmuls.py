@@ -20,6 +20,7 @@ from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.gemv import launch_gemv
 from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
 from tilewright.kernels.matmul_once import fits_at_once, launch_once
+from tilewright.kernels.matmul_shares import launch_shares
 from tilewright.kernels.matmul_wide import first_columns, launch_wide
 from tilewright.kernels.products import MOST_FORMS, Product, Request, product, specialised
 from tilewright.kernels.repeats import Launch, remember, repeated
@@ -140,6 +141,8 @@ def _launched(wanted: Product, result: tw.Tensor, call: tuple[Any, ...]) -> tw.D
         launch = launch_gemv(wanted, config)
     elif config.values.get("SPLITS", 1) > 1:
         return launch_splits(wanted, config)
+    elif "SHARES" in config.values and form.batch == 1:
+        return launch_shares(wanted, config)
     else:
         launch = launch_matmul(wanted, config)
     if not wanted.is_new:
