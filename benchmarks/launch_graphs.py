@@ -1,8 +1,9 @@
 """Graphs of a hundred additions, replayed: ours beside the driver's own, over 3 and 300 tensors.
 
-With 3 tensors every node waits for the one before, with 300 none has to, and ours stand in lanes.
-The driver's graph has the same edges and the same kernel as cuTile Python compiles it; one without
-any edge is timed as well, since lanes are our choice and the driver launches them faster.
+With 3 tensors every node waits for the one before, with 300 none has to, and ours stand in lanes,
+behind a kernel that does nothing. The driver's graph has the same edges and the same kernel as
+cuTile Python compiles it; one without any edge is timed as well, since lanes are our choice and the
+driver launches them faster.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from launch_rates import LENGTH, Additions
 from timed_ways import timed_ways
 
 import tilewright as tw
-from tilewright.backends.cuda.graph import in_lanes
+from tilewright.backends.cuda.graph import in_lanes, starts_together
 from tilewright.bench import Bound, Report, Table, Target, each
 
 __all__ = ["NODES", "in_a_chain", "measure_graphs", "raw_graph", "target_name"]
@@ -66,7 +67,9 @@ def _replays(lab: Lab, tensors: int) -> dict[str, Callable[[], object]]:
             replays[DRIVER] = raw_graph(lab, launches, in_a_chain(NODES))
         else:
             apart: list[tuple[int, ...]] = [()] * NODES
-            replays[DRIVER] = raw_graph(lab, launches, in_lanes(apart))
+            lanes = in_lanes(apart)
+            has_start = starts_together(lanes)
+            replays[DRIVER] = raw_graph(lab, launches, lanes, has_start=has_start)
             replays[SIDE_BY_SIDE] = raw_graph(lab, launches, apart)
     with tw.graph() as made:
         for z, x, y in sets:
@@ -89,16 +92,20 @@ def in_a_chain(count: int) -> list[tuple[int, ...]]:
 
 
 def raw_graph(
-    lab: Lab, launches: list[Any], behind: Sequence[tuple[int, ...]]
+    lab: Lab, launches: list[Any], behind: Sequence[tuple[int, ...]], *, has_start: bool = False
 ) -> Callable[[], None]:
-    """The replay of a graph that was built with the driver's own calls, each node behind some."""
+    """The replay of a graph that was built with the driver's own calls, each node behind some.
+
+    Those that are behind none may wait for a kernel that does nothing.
+    """
     backend: Any = lab.device.backend
     queue: Any = lab.stream.queue
     driver, stream = backend.driver, queue.handle
     graph = driver.create_graph()
+    start = [driver.add_idle_node(graph)] if has_start else []
     nodes: list[Any] = []
     for launch, before in zip(launches, behind, strict=True):
-        nodes.append(launch.add_to(driver, graph, [nodes[node] for node in before]))
+        nodes.append(launch.add_to(driver, graph, [nodes[node] for node in before] or start))
     executable = driver.instantiate_graph(graph)
 
     def replay(kept: Any = launches) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from lab import Lab
-from launch_graphs import raw_graph
+from launch_graphs import in_a_chain, raw_graph
 from launch_rates import LENGTH, Additions
 
 from tilewright.bench import Plot, Report, Series, Table, drain, graph_of, on_stream
@@ -73,7 +73,7 @@ def _ways(lab: Lab, nodes: int) -> dict[str, Step]:
 
     ways: dict[str, Step] = {"sync": sync, "async": overlapped}
     if lab.has_gpu and f"add-f16-{LENGTH}" in lab.peers:
-        replay = raw_graph(lab, [Additions(lab).raw()] * nodes, is_chained=True)
+        replay = raw_graph(lab, [Additions(lab).raw()] * nodes, in_a_chain(nodes))
         wait = lab.load("torch").cuda.ExternalStream(lab.stream.queue.number).synchronize
 
         async def driver(work: int) -> None:

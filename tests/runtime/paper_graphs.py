@@ -44,6 +44,9 @@ class PaperGraphs:
     def add_empty_node(self, graph: dict, after: list[_PaperNode]) -> _PaperNode:
         return self._add(graph, after, "add_empty", lambda: None)
 
+    def add_idle_node(self, graph: dict) -> _PaperNode:
+        return self._add(graph, [], "add_idle", lambda: None)
+
     def add_launch_node(self, graph, after, kernel, shape, parameters) -> _PaperNode:
         task = self.shaped_task(kernel, shape, parameters)
         return self._add(graph, after, "add_launch", task)

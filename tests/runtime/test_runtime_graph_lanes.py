@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runtime_doubles import FunctionWork, reads, updates
@@ -60,7 +61,7 @@ def test_all_order_is_kept_and_no_more_stand_side_by_side(after, lanes):
 
 
 def test_few_nodes_are_left_as_they_are():
-    free = [()] * 32
+    free = [()] * 24
     assert in_lanes(free) == free
     diamond = [(), (0,), (0,), (1, 2)]
     assert in_lanes(diamond, 2) == diamond
@@ -68,8 +69,23 @@ def test_few_nodes_are_left_as_they_are():
 
 def test_many_that_wait_for_nobody():
     found = in_lanes([()] * 100)
-    assert found[:32] == [()] * 32
-    assert found[32:] == [(node - 32,) for node in range(32, 100)]
+    assert found[:24] == [()] * 24
+    assert found[24:] == [(node - 24,) for node in range(24, 100)]
+
+
+@pytest.mark.parametrize(("width", "together"), [(1, False), (3, False), (4, True), (30, True)])
+def test_several_start_behind_one_that_does_nothing(driver, cuda, width, together):
+    function = copy_function(driver)
+    pairs = [(tw.zeros(8), tw.full(8, number)) for number in range(width)]
+    with tw.graph() as made:
+        for pair in (*pairs, pairs[0]):
+            accesses = updates(pair[0]), reads(pair[1])
+            made.record(tw.WorkOp("copy", cuda, accesses, FunctionWork(function, pair), None))
+    assert driver.calls("add_idle") == ([("add_idle", 0, ())] if together else [])
+    free = [before for _, _, before in driver.calls("add_launch") if not before]
+    assert len(free) == (0 if together else width)
+    made.launch().submit()
+    assert [z.numpy()[0] for z, _ in pairs] == [number + 1 for number in range(width)]
 
 
 def copy_kernel(driver, _blocks, z, x):
@@ -79,9 +95,13 @@ def copy_kernel(driver, _blocks, z, x):
     floats(z)[:] = floats(x) + 1
 
 
-def test_a_wide_graph_does_what_it_did(driver, cuda):
+def copy_function(driver):
     driver.kernels["copy"] = ((8, 8), copy_kernel)
-    function = CudaFunction(driver, b"cubin", "copy", (POINTER, POINTER))
+    return CudaFunction(driver, b"cubin", "copy", (POINTER, POINTER))
+
+
+def test_a_wide_graph_does_what_it_did(driver, cuda):
+    function = copy_function(driver)
     pairs = [(tw.zeros(8), tw.full(8, number)) for number in range(70)]
     with tw.graph() as made:
         for pair in pairs:

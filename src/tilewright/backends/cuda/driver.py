@@ -60,6 +60,9 @@ class GraphDriver(Protocol):
     def add_empty_node(self, graph: Any, after: list[Any]) -> Any:
         """A node that does nothing behind others."""
 
+    def add_idle_node(self, graph: Any) -> Any:
+        """A kernel that does nothing, behind no other, for as many as like to wait for it."""
+
     def add_launch_node(
         self, graph: Any, after: list[Any], kernel: Any, shape: LaunchShape, parameters: int
     ) -> Any:

@@ -4,9 +4,10 @@ The work of one recorded operation may be several nodes of the driver's (a launc
 fill of eight-byte elements): they stand in a row, the first behind whatever the operation must wait
 for. Parameters are copied by the driver when a node is added or changed.
 
-What a launch of a graph costs the host grows with how many nodes stand side by side: a hundred that
-wait for nobody take longer than they run. So no more than some stand in lanes of their own; others
-come behind one of those, though nothing but that makes them wait.
+What a launch of a graph costs the host grows with how many nodes wait for nobody: a hundred of them
+take longer to launch than they run. So no more than some stand in lanes of their own; others come
+behind one of those, though nothing but that makes them wait. And where there are several, all wait
+for a kernel that does nothing: then the GPU alone shares them out.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from tilewright.runtime.backend import Bytes, Recipe
 from tilewright.runtime.function import LaunchShape
 from tilewright.runtime.refused_in_graphs import allocation_in_graph, copy_to_host_in_graph
 
-__all__ = ["CudaGraph", "in_lanes"]
+__all__ = ["CudaGraph", "in_lanes", "starts_together"]
 
 _NOTHING_RAISES: Mapping[int, BaseException] = MappingProxyType({})
-# Fewer keep nodes waiting that could run; with more the host takes longer than the nodes do.
-_LANES = 32
+# Fewer keep nodes waiting that could run, more take the GPU longer to share out.
+_LANES = 24
+# Nodes that wait for nobody, from which on they are to wait for one that does nothing.
+_MANY = 4
 
 
 class _Kind(Enum):
@@ -188,6 +191,11 @@ def in_lanes(after: Sequence[tuple[int, ...]], lanes: int = _LANES) -> list[tupl
     return found
 
 
+def starts_together(after: Sequence[tuple[int, ...]]) -> bool:
+    """Whether so many nodes wait for nobody that they had better wait for one that does nothing."""
+    return sum(not before for before in after) >= _MANY
+
+
 class CudaGraph:
     """An instantiated graph and the graph it was made of, which names its nodes."""
 
@@ -197,9 +205,10 @@ class CudaGraph:
         self._graph = driver.create_graph()
         try:
             behind = in_lanes([after for _, after in nodes])
+            start = [driver.add_idle_node(self._graph)] if starts_together(behind) else []
             for (recipe, _), after in zip(nodes, behind, strict=True):
                 ends = [self._pieces[node][-1].handle for node in after]
-                target = _Adding(driver, self._graph, ends)
+                target = _Adding(driver, self._graph, ends or start)
                 recipe(target)
                 self._pieces.append(target.finish())
             self._executable = driver.instantiate_graph(self._graph)

@@ -10,11 +10,14 @@ definitions take them one by one as Python objects.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 from cuda.bindings import driver as cu
+from cuda.core import ObjectCode
 
 from tilewright.backends.cuda.driver import Copy, Fill
+from tilewright.errors import DriverError
 from tilewright.runtime.function import LaunchShape
 
 __all__ = ["GraphCalls"]
@@ -22,6 +25,16 @@ __all__ = ["GraphCalls"]
 _HOST = cu.CUmemorytype.CU_MEMORYTYPE_HOST
 _DEVICE = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
 _SUCCESS = cu.CUresult.CUDA_SUCCESS
+# The driver itself compiles it, for any GPU that runs tile kernels.
+_IDLE = b"""\
+.version 7.8
+.target sm_80
+.address_size 64
+.visible .entry idle()
+{
+    ret;
+}
+"""
 
 
 class GraphCalls(ABC):
@@ -35,6 +48,10 @@ class GraphCalls(ABC):
     @abstractmethod
     def bind(self) -> None:
         """Make the context current."""
+
+    @abstractmethod
+    def load(self, read: Any, code: bytes, name: str) -> Any:
+        """A kernel of code that one of cuda-core's functions reads."""
 
     @abstractmethod
     def check(self, call: str, code: Any) -> None:
@@ -52,6 +69,24 @@ class GraphCalls(ABC):
         code, node = cu.cuGraphAddEmptyNode(graph, after, len(after))
         self.check("cuGraphAddEmptyNode", code)
         return node
+
+    @cached_property
+    def _idle_kernel(self) -> Any:
+        """A kernel that does nothing; None if the driver cannot compile one."""
+        try:
+            return self.load(ObjectCode.from_ptx, _IDLE, "idle")
+        except DriverError:
+            return None
+
+    def add_idle_node(self, graph: Any) -> Any:
+        """A kernel that does nothing: those behind it are shared out by the GPU.
+
+        Behind an empty node, which stands for it at need, the host does that.
+        """
+        kernel = self._idle_kernel
+        if kernel is None:
+            return self.add_empty_node(graph, [])
+        return self.add_launch_node(graph, [], kernel, LaunchShape.of_blocks(1), 0)
 
     def add_launch_node(
         self, graph: Any, after: list[Any], kernel: Any, shape: LaunchShape, parameters: int
