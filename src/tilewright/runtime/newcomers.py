@@ -83,7 +83,7 @@ class NewcomerOp(ReadyOp[T]):
             raise
         self._stream = stream
         stream.issued = self._count = count = stream.issued + 1
-        stream.queue.mark(count)
+        stream.queue.marked = count
         for tensor, (mode, _) in zip(tensors, ready.roles, strict=True):
             storage, region = tensor.storage, tensor.region
             left = storage.written_at_home if mode.writes else storage.read_at_home
