@@ -57,9 +57,13 @@ Advance = Callable[[str], None]
 
 
 def wanted_keys(names: Iterable[str], only: Sequence[str], is_stale: bool, target: str) -> Wanted:
-    """The keys of these kernels, of all if none is named, those first that need it most."""
+    """The keys of these kernels, of all if none is named, those first that need it most.
+
+    What we ship is to come from here: records of other tools count as none.
+    """
     every = in_turns(TUNABLES[name] for name in names or TUNABLES)
-    ordered = by_need(every, records_for(target))
+    ours = Records(one for one in records_for(target) if one.provenance.tool == TOOL)
+    ordered = by_need(every, ours)
     return [
         (tunable, key)
         for need, tunable, key in ordered

@@ -182,20 +182,27 @@ def test_a_key_whose_tensors_do_not_fit_costs_no_other(tmp_path, capsys):
 
 
 def test_the_keys_of_some_kernels(monkeypatch):
-    """By name, by what stands in them, and only those without a fresh record."""
-    key = TUNABLES["softmax"].keys[0]
-    origin = Provenance("a search", "a GPU", "1", "1", "1", "2026-11-15", "old")
+    """By name, by what stands in them, and only those without a fresh record of this script."""
+    key, second, third, *_ = TUNABLES["softmax"].keys
+    origin = Provenance(tune_library.TOOL, "a GPU", "1", "1", "1", "2026-11-15", "old")
     fresh = replace(origin, source=source_digest(*TUNABLES["softmax"].kernels))
-    config = Config.of(BM=1, PART=128)
-    stale = Record("softmax", key, config, 1.0, origin)
-    known = Record("softmax", TUNABLES["softmax"].keys[1], config, 1.0, fresh)
-    monkeypatch.setattr(tune_library, "records_for", lambda target: Records([stale, known]))
+    stale, known, foreign = (
+        Record("softmax", *one)
+        for one in (
+            (key, Config.of(BM=1, PART=128), 1.0, origin),
+            (second, Config.of(BM=1, PART=128), 1.0, fresh),
+            (third, Config.of(BM=1, PART=128), 1.0, replace(fresh, tool="a sweep")),
+        )
+    )
+    known_ones = Records([stale, known, foreign])
+    monkeypatch.setattr(tune_library, "records_for", lambda target: known_ones)
 
     def wanted(*names, only=(), is_stale=False):
         found = tune_library.wanted_keys(names, only, is_stale, "sm_90")
         return [(tunable.name, one) for tunable, one in found]
 
     every = wanted("softmax")
+    assert every[0] == ("softmax", third), "nobody knows how another tool came to it"
     assert every[-2:] == [("softmax", key), ("softmax", known.key)]
     assert wanted("softmax", is_stale=True) == every[:-1]
     assert wanted("softmax", "rms_norm", only=("4096x1024",)) == [
