@@ -43,6 +43,7 @@ from tilewright.errors import (
     TuneError,
     UndefinedBehaviourError,
 )
+from tilewright.functions import function
 from tilewright.host import empty, eye, from_numpy, linspace, meta, randn
 from tilewright.jit.compile_all import CompileProgress, compile_all
 from tilewright.jit.torch_operator import torch_op
@@ -258,6 +259,7 @@ __all__ = [
     "from_dlpack",
     "from_numpy",
     "full",
+    "function",
     "graph",
     "i4",
     "i8",

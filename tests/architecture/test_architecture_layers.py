@@ -29,7 +29,7 @@ LAYERS = (
     ("runtime",),
     ("backends",),
     ("jit",),
-    ("kernel", "host", "external"),
+    ("kernel", "host", "external", "functions"),
     ("bench", "tune", "autotuning"),
     ("",),
     ("kernels",),

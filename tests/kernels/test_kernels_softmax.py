@@ -108,9 +108,15 @@ def test_refused(call, message):
 
 def test_results_of_operations_are_chained():
     made = tw.fill(tw.empty((2, 4), f32), 3.0)
-    with pytest.raises(tw.LaunchError, match=r"only when it runs: chain them, `op.then\(lambda x"):
-        kernels.softmax(made)
     assert (made.then(kernels.softmax).sync().numpy() == 0.25).all()
+    made = tw.fill(tw.empty((2, 4), f32), 3.0)
+    assert (kernels.softmax(made).sync().numpy() == 0.25).all()
+    made = tw.fill(tw.empty((2,), f32), 3.0)
+    with pytest.raises(
+        tw.LaunchError, match=r"only when it runs: chain them, `op.then\(lambda out"
+    ):
+        kernels.cross_entropy(tw.zeros((2, 4), f32), tw.zeros((2,), i32), out=(made, made))
+    made.close()
 
 
 def test_an_output_that_is_read_is_refused():

@@ -112,11 +112,6 @@ class Plan(NamedTuple):
         environment = LaunchEnvironment(known)
         return all(check.holds(environment) for check in checks)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether there is nothing to fill in but addresses."""
-        return not self.scalars and not self.facts.may_fail
-
     def arguments(
         self, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
     ) -> tuple[Number | None, ...]:
@@ -216,7 +211,8 @@ class PlannedLaunch(ReadyWork):
         self.launch = self._launch
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.plan = plan
-        self.is_whole = plan.is_whole
+        # Whether there is nothing to fill in but addresses.
+        self.is_whole = not plan.facts.may_fail and (bool(numbers) or not plan.scalars)
         self._is_first = True
         is_wary = plan.is_wary or bool(plan.checks or plan.guests.all)
         # The same, and nothing to look at but which tensors have their memory to themselves.
@@ -243,14 +239,22 @@ class PlannedLaunch(ReadyWork):
     def _settle_down(self) -> None:
         """Have parameters of its own, as it is not only for one launch."""
         plan = self.plan
-        known = tuple([0 if one is None else one for one in plan.template])
-        filled = [one.prepare_for(plan.blocks, known, plan.addresses) for one in plan.functions]
+        known = [0 if one is None else one for one in plan.template]
+        for position, number in plan.scalars:
+            known[position] = self._numbers[number]
+        passed = tuple(known)
+        filled = [one.prepare_for(plan.blocks, passed, plan.addresses) for one in plan.functions]
         self._calls = tuple(filled)
         self.launch = filled[0] if len(filled) == 1 else self._launch_all
 
     def _launch_all(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
         for call in self._calls:
             call(stream, tensors)
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """The scalars."""
+        return self._numbers
 
     def work_on(self, tensors: tuple[Handle, ...]) -> PlannedWork:
         """The launch as a work of its own."""
@@ -320,6 +324,12 @@ class PreparedLaunch(RepeatedWork):
         self._arguments = arguments
         self._calls = tuple(one.prepare(plan.blocks, arguments) for one in plan.functions)
         self.launch = self._calls[0] if len(self._calls) == 1 else self._launch_all
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """The scalars; 0 for one that the kernel does not use."""
+        passed = {number: self._arguments[position] for position, number in self.plan.scalars}
+        return tuple(passed.get(number, 0) for number in range(len(self.plan.dtypes)))
 
     @property
     def is_current(self) -> bool:

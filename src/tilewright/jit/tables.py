@@ -46,5 +46,10 @@ class Table(Generic[Kept]):
         self._old = self.young.copy()
         self.young.clear()
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._old = {}
+        self._begin({})
+
     def __len__(self) -> int:
         return len(self.young.keys() | self._old.keys())

@@ -109,6 +109,7 @@ FILLS = (fill_1d, fill_2d, fill_3d, fill_4d, fill_5d, fill_6d)
 # --- the launches ---------------------------------------------------------------------------------
 
 
+@tw.function
 def convert(dst: tw.Tensor, src: tw.Tensor) -> tw.DeviceOp[Any]:
     """Copy every element of `src`, which has the shape of `dst`, in the dtype of `dst`."""
     return COPIES[dst.ndim - 1](dst.partition(*_tile(dst, src)), src)

@@ -122,6 +122,7 @@ def decode_parts(q: tw.Tensor, k: tw.Tensor) -> Parts:
     )
 
 
+@tw.function
 def decode_attention(
     q: tw.Tensor, k: tw.Tensor, v: tw.Tensor, lengths: tw.Tensor, *, scale: float | None = None,
     window: int | None = None, out: tw.Tensor | None = None, parts: Parts | None = None,

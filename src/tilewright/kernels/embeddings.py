@@ -38,6 +38,7 @@ def embedding_rows(z: Mut[T, Literal[1], BN], ids: Ref[ID, M], table: Ref[T, V, 
     z.store(tw.where(known, row, 0))
 
 
+@tw.function
 def embedding(
     ids: tw.Tensor, table: tw.Tensor, *, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:

@@ -56,6 +56,7 @@ def grouped_matmul_kernel(
 # --- the function ---------------------------------------------------------------------------------
 
 
+@tw.function
 def grouped_matmul(
     a: tw.Tensor,
     b: tw.Tensor,

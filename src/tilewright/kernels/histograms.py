@@ -30,6 +30,7 @@ def histogram_elements(
     counts.add_at(1, (i + j) % ROWS, numbers, mask=(columns < N).reshape(1, PART))
 
 
+@tw.function
 def histogram(x: tw.Tensor, bins: int, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """How often each of the numbers 0, 1, … bins - 1 occurs in `x`, i32; others do not count."""
     check_tensor("histogram", "x", x, INDICES)

@@ -102,6 +102,7 @@ def append_many(
 # --- the launch -----------------------------------------------------------------------------------
 
 
+@tw.function
 def append_kv(
     keys: tw.Tensor, values: tw.Tensor, k: tw.Tensor, v: tw.Tensor, starts: tw.Tensor
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:

@@ -89,6 +89,7 @@ def sum_splits_kernel(
 # --- the function ---------------------------------------------------------------------------------
 
 
+@tw.function
 def matmul(
     a: tw.Tensor,
     b: tw.Tensor,

@@ -181,6 +181,7 @@ def layer_norm_gradient_rows(
 # --- functions of tensors -------------------------------------------------------------------------
 
 
+@tw.function
 def rms_norm_gradient(
     dz: tw.Tensor,
     x: tw.Tensor,
@@ -194,6 +195,7 @@ def rms_norm_gradient(
     return _gradients("rms_norm_gradient", rms_norm_gradient_rows, (dz, x, weight), eps, given)
 
 
+@tw.function
 def layer_norm_gradient(
     dz: tw.Tensor,
     x: tw.Tensor,

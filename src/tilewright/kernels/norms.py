@@ -226,6 +226,7 @@ def check_normed(caller: str, x: tw.Tensor, eps: float, **weights: tw.Tensor) ->
     return rows
 
 
+@tw.function
 def rms_norm(
     x: tw.Tensor, weight: tw.Tensor, *, eps: float = 1e-6, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
@@ -240,6 +241,7 @@ def rms_norm(
     return giving(kernel(pieces, rows, weight, eps, **how), z)
 
 
+@tw.function
 def add_rms_norm(
     x: tw.Tensor,
     y: tw.Tensor,
@@ -267,6 +269,7 @@ def add_rms_norm(
     return giving(kernel(*pieces, rows, rows_of(name, "y", y), weight, eps, **how), (z, total))
 
 
+@tw.function
 def layer_norm(
     x: tw.Tensor,
     weight: tw.Tensor,

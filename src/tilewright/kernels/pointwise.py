@@ -161,11 +161,13 @@ def dropout_rows(
 # --- functions of tensors -------------------------------------------------------------------------
 
 
+@tw.function
 def add(x: tw.Tensor, y: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """`x + y` of two tensors of one shape and dtype."""
     return _pointwise("add", (add_elements, add_rows), {"x": x, "y": y}, out, (*FLOATS, *INTEGERS))
 
 
+@tw.function
 def silu_mul(
     gate: tw.Tensor, up: tw.Tensor, *, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
@@ -174,6 +176,7 @@ def silu_mul(
     return _pointwise("silu_mul", both, {"gate": gate, "up": up}, out, FLOATS)
 
 
+@tw.function
 def gelu(
     x: tw.Tensor, *, approximate: Literal["none", "tanh"] = "none", out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
@@ -187,6 +190,7 @@ def gelu(
     return _pointwise("gelu", both, {"x": x}, out, FLOATS[:3], TANH=is_tanh)
 
 
+@tw.function
 def dropout(
     x: tw.Tensor,
     share: float,

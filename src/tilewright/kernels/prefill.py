@@ -230,6 +230,7 @@ def attention_walk(
 # --- the launch -----------------------------------------------------------------------------------
 
 
+@tw.function
 def attention(
     q: tw.Tensor, k: tw.Tensor, v: tw.Tensor, *, causal: bool = False, scale: float | None = None,
     window: int | None = None, out: tw.Tensor | None = None, lse: tw.Tensor | None = None,

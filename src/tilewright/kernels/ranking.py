@@ -131,6 +131,7 @@ def top_k_of_keys(
 # --- functions of tensors -------------------------------------------------------------------------
 
 
+@tw.function
 def argmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """Where the highest element along the last axis is, i64: the first of equals; a NaN wins."""
     check_tensor("argmax", "x", x, FLOATS[:3])
@@ -159,6 +160,7 @@ def _argmax_of(z: tw.Tensor, x: tw.Tensor) -> tw.DeviceOp[Any]:
     return launch.then(lambda _: _argmax_of(z, target))
 
 
+@tw.function
 def top_k(
     x: tw.Tensor, k: int, *, out: tuple[tw.Tensor, tw.Tensor] | None = None
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:

@@ -145,6 +145,7 @@ def reduce_columns(
 # --- functions of tensors -------------------------------------------------------------------------
 
 
+@tw.function
 def sum(
     x: tw.Tensor, axis: int | None = None, *, keepdims: bool = False, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
@@ -155,6 +156,7 @@ def sum(
     return _reduced(SUM, x, axis, keepdims, out)
 
 
+@tw.function
 def mean(
     x: tw.Tensor, axis: int | None = None, *, keepdims: bool = False, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
@@ -162,6 +164,7 @@ def mean(
     return _reduced(MEAN, x, axis, keepdims, out)
 
 
+@tw.function
 def max(
     x: tw.Tensor, axis: int | None = None, *, keepdims: bool = False, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
@@ -169,6 +172,7 @@ def max(
     return _reduced(MAX, x, axis, keepdims, out)
 
 
+@tw.function
 def min(
     x: tw.Tensor, axis: int | None = None, *, keepdims: bool = False, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:

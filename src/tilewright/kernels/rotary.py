@@ -92,6 +92,7 @@ def rope_at_starts(
 # --- the launch -----------------------------------------------------------------------------------
 
 
+@tw.function
 def rope(
     x: tw.Tensor, cosines: tw.Tensor, sines: tw.Tensor, *, starts: tw.Tensor | int = 0,
     interleaved: bool = False, out: tw.Tensor | None = None,

@@ -110,6 +110,7 @@ def scan_columns(
 # --- functions of tensors -------------------------------------------------------------------------
 
 
+@tw.function
 def cumsum(x: tw.Tensor, axis: int = -1, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """The running sum along an axis, each element included.
 

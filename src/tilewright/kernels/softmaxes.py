@@ -169,6 +169,7 @@ def cross_entropy_gradient_rows(
 # --- functions of tensors -------------------------------------------------------------------------
 
 
+@tw.function
 def softmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """`exp(x) / sum exp(x)` along the last axis, with no overflow.
 
@@ -184,6 +185,7 @@ def softmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Ten
     return giving(kernel(pieces, rows, **in_parts(config, rows)), z)
 
 
+@tw.function
 def cross_entropy(
     logits: tw.Tensor,
     labels: tw.Tensor,
@@ -209,6 +211,7 @@ def cross_entropy(
     return giving(launch, (loss, log_sum))
 
 
+@tw.function
 def cross_entropy_gradient(
     logits: tw.Tensor,
     labels: tw.Tensor,

@@ -31,6 +31,7 @@ def transpose_tiles(z: Mut[T, Literal[1], BN, BM], x: Ref[T, L, M, N]) -> None:
     z.store(x.partition(1, BM, BN)[at, i, j].permute(0, 2, 1))
 
 
+@tw.function
 def transpose(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """`x` with its last two axes exchanged: `z[..., n, m] = x[..., m, n]`.
 

@@ -51,6 +51,7 @@ def varlen_attention_tiles(
 # --- the launch -----------------------------------------------------------------------------------
 
 
+@tw.function
 def varlen_attention(
     q: tw.Tensor, k: tw.Tensor, v: tw.Tensor, q_offsets: tw.Tensor, k_offsets: tw.Tensor, *,
     causal: bool = False, scale: float | None = None, window: int | None = None,

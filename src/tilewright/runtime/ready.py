@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
-from tilewright.runtime.lifecycle import GONE, Ends, State
+from tilewright.runtime.lifecycle import GONE, Ends, Gone, State
 from tilewright.runtime.ready_work import Claim, ReadyWork, make_ticket
 from tilewright.runtime.sites import Site, user_frame_above
 from tilewright.runtime.storage import Storage
@@ -116,6 +116,16 @@ class ReadyOp(WorkOp[T]):
             told = self.device.told.pop(id(self._claim), None)
             self._held = make_ticket(self._claim) if told is None else told
         return self._held
+
+    @property
+    def claim(self) -> Claim:
+        """What it holds: its work, and the tensors that it is for."""
+        return self._claim
+
+    @property
+    def result(self) -> T | Gone:
+        """What it will give, as long as nobody has it."""
+        return self._result
 
     def storages(self) -> Iterable[Storage]:
         """The memory of its tensors; to ask for it makes no ticket."""

@@ -27,13 +27,13 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
 from tilewright.errors import TuneError
+from tilewright.jit.choices import CHOICES, FORCED
 from tilewright.jit.loader import load_disk_cache
 from tilewright.settings import current_settings
 from tilewright.tune.config import Config
@@ -178,25 +178,8 @@ def _launched(record: Record | None) -> Config | None:
 # --- the records of this process ------------------------------------------------------------------
 
 
-class _Choices:
-    """What `remembered` functions have chosen, while records stay as they are."""
-
-    def __init__(self) -> None:
-        self.known: list[dict[Hashable, Config]] = []
-        self.age = 0
-
-    def forget(self) -> None:
-        self.age += 1
-        for known in self.known:
-            known.clear()
-
-
 _tables: dict[str, Records] = {}
-_choices = _Choices()
 _changing = threading.Lock()
-
-
-_forced: ContextVar[Mapping[str, Config | None] | None] = ContextVar("forced", default=None)
 
 
 @contextmanager
@@ -205,11 +188,11 @@ def forcing(kernel: str, config: Config | None) -> Iterator[None]:
 
     None makes it as if nothing had been measured.
     """
-    token = _forced.set({**(_forced.get() or {}), kernel: config})
+    before = FORCED.set(FORCED.saying({**(FORCED.get() or {}), kernel: config}))
     try:
         yield
     finally:
-        _forced.reset(token)
+        FORCED.reset(before)
 
 
 def chosen(kernel: str, key: Key, target: str, *, within: float = math.inf) -> Config | None:
@@ -218,7 +201,7 @@ def chosen(kernel: str, key: Key, target: str, *, within: float = math.inf) -> C
     `within` is how far away in octaves the shape of a record may be: none at all, for a kernel that
     has a better rule for shapes that were not measured.
     """
-    forced = _forced.get()
+    forced: Mapping[str, Config | None] | None = FORCED.get()
     if forced is not None and kernel in forced:
         return forced[kernel]
     table = _tables.get(target)
@@ -233,19 +216,19 @@ def remembered(choose: Callable[P, Config]) -> Callable[P, Config]:
     It is asked again when records change, and whenever a configuration is forced.
     """
     known: dict[Hashable, Config] = {}
-    _choices.known.append(known)
+    CHOICES.tell(known.clear)
 
     @wraps(choose)
     def choice(*args: P.args, **kwargs: P.kwargs) -> Config:
-        if _forced.get() is not None:
+        if FORCED.said and FORCED.get() is not None:
             return choose(*args, **kwargs)
         place: Hashable = (args, *kwargs.items()) if kwargs else args
         found = known.get(place)
         if found is None:
-            age = _choices.age
+            age = CHOICES.age
             found = choose(*args, **kwargs)
-            with _changing:  # what was chosen from records that have changed meanwhile is not kept
-                if len(known) < _MOST_REMEMBERED and age == _choices.age:
+            with CHOICES.lock:  # what was chosen from records that have changed is not kept
+                if len(known) < _MOST_REMEMBERED and age == CHOICES.age:
                     known[place] = found
         return found
 
@@ -267,7 +250,7 @@ def keep(record: Record, target: str) -> None:
     known = records_for(target)
     with _changing:
         _tables[target] = Records((*known, record))
-        _choices.forget()
+        CHOICES.forget()
         file = own_file(target)
         if file is None:
             return
@@ -282,7 +265,7 @@ def forget_tables() -> None:
     """Read every file again when it is next needed."""
     with _changing:
         _tables.clear()
-        _choices.forget()
+        CHOICES.forget()
 
 
 def shipped_file(target: str) -> Path:

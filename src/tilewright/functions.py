@@ -1,0 +1,271 @@
+"""`@tw.function`: functions of tensors that build operations, and are quick when called again.
+
+    @tw.function
+    def softmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
+        z = tw.empty(x.shape, x.dtype) if out is None else out
+        return softmax_rows(z.partition(1, None), x).giving(z)
+
+What such a function does may depend on what its tensors are like (dtype, shape, strides, alignment,
+device), on its other arguments, and on tuned configurations, and on nothing else. Then the launch
+that a call came to is that of every call like it. It is found by what the arguments are, the way
+launches of kernels are (`jit.launches`), and the function itself does not run. Everything that
+changes what it would do is looked at, or has made it forgotten: other contexts, other records,
+outputs that overlap, globals of the kernel. A call that comes to anything but one launch runs as
+it is written.
+
+An argument may be an operation, as in a call of a kernel: it runs first, and its result is the
+argument.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import update_wrapper
+from pathlib import Path
+from types import FunctionType, NoneType, UnionType
+from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from tilewright.jit.call_readers import SEEN, Seen
+from tilewright.jit.choices import CHOICES, FORCED
+from tilewright.jit.recipes import Again, Recipe, Tensors, find_recipe
+from tilewright.jit.tables import Table
+from tilewright.runtime.deferring import defer, has_operations
+from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.surroundings import UNUSUAL
+from tilewright.runtime.tensor import Tensor
+
+__all__ = ["function"]
+
+F = TypeVar("F", bound=Callable[..., DeviceOp[Any]])
+_SAME = 1024  # calls that are remembered of a function, in each of two generations
+_LIKE = 256
+# Values that are equal if their types are and they are.
+_PLAIN = frozenset({bool, int, float, str, NoneType, type})
+_TEXT = """def {name}({parameters}):
+    if {kinds}:
+        _how = None if {defaults} else ({values})
+        _key = ({same} _how)
+        _again = _same.get(_key)
+        _tensors = ({tensors})
+        if _again.__class__ is _Again and not _unusual.said and not _forced.said:
+            if _again.captures is None or _again.captures.are_current():
+                _picked, _result = _again.pick(_tensors), _again.give(_tensors)
+                return _Operation().build(_again.ready, _picked, _result)
+        _like = ({like} _how)
+        _found = _calls.again(_key, _like, _tensors)
+        if _found is not None:
+            return _found
+        return _calls.first(_key, _like, _tensors, ({positional}), {{{keywords}}})
+    return _calls.other(({positional}), {{{keywords}}})
+"""
+# Whoever is shown where something was built is not shown this.
+_FILE = str(Path(__file__).with_name("<how a function is called>"))
+
+
+def function(body: F) -> F:
+    """Make calls of a function of tensors quick: `@tw.function`, above one that launches a kernel.
+
+    Its parameters say by their annotations which are tensors: `tw.Tensor`, `tw.Tensor | None`, or a
+    tuple of tensors. It must decide by nothing but the arguments and tuned configurations: never by
+    what a tensor holds or which one it is, nor by anything that changes.
+    """
+    assert isinstance(body, FunctionType), "a function that is written down"
+    return cast("F", _Calls(body).made)
+
+
+class _Calls:
+    """What is remembered of the calls of one function."""
+
+    def __init__(self, body: FunctionType) -> None:
+        self._body = body
+        self._signature = inspect.signature(body)
+        hints = get_type_hints(body)
+        self._kinds = {
+            name: _kind_of(hints.get(name), has_default=parameter.default is not parameter.empty)
+            for name, parameter in self._signature.parameters.items()
+        }
+        self._same: Table[Again | Seen] = Table(_SAME)
+        self._like: Table[Recipe | Seen] = Table(_LIKE)
+        CHOICES.tell(self._same.clear)
+        CHOICES.tell(self._like.clear)
+        self.made = self._compiled()
+
+    def again(self, key: Any, like: Any, tensors: Tensors) -> DeviceOp[Any] | None:
+        """The operation for a call like one before; None if somebody has to look at it."""
+        recipe = self._like.find(like)
+        if not isinstance(recipe, Recipe) or not recipe.is_current or _is_unusual():
+            return None
+        found = recipe.for_tensors(tensors)
+        if found is None:
+            return None
+        again: Again = recipe
+        if not recipe.made:
+            known = self._same.find(key)
+            if known is None:
+                self._same.put(key, SEEN)
+            else:
+                again = self._prepare(key, known, recipe, tensors)
+        picked, result = found
+        return ReadyOp().build(again.ready, picked, result, depth=3)
+
+    def _prepare(self, key: Any, known: Again | Seen, recipe: Recipe, tensors: Tensors) -> Again:
+        """The launch for handles that were launched before."""
+        if isinstance(known, Again) and known.ready.plan is recipe.ready.plan:
+            return known  # and not one that is no longer current
+        prepared = recipe.prepared(tensors)
+        if prepared is None:
+            return recipe
+        self._same.put(key, prepared)
+        return prepared
+
+    def first(
+        self, key: Any, like: Any, tensors: Tensors, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> DeviceOp[Any]:
+        """Run the function, and remember what it came to."""
+        age = CHOICES.age
+        operation: DeviceOp[Any] = self._body(*args, **named)
+        if self._like.find(like) is None:
+            self._like.put(like, SEEN)  # most numbers that change are never seen again
+        elif not _is_unusual():
+            recipe = find_recipe(operation, tensors)
+            if recipe is not None:
+                with CHOICES.lock:
+                    if age == CHOICES.age:  # nothing was chosen by what has changed meanwhile
+                        self._remember(key, like, recipe, tensors)
+        return operation
+
+    def _remember(self, key: Any, like: Any, recipe: Recipe, tensors: Tensors) -> None:
+        if recipe.is_for_all:
+            self._like.put(like, recipe)
+        elif not recipe.made:
+            prepared = recipe.prepared(tensors)
+            if prepared is not None:
+                self._same.put(key, prepared)
+
+    def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> DeviceOp[Any]:
+        """A call with something else among its arguments: an operation, or a mistake."""
+        if not has_operations((*args, *named.values())):
+            mistaken: DeviceOp[Any] = self._body(*args, **named)
+            return mistaken
+        call = self._signature.bind(*args, **named)
+        names = tuple(call.arguments)
+
+        def build(values: tuple[Any, ...]) -> DeviceOp[Any]:
+            whole = inspect.BoundArguments(self._signature, dict(zip(names, values, strict=True)))
+            operation: DeviceOp[Any] = self.made(*whole.args, **whole.kwargs)
+            return operation
+
+        several = [name for name, kind in self._kinds.items() if kind.tensors > 1]
+        return defer(self._body.__name__, call.arguments, build, tuples=several)
+
+    def _compiled(self) -> Callable[..., Any]:
+        """The function that users call, with the parameters of the one that was written."""
+        parameters = self._signature.parameters.values()
+        known: dict[str, Any] = {
+            "_Again": Again, "_Operation": ReadyOp, "_Tensor": Tensor, "_calls": self,
+            "_forced": FORCED, "_plain": _PLAIN, "_repr": repr, "_same": self._same,
+            "_unusual": UNUSUAL,
+        }  # fmt: skip
+        known |= {f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty}
+        exec(compile(self._text(), _FILE, "exec"), known)
+        made = known[self._body.__name__]
+        made.__defaults__, made.__kwdefaults__ = self._body.__defaults__, self._body.__kwdefaults__
+        update_wrapper(made, self._body)
+        result: Callable[..., Any] = made
+        return result
+
+    def _text(self) -> str:
+        """The function as Python text."""
+        parameters = self._signature.parameters
+        bare = [
+            p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
+            for p in parameters.values()
+        ]
+        tensors = {name: kind for name, kind in self._kinds.items() if kind.tensors}
+        values = [name for name in parameters if name not in tensors]
+        keywords = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
+        needed = [name for name in values if parameters[name].default is inspect.Parameter.empty]
+        usual = [f"{name} is _default_{name}" for name in values if not needed]
+        is_usual = " and ".join(usual) or str(not needed)
+        are_plain = " and ".join(f"{name}.__class__ in _plain" for name in values) or "True"
+        kinds = [*(_is_of_kind(*one) for one in tensors.items()), f"({is_usual} or {are_plain})"]
+        return _TEXT.format(
+            name=self._body.__name__,
+            parameters=str(inspect.Signature(bare))[1:-1],
+            kinds=" and ".join(kinds),
+            defaults=is_usual,
+            values=_listed(f"{name}.__class__, {name} or _repr({name})" for name in values),
+            same=_listed(part for one in tensors.items() for part in _fields(*one, "serial")),
+            like=_listed(part for one in tensors.items() for part in _fields(*one, "facet")),
+            tensors=_listed(part for one in tensors.items() for part in _tensors(*one)),
+            positional=_listed(name for name in parameters if name not in keywords),
+            keywords=_listed(f"{name!r}: {name}" for name in keywords),
+        )
+
+
+def _listed(parts: Iterable[str]) -> str:
+    return "".join(f"{part}, " for part in parts)
+
+
+def _is_unusual() -> bool:
+    """Whether this context makes a call another one than elsewhere."""
+    return bool(UNUSUAL.get()) or FORCED.get() is not None
+
+
+class _Kind(NamedTuple):
+    """What an argument may be, by its annotation."""
+
+    tensors: int  # how many it has; 0 if it is none
+    is_optional: bool  # it may be None
+    is_mixed: bool  # it may also be a number
+
+
+def _kind_of(hint: Any, *, has_default: bool) -> _Kind:
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    widths = [_width(member) for member in members]
+    others = [one for one, width in zip(members, widths, strict=True) if not width]
+    is_mixed = bool(others) and others != [NoneType]
+    return _Kind(max(widths, default=0), has_default or NoneType in others, is_mixed)
+
+
+def _width(hint: Any) -> int:
+    """How many tensors a value of a type has."""
+    if hint is Tensor:
+        return 1
+    items = get_args(hint) if get_origin(hint) is tuple else ()
+    return len(items) if items and all(item is Tensor for item in items) else 0
+
+
+def _is_of_kind(name: str, kind: _Kind) -> str:
+    """That an argument is what its annotation says, as Python text."""
+    if kind.tensors > 1:
+        items = [f"{name}[{item}].__class__ is _Tensor" for item in range(kind.tensors)]
+        whole = [f"{name}.__class__ is tuple", f"len({name}) == {kind.tensors}", *items]
+        found = " and ".join(whole)
+    else:
+        found = f"{name}.__class__ is _Tensor"
+    if kind.is_mixed:
+        return f"({found} or {name}.__class__ in _plain)"
+    return f"({found} or {name} is None)" if kind.is_optional else found
+
+
+def _tensors(name: str, kind: _Kind) -> list[str]:
+    """The tensors of an argument; None in place of one that is not there."""
+    if kind.tensors > 1:
+        return [f"None if {name} is None else {name}[{item}]" for item in range(kind.tensors)]
+    return [f"{name} if {name}.__class__ is _Tensor else None" if kind.is_mixed else name]
+
+
+def _fields(name: str, kind: _Kind, field: str) -> list[str]:
+    """A field of each, or what else the argument is."""
+    if kind.tensors > 1:
+        items = [f"{name}[{item}].{field}" for item in range(kind.tensors)]
+        return [f"None if {name} is None else {item}" for item in items]
+    if kind.is_mixed:
+        value = f"({name}.__class__, {name} or _repr({name}))"
+        return [f"{name}.{field} if {name}.__class__ is _Tensor else {value}"]
+    return [
+        f"None if {name} is None else {name}.{field}" if kind.is_optional else f"{name}.{field}"
+    ]

@@ -1,0 +1,155 @@
+"""Recipes: the launch that a call of a function came to, for all calls like it.
+
+A function of tensors checks its arguments, makes views of them, chooses a configuration, perhaps
+makes an output, and launches a kernel. A view that reaches the same bytes is as good as the tensor
+it was made of, so all of that comes to this: which tensors of the call are those of the launch, in
+which order, and what is made for it. Nothing is decided here. What came to anything but one launch
+of such tensors has no recipe, and is looked at every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from tilewright.dtypes import DType
+from tilewright.frontend.captures import Captures
+from tilewright.jit.plans import PlannedLaunch, PreparedLaunch
+from tilewright.runtime.device import Device
+from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.tensor import Tensor, new_tensor
+
+__all__ = ["Again", "Recipe", "Tensors", "find_recipe"]
+
+# The tensors of a call, by parameter; None where an optional one was left out.
+Tensors = tuple[Tensor | None, ...]
+# Some tensors among those of a call and those that were made for it.
+_Pick = Callable[[tuple[Any, ...]], Any]
+
+
+class _Output(NamedTuple):
+    """A tensor that is made for every call."""
+
+    device: Device
+    shape: tuple[int, ...]
+    dtype: type[DType]
+
+
+class Again:
+    """A launch to be made again, for the very same handles or for any that are alike."""
+
+    __slots__ = ("captures", "give", "pick", "ready")
+
+    def __init__(self, ready: PlannedLaunch | PreparedLaunch, pick: _Pick, give: _Pick) -> None:
+        captures = ready.plan.captures
+        self.ready = ready
+        self.captures: Captures | None = None if captures.are_fixed else captures
+        self.pick = pick  # the tensors of the launch
+        self.give = give  # the result
+
+    @property
+    def is_current(self) -> bool:
+        """Whether everything outside the kernel is still what it was."""
+        return self.captures is None or self.captures.are_current()
+
+
+class Recipe(Again):
+    """The same for all calls whose tensors are alike and whose other arguments are the same."""
+
+    __slots__ = ("_apart", "is_for_all", "made", "numbers")
+
+    def __init__(
+        self,
+        ready: PlannedLaunch | PreparedLaunch,
+        pick: _Pick,
+        give: _Pick,
+        made: tuple[_Output, ...],
+        *,
+        is_for_all: bool,
+    ) -> None:
+        plan, self.numbers = ready.plan, ready.numbers
+        super().__init__(PlannedLaunch(plan, self.numbers), pick, give)
+        self.made = made
+        self.is_for_all = is_for_all  # and not only for tensors that share memory as those did
+        writes = [role.mode.writes for role in plan.roles]
+        pairs = combinations(range(len(writes)), 2)
+        self._apart = tuple((one, other) for one, other in pairs if writes[one] or writes[other])
+
+    def for_tensors(self, tensors: Tensors) -> tuple[Any, ...] | None:
+        """The tensors of the launch and its result; None where an output may overlap another."""
+        if self.made:
+            tensors = (*tensors, *[new_tensor(*output, None) for output in self.made])
+        picked = self.pick(tensors)
+        for one, other in self._apart:  # those that share memory have one list of borrows
+            if picked[one].storage.borrows is picked[other].storage.borrows:
+                return None
+        return picked, self.give(tensors)
+
+    def prepared(self, tensors: Tensors) -> Again | None:
+        """The launch for these very handles; None as long as one of them has no bytes."""
+        picked = self.pick(tensors)
+        if any(tensor.storage.is_lazy for tensor in picked):
+            return None
+        return Again(PreparedLaunch(self.ready.plan, picked, self.numbers), self.pick, self.give)
+
+
+def find_recipe(operation: DeviceOp[Any], tensors: Tensors) -> Recipe | None:
+    """How the operation of a call follows from its tensors; None if it does not."""
+    if type(operation) is not ReadyOp:
+        return None
+    ready, launched = operation.claim[:2]
+    if not isinstance(ready, (PlannedLaunch, PreparedLaunch)):
+        return None
+    plan = ready.plan
+    if plan.facts.may_fail or plan.is_wary or plan.guests.all:
+        return None
+    result = operation.result
+    results = result if isinstance(result, tuple) else (result,)
+    made = [one for one in results if not any(one is tensor for tensor in tensors)]
+    if not all(map(_is_made_for_it, made)):
+        return None
+    known = (*tensors, *made)
+    places = [_place(known, tensor) for tensor in launched]
+    if None in places:
+        return None
+    gives = [next(n for n, tensor in enumerate(known) if tensor is one) for one in results]
+    give = _picking(gives) if isinstance(result, tuple) else itemgetter(gives[0])
+    outputs = tuple(_Output(one.device, one.shape, one.dtype) for one in made)
+    return Recipe(ready, _picking(places), give, outputs, is_for_all=not _share_memory(tensors))
+
+
+def _is_made_for_it(tensor: Any) -> bool:
+    """Whether nobody has used the memory of a tensor, all of which it reaches."""
+    if type(tensor) is not Tensor or not tensor.storage.is_fresh:
+        return False
+    return tensor.offset == 0 and tensor.is_contiguous and tensor.nbytes == tensor.storage.nbytes
+
+
+def _place(known: Tensors, launched: Any) -> int | None:
+    """The number of the tensor that reaches the same bytes, from the same place on."""
+    for number, tensor in enumerate(known):
+        if (
+            tensor is not None
+            and tensor.storage is launched.storage
+            and tensor.byte_offset == launched.byte_offset
+            and tensor.region == launched.region
+        ):
+            return number
+    return None
+
+
+def _share_memory(tensors: Tensors) -> bool:
+    """Whether one tensor of a call could be taken for another, by its bytes."""
+    given = [tensor for tensor in tensors if tensor is not None]
+    return len({id(tensor.storage.borrows) for tensor in given}) < len(given)
+
+
+def _picking(places: list[Any]) -> _Pick:
+    """Several at once, always as a tuple."""
+    if len(places) == 1:
+        (place,) = places
+        return lambda known: (known[place],)
+    return itemgetter(*places)
