@@ -8,7 +8,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import f16, f32
-from tilewright.kernels import matmul, repeats
+from tilewright.kernels import matmul
 from tilewright.kernels.products import Request, product
 from tilewright.kernels.views import kept
 from tilewright.tune import Config, forcing
@@ -110,12 +110,3 @@ def test_a_call_found_again_borrows_as_the_first_did():
         tw.move(b)
         with pytest.raises(tw.MovedError):
             matmul(a, b, out=out)
-
-
-def test_calls_of_one_output_are_remembered_up_to_a_number(monkeypatch):
-    monkeypatch.setattr(repeats, "MOST", 2)
-    b, out = drawn(32, 24), tw.zeros((40, 24), f16)
-    with forcing("matmul", SMALL):
-        for seed in range(5):
-            matmul(drawn(40, 32, seed=seed), b, out=out).sync()
-            assert len(kept(out, repeats.calls_of)) <= 2

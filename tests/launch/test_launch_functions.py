@@ -41,7 +41,9 @@ def drawn(seed, shape=(LENGTH,), **how):
 
 
 def check(z, x, y, by=2.0):
-    np.testing.assert_allclose(z.numpy(), np.float32(by) * x.numpy() + y.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(
+        z.numpy(), np.float32(by) * x.numpy() + y.numpy(), rtol=1e-6, atol=1e-6
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -243,18 +245,14 @@ def test_what_was_chosen_while_records_changed_is_not_kept():
         ran.append("changing")
         z = tw.empty(x.shape, x.dtype)
         operation = scaled(z.partition(TILE), x, y, 2.0).giving(z)
-        changed()  # by another thread, say
+        if changes:
+            changes.pop()()  # by another thread, say
         return operation
 
-    changed = CHOICES.forget
-
+    changes = [CHOICES.forget] * 5
     for count in range(5):
         check(changing(x, y).sync(), x, y)
         assert len(ran) == count + 1
-
-    def changed() -> None:
-        """Nothing, from now on."""
-
     for _ in range(5):
         check(changing(x, y).sync(), x, y)
     assert len(ran) < 10
@@ -354,3 +352,23 @@ def test_functions_of_the_library_are_remembered(shape, monkeypatch):
     np.testing.assert_array_equal(kernels.rms_norm(x, w).sync().numpy(), expected)
     with forcing("rms_norm", Config.of(BM=1, PART=32)), pytest.raises(TypeError):
         kernels.rms_norm(x, w)
+
+
+def test_parts_of_tensors_are_found_again():
+    @tw.function
+    def halves(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
+        ran.append("halves")
+        z = tw.empty((x.shape[0] // 2,), x.dtype) if out is None else out
+        low, high = x[: x.shape[0] // 2], x[x.shape[0] // 2 :]
+        return scaled(z.partition(TILE), low, high, 3.0).giving(z)
+
+    whole = drawn(2, (8 * LENGTH,))
+    for count in range(1, 9):
+        x = drawn(count, (2 * LENGTH,)) if count % 2 else whole[: 2 * LENGTH]
+        z = halves(x).sync()
+        check(z, x[:LENGTH], x[LENGTH:], 3.0)
+        x = whole[4 * LENGTH : 6 * LENGTH]
+        check(halves(x, out=z).sync(), x[:LENGTH], x[LENGTH:], 3.0)
+    assert len(ran) <= 6
+    with pytest.raises(tw.BorrowError, match="also read"):
+        halves(x, out=x[LENGTH:])

@@ -3,8 +3,8 @@
 A function of tensors checks its arguments, makes views of them, chooses a configuration, perhaps
 makes an output, and launches a kernel. A view that reaches the same bytes is as good as the tensor
 it was made of, so all of that comes to this: which tensors of the call are those of the launch, in
-which order, and what is made for it. Nothing is decided here. What came to anything but one launch
-of such tensors has no recipe, and is looked at every time.
+which order, which parts of them, and what is made for it. Nothing is decided here. What came to
+anything but one launch of such tensors has no recipe, and is looked at every time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tilewright.dtypes import DType
 from tilewright.frontend.captures import Captures
 from tilewright.jit.plans import PlannedLaunch, PreparedLaunch
 from tilewright.runtime.device import Device
+from tilewright.runtime.indexing import Place
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.tensor import Tensor, new_tensor
@@ -38,17 +39,38 @@ class _Output(NamedTuple):
     dtype: type[DType]
 
 
+class _Part(NamedTuple):
+    """A view of a tensor, by its number, which does not reach all of its bytes."""
+
+    number: int
+    place: Place
+
+
+class _Choice(NamedTuple):
+    """Which tensors a launch is for."""
+
+    parts: tuple[_Part, ...]  # views, to be added to the tensors of the call
+    pick: _Pick  # the tensors of the launch
+    give: _Pick  # the result
+
+
 class Again:
     """A launch to be made again, for the very same handles or for any that are alike."""
 
-    __slots__ = ("captures", "give", "pick", "ready")
+    __slots__ = ("captures", "choice", "give", "pick", "ready")
 
-    def __init__(self, ready: PlannedLaunch | PreparedLaunch, pick: _Pick, give: _Pick) -> None:
+    def __init__(self, ready: PlannedLaunch | PreparedLaunch, choice: _Choice) -> None:
         captures = ready.plan.captures
         self.ready = ready
         self.captures: Captures | None = None if captures.are_fixed else captures
-        self.pick = pick  # the tensors of the launch
-        self.give = give  # the result
+        self.choice = choice
+        self.give = choice.give
+        self.pick = self._pick_with_parts if choice.parts else choice.pick
+
+    def _pick_with_parts(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+        parts = [tensors[number].part(place) for number, place in self.choice.parts]
+        picked: tuple[Any, ...] = self.choice.pick((*tensors, *parts))
+        return picked
 
     @property
     def is_current(self) -> bool:
@@ -64,14 +86,13 @@ class Recipe(Again):
     def __init__(
         self,
         ready: PlannedLaunch | PreparedLaunch,
-        pick: _Pick,
-        give: _Pick,
+        choice: _Choice,
         made: tuple[_Output, ...],
         *,
         is_for_all: bool,
     ) -> None:
         plan, self.numbers = ready.plan, ready.numbers
-        super().__init__(PlannedLaunch(plan, self.numbers), pick, give)
+        super().__init__(PlannedLaunch(plan, self.numbers), choice)
         self.made = made
         self.is_for_all = is_for_all  # and not only for tensors that share memory as those did
         writes = [role.mode.writes for role in plan.roles]
@@ -93,7 +114,7 @@ class Recipe(Again):
         picked = self.pick(tensors)
         if any(tensor.storage.is_lazy for tensor in picked):
             return None
-        return Again(PreparedLaunch(self.ready.plan, picked, self.numbers), self.pick, self.give)
+        return Again(PreparedLaunch(self.ready.plan, picked, self.numbers), self.choice)
 
 
 def find_recipe(operation: DeviceOp[Any], tensors: Tensors) -> Recipe | None:
@@ -112,13 +133,23 @@ def find_recipe(operation: DeviceOp[Any], tensors: Tensors) -> Recipe | None:
     if not all(map(_is_made_for_it, made)):
         return None
     known = (*tensors, *made)
-    places = [_place(known, tensor) for tensor in launched]
+    places = [_find(known, tensor) for tensor in launched]
     if None in places:
         return None
+    outputs = tuple(_Output(one.device, one.shape, one.dtype) for one in made)
+    is_for_all = not _share_memory(tensors)
+    return Recipe(ready, _choice(known, places, result), outputs, is_for_all=is_for_all)
+
+
+def _choice(known: Tensors, places: list[int | _Part | None], result: Any) -> _Choice:
+    """How to find the tensors of a launch and the result of a call."""
+    parts = tuple(place for place in places if isinstance(place, _Part))
+    numbers = {part: len(known) + number for number, part in enumerate(parts)}
+    picked = [numbers[place] if isinstance(place, _Part) else place for place in places]
+    results = result if isinstance(result, tuple) else (result,)
     gives = [next(n for n, tensor in enumerate(known) if tensor is one) for one in results]
     give = _picking(gives) if isinstance(result, tuple) else itemgetter(gives[0])
-    outputs = tuple(_Output(one.device, one.shape, one.dtype) for one in made)
-    return Recipe(ready, _picking(places), give, outputs, is_for_all=not _share_memory(tensors))
+    return _Choice(parts, _picking(picked), give)
 
 
 def _is_made_for_it(tensor: Any) -> bool:
@@ -128,17 +159,18 @@ def _is_made_for_it(tensor: Any) -> bool:
     return tensor.offset == 0 and tensor.is_contiguous and tensor.nbytes == tensor.storage.nbytes
 
 
-def _place(known: Tensors, launched: Any) -> int | None:
-    """The number of the tensor that reaches the same bytes, from the same place on."""
+def _find(known: Tensors, launched: Any) -> int | _Part | None:
+    """The tensor that reaches the same bytes, or else one that a part of is meant."""
+    found: int | _Part | None = None
     for number, tensor in enumerate(known):
-        if (
-            tensor is not None
-            and tensor.storage is launched.storage
-            and tensor.byte_offset == launched.byte_offset
-            and tensor.region == launched.region
-        ):
+        if tensor is None or tensor.storage is not launched.storage:
+            continue
+        if tensor.byte_offset == launched.byte_offset and tensor.region == launched.region:
             return number
-    return None
+        if found is None and tensor.dtype is launched.dtype:
+            ahead = launched.offset - tensor.offset
+            found = _Part(number, Place(launched.shape, launched.strides, ahead))
+    return found
 
 
 def _share_memory(tensors: Tensors) -> bool:

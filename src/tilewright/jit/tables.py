@@ -49,7 +49,7 @@ class Table(Generic[Kept]):
     def clear(self) -> None:
         """Forget everything."""
         self._old = {}
-        self._begin({})
+        self.young.clear()
 
     def __len__(self) -> int:
         return len(self.young.keys() | self._old.keys())

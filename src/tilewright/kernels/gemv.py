@@ -9,14 +9,13 @@ their products those of equal parts are summed.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.products import LINE, MOST_FORMS, Product, exchanged_batch, specialised
-from tilewright.kernels.repeats import Launch
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
@@ -52,7 +51,7 @@ def gemv_kernel(
     out.store(result.astype(out.dtype).reshape(1, BM, BN))
 
 
-def launch_gemv(wanted: Product, config: Config) -> Launch:
+def launch_gemv(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     """The launch of a product of few rows with a configuration."""
     a, b = wanted.a, kept(wanted.b, exchanged_batch)
     folds = config.values.get("FOLDS", 1)
@@ -62,7 +61,7 @@ def launch_gemv(wanted: Product, config: Config) -> Launch:
         config = _unfolded(config)
     kernel, constants = specialised(gemv_kernel, wanted.form, config)
     cut = wanted.out.partition(1, config["BM"], config["BN"])
-    return Launch(kernel, (cut,), (a, b, wanted.bias, wanted.residual), constants)
+    return kernel(cut, a, b, wanted.bias, wanted.residual, **constants)
 
 
 @lru_cache(maxsize=MOST_FORMS)

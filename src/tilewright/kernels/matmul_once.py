@@ -7,13 +7,13 @@ one matrix, no batch, no order of tiles.
 from __future__ import annotations
 
 from math import ceil
+from typing import Any
 
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, M, N, T, X, Y, Z
 from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.products import Product, only_matrix, specialised
-from tilewright.kernels.repeats import Launch
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
@@ -51,10 +51,10 @@ def fits_at_once(wanted: Product, config: Config) -> bool:
     return batch == 1 and blocks is not None and tiles <= blocks
 
 
-def launch_once(wanted: Product, config: Config) -> Launch:
+def launch_once(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     """The launch of a product of which `fits_at_once` is true."""
     kernel, constants = specialised(matmul_once_kernel, wanted.form, config)
     a, b = kept(wanted.a, only_matrix), kept(wanted.b, only_matrix)
     out = only_matrix(wanted.out) if wanted.is_new else kept(wanted.out, only_matrix)
     cut = out.partition(config["BM"], config["BN"])
-    return Launch(kernel, (cut,), (a, b, wanted.bias, wanted.residual), constants)
+    return kernel(cut, a, b, wanted.bias, wanted.residual, **constants)

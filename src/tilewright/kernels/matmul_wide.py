@@ -8,12 +8,13 @@ walk.
 
 from __future__ import annotations
 
+from typing import Any
+
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, D, G, H, K, M, N, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.products import Product, only_matrix, specialised
-from tilewright.kernels.repeats import Launch
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
@@ -68,7 +69,7 @@ def first_columns(n: int, config: Config) -> int | None:
     return edge if (shares - 1) * width < edge and n - edge <= shares * more else None
 
 
-def launch_wide(wanted: Product, config: Config, edge: int) -> Launch:
+def launch_wide(wanted: Product, config: Config, edge: int) -> tw.DeviceOp[Any]:
     """The launch of a product of one matrix, of which so many columns are in first parts."""
     kernel, constants = specialised(matmul_wide_kernel, wanted.form, config)
     epilogue = wanted.form.epilogue
@@ -84,7 +85,7 @@ def launch_wide(wanted: Product, config: Config, edge: int) -> Launch:
         for one, width in zip((out, last_out), widths, strict=True)
     )
     factors = (kept(one, only_matrix) for one in (wanted.a, b, last_b))
-    return Launch(kernel, cuts, (*factors, *biases, *residuals), constants)
+    return kernel(*cuts, *factors, *biases, *residuals, **constants)
 
 
 def _parts(batch: tw.Tensor, edge: int | None) -> tuple[tw.Tensor, tw.Tensor]:

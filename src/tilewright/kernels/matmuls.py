@@ -9,7 +9,7 @@ results are the same at every run.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Literal
 
 import tilewright as tw
@@ -23,7 +23,6 @@ from tilewright.kernels.matmul_once import fits_at_once, launch_once
 from tilewright.kernels.matmul_shares import launch_shares
 from tilewright.kernels.matmul_wide import first_columns, launch_wide
 from tilewright.kernels.products import MOST_FORMS, Product, Request, product, specialised
-from tilewright.kernels.repeats import Launch, remember, repeated
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
@@ -117,45 +116,34 @@ def matmul(
 
     The operation is lazy, and can be recorded in a graph; its result is `out`, or a new tensor.
     """
-    call = (
-        getattr(a, "serial", None), getattr(b, "serial", None), getattr(bias, "serial", None),
-        getattr(residual, "serial", None), out_dtype, activation, tf32, fast_accumulate,
+    request = Request(
+        "matmul", out, out_dtype, bias, activation, residual, tf32, fast_accumulate,
         transpose_a, transpose_b,
     )  # fmt: skip
-    if isinstance(out, tw.Tensor):
-        again = repeated(out, call)
-        if again is not None:
-            return again.giving(out)
-    request = Request("matmul", out, out_dtype, bias, activation, residual, *call[6:])
     wanted, result = product(a, b, request)
-    return giving(_launched(wanted, result, call), result)
+    return giving(_launched(wanted), result)
 
 
-def _launched(wanted: Product, result: tw.Tensor, call: tuple[Any, ...]) -> tw.DeviceOp[Any]:
+def _launched(wanted: Product) -> tw.DeviceOp[Any]:
     form = wanted.form
     m, n, k = form.shape
     if not k:  # there is nothing to sum, and no part of a sum
         return add_splits(wanted, tw.empty((0, m, n), f32, device=wanted.out.device), 0)
-    choose = partial(choose_gemv if m <= MOST_ROWS else choose_matmul, form)
-    config = choose()
     if m <= MOST_ROWS:
-        launch = launch_gemv(wanted, config)
-    elif config.values.get("SPLITS", 1) > 1:
+        return launch_gemv(wanted, choose_gemv(form))
+    config = choose_matmul(form)
+    if config.values.get("SPLITS", 1) > 1:
         return launch_splits(wanted, config)
-    elif "SHARES" in config.values and form.batch == 1:
+    if "SHARES" in config.values and form.batch == 1:
         return launch_shares(wanted, config)
-    else:
-        launch = launch_matmul(wanted, config)
-    if not wanted.is_new:
-        remember(result, call, launch, config, choose)
-    return launch.build()
+    return launch_matmul(wanted, config)
 
 
 def launch_splits(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     """The launches of a product with a configuration that splits its sums, or some of them."""
     splits, tail, n = config["SPLITS"], config.values.get("TAIL", 0), wanted.out.shape[2]
     if 0 < tail < n:  # two parts of one output, which have nothing to do with each other
-        whole = launch_matmul(_columns(wanted, 0, n - tail), _without_splits(config)).build()
+        whole = launch_matmul(_columns(wanted, 0, n - tail), _without_splits(config))
         return tw.zip(whole, _split(_columns(wanted, n - tail, n), config, splits))
     return _split(wanted, config, splits)
 
@@ -170,7 +158,7 @@ def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
     return sums.then(lambda _: add_splits(wanted, parts, splits))
 
 
-def launch_matmul(wanted: Product, config: Config) -> Launch:
+def launch_matmul(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     """The launch of a product with a configuration that splits nothing."""
     edge = first_columns(wanted.out.shape[2], config) if wanted.form.batch == 1 else None
     if edge is not None:
@@ -180,7 +168,7 @@ def launch_matmul(wanted: Product, config: Config) -> Launch:
     kernel, constants = specialised(matmul_kernel, wanted.form, config)
     out = wanted.out
     cut = walked(out, config) if wanted.is_new else kept(out, walked, config)
-    return Launch(kernel, (cut,), wanted[1:5], constants)
+    return kernel(cut, *wanted[1:5], **constants)
 
 
 def walked(out: tw.Tensor, config: Config) -> tw.PersistentPartition:

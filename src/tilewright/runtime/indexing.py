@@ -7,12 +7,12 @@ from functools import cached_property
 from math import prod
 from operator import index as as_index
 from types import EllipsisType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.regions import Region
 
-__all__ = ["MAX_EXTENT", "Layout", "check_shape", "packed_strides"]
+__all__ = ["MAX_EXTENT", "Layout", "Place", "check_shape", "one_by_one", "packed_strides"]
 
 # Indices are 32-bit, so that is how far an axis reaches.
 MAX_EXTENT = 2**31 - 1
@@ -196,6 +196,24 @@ def packed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
     return tuple(strides)
+
+
+class Place(NamedTuple):
+    """Where a part of something lies in it, wherever that lies."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    ahead: int  # elements between the first of the whole and that of the part
+
+    def within(self, whole: Layout) -> Layout:
+        """The part."""
+        return Layout(self.shape, self.strides, whole.offset + self.ahead)
+
+
+def one_by_one(extents: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Extents or axes, whether they were given one by one or as one tuple."""
+    alone = len(extents) == 1 and isinstance(extents[0], (tuple, list))
+    return tuple(extents[0]) if alone else extents
 
 
 def check_shape(shape: int | tuple[Any, ...]) -> tuple[int, ...]:

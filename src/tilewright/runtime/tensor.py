@@ -22,7 +22,7 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.export import Exporting
 from tilewright.runtime.facets import Facet, find_facet
 from tilewright.runtime.failures import Fence
-from tilewright.runtime.indexing import Layout
+from tilewright.runtime.indexing import Layout, Place, one_by_one
 from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.memory_dtypes import memory_dtype
 from tilewright.runtime.moulds import find_mould
@@ -40,6 +40,7 @@ _serials = itertools.count(1)
 _ALIGNMENT = 16  # bytes; no kernel is compiled for more
 _PLACES = 64  # of one storage that are remembered; with more, all are forgotten
 _set = object.__setattr__
+_NO_PARTS: dict[Any, Any] = {}  # of a handle of which none were asked for
 _IN_ORDER = ()  # the axes of a grid, if nobody says another order
 
 
@@ -49,6 +50,7 @@ class Tensor(NotAnArray, Exporting):
     __slots__ = (
         "__weakref__",
         "_moved",
+        "_parts",
         "_tiling",
         "byte_offset",
         "dtype",
@@ -73,6 +75,7 @@ class Tensor(NotAnArray, Exporting):
     layout: Layout
     facet: Facet  # what it is like, wherever it lies: planned launches are found by it
     _moved: Site | None
+    _parts: dict[Place, Tensor]
     _tiling: Tiling | None  # how it was cut last, if its axes were cut in order
 
     def __init__(self, storage: Storage, dtype: type[DType], layout: Layout) -> None:
@@ -92,6 +95,7 @@ class Tensor(NotAnArray, Exporting):
         self.layout = layout
         self.facet = facet
         self._moved = None
+        self._parts = _NO_PARTS
         self._tiling = None
         self.__class__ = Tensor
 
@@ -223,6 +227,15 @@ class Tensor(NotAnArray, Exporting):
         assert inside, "a handle reaches no further than the one it was made of"
         return made
 
+    def part(self, place: Place) -> Tensor:
+        """A view that is made once, for as long as there is this handle; for us, who know it."""
+        found = self._parts.get(place)
+        if found is None:
+            if self._parts is _NO_PARTS:
+                _set(self, "_parts", {})
+            found = self._parts[place] = self.handle(place.within(self.layout), self.dtype)
+        return found
+
     def _view(self, layout: Layout) -> Tensor:
         return Tensor(self.storage, self.dtype, layout)
 
@@ -254,7 +267,7 @@ class Tensor(NotAnArray, Exporting):
 
         Refused where strides cannot say it, as for a transposed matrix that would become a line.
         """
-        return self._view(self.layout.reshape(_given(shape)))
+        return self._view(self.layout.reshape(one_by_one(shape)))
 
     def view(self, *shape: int | tuple[int, ...]) -> Tensor:
         """`reshape`, by the name that PyTorch has for what never copies."""
@@ -262,7 +275,7 @@ class Tensor(NotAnArray, Exporting):
 
     def permute(self, *axes: int | tuple[int, ...]) -> Tensor:
         """A view with the axes in another order; negative ones count from the end."""
-        return self._view(self.layout.permute(_given(axes)))
+        return self._view(self.layout.permute(one_by_one(axes)))
 
     @property
     def T(self) -> Tensor:  # noqa: N802 (as NumPy and PyTorch call it)
@@ -372,12 +385,6 @@ def _serial_of(known: dict[Any, int], place: tuple[Facet, int]) -> int:
             known.clear()
         found = known[place] = next(_serials)
     return found
-
-
-def _given(extents: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Extents or axes, whether they were given one by one or as one tuple."""
-    alone = len(extents) == 1 and isinstance(extents[0], (tuple, list))
-    return tuple(extents[0]) if alone else extents
 
 
 def move(tensor: Tensor) -> Tensor:
