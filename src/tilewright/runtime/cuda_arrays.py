@@ -10,7 +10,7 @@ from tilewright.dtypes import dtype_of_numpy
 from tilewright.runtime.device import Device
 from tilewright.runtime.dlpack_arrays import library_of, read_exported
 from tilewright.runtime.foreign import Producer
-from tilewright.runtime.foreign_arrays import ForeignArray, refuse
+from tilewright.runtime.foreign_arrays import ForeignArray, find_form, refuse
 from tilewright.runtime.indexing import packed_strides
 from tilewright.runtime.memory_dtypes import memory_dtype
 from tilewright.runtime.stream import Stream
@@ -59,9 +59,8 @@ def read_cuda_array(array: Any) -> ForeignArray:
     if strides is None:
         strides = tuple(stride * kind.itemsize for stride in packed_strides(shape))
     producer = _CudaProducer(array, read_only=read_only)
-    return ForeignArray(
-        producer, _device(address), memory_dtype(dtype), address, shape, tuple(strides)
-    )
+    form = find_form(library, memory_dtype(dtype), shape, tuple(strides))
+    return ForeignArray(producer, _device(address), form, address)
 
 
 def _device(address: int) -> Device:

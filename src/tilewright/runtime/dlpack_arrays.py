@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from tilewright.dtypes import numpy_dtype
@@ -18,7 +17,7 @@ from tilewright.runtime.dlpack import (
     look_into,
 )
 from tilewright.runtime.foreign import Producer
-from tilewright.runtime.foreign_arrays import ForeignArray, refuse
+from tilewright.runtime.foreign_arrays import ForeignArray, find_form, refuse
 from tilewright.runtime.stream import Stream
 
 __all__ = ["library_of", "read_exported"]
@@ -53,7 +52,7 @@ def read_exported(array: Any) -> ForeignArray:
             f"an array of {library_of(array)} said that it lives on {device.name}, and its capsule"
             " says otherwise"
         )
-    return replace(_described(array, capsule, said, device), ready=ready)
+    return _described(array, capsule, said, device)._replace(ready=ready)
 
 
 def library_of(array: Any) -> str:
@@ -72,7 +71,8 @@ def _described(array: Any, capsule: Any, said: CapsuleTensor, device: Device) ->
         )  # fmt: skip
     itemsize = numpy_dtype(said.dtype).itemsize
     strides = tuple(stride * itemsize for stride in said.strides)
-    return ForeignArray(producer, device, said.dtype, said.address, said.shape, strides)
+    form = find_form(producer.library, said.dtype, said.shape, strides)
+    return ForeignArray(producer, device, form, said.address)
 
 
 def _export(array: Any, ready: Stream | None) -> Any:

@@ -69,15 +69,15 @@ class ForeignStorage(Storage):
     owns_bytes = False
 
     def __init__(
-        self, device: Device, producer: Producer, span: range, first: int, label: str
+        self, device: Device, producer: Producer, region: Region, first: int, label: str
     ) -> None:
-        self._group = _Group(device, 0, 0)  # until it is known who else is there
-        super().__init__(device, len(span), None, label)
+        self._group = _NOBODY  # until it is known who else is there
+        low, high = region.low, region.high
+        super().__init__(device, high - low, None, label)
         self.producer = producer
         self.first = first  # the address of the first element
-        adopt = device.backend.adopt
-        self._allocation = adopt(span.start, len(span), read_only=producer.read_only)
-        self.join(_table.find(self, span) if span else _Group(device, 0, 0))
+        self._allocation = device.backend.adopt(low, high - low, read_only=producer.read_only)
+        self.join(_Group(device, 0, 0) if low == high else _table.find(self, low, high))
 
     # What is on one stream and what has shifted is the same for all who share the memory.
 
@@ -148,8 +148,23 @@ class ForeignStorage(Storage):
             self.device.notes.append(_Left(self._group, producer))
 
 
+class _Nobody:
+    """Stands for the group of a storage while that is made."""
+
+    home: Stream | None = None
+    shift = 0
+
+
+_NOBODY: Any = _Nobody()
+
+
 class _Group:
     """Ranges that overlap or are bridged, and the state that their storages share."""
+
+    __slots__ = (
+        "_crowd", "borrows", "count", "device", "heir", "high", "home", "low", "members", "reads",
+        "shares", "shift", "writes",
+    )  # fmt: skip
 
     def __init__(self, device: Device, low: int, high: int) -> None:
         self.device = device
@@ -222,29 +237,43 @@ class _Table:
             self._groups: list[_Group] = []
             self._lows: list[int] = []
 
-    def find(self, storage: ForeignStorage, span: range) -> _Group:
+    def find(self, storage: ForeignStorage, low: int, high: int) -> _Group:
         """The group of a range, which may bridge several; a new one, if it meets nobody."""
         device = storage.device
         with self._lock:
-            first, last = self._overlapping(span)
-            met = []
-            for group in self._groups[first:last]:
-                if group.device is device:
-                    met.append(group)
-                elif group.living() or group.pending():
-                    raise LaunchError(
-                        f"{storage.label} lies in memory that {group.device.name} uses, too, and"
-                        f" would be used by {storage.device.name}: two devices have no order, so"
-                        " drop the tensors of one of them first"
-                    )
-            found = met[0] if met else _Group(device, span.start, span.stop)
-            for other in met[1:]:
-                found.take_in(other)
-            found.low, found.high = min(found.low, span.start), max(found.high, span.stop)
+            first, last = self._overlapping(low, high)
+            if first == last:
+                found = _Group(device, low, high)
+                self._groups.insert(first, found)
+                self._lows.insert(first, low)
+            else:
+                found = self._groups[first]
+                is_inside = found.low <= low and high <= found.high
+                if last - first > 1 or not is_inside or found.device is not device:
+                    found = self._joined(storage, range(low, high), slice(first, last))
             found.admit(storage)
-            self._groups[first:last] = [found]
-            self._lows[first:last] = [found.low]
             return found
+
+    def _joined(self, storage: ForeignStorage, span: range, place: slice) -> _Group:
+        """One group in the place of several that a range overlaps, or beyond which it reaches."""
+        device = storage.device
+        met = []
+        for group in self._groups[place]:
+            if group.device is device:
+                met.append(group)
+            elif group.living() or group.pending():
+                raise LaunchError(
+                    f"{storage.label} lies in memory that {group.device.name} uses, too, and"
+                    f" would be used by {device.name}: two devices have no order, so"
+                    " drop the tensors of one of them first"
+                )
+        found = met[0] if met else _Group(device, span.start, span.stop)
+        for other in met[1:]:
+            found.take_in(other)
+        found.low, found.high = min(found.low, span.start), max(found.high, span.stop)
+        self._groups[place] = [found]
+        self._lows[place] = [found.low]
+        return found
 
     def end(self, group: _Group) -> None:
         """Forget a group that nothing uses any more."""
@@ -253,11 +282,13 @@ class _Table:
             if at < len(self._groups) and self._groups[at] is group and group.is_over:
                 del self._groups[at], self._lows[at]
 
-    def _overlapping(self, span: range) -> tuple[int, int]:
-        first = bisect_right(self._lows, span.start)
-        if first and self._groups[first - 1].high > span.start:
+    def _overlapping(self, low: int, high: int) -> tuple[int, int]:
+        first = last = bisect_right(self._lows, low)
+        if first and self._groups[first - 1].high > low:
             first -= 1
-        return first, max(first, bisect_left(self._lows, span.stop))
+        if last < len(self._lows) and self._lows[last] < high:
+            last = bisect_left(self._lows, high)
+        return first, last
 
 
 _table = _Table()

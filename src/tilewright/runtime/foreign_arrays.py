@@ -8,9 +8,9 @@ offers when it is seen for the first time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from tilewright.dtypes import DType, numpy_dtype
 from tilewright.errors import LaunchError
@@ -20,19 +20,27 @@ from tilewright.runtime.indexing import Layout, check_shape
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["ForeignArray", "Reader", "adopt", "refuse"]
+__all__ = ["ForeignArray", "Form", "Reader", "adopt", "find_form", "refuse"]
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignArray:
+class Form(NamedTuple):
+    """How arrays lie that are alike, wherever they begin."""
+
+    dtype: type[DType]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # in elements
+    itemsize: int
+    is_empty: bool
+    label: str
+
+
+class ForeignArray(NamedTuple):
     """Where an array lies and how."""
 
     producer: Producer
     device: Device
-    dtype: type[DType]
+    form: Form
     address: int  # of the first element
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]  # in bytes
     ready: Stream | None = None  # the stream that has been made to wait for the library
 
 
@@ -45,60 +53,73 @@ def refuse(library: str, shape: tuple[int, ...], text: str) -> LaunchError:
     return LaunchError(f"the array of {library} with shape {tuple(shape)} {text}")
 
 
+def _make_form(
+    library: str, dtype: type[DType], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Form:
+    checked, itemsize = check_shape(shape), numpy_dtype(dtype).itemsize
+    in_elements = _in_elements(library, checked, strides, itemsize)
+    label = f"{dtype.label}[{', '.join(map(str, checked))}]"
+    return Form(dtype, checked, in_elements, itemsize, not prod(checked), label)
+
+
+# The form of a library's arrays with a dtype, a shape and strides in bytes; refuses some.
+find_form = cast("Callable[..., Form]", lru_cache(maxsize=1024)(_make_form))
+
+
 def adopt(array: ForeignArray) -> Tensor:
     """A tensor on the memory of an array."""
-    shape, itemsize = check_shape(array.shape), numpy_dtype(array.dtype).itemsize
-    layout = Layout(shape, _strides(array, itemsize), _offset(array, itemsize))
-    region = layout.region(itemsize)
-    label = f"{array.dtype.label}[{', '.join(map(str, shape))}]"
-    device = array.device
+    producer, device, form, address, ready = array
+    layout = Layout(form.shape, form.strides, 0 if form.is_empty else _offset(array))
+    region = layout.region(form.itemsize)
     with device.lock:
-        device.check_usable()
-        device.settle_notes()
-        span = range(region.low, region.high)
-        storage = ForeignStorage(device, array.producer, span, array.address, label)
-        if array.ready is not None:
-            storage.come_after(region, array.ready)
-        elif array.producer.has_one_stream:
-            storage.begin_at(array.producer.current_stream(device) or device.stream)
-    return Tensor(storage, array.dtype, layout)
+        if device.forked:
+            device.check_usable()
+        if device.notes:
+            device.settle_notes()
+        storage = ForeignStorage(device, producer, region, address, form.label)
+        if ready is not None:
+            storage.come_after(region, ready)
+        elif producer.has_one_stream:
+            storage.begin_at(producer.current_stream(device) or device.stream)
+    return Tensor(storage, form.dtype, layout)
 
 
-def _offset(array: ForeignArray, itemsize: int) -> int:
+def _offset(array: ForeignArray) -> int:
     """Elements from address 0 to the first."""
-    if not prod(array.shape):
-        return 0  # there is nothing at the address
-    offset, rest = divmod(array.address, itemsize)
+    producer, _, form, address, _ = array
+    offset, rest = divmod(address, form.itemsize)
     if rest:
         raise refuse(
-            array.producer.library, array.shape,
-            f"begins at address {array.address:#x}, and elements of {itemsize} bytes begin at"
-            f" multiples of {itemsize}: copy it",
+            producer.library, form.shape,
+            f"begins at address {address:#x}, and elements of {form.itemsize} bytes begin at"
+            f" multiples of {form.itemsize}: copy it",
         )  # fmt: skip
     if not offset:
-        raise refuse(array.producer.library, array.shape, "has elements and no memory")
+        raise refuse(producer.library, form.shape, "has elements and no memory")
     return offset
 
 
-def _strides(array: ForeignArray, itemsize: int) -> tuple[int, ...]:
+def _in_elements(
+    library: str, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> tuple[int, ...]:
     """Strides in elements; along an axis with fewer than two they are ours to say."""
-    strides = []
+    found = []
     packed = 1
-    for extent, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent <= 1:
-            strides.append(packed)
+            found.append(packed)
         elif stride < 0:
             raise refuse(
-                array.producer.library, array.shape,
-                f"runs backwards, with strides of {array.strides} bytes: copy it, or turn it round",
+                library, shape,
+                f"runs backwards, with strides of {strides} bytes: copy it, or turn it round",
             )  # fmt: skip
         elif stride % itemsize:
             raise refuse(
-                array.producer.library, array.shape,
-                f"has strides of {array.strides} bytes, which are no whole elements of {itemsize}"
+                library, shape,
+                f"has strides of {strides} bytes, which are no whole elements of {itemsize}"
                 " bytes: copy it",
             )  # fmt: skip
         else:
-            strides.append(stride // itemsize)
+            found.append(stride // itemsize)
         packed *= max(extent, 1)
-    return tuple(reversed(strides))
+    return tuple(reversed(found))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tilewright.dtypes import DType, dtype_of_numpy
 from tilewright.runtime.device import Device
 from tilewright.runtime.foreign import Producer
-from tilewright.runtime.foreign_arrays import ForeignArray, refuse
+from tilewright.runtime.foreign_arrays import ForeignArray, find_form, refuse
 from tilewright.runtime.memory_dtypes import memory_dtype
 
 __all__ = ["read_masked", "read_numpy"]
@@ -30,8 +30,8 @@ class _NumpyProducer(Producer):
 def read_numpy(array: Array) -> ForeignArray:
     """Where an array lies."""
     producer = _NumpyProducer(array, read_only=not array.flags.writeable)
-    dtype = _dtype(array)
-    return ForeignArray(producer, Device("cpu"), dtype, _address(array), array.shape, array.strides)
+    form = find_form("NumPy", _dtype(array), array.shape, array.strides)
+    return ForeignArray(producer, Device("cpu"), form, _address(array))
 
 
 def _address(array: Array) -> int:

@@ -41,16 +41,8 @@ class Region:
     @lru_cache(maxsize=4096)  # handles come and go, and most lie like others before them
     def of(shape: tuple[int, ...], strides: tuple[int, ...], low: int, itemsize: int) -> Region:
         """What a handle reaches whose first element begins at byte `low`; strides in elements."""
-        if 0 in shape:
-            return Region(low, low, dense=True, disjoint=True, axes=())
-        in_bytes = [
-            (stride * itemsize, extent)
-            for stride, extent in zip(strides, shape, strict=True)
-            if extent > 1
-        ]
-        axes = _merged((*sorted(in_bytes, reverse=True), (1, itemsize)))
-        high = low + sum(distance * (steps - 1) for distance, steps in axes) + 1
-        return Region(low, high, len(axes) == 1, strides_are_disjoint(shape, strides), axes)
+        reach, axes, is_disjoint = _reach(shape, strides, itemsize)
+        return Region(low, low + reach, len(axes) <= 1, is_disjoint, axes)
 
     def overlaps(self, other: Region) -> bool:
         """Whether a byte may belong to both."""
@@ -88,6 +80,23 @@ class Region:
             if place >= steps:
                 return False
         return not steps_along and not rest
+
+
+@lru_cache(maxsize=4096)
+def _reach(
+    shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> tuple[int, Axes, bool]:
+    """How many bytes a handle spans, along which axes, and whether its elements are apart."""
+    if 0 in shape:
+        return 0, (), True
+    in_bytes = [
+        (stride * itemsize, extent)
+        for stride, extent in zip(strides, shape, strict=True)
+        if extent > 1
+    ]
+    axes = _merged((*sorted(in_bytes, reverse=True), (1, itemsize)))
+    reach = sum(distance * (steps - 1) for distance, steps in axes) + 1
+    return reach, axes, strides_are_disjoint(shape, strides)
 
 
 def _merged(axes: Axes) -> Axes:

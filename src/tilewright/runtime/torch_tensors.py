@@ -35,7 +35,7 @@ from tilewright.dtypes import (
 )
 from tilewright.runtime.device import LEGACY_STREAM, Device
 from tilewright.runtime.foreign import Producer
-from tilewright.runtime.foreign_arrays import ForeignArray, Reader, refuse
+from tilewright.runtime.foreign_arrays import ForeignArray, Form, Reader, find_form, refuse
 from tilewright.runtime.stream import Stream
 
 __all__ = ["TORCH_DTYPES", "find_passing_reader", "find_torch_reader"]
@@ -114,7 +114,9 @@ class _PassedProducer(_TorchProducer):
     """
 
     def __init__(self, given: Any) -> None:
-        super().__init__(given.detach())
+        self.array = given.detach()
+        self.read_only = False
+        self._current = _raw_stream()
         self.given = self._alive = ref(given)
         self._required_grad: bool = given.requires_grad
 
@@ -162,8 +164,9 @@ def _read_passed(tensor: Any) -> ForeignArray:
 
 def _read_tensor(tensor: Any, producer: type[_TorchProducer] = _TorchProducer) -> ForeignArray:
     """Where a tensor lies."""
-    dtype, device = _dtypes().get(tensor.dtype), _device(tensor)
-    if dtype is None:
+    device = _device(tensor)
+    form = _find_form(tensor.dtype, tensor.shape, tensor.stride())
+    if form is None:
         raise _refused(tensor, f"holds {tensor.dtype}, for which there is no dtype")
     if tensor.is_neg():
         raise _refused(tensor, "is a negation that torch has not computed: pass t.resolve_neg()")
@@ -171,9 +174,17 @@ def _read_tensor(tensor: Any, producer: type[_TorchProducer] = _TorchProducer) -
         address = tensor.data_ptr()
     except RuntimeError as error:
         raise _refused(tensor, f"has no memory of its own: {error}") from None
-    itemsize = numpy_dtype(dtype).itemsize
-    strides = tuple(stride * itemsize for stride in tensor.stride())
-    return ForeignArray(producer(tensor), device, dtype, address, tuple(tensor.shape), strides)
+    return ForeignArray(producer(tensor), device, form, address)
+
+
+@functools.lru_cache(maxsize=1024)
+def _find_form(dtype: Any, shape: Any, strides: tuple[int, ...]) -> Form | None:
+    """How tensors lie that torch says this of; None if there is no such dtype."""
+    ours = _dtypes().get(dtype)
+    if ours is None:
+        return None
+    itemsize = numpy_dtype(ours).itemsize
+    return find_form("torch", ours, tuple(shape), tuple(stride * itemsize for stride in strides))
 
 
 def _read_wrapper(tensor: Any) -> NoReturn:
@@ -187,11 +198,19 @@ def _read_wrapper(tensor: Any) -> NoReturn:
 def _device(tensor: Any) -> Device:
     if tensor.layout is not _torch().strided:
         raise _refused(tensor, f"is laid out as {tensor.layout}: pass t.to_dense()")
+    found = _devices.get(tensor.device)
+    return _find_device(tensor) if found is None else found
+
+
+_devices: dict[Any, Device] = {}  # by what torch calls them
+
+
+def _find_device(tensor: Any) -> Device:
     place = tensor.device
     if place.type == "cpu":
-        return Device("cpu")
+        return _devices.setdefault(place, Device("cpu"))
     if place.type == "cuda":
-        return Device(f"cuda:{place.index or 0}")
+        return _devices.setdefault(place, Device(f"cuda:{place.index or 0}"))
     raise _refused(tensor, f"lives on {place}, where kernels do not run: move it to cpu or cuda")
 
 
