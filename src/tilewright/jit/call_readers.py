@@ -36,7 +36,7 @@ from tilewright.frontend.signature import (
 )
 from tilewright.jit.plans import HostedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
-from tilewright.runtime.guests import GuestOp
+from tilewright.runtime.guests import GuestOp, check_written
 from tilewright.runtime.imports import adopted
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.partition import Partition, PersistentPartition
@@ -103,7 +103,9 @@ _FIND = """
                 return _Operation().build(_found, {tensors}, {result})
         elif _found.__class__ is _Hosted:
             if not _unusual.said and (_found.captures is None or _found.captures.are_current()):
-                return _GuestOp().build(_found, {tensors}, {result})
+                _tensors = {tensors}
+                _check_written(_found, _tensors)
+                return _GuestOp().build(_found, _tensors, {result})
         else:
             _planned = _plans.get((None, {like}))
             if _planned is not None:
@@ -171,6 +173,7 @@ MANY = 2048
 _NAMES: dict[str, Any] = {
     "_Operation": ReadyOp,
     "_GuestOp": GuestOp,
+    "_check_written": check_written,
     "_Hosted": HostedLaunch,
     "_given": _given,
     "_handle": _handle,
@@ -189,7 +192,18 @@ _NAMES: dict[str, Any] = {
     "_repr": repr,
 }
 _OWN_NAMES = frozenset(
-    {*_NAMES, "_table", "_young", "_age", "_plans", "_plan", "_key", "_found", "_planned"}
+    {
+        *_NAMES,
+        "_table",
+        "_young",
+        "_age",
+        "_plans",
+        "_plan",
+        "_key",
+        "_found",
+        "_planned",
+        "_tensors",
+    }
     | {"_kernel", "_rest", "_more"}
 )
 # Whoever is shown where something was built is not shown this.

@@ -20,7 +20,7 @@ from tilewright.jit.families import Family, kin_of
 from tilewright.jit.plans import HostedLaunch, Plan, PlannedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
 from tilewright.runtime.access import Access, check_accesses
-from tilewright.runtime.guests import GuestOp
+from tilewright.runtime.guests import GuestOp, check_written
 from tilewright.runtime.imports import adopted
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.ready import ReadyOp
@@ -69,7 +69,7 @@ class Launches:
             same = (grid, same)
         prepared = self._prepared.find(same)
         if isinstance(prepared, PreparedLaunch) and prepared.is_current:
-            return _operation(prepared).build(prepared, tensors, result, depth=3)
+            return _built(prepared, tensors, result)
         like, call = self._like(*args, **kwargs)
         planned = self._plans.find((grid, like)) or self._stretched(grid, like, call)
         return None if planned is None else self._planned(planned, same, call)
@@ -130,11 +130,11 @@ class Launches:
                 kind = HostedLaunch if plan.guests.all else PreparedLaunch
                 prepared = kind(plan, tensors, numbers)
                 self._prepared.put(same, prepared)
-                return _operation(prepared).build(prepared, tensors, result, depth=3)
+                return _built(prepared, tensors, result)
         if ready.is_whole:
-            return _operation(ready).build(ready, tensors, result, depth=3)
+            return _built(ready, tensors, result)
         once = PlannedLaunch(plan, numbers, plan.new_reader())
-        return _operation(once).build(once, tensors, result, depth=3)
+        return _built(once, tensors, result)
 
     def key(
         self, grid: tuple[int, ...] | None, binding: Binding, call: inspect.BoundArguments
@@ -180,6 +180,11 @@ def _may_be_prepared(plan: Plan, tensors: tuple[Tensor, ...]) -> bool:
     return not any(tensor.storage.is_lazy for tensor in tensors)
 
 
-def _operation(ready: PlannedLaunch | PreparedLaunch) -> ReadyOp[Any]:
-    """An operation for a launch, which has not been built yet."""
-    return GuestOp() if ready.guests.all else ReadyOp()
+def _built(
+    ready: PlannedLaunch | PreparedLaunch, tensors: tuple[Tensor, ...], result: tuple[Any, ...]
+) -> ReadyOp[Any]:
+    """The operation for a launch."""
+    if not ready.guests.all:
+        return ReadyOp[Any]().build(ready, tensors, result, depth=4)
+    check_written(ready, tensors)
+    return GuestOp[Any]().build(ready, tensors, result, depth=4)

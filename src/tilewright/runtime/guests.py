@@ -17,7 +17,7 @@ from tilewright.runtime.ready_work import ReadyWork
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
 
-__all__ = ["GuestOp"]
+__all__ = ["GuestOp", "check_written"]
 
 T = TypeVar("T")
 _CLOSED = State.CLOSED  # members of an enumeration are slow to find
@@ -28,22 +28,11 @@ class GuestOp(ReadyOp[T]):
 
     __slots__ = ("_theirs",)
 
-    _theirs: Stream | None  # the stream on which the library works, when that was last asked
-
-    def build(
-        self, ready: ReadyWork, tensors: tuple[Handle, ...], result: Any, depth: int = 2
-    ) -> ReadyOp[Any]:
-        """Begin to hold the tensors, if their libraries let the outputs be written now."""
-        self._state = _CLOSED
-        self._theirs = None
-        for at in ready.guests.written:
-            storage: Any = tensors[at].storage
-            if storage.producer.why_not_written() is not None:
-                _refuse(ready, tensors)
-        return super().build(ready, tensors, result, depth + 1)
+    _theirs: Stream | None  # the stream on which the library works, as `submit` was told
 
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream, by default the library's, without waiting."""
+        self._theirs = None
         if stream is None and self._chosen is None and not UNUSUAL.said:
             tensors = self._claim[1]
             if tensors:
@@ -73,10 +62,9 @@ class GuestOp(ReadyOp[T]):
         tensors, guests = self._claim[1], self._ready.guests
         first: Any = tensors[guests.all[0]].storage
         library = first.producer
-        if stream is not self._theirs:  # it was not asked for a moment ago
-            self._theirs = library.current_stream(self.device)
-            if self._theirs is not stream and self._theirs is not None:
-                return False
+        theirs = library.current_stream(self.device)
+        if theirs is not stream and theirs is not None:
+            return False
         for at in guests.all:
             storage: Any = tensors[at].storage
             producer = storage.producer
@@ -86,6 +74,14 @@ class GuestOp(ReadyOp[T]):
             return False
         self.note_writes()
         return True
+
+
+def check_written(ready: ReadyWork, tensors: tuple[Handle, ...]) -> None:
+    """Refuse to build an operation if a library does not let an output be written now."""
+    for at in ready.guests.written:
+        storage: Any = tensors[at].storage
+        if storage.producer.why_not_written() is not None:
+            _refuse(ready, tensors)
 
 
 def _refuse(ready: ReadyWork, tensors: tuple[Handle, ...]) -> NoReturn:

@@ -39,10 +39,11 @@ _next: list[int] = []  # whose turn it is to be looked at
 def passed_before(array: Any) -> Tensor | None:
     """The handle on a tensor that was passed before and lies as it lay."""
     found = _passed.get(id(array))
-    alive: Any = None if found is None else found()
+    if found is None:
+        return None
+    alive: Any = found()
     if (
-        found is not None
-        and alive is array
+        alive is array
         and array.data_ptr() == found.address
         and array.shape == found.shape
         and array.stride() == found.strides
