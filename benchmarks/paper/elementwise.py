@@ -1,7 +1,8 @@
 """Element-wise bandwidth: z = x + y in f16, safe and unchecked, beside torch, Triton and cuTile.
 
 Bytes counted are two reads and a write. Buffers rotate over a gibibyte, so that no cache serves
-them. Every library but torch has several tiles; its best one counts.
+them. Every library but torch has several tiles; its best one counts. Two tiles of ours have the
+hints that a search found for the library's own addition.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ __all__ = ["BESIDE_TORCH", "SAFE", "TITLE", "TORCH", "run"]
 TITLE = "Element-wise addition: bandwidth"
 POWERS = (20, 22, 24, 26, 28)
 TILES = (2048, 4096, 8192, 16384)
+SEARCHED = {  # by tile: a load of 16 bytes for each thread, and no descriptors
+    1024: {"num_worker_warps": 4, "occupancy": 16, "allow_tma": False},
+    2048: {"num_worker_warps": 8, "occupancy": 8, "allow_tma": False},
+}
 TRITON_TILES = (1024, 4096)
 BESIDE_TORCH = f"addition of 2^{POWERS[-1]} numbers, bandwidth of torch.add's"
 ROTATED = 1 << 30  # bytes
@@ -77,13 +82,18 @@ class Vectors:
             yield from self._triton(families, theirs)
         for tile in TILES[:1] if self.lab.is_quick else TILES:
             for family, kernel in _KERNELS.items():
-                runs = [
-                    lambda s=s, t=tile, k=kernel: k(s[0].partition(t), *s[1:]) for s in self.sets
-                ]
-                yield self.candidate(families.name(family, f"tile {tile}"), runs)
+                yield self._ours(families.name(family, f"tile {tile}"), kernel, tile)
             if (peer := self.lab.peers.get(f"add-f16-{tile}")) is not None:
                 launches: list[Any] = [peer.launch(self.lab.stream, 0, *one) for one in self.sets]
                 yield self.candidate(families.name(CUTILE, f"tile {tile}"), launches)
+        for tile, hints in SEARCHED.items():
+            for family, kernel in _KERNELS.items():
+                name = families.name(family, f"tile {tile}, searched")
+                yield self._ours(name, kernel.with_hints(**hints), tile)
+
+    def _ours(self, name: str, kernel: Any, tile: int) -> Candidate:
+        runs = [lambda s=s: kernel(s[0].partition(tile), *s[1:]) for s in self.sets]
+        return self.candidate(name, runs)
 
     def _triton(self, families: Families, theirs: list[Any]) -> Iterator[Candidate]:
         if self.lab.has("triton"):

@@ -10,15 +10,19 @@ import math
 from typing import Any
 
 import tilewright as tw
-from tilewright import f32, f64
+from tilewright import bf16, f16, f32, f64
 
 __all__ = [
     "LN_2",
     "LOG2_E",
+    "afresh",
     "gated",
+    "in_lanes",
     "kept",
+    "kept_line",
     "normal_share",
     "number",
+    "once_more",
     "power_of_2",
     "quotient",
     "wide",
@@ -70,11 +74,49 @@ def gated(x: Any, gate: Any) -> Any:
 
 
 def kept(parts: Any, i: Any, count: int) -> Any:
-    """The first parts of rows i, wide, all of them in registers."""
+    """The first parts of rows i, all of them in registers, and read before anything is made."""
     row: tuple[Any, ...] = ()
     for j in tw.static_range(count):
-        row = (*row, wide(parts[i, j]))
+        row = (*row, parts[i, j])
     return row
+
+
+def kept_line(parts: Any, count: int) -> Any:
+    """The same of the only row, a weight for each column: no sum has to wait before it is read."""
+    row: tuple[Any, ...] = ()
+    for j in tw.static_range(count):
+        row = (*row, parts[j])
+    return row
+
+
+def afresh(x: Any) -> Any:
+    """The same elements for a step of its own, with -0.0 as 0.0.
+
+    What two steps make alike the assembler makes once and keeps, and a wide copy of a narrow tile
+    takes twice its registers. So each step makes a copy of its own, and the narrow tile is kept.
+    """
+    return x + 0.0 if _is_narrow(x) else x
+
+
+def once_more(x: Any) -> Any:
+    """The same for a third step, with -inf in place of a NaN."""
+    return tw.maximum(x, -math.inf) if _is_narrow(x) else x
+
+
+def _is_narrow(x: Any) -> bool:
+    """Whether a tile has floats that are computed with in f32."""
+    return bool(x.dtype == f16 or x.dtype == bf16)
+
+
+def in_lanes(tile: Any, lanes: int, dtype: Any) -> Any:
+    """A tile of rows as [row, load, lane, neighbour], as a tile of this dtype is read.
+
+    A thread reads 16 bytes at once, and the next are those of the next thread. So with a lane for
+    each thread of a row, a reduction along the second and the last axis needs no other thread.
+    """
+    rows, columns = tile.shape
+    neighbours = min(2 if dtype == f64 else 4 if dtype == f32 else 8, columns // lanes)
+    return tile.reshape(rows, columns // (lanes * neighbours), lanes, neighbours)
 
 
 def normal_share(x: Any) -> Any:

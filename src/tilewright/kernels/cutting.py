@@ -21,6 +21,7 @@ __all__ = [
     "element_config",
     "gradient_config",
     "in_parts",
+    "lanes_of",
     "line_config",
     "logits_config",
     "power_of_two",
@@ -34,19 +35,21 @@ __all__ = [
 ALIKE = 2.0  # octaves between widths of logits that are cut alike
 NEAR = 1.0  # octaves between shapes whose spans are alike
 MEASURED = 4096  # rows that stand for any number of them in records
-WIDEST = 16384  # elements of rows that a block holds in registers
+WIDEST_BYTES = 65536  # of rows that a block holds in registers
+WIDEST = 16384  # elements of such a row, of which few blocks find room for more
 SHORT = 1024  # columns of a row that shares its tile with others
 HELD = 8192  # of a row in the gradients of a norm, which hold several
 LONG_PART = 8192  # columns of a row that is read in parts
 REGISTERS, MOST_WARPS = 65536, 64  # of a multiprocessor
 THREADS = 32  # of a warp
 HELD_TWICE, OTHERS = 1.7, 20  # registers for each element of a row, which has a weight; and besides
+HELD_BYTES = 16384  # of a row of which a thread compares what it has read
 TILE = 4096  # elements of a tile where any number would do
 SPAN_TILE = 1024  # of a tile that is one of many in a row, each added to what came before
 ENOUGH = 512  # blocks, so that a large GPU has work for all of its multiprocessors
 FEW = 128  # blocks, where each leaves something to be summed over all of them
 MOST_ROWS = 64  # that one of those takes
-WORD = 4  # bytes
+WORD, LOAD = 4, 16  # bytes
 ELEMENTS = Config.of(BM=1, PART=TILE, num_worker_warps=4, occupancy=8)
 # A load of 16 bytes for each thread, and many blocks.
 LINE = Config.of(BM=1, PART=1024, num_worker_warps=4, occupancy=8, allow_tma=False)
@@ -96,7 +99,7 @@ def row_config(name: str, x: Alike) -> Config:
     The width of rows decides; how many there are matters little.
     """
     rows, columns = x.shape
-    found = _measured(name, x, (MEASURED, columns), within=0.0) or _rows(columns)
+    found = _measured(name, x, (MEASURED, columns), within=0.0) or _rows(columns, x.itemsize)
     return _of_rows(found, rows)
 
 
@@ -104,7 +107,8 @@ def row_config(name: str, x: Alike) -> Config:
 def logits_config(name: str, x: Alike) -> Config:
     """The same of a kernel that writes none of a row: what was measured counts for widths alike."""
     rows, columns = x.shape
-    return _of_rows(_measured(name, x, (MEASURED, columns), ALIKE) or _rows(columns), rows)
+    found = _measured(name, x, (MEASURED, columns), ALIKE) or _rows(columns, x.itemsize)
+    return _of_rows(found, rows)
 
 
 def _of_rows(config: Config, rows: int) -> Config:
@@ -120,8 +124,8 @@ def in_parts(config: Config, x: tw.Tensor) -> dict[str, int]:
     """
     height, part = config["BM"], config["PART"]
     count = -(-x.shape[1] // part)
-    held = WIDEST * (config["num_ctas"] or 1)
-    kept = count if _elements(config) * count <= held else 0
+    held = WIDEST_BYTES * (config["num_ctas"] or 1)
+    kept = count if _elements(config) * count * x.itemsize <= held else 0
     return {"PART": part, "KEPT": kept, "EXACT": are_exact(x, height, part)}
 
 
@@ -131,21 +135,31 @@ def are_exact(x: tw.Tensor, height: int, part: int) -> bool:
     return rows % height == 0 and columns % part == 0
 
 
+def lanes_of(config: Config, x: tw.Tensor) -> int:
+    """Threads that a row of a tile is spread over, each with a load of 16 bytes if it can."""
+    threads: int = THREADS * (config["num_worker_warps"] or 4)
+    each = max(min(LOAD // x.itemsize, _elements(config) // threads), 1)
+    lanes: int = min(threads, config["PART"] // each)
+    return max(lanes, 1)
+
+
 def _elements(config: Config) -> int:
     elements: int = config["BM"] * config["PART"]
     return elements
 
 
 @lru_cache(maxsize=1024)
-def _rows(columns: int) -> Config:
+def _rows(columns: int, itemsize: int) -> Config:
     """Tiles that cover a row with nothing left over, or little; about 32 elements to a thread."""
     whole, divisor = power_of_two(columns), columns & -columns
-    if whole > WIDEST:
+    if whole * itemsize > WIDEST_BYTES:
         part = min(divisor, LONG_PART) if divisor >= SHORT else LONG_PART
         return Config.of(BM=1, PART=part, num_worker_warps=8, occupancy=2, allow_tma=False)
     part = divisor if 8 * divisor >= whole else max(whole // 4, min(whole, SHORT))
     together = max(2 * SHORT // whole, 1)
     warps = 4 if together * whole <= TILE else 8
+    if whole > WIDEST:  # so many that it matters when weights are read
+        part = min(part, THREADS * warps * LOAD // itemsize)
     each = together * columns / (THREADS * warps)
     blocks = int(REGISTERS / (THREADS * warps * (HELD_TWICE * each + OTHERS)))
     occupancy = max(min(blocks, MOST_WARPS // warps), 1)
@@ -199,27 +213,45 @@ def _cut(config: Config, together: int, part: int) -> Config:
 @_of_tensors
 def span_config(name: str, x: Alike) -> Config:
     """BM, PART and SPAN of a kernel along rows that may be cut between blocks."""
-    return _measured(name, x, x.shape, NEAR) or _spans(*x.shape, warps=8)
+    return _measured(name, x, x.shape, NEAR) or _spans(*x.shape)
+
+
+@lru_cache(maxsize=1024)
+def _spans(rows: int, columns: int) -> Config:
+    if rows < ENOUGH:
+        return _long_spans(rows, columns, num_worker_warps=8, occupancy=8)
+    part = min(power_of_two(columns), 2 * SPAN_TILE)
+    return _whole_spans(rows, columns, part, num_worker_warps=8, occupancy=4)
 
 
 @_of_tensors
 def rank_config(name: str, x: Alike) -> Config:
     """The same of a kernel that computes more with each element than a sum."""
-    return _measured(name, x, x.shape) or _spans(*x.shape, warps=4)
+    return _measured(name, x, x.shape) or _ranks(*x.shape, x.itemsize)
 
 
 @lru_cache(maxsize=1024)
-def _spans(rows: int, columns: int, warps: int) -> Config:
-    if rows < ENOUGH:  # long spans, whose loads are started far ahead
-        part = min(power_of_two(columns), TILE)
-        together = _together(rows, part, SPAN_TILE)
-        hints: dict[str, int | bool] = {"num_worker_warps": warps, "occupancy": 8}
-    else:
-        part = min(power_of_two(columns), SPAN_TILE)
-        together = _together(rows, part, 2 * SPAN_TILE)
-        hints = {"num_worker_warps": warps, "occupancy": 4, "allow_tma": False}
+def _ranks(rows: int, columns: int, itemsize: int) -> Config:
+    if rows < ENOUGH:
+        return _long_spans(rows, columns, num_worker_warps=4, occupancy=4)
+    most = HELD_BYTES // itemsize
+    part = min(power_of_two(columns), most if columns <= most else most // 2)
+    return _whole_spans(rows, columns, part, num_worker_warps=4, occupancy=6)
+
+
+def _long_spans(rows: int, columns: int, **hints: int) -> Config:
+    """Rows that are cut between blocks, in tiles whose loads are started far ahead."""
+    part = min(power_of_two(columns), TILE)
+    together = _together(rows, part, SPAN_TILE)
     span = _span(-(-rows // together), -(-columns // part))
     return Config.of(BM=together, PART=part, SPAN=span, **hints)
+
+
+def _whole_spans(rows: int, columns: int, part: int, **hints: int) -> Config:
+    """All of a row to a block."""
+    together = _together(rows, part, 2 * SPAN_TILE)
+    span = power_of_two(-(-columns // part))
+    return Config.of(BM=together, PART=part, SPAN=span, allow_tma=False, **hints)
 
 
 @_of_tensors

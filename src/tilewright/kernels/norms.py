@@ -21,7 +21,16 @@ from tilewright.kernels.arguments import (
     output,
     rows_of,
 )
-from tilewright.kernels.arithmetic import kept, number, wide, wide_dtype
+from tilewright.kernels.arithmetic import (
+    afresh,
+    kept,
+    kept_line,
+    number,
+    once_more,
+    quotient,
+    wide,
+    wide_dtype,
+)
 from tilewright.kernels.cutting import in_parts, row_config
 
 __all__ = [
@@ -39,23 +48,38 @@ __all__ = [
 def _root_scale(squares: Any, columns: Any, eps: Any) -> Any:
     """`1 / sqrt(mean + eps)` along the last axis, of squares; zeros behind the edge add nothing."""
     dtype = squares.dtype
-    mean = tw.sum(squares, axis=1, keepdims=True) / number(columns, dtype)
+    mean = tw.sum(squares, axis=1, keepdims=True) * quotient(1.0, number(columns, dtype))
     return tw.rsqrt(mean + eps.astype(dtype))
 
 
 def _total(row: Any) -> Any:
     """The sum of a kept row."""
-    sums = row[0]
+    sums = wide(afresh(row[0]))
     for j in tw.static_range(1, len(row)):
-        sums += row[j]
+        sums += wide(afresh(row[j]))
     return tw.sum(sums, axis=1, keepdims=True)
 
 
 def _squares(row: Any) -> Any:
     """The squares of a kept row, summed over its parts."""
-    squares = row[0] * row[0]
+    first = wide(afresh(row[0]))
+    squares = first * first
     for j in tw.static_range(1, len(row)):
-        squares += row[j] * row[j]
+        part = wide(afresh(row[j]))
+        squares += part * part
+    return squares
+
+
+def _centred_squares(row: Any, mean: Any, columns: Any, exact: bool) -> Any:
+    """The same of `x - mean`; only the last part can hang over the edge, unless it is exact."""
+    squares = tw.zeros(row[0].shape, mean.dtype)
+    for j in tw.static_range(len(row)):
+        part = wide(once_more(row[j]))
+        if exact or j < len(row) - 1:
+            part -= mean
+        else:
+            part = centred(part, mean, columns - j * part.shape[1])
+        squares += part * part
     return squares
 
 
@@ -65,21 +89,10 @@ def centred(rows: Any, mean: Any, columns: Any) -> Any:
     return tw.where(inside, rows - mean, 0.0)
 
 
-def _centred_row(row: Any, mean: Any, columns: Any, exact: bool) -> Any:
-    """`x - mean` of a kept row; only its last part can hang over the edge, unless it is exact."""
-    result: tuple[Any, ...] = ()
-    for j in tw.static_range(len(row)):
-        if exact or j < len(row) - 1:
-            result = (*result, row[j] - mean)
-        else:
-            result = (*result, centred(row[j], mean, columns - j * row[j].shape[1]))
-    return result
-
-
 def _store_kept(parts: Any, row: Any, scale: Any, weights: Any, dtype: Any) -> None:
     """A kept row, scaled, times the weights."""
     for j in tw.static_range(len(row)):
-        parts.store((row[j] * scale * wide(weights[j])).astype(dtype), 0, j)
+        parts.store((wide(row[j]) * scale * wide(weights[j])).astype(dtype), 0, j)
 
 
 def _store_again(parts: Any, xs: Any, i: Any, scale: Any, weights: Any) -> None:
@@ -111,8 +124,8 @@ def rms_norm_rows(
     weights = weight.partition(PART, exact=EXACT)
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
-        row = kept(xs, i, KEPT)
-        _store_kept(parts, row, _root_scale(_squares(row), N, eps), weights, z.dtype)
+        row, gains = kept(xs, i, KEPT), kept_line(weights, KEPT)
+        _store_kept(parts, row, _root_scale(_squares(row), N, eps), gains, z.dtype)
     else:
         squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
         for j in range(xs.num_tiles(1)):
@@ -145,11 +158,11 @@ def add_rms_norm_rows(
         tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
         tw.require(sums.num_tiles(1) == KEPT)
         row: tuple[Any, ...] = ()
+        left, right, gains = kept(xs, i, KEPT), kept(ys, i, KEPT), kept_line(weights, KEPT)
         for j in tw.static_range(KEPT):
-            rounded = (wide(xs[i, j]) + wide(ys[i, j])).astype(z.dtype)
-            sums.store(rounded, 0, j)
-            row = (*row, wide(rounded))
-        _store_kept(parts, row, _root_scale(_squares(row), N, eps), weights, z.dtype)
+            row = (*row, (wide(left[j]) + wide(right[j])).astype(z.dtype))
+            sums.store(row[j], 0, j)
+        _store_kept(parts, row, _root_scale(_squares(row), N, eps), gains, z.dtype)
     else:
         squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
         for j in range(sums.num_tiles(1)):
@@ -180,11 +193,11 @@ def layer_norm_rows(
     columns = number(N, wide_dtype(z.dtype))
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
-        row = kept(xs, i, KEPT)
-        row = _centred_row(row, _total(row) / columns, N, EXACT)
-        scale = _root_scale(_squares(row), N, eps)
+        row, gains, offsets = kept(xs, i, KEPT), kept_line(weights, KEPT), kept_line(biases, KEPT)
+        mean = _total(row) * quotient(1.0, columns)
+        scale = _root_scale(_centred_squares(row, mean, N, EXACT), N, eps)
         for j in tw.static_range(KEPT):
-            part = row[j] * scale * wide(weights[j]) + wide(biases[j])
+            part = (wide(row[j]) - mean) * scale * wide(gains[j]) + wide(offsets[j])
             parts.store(part.astype(z.dtype), 0, j)
     else:
         # Sums of differences from about the mean: the squares of those cancel nothing.

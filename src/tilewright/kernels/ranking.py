@@ -15,7 +15,8 @@ import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i32, i64
 from tilewright.dims import BM, M, N, T
 from tilewright.kernels.arguments import FLOATS, check_tensor, giving, output, rows_of
-from tilewright.kernels.cutting import are_exact, power_of_two, rank_config
+from tilewright.kernels.arithmetic import afresh, in_lanes
+from tilewright.kernels.cutting import are_exact, lanes_of, power_of_two, rank_config
 
 __all__ = ["argmax", "argmax_rows", "top_k", "top_k_of_keys", "top_keys_of_parts"]
 
@@ -25,6 +26,7 @@ MOST_KEYS = 16384  # of a row, that the last step ranks
 LOWEST = -(1 << 63)  # below every key
 PLACES = (1 << 32) - 1
 MAGNITUDE = 0x7FFFFFFF  # all bits of an f32 but the sign
+NOWHERE = (1 << 31) - 1  # behind every place
 
 
 def _keys(rows: Any, places: Any) -> Any:
@@ -50,24 +52,50 @@ def _places(keys: Any) -> Any:
     return PLACES - (keys & PLACES)
 
 
-def _highest(x: Any, xs: Any, i: Any, tiles: Any, shape: Any) -> Any:
-    """Of some tiles of rows the highest key in each lane.
+def _first_highest(tile: Any, lanes: int) -> tuple[Any, Any]:
+    """Of each lane of a tile the highest element, and its first place in the tile."""
+    columns = tile.shape[1]
+    narrow = in_lanes(tile, lanes, tile.dtype)
+    rows, seen = afresh(narrow).astype(f32), narrow.astype(f32)
+    places = in_lanes(tw.arange(columns).reshape(1, columns), lanes, tile.dtype)
+    top = tw.max(tw.max(seen, axis=3, nan=True), axis=1, nan=True)
+    is_top = (rows == top[:, None, :, None]) | (rows != rows)
+    return top, tw.min(tw.min(tw.where(is_top, places, NOWHERE), axis=3), axis=1)
 
-    Elements become keys at the end: those that were the first of the highest in their lanes.
+
+def _highest(xs: Any, i: Any, tiles: Any, shape: Any, lanes: int) -> Any:
+    """Of some tiles of elements the highest key in each lane.
+
+    What a thread has read is compared before it is a key, and without the other threads.
     """
-    part = shape[1]
-    if x.dtype == i64:
-        keys = tw.full(shape, LOWEST, i64)
-        for j in range(tiles[0], tiles[1]):
-            inside = j * part + tw.arange(part) < x.shape[1]
-            keys = tw.maximum(keys, tw.where(inside, xs[i, j], LOWEST))
-        return keys
-    best, at = tw.full(shape, -math.inf, f32), tw.full(shape, tiles[0], i32)
+    best, at = tw.full((shape[0], lanes), -math.inf, f32), tw.full((shape[0], lanes), 0, i32)
+    at += tiles[0] * shape[1]
     for j in range(tiles[0], tiles[1]):
-        tile = xs[i, j].astype(f32)
-        is_better = (tile > best) | ((tile != tile) & (best == best))
-        best, at = tw.where(is_better, tile, best), tw.where(is_better, j, at)
-    return _keys(best, at * part + tw.arange(part))
+        top, place = _first_highest(xs[i, j], lanes)
+        is_better = (top > best) | ((top != top) & (best == best))
+        best, at = tw.where(is_better, top, best), tw.where(is_better, j * shape[1] + place, at)
+    return _keys(best, at)
+
+
+def _highest_keys(xs: Any, i: Any, tiles: Any, shape: Any, columns: Any) -> Any:
+    """Of some tiles of keys the highest in each column of a tile."""
+    keys = tw.full(shape, LOWEST, i64)
+    for j in range(tiles[0], tiles[1]):
+        inside = j * shape[1] + tw.arange(shape[1]) < columns
+        keys = tw.maximum(keys, tw.where(inside, xs[i, j], LOWEST))
+    return keys
+
+
+def _ranked(x: Any, xs: Any, place: Any, shape: Any, span: int, lanes: int) -> Any:
+    """Of a span of rows the highest keys of lanes."""
+    i, s = place
+    tiles = (s * span, tw.minimum((s + 1) * span, xs.num_tiles(1)))
+    if x.dtype == i64:
+        return _highest_keys(xs, i, tiles, shape, x.shape[1])
+    if span > 1:
+        return _highest(xs, i, tiles, shape, lanes)
+    top, at = _first_highest(xs[i, s], lanes)
+    return _keys(top, s * shape[1] + at)
 
 
 @tw.kernel(deny_checks=True)
@@ -77,18 +105,18 @@ def argmax_rows(
     *,
     PART: Const[int] = 1024,
     SPAN: Const[int] = 1,
+    LANES: Const[int] = 1,
     LAST: Const[bool] = True,
     EXACT: Const[bool] = False,
 ) -> None:
     """The highest key of SPAN tiles of PART columns of each row; LAST: its place instead.
 
-    `x` may hold keys already, those of the spans of a row. EXACT: tiles cover `x` with nothing left
-    over.
+    `x` may hold keys already, those of the spans of a row. LANES: threads of a row. EXACT: tiles
+    cover `x` with nothing left over.
     """
-    i, s = z.index
     xs = _tiles(x, BM, PART, EXACT)
-    tiles = (s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1)))
-    highest = tw.max(_highest(x, xs, i, tiles, (BM, PART)), axis=1, keepdims=True)
+    keys = _ranked(x, xs, z.index, (BM, PART), SPAN, LANES)
+    highest = tw.max(keys, axis=1, keepdims=True)
     z.store(_places(highest) if LAST else highest)
 
 
@@ -152,8 +180,13 @@ def _argmax_of(z: tw.Tensor, x: tw.Tensor) -> tw.DeviceOp[Any]:
     spans = -(-columns // (config["PART"] * config["SPAN"]))
     target = z if spans == 1 else tw.empty((rows, spans), i64, device=x.device)
     kernel = config.applied_to(argmax_rows)
-    exact = are_exact(x, config["BM"], config["PART"])
-    how = {"PART": config["PART"], "SPAN": config["SPAN"], "LAST": spans == 1, "EXACT": exact}
+    how = {
+        "PART": config["PART"],
+        "SPAN": config["SPAN"],
+        "LANES": lanes_of(config, x),
+        "LAST": spans == 1,
+        "EXACT": are_exact(x, config["BM"], config["PART"]),
+    }
     launch = kernel(target.partition(config["BM"], 1), x, **how)
     if spans == 1:
         return launch

@@ -46,6 +46,7 @@ __all__ = [
 SUM, MEAN, MAX, MIN = range(4)  # the kinds of reduction, as kernels know them
 NAMES = ("sum", "mean", "max", "min")
 SIGNED = INTEGERS[:4]
+AT_ONCE = 4  # tiles of a row that are read with no loop
 
 
 class FROM(tw.AnyDType):
@@ -100,17 +101,25 @@ def reduce_rows(
     """SPAN tiles of PART columns of each row, reduced in the dtype ACC, beginning with `first`.
 
     KIND is SUM, MEAN (the sum times `scale`), MAX or MIN. MASKED: `first` takes the place of what
-    lies behind the edge, where no padding does. EXACT: tiles cover `x` with nothing left over.
+    lies behind the edge, where no padding does. EXACT: spans cover `x` with nothing left over.
     """
     i, s = z.index
     xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
     nothing = first.astype(ACC)
-    kept = tw.full((BM, PART), nothing, ACC)
-    for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
-        part = xs[i, j].astype(ACC)
-        if MASKED:
-            part = tw.where(j * PART + tw.arange(PART) < N, part, nothing)
-        kept = _combined(KIND, kept, part)
+    if EXACT and SPAN <= AT_ONCE:
+        row: tuple[Any, ...] = ()
+        for j in tw.static_range(SPAN):
+            row = (*row, xs[i, s * SPAN + j])
+        kept = row[0].astype(ACC)
+        for j in tw.static_range(1, SPAN):
+            kept = _combined(KIND, kept, row[j].astype(ACC))
+    else:
+        kept = tw.full((BM, PART), nothing, ACC)
+        for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
+            part = xs[i, j].astype(ACC)
+            if MASKED:
+                part = tw.where(j * PART + tw.arange(PART) < N, part, nothing)
+            kept = _combined(KIND, kept, part)
     z.store(_finished(KIND, kept, scale).astype(z.dtype))
 
 
@@ -262,7 +271,7 @@ def launch_reduction(
     }
     if in_rows:
         kernel, pieces = reduce_rows, target.squeeze(2).partition(config["BM"], 1)
-        how["EXACT"] = are_exact(source, config["BM"], config["PART"])
+        how["EXACT"] = are_exact(source, config["BM"], config["PART"] * config["SPAN"])
     else:
         kernel, pieces = reduce_columns, target.partition(1, 1, config["BK"])
     launch = config.applied_to(kernel)(pieces, source, _nothing(kind, x), 1 / count, **how)

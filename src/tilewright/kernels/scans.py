@@ -21,6 +21,7 @@ from tilewright.kernels.arguments import (
     output,
     three_axes,
 )
+from tilewright.kernels.arithmetic import afresh
 from tilewright.kernels.cutting import are_exact, column_config, scan_config
 from tilewright.kernels.reductions import SUM, reduce_rows, sum_dtype
 
@@ -50,16 +51,21 @@ def _behind(total: Any, _: Any, next_total: Any, next_before: Any) -> tuple[Any,
     return total + next_total, total + next_before
 
 
-def _running(part: Any) -> Any:
-    """Running sums along rows: within groups, which a thread has for itself, and of groups."""
+def _running(part: Any, carry: Any, dtype: Any) -> Any:
+    """Running sums along rows on top of `carry`, in whose dtype they are made.
+
+    First within groups, which a thread has for itself, and then of groups. Elements are converted
+    where they are groups: so they stay in the threads that have read them.
+    """
     rows, columns = part.shape
     if columns <= GROUP:
-        return tw.cumsum(part, axis=1)
+        return (tw.cumsum(part.astype(carry.dtype), axis=1) + carry).astype(dtype)
     groups = part.reshape(rows, columns // GROUP, GROUP)
-    totals = tw.sum(groups, axis=2)
+    totals = tw.sum(afresh(groups).astype(carry.dtype), axis=2)
     nothing = tw.zeros(totals.shape, totals.dtype)
     _, before = tw.scan((totals, nothing), _behind, (0, 0), axis=1)
-    return (tw.cumsum(groups, axis=2) + before[:, :, None]).reshape(rows, columns)
+    sums = tw.cumsum(groups.astype(carry.dtype), axis=2) + (before + carry)[:, :, None]
+    return sums.astype(dtype).reshape(rows, columns)
 
 
 @tw.kernel(deny_checks=True)
@@ -81,13 +87,12 @@ def scan_rows(
     rows = i * BM + tw.arange(BM)
     carry = sums.gather(rows, s - 1).reshape(BM, 1)  # of the first span zero: there is no -1
     if SPAN == PART:
-        part = xs[i, s].astype(sums.dtype)
-        parts.store((_running(part) + carry).astype(z.dtype), 0, 0)
+        parts.store(_running(xs[i, s], carry, z.dtype), 0, 0)
     else:
         for j in range(parts.num_tiles(1)):
-            part = xs[i, s * (SPAN // PART) + j].astype(sums.dtype)
-            parts.store((_running(part) + carry).astype(z.dtype), 0, j)
-            carry += tw.sum(part, axis=1, keepdims=True)
+            part = xs[i, s * (SPAN // PART) + j]
+            parts.store(_running(part, carry, z.dtype), 0, j)
+            carry += tw.sum(part.astype(carry.dtype), axis=1, keepdims=True)
 
 
 @tw.kernel(deny_checks=True)

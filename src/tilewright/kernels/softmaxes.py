@@ -26,13 +26,13 @@ from tilewright.kernels.arguments import (
 from tilewright.kernels.arithmetic import (
     LN_2,
     LOG2_E,
-    kept,
+    in_lanes,
     power_of_2,
     quotient,
     wide,
     wide_dtype,
 )
-from tilewright.kernels.cutting import element_config, in_parts, logits_config, row_config
+from tilewright.kernels.cutting import element_config, in_parts, lanes_of, logits_config, row_config
 
 __all__ = [
     "cross_entropy",
@@ -48,41 +48,74 @@ class LABEL(tw.AnyDType):
     """An integer that numbers classes."""
 
 
-def _shift(top: Any) -> Any:
-    """What is taken off exponents: that of the highest, or 0 in a row of nothing but -inf."""
-    return tw.where(top == -math.inf, 0.0, top * LOG2_E)
+def _finite(exponent: Any) -> Any:
+    """What is taken off exponents: that of the highest, or 0 where there is nothing but -inf."""
+    return tw.where(exponent == -math.inf, 0.0, exponent)
 
 
 def _powers(part: Any, shift: Any) -> Any:
     return power_of_2(part * LOG2_E - shift)
 
 
+def _highest(part: Any) -> Any:
+    """Of what each lane has read."""
+    return tw.max(tw.max(part, axis=3), axis=1)
+
+
+def _sum(part: Any) -> Any:
+    return tw.sum(tw.sum(part, axis=3), axis=1)
+
+
+def _joined(exponent: Any, total: Any, other: Any, other_total: Any) -> tuple[Any, Any]:
+    """Two sums of powers, each over a power of two with its exponent, as one."""
+    higher = tw.maximum(exponent, other)
+    shift = _finite(higher)
+    total = total * power_of_2(exponent - shift) + other_total * power_of_2(other - shift)
+    return higher, total
+
+
+def _over_lanes(exponents: Any, totals: Any) -> tuple[Any, Any]:
+    """The exponent and the sum of rows, of those of their lanes: all threads meet only once."""
+    exponent, total = tw.reduce((exponents, totals), _joined, (-math.inf, 0.0), axis=1)
+    return exponent[:, None], total[:, None]
+
+
 def _kept_powers(row: Any) -> tuple[Any, Any, Any]:
-    """`exp(x)` over a power of two, for all parts of a row; its exponent; and the sum."""
-    highest = row[0]
+    """`exp(x)` over a power of two, of all parts of a row; exponents and sums of its lanes."""
+    highest = _highest(row[0])
     for j in tw.static_range(1, len(row)):
-        highest = tw.maximum(highest, row[j])
-    shift = _shift(tw.max(highest, axis=1, keepdims=True))
+        highest = tw.maximum(highest, _highest(row[j]))
+    exponents = highest * LOG2_E
+    shift = _finite(exponents)[:, None, :, None]
     powers: tuple[Any, ...] = ()
-    sums = tw.zeros(highest.shape, highest.dtype)
+    totals = tw.zeros(exponents.shape, exponents.dtype)
     for part in row:
         power = _powers(part, shift)
-        powers, sums = (*powers, power), sums + power
-    return powers, shift, tw.sum(sums, axis=1, keepdims=True)
+        powers, totals = (*powers, power), totals + _sum(power)
+    return powers, exponents, totals
 
 
-def _summed(xs: Any, i: Any, rows: Any, dtype: Any) -> tuple[Any, Any]:
-    """The exponent and the sum of a row that is not kept: the sum follows the exponent."""
-    top = tw.full((rows, 1), -math.inf, dtype)
-    total = tw.zeros((rows, 1), dtype)
-    shift = tw.zeros((rows, 1), dtype)
+def _kept_lanes(parts: Any, i: Any, count: int, lanes: int) -> Any:
+    """The first parts of rows i in lanes, wide, all of them in registers."""
+    row: tuple[Any, ...] = ()
+    for j in tw.static_range(count):
+        part = parts[i, j]
+        row = (*row, wide(in_lanes(part, lanes, part.dtype)))
+    return row
+
+
+def _summed(xs: Any, i: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
+    """Exponents and sums of the lanes of rows that are not kept: sums follow the exponents."""
+    exponents = tw.full(shape, -math.inf, dtype)
+    totals = tw.zeros(shape, dtype)
     for j in range(xs.num_tiles(1)):
-        part = wide(xs[i, j])
-        higher = tw.maximum(top, tw.max(part, axis=1, keepdims=True))
-        shift = _shift(higher)
-        total = total * _powers(top, shift) + tw.sum(_powers(part, shift), axis=1, keepdims=True)
-        top = higher
-    return shift, total
+        part = xs[i, j]
+        part = wide(in_lanes(part, shape[1], part.dtype))
+        higher = tw.maximum(exponents, _highest(part) * LOG2_E)
+        shift = _finite(higher)
+        now = _sum(_powers(part, shift[:, None, :, None]))
+        exponents, totals = higher, totals * power_of_2(exponents - shift) + now
+    return exponents, totals
 
 
 @tw.kernel(deny_checks=True)
@@ -92,12 +125,13 @@ def softmax_rows(
     *,
     PART: Const[int] = 1024,
     KEPT: Const[int] = 0,
+    LANES: Const[int] = 1,
     EXACT: Const[bool] = False,
 ) -> None:
     """`z = exp(x - max x) / sum exp(x - max x)`, BM rows to a block, PART columns at a time.
 
     KEPT: the parts of a row, all of which stay in registers; 0: too many, they are read again.
-    EXACT: tiles cover rows with nothing left over.
+    LANES: threads of a row. EXACT: tiles cover rows with nothing left over.
     """
     tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
@@ -105,13 +139,14 @@ def softmax_rows(
     parts = z.partition(BM, PART, exact=EXACT)
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
-        powers, _, total = _kept_powers(kept(xs, i, KEPT))
-        share = quotient(1.0, total)
+        powers, exponents, totals = _kept_powers(_kept_lanes(xs, i, KEPT, LANES))
+        exponent, total = _over_lanes(exponents, totals)
+        share = quotient(power_of_2(exponents - exponent), total)[:, None, :, None]
         for j in tw.static_range(KEPT):
-            parts.store((powers[j] * share).astype(z.dtype), 0, j)
+            parts.store((powers[j] * share).astype(z.dtype).reshape(BM, PART), 0, j)
     else:
-        shift, total = _summed(xs, i, BM, wide_dtype(z.dtype))
-        share = quotient(1.0, total)
+        exponent, total = _over_lanes(*_summed(xs, i, (BM, LANES), wide_dtype(z.dtype)))
+        shift, share = _finite(exponent), quotient(1.0, total)
         for j in range(parts.num_tiles(1)):
             parts.store((_powers(wide(xs[i, j]), shift) * share).astype(z.dtype), 0, j)
 
@@ -125,6 +160,7 @@ def cross_entropy_rows(
     *,
     PART: Const[int] = 1024,
     KEPT: Const[int] = 0,
+    LANES: Const[int] = 1,
     EXACT: Const[bool] = False,
 ) -> None:
     """`log_sum = log sum exp x` of each row, and `loss = log_sum - x[label]`.
@@ -136,10 +172,11 @@ def cross_entropy_rows(
     xs = x.partition(BM, PART, padding=-math.inf, exact=EXACT)
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT)
-        _, shift, total = _kept_powers(kept(xs, i, KEPT))
+        _, exponents, totals = _kept_powers(_kept_lanes(xs, i, KEPT, LANES))
     else:
-        shift, total = _summed(xs, i, BM, wide_dtype(x.dtype))
-    log = ((shift + tw.log2(total)) * LN_2).astype(f32).reshape(BM)
+        exponents, totals = _summed(xs, i, (BM, LANES), wide_dtype(x.dtype))
+    exponent, total = _over_lanes(exponents, totals)
+    log = ((exponent + tw.log2(total)) * LN_2).astype(f32).reshape(BM)
     label = labels.partition(BM)[i]
     rows = i * BM + tw.arange(BM)
     known = (label >= 0) & (label.astype(tw.i64) < tw.i64(N))
@@ -182,7 +219,8 @@ def softmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Ten
         return tw.value(z, device=z.device)
     config = row_config("softmax", rows)
     pieces, kernel = result.partition(config["BM"], None), config.applied_to(softmax_rows)
-    return giving(kernel(pieces, rows, **in_parts(config, rows)), z)
+    how = in_parts(config, rows) | {"LANES": lanes_of(config, rows)}
+    return giving(kernel(pieces, rows, **how), z)
 
 
 @tw.function
@@ -207,7 +245,8 @@ def cross_entropy(
     config = logits_config(name, rows)
     pieces = (_line(name, one).partition(config["BM"]) for one in (loss, log_sum))
     kernel = config.applied_to(cross_entropy_rows)
-    launch = kernel(*pieces, rows, classes, **in_parts(config, rows))
+    how = in_parts(config, rows) | {"LANES": lanes_of(config, rows)}
+    launch = kernel(*pieces, rows, classes, **how)
     return giving(launch, (loss, log_sum))
 
 
