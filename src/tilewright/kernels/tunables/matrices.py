@@ -37,8 +37,8 @@ FEW_ROWS = (1, 16)
 SMALL_TILE = (128, 128)  # the least that keeps the tensor cores busy
 MOST_FOLDED = 64  # rows and folds of them, together
 ROUNDS = 2  # of tiles, below which smaller ones may be better
-NEAR = 1.6  # times what the best is expected to take: no farther plan is tried
-MOST_NEAR = 6  # plans, however many are near
+NEAR = 1.3  # times what the best is expected to take: no farther plan is tried
+MOST_NEAR = 5  # plans, however many are near
 CENTERS = 2  # plans whose neighbours are tried
 BANDS = ((1, 4, 1), (1, 16, 1))  # beside the usual one
 FAST_LIMIT = 2e-2  # of the error of sums that may be less exact
@@ -57,9 +57,9 @@ def _matmul_space(key: Key) -> Space:
     space = reduce(or_, map(Space.around, near))
     for config in near[:CENTERS]:
         splits = config["SPLITS"]
-        axes: dict[str, Any] = {
-            "BK": DEPTHS[key.dtypes[0]], "LATENCY": LATENCIES, "blocks": (ANY,),
-        }  # fmt: skip
+        axes: dict[str, Any] = {"BK": DEPTHS[key.dtypes[0]], "blocks": (ANY,)}
+        if config is near[0]:
+            axes["LATENCY"] = LATENCIES
         if config["blocks"] * ROUNDS < ceil(m / config["BM"]) * ceil(n / config["BN"]):
             axes["group"] = BANDS
         if splits > 1:
