@@ -31,6 +31,7 @@ from tilewright.jit.choices import CHOICES, FORCED
 from tilewright.jit.recipes import Again, Recipe, Tensors, find_recipe
 from tilewright.jit.tables import Table
 from tilewright.runtime.deferring import defer, has_operations
+from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.surroundings import UNUSUAL
@@ -100,15 +101,15 @@ class _Calls:
         found = recipe.for_tensors(tensors)
         if found is None:
             return None
-        again: Again = recipe
+        picked, result = found
         if not recipe.made:
             known = self._same.find(key)
             if known is None:
                 self._same.put(key, SEEN)
             else:
                 again = self._prepare(key, known, recipe, tensors)
-        picked, result = found
-        return ReadyOp().build(again.ready, picked, result, depth=3)
+                return ReadyOp().build(again.ready, picked, result, depth=3)
+        return NewcomerOp().build(recipe.ready, picked, result, depth=3)
 
     def _prepare(self, key: Any, known: Again | Seen, recipe: Recipe, tensors: Tensors) -> Again:
         """The launch for handles that were launched before."""

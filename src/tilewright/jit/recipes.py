@@ -14,29 +14,23 @@ from itertools import combinations
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from tilewright.dtypes import DType
 from tilewright.frontend.captures import Captures
 from tilewright.jit.plans import PlannedLaunch, PreparedLaunch
-from tilewright.runtime.device import Device
 from tilewright.runtime.indexing import Place
+from tilewright.runtime.moulds import Mould, find_mould
+from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.ready import ReadyOp
-from tilewright.runtime.tensor import Tensor, new_tensor
+from tilewright.runtime.tensor import Tensor, cast_tensor
 
 __all__ = ["Again", "Recipe", "Tensors", "find_recipe"]
 
 # The tensors of a call, by parameter; None where an optional one was left out.
 Tensors = tuple[Tensor | None, ...]
+# Operations whose tensors have all their memory from us.
+_OURS = (ReadyOp, NewcomerOp)
 # Some tensors among those of a call and those that were made for it.
 _Pick = Callable[[tuple[Any, ...]], Any]
-
-
-class _Output(NamedTuple):
-    """A tensor that is made for every call."""
-
-    device: Device
-    shape: tuple[int, ...]
-    dtype: type[DType]
 
 
 class _Part(NamedTuple):
@@ -87,7 +81,7 @@ class Recipe(Again):
         self,
         ready: PlannedLaunch | PreparedLaunch,
         choice: _Choice,
-        made: tuple[_Output, ...],
+        made: tuple[Mould, ...],
         *,
         is_for_all: bool,
     ) -> None:
@@ -102,7 +96,7 @@ class Recipe(Again):
     def for_tensors(self, tensors: Tensors) -> tuple[Any, ...] | None:
         """The tensors of the launch and its result; None where an output may overlap another."""
         if self.made:
-            tensors = (*tensors, *[new_tensor(*output, None) for output in self.made])
+            tensors = (*tensors, *[cast_tensor(mould) for mould in self.made])
         picked = self.pick(tensors)
         for one, other in self._apart:  # those that share memory have one list of borrows
             if picked[one].storage.borrows is picked[other].storage.borrows:
@@ -119,8 +113,9 @@ class Recipe(Again):
 
 def find_recipe(operation: DeviceOp[Any], tensors: Tensors) -> Recipe | None:
     """How the operation of a call follows from its tensors; None if it does not."""
-    if type(operation) is not ReadyOp:
+    if type(operation) not in _OURS:
         return None
+    assert isinstance(operation, ReadyOp), "all of them are"
     ready, launched = operation.claim[:2]
     if not isinstance(ready, (PlannedLaunch, PreparedLaunch)):
         return None
@@ -136,7 +131,7 @@ def find_recipe(operation: DeviceOp[Any], tensors: Tensors) -> Recipe | None:
     places = [_find(known, tensor) for tensor in launched]
     if None in places:
         return None
-    outputs = tuple(_Output(one.device, one.shape, one.dtype) for one in made)
+    outputs = tuple(find_mould(one.device, one.shape, one.dtype) for one in made)
     is_for_all = not _share_memory(tensors)
     return Recipe(ready, _choice(known, places, result), outputs, is_for_all=is_for_all)
 

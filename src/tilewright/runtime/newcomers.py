@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Self, TypeVar
 
 from tilewright.runtime.lifecycle import State
-from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.ready import ReadyOp, begin_all
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.uses import MANY_AT_HOME, thin_out
@@ -24,21 +24,30 @@ _BUILT, _SUBMITTED = State.BUILT, State.SUBMITTED  # members of an enumeration a
 class NewcomerOp(ReadyOp[T]):
     """A ready operation of which any tensor may be new; all of them are ours."""
 
-    __slots__ = ("_epoch", "_home")
+    __slots__ = ("_epoch", "_has_fresh", "_home")
 
     _home: Stream | None  # of all tensors, when it was built
+    _has_fresh: bool  # but for those that have no bytes yet, and nothing to put into them
     _epoch: int  # of the device then
 
     def _look_and_hold(self) -> None:
         """Begin to hold the tensors, if nothing stands against it. The lock is held."""
-        device, tensors = self.device, self._claim[1]
-        self._home = home = tensors[0].storage.home if tensors else None
-        if home is not None and device.latest is None and not device.forked:
-            for tensor in tensors:
+        device = self.device
+        home: Stream | None = None
+        self._has_fresh = False
+        if device.latest is None and not device.forked:
+            for tensor in self._claim[1]:
                 storage = tensor.storage
-                if storage.home is not home or storage.borrows:
+                if storage.borrows:
+                    break
+                if storage.is_fresh:
+                    self._has_fresh = True
+                    continue
+                home = home or storage.home
+                if home is None or storage.home is not home:
                     break
             else:
+                self._home = home
                 self._epoch = device.epoch
                 device.latest = self._claim
                 return
@@ -62,12 +71,22 @@ class NewcomerOp(ReadyOp[T]):
                 and home is (stream or self._chosen or usual or device.stream)
                 and self._epoch == device.epoch
                 and self._state is _BUILT
+                and not (self._has_fresh and self._begin(home))
             ):
                 self._put_newcomers(home)
                 return self
         finally:
             lock.release()
         return super().submit(stream)
+
+    def _begin(self, home: Stream) -> bool:
+        """Give bytes to those that have none; whether that has led to anything else."""
+        try:
+            begin_all(self._claim[1], home)
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        return self.device.latest is not self._claim
 
     def _put_newcomers(self, stream: Stream) -> None:
         """Launch at home, where nothing has happened since it was built. The lock is held."""

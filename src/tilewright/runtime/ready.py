@@ -26,7 +26,7 @@ from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tickets import Ticket
 from tilewright.runtime.work import Work, WorkOp
 
-__all__ = ["Lent", "ReadyOp"]
+__all__ = ["Lent", "ReadyOp", "begin_all"]
 
 T = TypeVar("T")
 # Members of an enumeration are slow to find.
@@ -302,7 +302,7 @@ class ReadyOp(WorkOp[T]):
         if stream.has_loose_ends:
             stream.settle(ask=False)
         if not is_settled:
-            _begin(tensors, stream)
+            begin_all(tensors, stream)
         if device.latest is claim:
             device.latest = None
         else:
@@ -338,7 +338,7 @@ class ReadyOp(WorkOp[T]):
         return bool(tensors)
 
 
-def _begin(tensors: tuple[Handle, ...], stream: Stream) -> None:
+def begin_all(tensors: tuple[Handle, ...], stream: Stream) -> None:
     """Give bytes to those that are made for a launch, which is put on a stream next."""
     for tensor in tensors:
         storage = tensor.storage

@@ -149,13 +149,12 @@ class Storage:
     def begin(self, stream: Stream, region: Region) -> None:
         """Get bytes, fresh as it is, for the launch of a region that is put on a stream next.
 
-        What `materialise` does, and what `settle_in` would find: that launch moves the fence on.
+        What `materialise` does, and no more is left than a launch at home leaves.
         """
         self._get_bytes(stream)
         is_whole = region.dense and region.low == 0 and region.high == self.nbytes
-        fence = Fence(stream, stream.issued + 1, None)
         begun = region if is_whole else Region.whole(self.nbytes)
-        self._writes.append(Use(begun, fence, is_moved=is_whole))
+        self.written_at_home.append((begun, stream.issued + 1))
         self.home = stream
 
     def _get_bytes(self, stream: Stream) -> None:
@@ -361,9 +360,9 @@ class Storage:
     def __del__(self) -> None:
         # No lock and no driver here: the collector may run this anywhere.
         if getattr(self, "_allocation", None) is not None:
-            self._look_at_home()
-            uses = self._writes + self._reads
-            self.device.notes.append(Freed(self.pool, self.allocation, uses))
+            home = self.home
+            uses = self._writes + self._reads if home is None else []
+            self.device.notes.append(Freed(self.pool, self.allocation, home, uses))
 
 
 # Puts the first contents of a storage on a stream.

@@ -20,12 +20,12 @@ from tilewright.runtime.awaiting import completed
 from tilewright.runtime.copies import convert, copy
 from tilewright.runtime.device import Device
 from tilewright.runtime.export import Exporting
-from tilewright.runtime.facets import Facet, find_facet
+from tilewright.runtime.facets import Facet
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.indexing import Layout, Place, one_by_one
 from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.memory_dtypes import memory_dtype
-from tilewright.runtime.moulds import find_mould
+from tilewright.runtime.moulds import Look, Mould, find_look, find_mould
 from tilewright.runtime.partition import Partition
 from tilewright.runtime.refusals import NotAnArray
 from tilewright.runtime.regions import Region
@@ -34,10 +34,9 @@ from tilewright.runtime.storage import Initialiser, Storage
 from tilewright.runtime.tilings import PLAIN_TILINGS, Tiling, find_tiling
 from tilewright.runtime.transfers import download
 
-__all__ = ["Tensor", "move", "new_tensor"]
+__all__ = ["Tensor", "cast_tensor", "move", "new_tensor"]
 
 _serials = itertools.count(1)
-_ALIGNMENT = 16  # bytes; no kernel is compiled for more
 _PLACES = 64  # of one storage that are remembered; with more, all are forgotten
 _set = object.__setattr__
 _NO_PARTS: dict[Any, Any] = {}  # of a handle of which none were asked for
@@ -78,11 +77,13 @@ class Tensor(NotAnArray, Exporting):
     _parts: dict[Place, Tensor]
     _tiling: Tiling | None  # how it was cut last, if its axes were cut in order
 
-    def __init__(self, storage: Storage, dtype: type[DType], layout: Layout) -> None:
-        itemsize = numpy_dtype(dtype).itemsize
-        shape, strides, begin = layout.shape, layout.strides, layout.offset * itemsize
-        place = begin % _ALIGNMENT  # storages of ours begin at multiples
-        facet = find_facet(dtype, shape, strides, place, storage.device, storage.owns_bytes)
+    def __init__(
+        self, storage: Storage, dtype: type[DType], layout: Layout, look: Look | None = None
+    ) -> None:
+        shape, strides, device = layout.shape, layout.strides, storage.device
+        if look is None:
+            look = find_look(dtype, shape, strides, layout.offset, device, storage.owns_bytes)
+        itemsize, begin, region, facet = look
         _set(self, "__class__", _Unsealed)  # to set all of them by `_set` takes six times as long
         self.storage = storage
         self.dtype = dtype
@@ -91,7 +92,7 @@ class Tensor(NotAnArray, Exporting):
         self.strides = strides
         self.itemsize = itemsize
         self.byte_offset = begin
-        self.region = Region.of(shape, strides, begin, itemsize)
+        self.region = region
         self.layout = layout
         self.facet = facet
         self._moved = None
@@ -373,8 +374,13 @@ def new_tensor(
     device: Device, shape: tuple[int, ...], dtype: type[DType], initialiser: Initialiser | None
 ) -> Tensor:
     """A tensor with a storage of its own, which gets bytes when somebody needs them."""
-    nbytes, label, layout = find_mould(shape, dtype)
-    return Tensor(Storage(device, nbytes, initialiser, label), dtype, layout)
+    return cast_tensor(find_mould(device, shape, dtype), initialiser)
+
+
+def cast_tensor(mould: Mould, initialiser: Initialiser | None = None) -> Tensor:
+    """The same of which everything else is known."""
+    device, dtype, nbytes, label, layout, look = mould
+    return Tensor(Storage(device, nbytes, initialiser, label), dtype, layout, look)
 
 
 def _serial_of(known: dict[Any, int], place: tuple[Facet, int]) -> int:

@@ -61,24 +61,18 @@ class Freed(NamedTuple):
 
     pool: Pool
     allocation: Allocation
-    uses: list[Use]
+    home: Stream | None  # where all uses are
+    uses: list[Use]  # if there is none
 
     def settle(self) -> None:
         """Free on the stream of the last use, ordered after the uses elsewhere."""
         device = self.pool.device
         device.storages.pop(id(self.allocation), None)
-        last: Fence | None = None
-        is_elsewhere = False
-        for use in self.uses:
-            fence = use.fence
-            if last is None:
-                last = fence
-            elif fence.stream is not last.stream:
-                is_elsewhere = True
-                last = fence if fence.count > last.count else last
-        # One without uses was allocated on one of the device's streams.
-        stream: Stream = device.streams[0] if last is None else last.stream
-        if is_elsewhere:
-            for use in self.uses:
-                stream.wait_for(use.fence.stream, use.fence.count)
-        stream.queue.free(self.allocation, self.pool.backend)
+        last = self.home
+        if last is None:
+            fences = [use.fence for use in self.uses]
+            some = device.streams[0]  # it was allocated on one of them
+            last = max(fences, key=lambda fence: fence.count).stream if fences else some
+            for fence in fences:
+                last.wait_for(fence.stream, fence.count)
+        last.queue.free(self.allocation, self.pool.backend)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.backends.cuda.driver import Driver
 from tilewright.backends.cuda.poller import Poller
@@ -24,8 +24,7 @@ __all__ = ["AdoptedQueue", "CudaAllocation", "CudaHold", "CudaQueue", "CudaStamp
 _SPIN_NANOSECONDS = 30_000  # a launch and a small kernel
 
 
-@dataclass(frozen=True, slots=True)
-class CudaAllocation:
+class CudaAllocation(NamedTuple):
     """Device memory by its address."""
 
     address: int
