@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.analysis.read_only import ReadOnlyMemory
 from tilewright.ir.function import Function
-from tilewright.ir.op import Block, Effect, FieldKind, Op, Value
+from tilewright.ir.op import Block, Effect, Op, Value
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.rewrite import is_loop
 
@@ -54,11 +54,7 @@ class EqualValues:
         if op.regions or not (reads or op.effect is Effect.NONE):
             return None
         operands = tuple(map(self.number, op.operands))
-        attributes = tuple(
-            _comparable(getattr(op, field.name))
-            for field in op.fields
-            if field.kind in (FieldKind.ATTR, FieldKind.FLAG)
-        )
+        attributes = tuple(_comparable(getattr(op, name)) for name in op.attribute_names)
         if None in operands:
             return None
         return type(op), op.results[position].dtype, position, attributes, operands

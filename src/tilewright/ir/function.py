@@ -66,8 +66,7 @@ class Function:
 
     def walk(self) -> Iterator[Op]:
         """Every op, nested ones too, in program order."""
-        for op in self.body.ops:
-            yield from op.walk()
+        return self.body.walk()
 
 
 @dataclass(frozen=True, eq=False)

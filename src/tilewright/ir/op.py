@@ -83,6 +83,14 @@ class Block:
         self.args = args
         self.ops: list[Op] = [] if ops is None else ops
 
+    def walk(self) -> Iterator[Op]:
+        """Every op, nested ones too, in program order."""
+        for op in self.ops:
+            if op.region_fields:
+                yield from op.walk()
+            else:
+                yield op
+
 
 class Effect(Enum):
     """What an op does to memory. Passes ask this, never for a list of ops."""
@@ -113,6 +121,8 @@ class FieldKind(Enum):
         return self in (FieldKind.OPERAND, FieldKind.OPERANDS, FieldKind.OPTIONAL_OPERAND)
 
 
+_ATTRIBUTE_KINDS = (FieldKind.ATTR, FieldKind.FLAG)
+_RESULT_KINDS = (FieldKind.RESULT, FieldKind.RESULTS)
 _REQUIRED: Any = object()
 
 
@@ -131,8 +141,7 @@ class Field:
     @property
     def has_default(self) -> bool:
         """Whether the part may be left out; results are not parts that are given."""
-        is_result = self.kind in (FieldKind.RESULT, FieldKind.RESULTS)
-        return self.default is not _REQUIRED and not is_result
+        return self.default is not _REQUIRED and self.kind not in _RESULT_KINDS
 
 
 def operand() -> Any:
@@ -226,7 +235,10 @@ class Op(Declared):
     fields: ClassVar[tuple[Field, ...]] = ()
     operand_fields: ClassVar[tuple[Field, ...]] = ()  # those of `fields` that hold operands
     region_fields: ClassVar[tuple[Field, ...]] = ()  # those of `fields` that hold regions
+    attribute_names: ClassVar[tuple[str, ...]] = ()  # of those of `fields` that hold no values
+    part_names: ClassVar[frozenset[str]] = frozenset()  # of those of `fields` that are given
     defaults: ClassVar[Mapping[str, Any]] = {}  # of the parts that may be left out
+    carries: ClassVar[bool] = False  # whether it repeats its body, which then takes carried values
     result_names: ClassVar[tuple[str, ...]] = ()  # of the fields with one result each
     rest_name: ClassVar[str] = ""  # of the field with any number of results
 
@@ -249,7 +261,10 @@ class Op(Declared):
         cls.fields = tuple(declared.values())
         cls.operand_fields = tuple(f for f in cls.fields if f.kind.is_operand)
         cls.region_fields = tuple(f for f in cls.fields if f.kind is FieldKind.REGION)
+        cls.attribute_names = tuple(f.name for f in cls.fields if f.kind in _ATTRIBUTE_KINDS)
+        cls.part_names = frozenset(f.name for f in cls.fields if f.kind not in _RESULT_KINDS)
         cls.defaults = {f.name: f.default for f in cls.fields if f.has_default}
+        cls.carries = "init_values" in cls.part_names
         cls.result_names = tuple(f.name for f in cls.fields if f.kind is FieldKind.RESULT)
         cls.rest_name = next((f.name for f in cls.fields if f.kind is FieldKind.RESULTS), "")
         if mnemonic:
@@ -262,16 +277,17 @@ class Op(Declared):
             cls.meaning = staticmethod(meaning)
 
     def __init__(self, **given: Any) -> None:
-        for field in self.fields:
-            if field.kind in (FieldKind.RESULT, FieldKind.RESULTS):
-                continue
-            value = given.pop(field.name, field.default)
-            if value is _REQUIRED:
-                raise TypeError(f"{type(self).__name__} needs {field.name}")
-            setattr(self, field.name, value)
-        if given:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
+        parts = self.__dict__ = {**self.defaults, **given}
+        if parts.keys() != self.part_names:
+            raise TypeError(self._wrong_parts(parts))
+        self.operands = _operands(self)  # every value that flows in, in declared order
         self._define_results()
+
+    def _wrong_parts(self, given: Mapping[str, Any]) -> str:
+        missing, unknown = self.part_names - given.keys(), given.keys() - self.part_names
+        if missing:
+            return f"{type(self).__name__} needs {', '.join(sorted(missing))}"
+        return f"{type(self).__name__} has no {', '.join(sorted(unknown))}"
 
     @classmethod
     def restored(cls, parts: Mapping[str, Any], types: tuple[Type, ...]) -> Self:
@@ -282,6 +298,7 @@ class Op(Declared):
         """
         op = cls.__new__(cls)
         op.__dict__ = {**cls.defaults, **parts}
+        op.operands = _operands(op)
         if len(types) < len(cls.result_names):
             types += op.result_types()[len(types) :]
         op.hold_results(tuple([Value(type_) for type_ in types]))
@@ -293,26 +310,13 @@ class Op(Declared):
     def hold_results(self, results: tuple[Value, ...]) -> None:
         """Take the values that the op defines, for who builds it."""
         self.results = results
-        for name, value in zip(self.result_names, results, strict=False):
-            setattr(self, name, value)
+        self.__dict__.update(zip(self.result_names, results, strict=False))
         if self.rest_name:
-            setattr(self, self.rest_name, results[len(self.result_names) :])
+            self.__dict__[self.rest_name] = results[len(self.result_names) :]
 
     def result_types(self) -> tuple[Type, ...]:
         """The type rule: what the op defines, from its operands and attributes."""
         return ()
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        """Every value that flows in, in declared order."""
-        found: list[Value] = []
-        for field in self.operand_fields:
-            value = getattr(self, field.name)
-            if field.kind is FieldKind.OPERANDS:
-                found.extend(value)
-            elif value is not None:
-                found.append(value)
-        return tuple(found)
 
     @property
     def regions(self) -> tuple[Block, ...]:
@@ -334,6 +338,7 @@ class Op(Declared):
                 parts[field.name] = tuple([values.get(value, value) for value in old])
             elif old is not None:
                 parts[field.name] = values.get(old, old)
+        new.operands = _operands(new)
         if regions:
             parts.update(zip([field.name for field in self.region_fields], regions, strict=True))
         kinds = zip(new.result_types(), self.results, strict=True)
@@ -343,13 +348,22 @@ class Op(Declared):
     def walk(self) -> Iterator[Op]:
         """This op and every op nested in it, outermost first."""
         yield self
-        if self.region_fields:
-            for block in self.regions:
-                for op in block.ops:
-                    yield from op.walk()
+        for block in self.regions:
+            yield from block.walk()
 
     def __repr__(self) -> str:
         return f"<{self.mnemonic}>"
+
+
+def _operands(op: Op) -> tuple[Value, ...]:
+    found: list[Value] = []
+    for field in op.operand_fields:
+        value = op.__dict__[field.name]
+        if field.kind is FieldKind.OPERANDS:
+            found.extend(value)
+        elif value is not None:
+            found.append(value)
+    return tuple(found)
 
 
 def _take_fields(cls: type) -> dict[str, Field]:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.function import Function
-from tilewright.ir.op import Block, FieldKind, Op, Value
+from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import If, Loop, Yield
 
 __all__ = [
@@ -38,8 +38,7 @@ __all__ = [
 _Op = TypeVar("_Op", bound=Op)
 
 
-@dataclass(frozen=True, eq=False)
-class Definition:
+class Definition(NamedTuple):
     """Where a value comes from: result `position` of `op`, or argument `position` of its region."""
 
     op: Op
@@ -72,28 +71,23 @@ def use_counts(function: Function) -> Counter[Value]:
 def nested_ops(op: Op) -> Iterator[Op]:
     """The ops inside an op's regions, at any depth, in program order."""
     for block in op.regions:
-        for inner in block.ops:
-            yield from inner.walk()
+        yield from block.walk()
 
 
 def is_loop(op: Op) -> bool:
     """Whether an op repeats its body, which then takes carried values."""
-    return hasattr(op, "init_values")
+    return op.carries
 
 
 def first_values(op: Op) -> tuple[Value, ...]:
     """What a loop's carried values start as; nothing for other ops. They are its last operands."""
-    found: tuple[Value, ...] = getattr(op, "init_values", ())
+    found: tuple[Value, ...] = op.__dict__["init_values"] if op.carries else ()
     return found
 
 
 def with_parts(op: _Op, **changes: Any) -> _Op:
     """The same op with some parts exchanged; results at the same place keep name and dtype."""
-    parts = {
-        field.name: getattr(op, field.name)
-        for field in op.fields
-        if field.kind not in (FieldKind.RESULT, FieldKind.RESULTS)
-    }
+    parts = {name: value for name, value in op.__dict__.items() if name in op.part_names}
     new = type(op)(**(parts | changes))
     for before, after in zip(op.results, new.results, strict=False):
         after.dtype, after.hint = before.dtype, before.hint
@@ -162,7 +156,7 @@ class Rewriter:
 
     def keep(self, op: Op) -> Op:
         """Append the op itself, over the new operands and with its regions rebuilt."""
-        if not op.regions and not any(value in self.values for value in op.operands):
+        if not op.region_fields and self.values.keys().isdisjoint(op.operands):
             return self.builder.add(op)
         regions = tuple(self.block(region) for region in op.regions)
         new = self.builder.add(op.rebuilt(self.values, regions))

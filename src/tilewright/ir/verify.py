@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.errors import InternalError
 from tilewright.ir.function import ENTRY_HINTS, Function, Module
 from tilewright.ir.op import Block, Effect, Op, Value, Version
-from tilewright.ir.types import TileType
+from tilewright.ir.types import TileType, Type
 from tilewright.ir.verify_addresses import (
     ADDRESS_RULES,
     MODULE_RULES,
@@ -45,6 +46,7 @@ RULES: dict[type[Op], tuple[Rule, ...]] = {
     **REGION_RULES,
     **dict.fromkeys(TERMINATOR_RULES, ()),
 }
+_RULES_OF: dict[type[Op], tuple[Rule, ...]] = {}  # with those of its families, once found
 _SHOWN = 20
 
 
@@ -138,8 +140,7 @@ class _Verifier:
                 yield f"{value!r} is defined twice"
             self._defined.add(value)
             self._visible[value] = None
-            yield from type_problems(value.type)
-            yield from target_problems(value.type, self._target)
+            yield from _type_problems(value.type, self._target)
 
     def _first_problem(self, op: Op, around: tuple[Op, ...]) -> str | None:
         """What is wrong with an op; later complaints may follow from the first.
@@ -177,11 +178,18 @@ def rule_problems(op: Op) -> Iterator[str]:
         yield from rule(op)
 
 
-def _rules_of(kind: type[Op]) -> Iterator[Rule]:
+def _rules_of(kind: type[Op]) -> tuple[Rule, ...]:
     """The rules of an op class, those of its families first."""
-    for base in reversed(kind.__mro__):
-        if issubclass(base, Op):
-            yield from RULES.get(base, ())
+    if kind not in _RULES_OF:
+        bases = (base for base in reversed(kind.__mro__) if issubclass(base, Op))
+        _RULES_OF[kind] = tuple(rule for base in bases for rule in RULES.get(base, ()))
+    return _RULES_OF[kind]
+
+
+@lru_cache(maxsize=1024)
+def _type_problems(type_: Type, target: int) -> tuple[str, ...]:
+    """What is wrong with a type, in general and for a target; a module has few, many times."""
+    return *type_problems(type_), *target_problems(type_, target)
 
 
 def _ending_problems(block: Block, parent: Op | None) -> Iterator[str]:

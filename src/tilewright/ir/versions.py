@@ -30,6 +30,7 @@ __all__ = ["VERSIONS", "Need", "check_version", "needs", "required_version"]
 
 # Versions of the bytecode that can be written.
 VERSIONS: tuple[Version, ...] = ((13, 1), (13, 2), (13, 3), (13, 4))
+_FIRST = VERSIONS[0]  # what it has asks for nothing
 _LEAST_USED: Version = (13, 3)  # what tileiras needs to compile for sm_90
 _HINT: tuple[Version, str] = ((13, 3), "a hint for every target")
 _FLAGGED_GLOBAL: tuple[Version, str] = ((13, 3), "a private or constant global")
@@ -70,7 +71,7 @@ def check_version(module: Module, version: Version) -> None:
 
 
 def needs(module: Module) -> Iterator[Need]:
-    """The version that each part of a module asks for."""
+    """The version that each part of a module asks for, if that is more than the first."""
     for held in module.globals:
         said = (held.constant, held.visibility) != (False, Visibility.PUBLIC)
         for version, what in [*([_FLAGGED_GLOBAL] if said else []), *_type_needs(held.type)]:
@@ -93,7 +94,8 @@ def _function_needs(function: Function) -> Iterator[Need]:
 
 
 def _op_needs(op: Op, used: set[Value]) -> Iterator[tuple[Version, str]]:
-    yield op.since, f"`{op.mnemonic}`"
+    if op.since > _FIRST:
+        yield op.since, f"`{op.mnemonic}`"
     for field in _telling_fields(type(op)):
         held = getattr(op, field.name)
         if isinstance(held, Hints) and _is_general(held):
@@ -102,9 +104,11 @@ def _op_needs(op: Op, used: set[Value]) -> Iterator[tuple[Version, str]]:
             yield _MEMBERS[held], f"`{held.name.lower()}`"
         elif field.since > op.since and _says_something(field, held, used):
             yield field.since, f"`{field.name}` of `{op.mnemonic}`"
-    arguments = (value for block in op.regions for value in block.args)
-    for value in (*op.results, *arguments):
+    for value in op.results:
         yield from _type_needs(value.type)
+    for block in op.regions:
+        for value in block.args:
+            yield from _type_needs(value.type)
 
 
 def _telling_fields(kind: type[Op]) -> tuple[Field, ...]:
@@ -136,7 +140,7 @@ def _type_needs(type_: Type) -> tuple[tuple[Version, str], ...]:
     marked = held.element if isinstance(held, TileType) else held
     if isinstance(marked, PtrType | TensorViewType) and marked.attribute is not None:
         found.append(_MARKED_POINTER)
-    return tuple(found)
+    return tuple(need for need in found if need[0] > _FIRST)
 
 
 def _dotted(version: Version) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.function import Function
-from tilewright.ir.op import Block, Effect, FieldKind, Op
+from tilewright.ir.op import Block, Effect, Op
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.rewrite import Rewriter
 from tilewright.ir.types import TileType, TokenType
@@ -47,35 +47,34 @@ class _Merging(Rewriter):
         key = self._key(op)
         if key is None:
             super().visit(op)
-        elif key in self._seen:
-            self.replace(op, *self._seen[key].results)
-        else:
-            self._seen[key] = self.keep(op)
-
-    def _key(self, op: Op) -> object | None:
-        """What makes two ops equal, or None for ops that stay apart."""
-        if op.effect is not Effect.NONE or op.regions or not _is_light(op):
-            return None
-        parts: list[object] = [type(op), op.results[0].dtype]
-        for field in op.fields:
-            if field.kind in (FieldKind.ATTR, FieldKind.FLAG):
-                parts.append(_comparable(getattr(op, field.name)))
-        parts.extend(self.new(value) for value in op.operands)
+            return
         try:
-            hash(key := tuple(parts))
+            seen = self._seen.get(key)
         except TypeError:  # an array of elements
+            super().visit(op)
+            return
+        if seen is None:
+            self._seen[key] = self.keep(op)
+        else:
+            self.replace(op, *seen.results)
+
+    def _key(self, op: Op) -> tuple[object, ...] | None:
+        """What makes two ops equal, or None for ops that stay apart."""
+        if op.effect is not Effect.NONE or op.region_fields or not _is_light(op):
             return None
-        return key
+        attributes = [_comparable(getattr(op, name)) for name in op.attribute_names]
+        return (type(op), op.results[0].dtype, *attributes, *map(self.new, op.operands))
 
 
 def _is_light(op: Op) -> bool:
-    if not op.results:
-        return False
-    types = [value.type for value in op.results]
-    if any(isinstance(type_, TokenType) for type_ in types):
-        return False
-    scalars = all(not isinstance(type_, TileType) or type_.rank == 0 for type_ in types)
-    return scalars or isinstance(op, Constant)
+    any_shape = isinstance(op, Constant)
+    for value in op.results:
+        type_ = value.type
+        if isinstance(type_, TokenType):
+            return False
+        if isinstance(type_, TileType) and type_.shape and not any_shape:
+            return False
+    return bool(op.results)
 
 
 def _comparable(attribute: Any) -> object:
