@@ -125,18 +125,20 @@ class BuiltGraph:
         """Put all nodes behind the last replay, where the lease is calm; gives its count."""
         if stream.has_loose_ends:
             stream.settle(ask=False)
-        instance, stamp = self._instance, self.lease.stamp
+        instance, stamp, queue = self._instance, self.lease.stamp, stream.queue
         try:
-            instance.launch(stream.queue)
+            instance.launch(queue)
         except BaseException as error:
             self._leave_refused(stream, error)
             raise
-        count = stream.advance()
+        stream.issued = queue.marked = count = stream.issued + 1
         if stamp is None or stamp.is_seen:
             self.lease.stamp = Stamp(stream, count, {})
         else:
             stamp.count = count
-        instance.mark_launched(stream, count)
+        last = instance.last
+        assert last is not None, "there was one before"
+        last.count = count  # on the same stream: elsewhere the lease is not calm
         return count
 
     def replay(self, stream: Stream) -> Fence:

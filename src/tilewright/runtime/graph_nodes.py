@@ -66,13 +66,13 @@ def make_node(job: Job) -> Node:
 class Instance:
     """What the backend has built of some nodes. Replays follow each other: the last one counts."""
 
-    __slots__ = ("_graph", "_last", "_nodes", "device", "launch")
+    __slots__ = ("_graph", "_nodes", "device", "last", "launch")
 
     launch: Callable[[Queue[object]], Mapping[int, BaseException]]
 
     def __init__(self, device: Device, nodes: Sequence[Node], plan: Plan) -> None:
         self.device = device
-        self._last: Fence | None = None
+        self.last: Fence | None = None  # where the last replay ends
         self._nodes = tuple(nodes)  # for what they keep
         recipes = [node.recipe(device) for node in nodes]
         built = device.backend.build_graph(list(zip(recipes, plan.after, strict=True)))
@@ -81,22 +81,22 @@ class Instance:
 
     def change(self, number: int, node: Node) -> bool:
         """Give a node other work; False leaves this instance unusable."""
-        if self._last is not None:
-            self._last.stream.keep(self._nodes[number])  # a replay under way may need it
+        if self.last is not None:
+            self.last.stream.keep(self._nodes[number])  # a replay under way may need it
         self._nodes = (*self._nodes[:number], node, *self._nodes[number + 1 :])
         return self._graph.change(number, node.recipe(self.device))
 
     def mark_launched(self, stream: Stream, count: int) -> None:
         """Remember the last replay: nothing goes before it has completed."""
-        if self._last is None or self._last.stream is not stream:
-            self._last = Fence(stream, count, None)
+        if self.last is None or self.last.stream is not stream:
+            self.last = Fence(stream, count, None)
         else:
-            self._last.count = count
+            self.last.count = count
 
     def __del__(self) -> None:
         # No driver here: the collector may run this anywhere.
         if getattr(self, "_graph", None) is not None:
-            self.device.notes.append(_Dropped(self.device, self._graph, self._nodes, self._last))
+            self.device.notes.append(_Dropped(self.device, self._graph, self._nodes, self.last))
 
 
 class _Dropped(NamedTuple):

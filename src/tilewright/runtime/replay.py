@@ -71,8 +71,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         self._count = 0
         frame = user_frame(depth + 1)
         self._holder = holder = _Holder()
-        holder.code = frame.f_code
-        holder.instruction = frame.f_lasti
+        holder.code, holder.instruction = frame.f_code, frame.f_lasti
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:

@@ -332,14 +332,24 @@ class CudaDriver(GraphCalls, ExternalCalls):
             _check("cuLaunchKernel", code)
 
     def prepare_launch(self, kernel: Any, blocks: int, parameters: Parameters) -> ReadyCall:
-        """The same as a function of a stream of ours; it keeps the parameters."""
-        call, handle, address = cu.cuLaunchKernel, kernel.handle, parameters.address
+        """The same as a function of a stream of ours; it keeps the parameters.
+
+        Launches happen under the device's lock, and most are on the stream of the one before.
+        """
+        call, handle, address = cu.cuLaunchKernelEx, kernel.handle, parameters.address
+        shape = cu.CUlaunchConfig()
+        shape.gridDimX, shape.gridDimY, shape.gridDimZ = blocks, 1, 1
+        shape.blockDimX = shape.blockDimY = shape.blockDimZ = 1
+        last: Any = None
 
         def launch(stream: Any, _: object, _kept: Parameters = parameters) -> None:
-            where = stream.queue.handle.handle
-            (code,) = call(handle, blocks, 1, 1, 1, 1, 1, 0, where, address, 0)
+            nonlocal last
+            if stream is not last:
+                shape.hStream = stream.queue.handle.handle
+                last = stream
+            (code,) = call(shape, handle, address, 0)
             if code is not _SUCCESS:
-                _check("cuLaunchKernel", code)
+                _check("cuLaunchKernelEx", code)
 
         return launch
 
