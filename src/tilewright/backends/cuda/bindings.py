@@ -24,11 +24,10 @@ from cuda.core import (
 )
 from cuda.core import Stream as CoreStream
 
-from tilewright.backends.cuda.driver import Parameters
 from tilewright.backends.cuda.external_bindings import ExternalCalls
 from tilewright.backends.cuda.graph_bindings import GraphCalls
+from tilewright.backends.cuda.launch_bindings import LaunchCalls
 from tilewright.errors import DriverError, OutOfMemoryError
-from tilewright.runtime.function import ReadyCall
 
 __all__ = ["CudaDriver", "device_count"]
 
@@ -72,7 +71,7 @@ def device_count() -> int:
     return int(count)
 
 
-class CudaDriver(GraphCalls, ExternalCalls):
+class CudaDriver(LaunchCalls, GraphCalls, ExternalCalls):
     """One GPU through its primary context, which it shares with torch and CuPy."""
 
     def __init__(self, ordinal: int) -> None:
@@ -323,35 +322,6 @@ class CudaDriver(GraphCalls, ExternalCalls):
     def parameter_sizes(self, kernel: Any) -> tuple[int, ...]:
         """Bytes of each parameter of a kernel."""
         return tuple(info.size for info in kernel.core.arguments_info)
-
-    def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
-        """Launch blocks in a row, in the context of the stream, whatever the thread's own is."""
-        handle = stream.handle
-        (code,) = cu.cuLaunchKernel(kernel.handle, blocks, 1, 1, 1, 1, 1, 0, handle, parameters, 0)
-        if code is not _SUCCESS:
-            _check("cuLaunchKernel", code)
-
-    def prepare_launch(self, kernel: Any, blocks: int, parameters: Parameters) -> ReadyCall:
-        """The same as a function of a stream of ours; it keeps the parameters.
-
-        Launches happen under the device's lock, and most are on the stream of the one before.
-        """
-        call, handle, address = cu.cuLaunchKernelEx, kernel.handle, parameters.address
-        shape = cu.CUlaunchConfig()
-        shape.gridDimX, shape.gridDimY, shape.gridDimZ = blocks, 1, 1
-        shape.blockDimX = shape.blockDimY = shape.blockDimZ = 1
-        last: Any = None
-
-        def launch(stream: Any, _: object, _kept: Parameters = parameters) -> None:
-            nonlocal last
-            if stream is not last:
-                shape.hStream = stream.queue.handle.handle
-                last = stream
-            (code,) = call(shape, handle, address, 0)
-            if code is not _SUCCESS:
-                _check("cuLaunchKernelEx", code)
-
-        return launch
 
 
 class _CudaStream:
