@@ -23,6 +23,12 @@ def scaled(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N], factor: f32) -> None:
     z.store(x.load_like(z) * factor + y.load_like(z) + EXTRA)
 
 
+@tw.kernel
+def both_ways(up: Mut[f32, B], down: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N]) -> None:
+    up.store(x.load_like(up) + y.load_like(up))
+    down.store(x.load_like(down) - y.load_like(down))
+
+
 @tw.function
 def combined(
     x: tw.Tensor, y: tw.Tensor, *, by: float = 2.0, out: tw.Tensor | None = None
@@ -372,3 +378,21 @@ def test_parts_of_tensors_are_found_again():
     assert len(ran) <= 6
     with pytest.raises(tw.BorrowError, match="also read"):
         halves(x, out=x[LENGTH:])
+
+
+def test_two_parts_of_one_output_are_written():
+    @tw.function
+    def sums(x: tw.Tensor, y: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
+        ran.append("sums")
+        z = tw.empty((2, LENGTH), f32) if out is None else out
+        return both_ways(z[0].partition(TILE), z[1].partition(TILE), x, y).giving(z)
+
+    given = tw.zeros((2, LENGTH), f32)
+    for seed in range(6):
+        x, y = drawn(seed), drawn(seed + 10)
+        for z in (sums(x, y).sync(), sums(x, y, out=given).sync()):
+            np.testing.assert_array_equal(z.numpy()[0], x.numpy() + y.numpy())
+            np.testing.assert_array_equal(z.numpy()[1], x.numpy() - y.numpy())
+    assert len(ran) <= 6
+    with pytest.raises(tw.BorrowError, match="also read"):
+        sums(given[0], y, out=given)

@@ -44,6 +44,7 @@ class _Choice(NamedTuple):
     """Which tensors a launch is for."""
 
     parts: tuple[_Part, ...]  # views, to be added to the tensors of the call
+    wholes: tuple[int, ...]  # which tensor of the call each is, or is a part of
     pick: _Pick  # the tensors of the launch
     give: _Pick  # the result
 
@@ -90,8 +91,12 @@ class Recipe(Again):
         self.made = made
         self.is_for_all = is_for_all  # and not only for tensors that share memory as those did
         writes = [role.mode.writes for role in plan.roles]
-        pairs = combinations(range(len(writes)), 2)
-        self._apart = tuple((one, other) for one, other in pairs if writes[one] or writes[other])
+        # Parts of one tensor lie to each other as those did that were looked at.
+        self._apart = tuple(
+            (one, other)
+            for one, other in combinations(range(len(writes)), 2)
+            if (writes[one] or writes[other]) and choice.wholes[one] != choice.wholes[other]
+        )
 
     def for_tensors(self, tensors: Tensors) -> tuple[Any, ...] | None:
         """The tensors of the launch and its result; None where an output may overlap another."""
@@ -128,15 +133,16 @@ def find_recipe(operation: DeviceOp[Any], tensors: Tensors) -> Recipe | None:
     if not all(map(_is_made_for_it, made)):
         return None
     known = (*tensors, *made)
-    places = [_find(known, tensor) for tensor in launched]
-    if None in places:
+    found = [_find(known, tensor) for tensor in launched]
+    places = [place for place in found if place is not None]
+    if len(places) < len(launched):
         return None
     outputs = tuple(find_mould(one.device, one.shape, one.dtype) for one in made)
     is_for_all = not _share_memory(tensors)
     return Recipe(ready, _choice(known, places, result), outputs, is_for_all=is_for_all)
 
 
-def _choice(known: Tensors, places: list[int | _Part | None], result: Any) -> _Choice:
+def _choice(known: Tensors, places: list[int | _Part], result: Any) -> _Choice:
     """How to find the tensors of a launch and the result of a call."""
     parts = tuple(place for place in places if isinstance(place, _Part))
     numbers = {part: len(known) + number for number, part in enumerate(parts)}
@@ -144,7 +150,8 @@ def _choice(known: Tensors, places: list[int | _Part | None], result: Any) -> _C
     results = result if isinstance(result, tuple) else (result,)
     gives = [next(n for n, tensor in enumerate(known) if tensor is one) for one in results]
     give = _picking(gives) if isinstance(result, tuple) else itemgetter(gives[0])
-    return _Choice(parts, _picking(picked), give)
+    wholes = [place.number if isinstance(place, _Part) else place for place in places]
+    return _Choice(parts, tuple(wholes), _picking(picked), give)
 
 
 def _is_made_for_it(tensor: Any) -> bool:
