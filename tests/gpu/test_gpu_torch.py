@@ -8,6 +8,7 @@ import tilewright as tw
 from tilewright import Mut, Ref, bf16, f8e4m3fn, f8e5m2, f16, f32
 from tilewright.dims import B, N, T
 from tilewright.dtypes import numpy_dtype
+from tilewright.runtime import torch_tensors
 
 torch = pytest.importorskip("torch", reason="needs torch")
 pytestmark = [
@@ -133,3 +134,40 @@ def test_narrow_floats_both_ways(ours, theirs):
     assert torch.equal(z, given.float())
     widen(tw.partition(z, 64), x).sync()
     assert np.array_equal(z.cpu().numpy(), values)
+
+
+# --- memory that is dropped while the GPU works on it ---------------------------------------------
+
+
+def test_whose_allocator_it_is():
+    assert torch_tensors._is_allocated_by_torch(torch.zeros(8, device=GPU)[2:])
+    assert not torch_tensors._is_allocated_by_torch(torch.zeros(8))
+    ours = tw.zeros(8, f32, device=GPU)
+    taken = torch.from_dlpack(ours)
+    assert not torch_tensors._is_allocated_by_torch(taken)
+
+
+@pytest.mark.parametrize("where", ["current", "side", "ours"])
+def test_outputs_that_are_dropped_at_once(tensors, where):
+    """They go back to torch, and are given to nobody who would write to them too early."""
+    x, y, _ = tensors
+    wanted = x + y
+    ours = tw.Device(GPU).new_stream() if where == "ours" else None
+    side = torch.cuda.Stream() if where == "side" else torch.cuda.current_stream()
+    torch.cuda.synchronize()
+    before, kept = torch.cuda.memory_allocated(), []
+    with torch.cuda.stream(side):
+        for number in range(300):
+            if number % 50 == 0:
+                torch.cuda._sleep(10_000_000)  # the GPU is behind
+            z = torch.empty(LENGTH, device=GPU)
+            add(tw.partition(z, 128), x, y).submit(ours)
+            if number % 60 == 0:
+                kept.append(z.clone() if ours is None else z)
+            del z
+            torch.full((LENGTH,), 7.0, device=GPU)  # which may get the memory next
+    held = torch.cuda.memory_allocated() - before
+    torch.cuda.synchronize()
+    tw.synchronize()
+    assert all(torch.equal(one, wanted) for one in kept)
+    assert held <= (len(kept) + 8) * 4 * LENGTH

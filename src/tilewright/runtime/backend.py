@@ -89,7 +89,13 @@ class Queue(Protocol[_A]):
         """Whether work put on it is recorded into somebody's graph instead of being run."""
 
     def completed(self) -> int:
-        """The last operation that has completed; asks the device and never blocks."""
+        """The last operation that has completed; asks the device and never blocks.
+
+        Of a queue that is still busy this may be one from before it was.
+        """
+
+    def progress(self) -> int:
+        """The same for who asks again and again: then it moves on though the queue is busy."""
 
     def wait(self, count: int) -> None:
         """Block until operation `count` has completed."""

@@ -53,6 +53,11 @@ class Producer:
     def note_write(self) -> None:
         """Tell the library that the contents will change."""
 
+    def hand_back(self, streams: tuple[Stream, ...]) -> bool:
+        """Whether the library keeps the memory from others until these streams are done with it."""
+        del streams
+        return False
+
     def current_stream(self, device: Device) -> Stream | None:
         """The stream on which the library works now; None where it has none."""
         del device
@@ -145,7 +150,7 @@ class ForeignStorage(Storage):
         # No lock and no driver here: the collector may run this anywhere.
         producer = getattr(self, "producer", None)
         if producer is not None and self.nbytes:
-            self.device.notes.append(_Left(self._group, producer))
+            self.device.notes.append(_Left(self._group, producer, self.nbytes))
 
 
 class _Nobody:
@@ -300,16 +305,22 @@ def reset_table() -> None:
 
 
 class _Left(NamedTuple):
-    """A dropped storage; its producer lives on until nothing runs on the memory."""
+    """A dropped storage; its producer lives on until nothing runs on the memory.
+
+    One whose library sees to that itself is let go at once: then only the range is remembered.
+    """
 
     group: _Group
-    producer: Producer
+    producer: Producer | None
+    nbytes: int
 
     def settle(self) -> None:
         """Forget the range, or come back when the streams that use it have got to this point."""
         group = self.final_group()
         group.count -= 1
-        self.wait_for(tuple(group.pending()))
+        pending = tuple(group.pending())
+        is_seen_to = self.producer is not None and self.producer.hand_back(pending)
+        (_Left(self.group, None, 0) if pending and is_seen_to else self).wait_for(pending)
 
     def final_group(self) -> _Group:
         """The group that it is part of now."""
@@ -324,7 +335,7 @@ class _Left(NamedTuple):
             _table.end(self.final_group())
             return
         first, *others = streams
-        first.keep(_Return(_Waiting(self, tuple(others))))
+        first.keep(_Return(_Waiting(self, tuple(others))), self.nbytes)
         first.advance()
 
 

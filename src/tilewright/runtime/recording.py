@@ -115,7 +115,7 @@ class Tape(Stream):
         self.jobs: list[Job] = []
         self.kept: list[object] = []
 
-    def keep(self, thing: object) -> None:
+    def keep(self, thing: object, nbytes: int = 0) -> None:
         """Keep something alive as long as what is recorded here."""
         self.kept.append(thing)
 

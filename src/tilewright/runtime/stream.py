@@ -20,9 +20,10 @@ from tilewright.runtime.inside_chains import refuse_waiting
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
 
-__all__ = ["Stream", "stream"]
+__all__ = ["POLL_FROM", "POLL_FROM_BYTES", "Stream", "stream"]
 
-_POLL_FROM = 64  # unsettled entries from which a submission asks the device how far it is
+# Unsettled entries, or bytes kept, from which a submission asks the device how far it is.
+POLL_FROM, POLL_FROM_BYTES = 64, 16 << 20
 _REMEMBERED_FAILURES = 64
 
 
@@ -39,6 +40,7 @@ class Stream:
         "is_listed",
         "is_plain",
         "issued",
+        "kept_bytes",
         "label",
         "may_be_home",
         "queue",
@@ -58,7 +60,8 @@ class Stream:
         self.waited: dict[Stream, int] = {}
         self.failed: deque[Outcome] = deque(maxlen=_REMEMBERED_FAILURES)
         self._unsettled: deque[Outcome] = deque()
-        self._kept: deque[tuple[int, object]] = deque()
+        self._kept: deque[tuple[int, object, int]] = deque()
+        self.kept_bytes = 0  # of other libraries' memory that nobody has any more
         self.has_loose_ends = False  # things kept, or ends that nobody has looked at
         with device.lock:
             device.check_usable()
@@ -97,9 +100,13 @@ class Stream:
         """Order everything submitted from now on after all that anybody has put on another."""
         self.waited[other] = self.queue.order_after(other.queue, other.issued)
 
-    def keep(self, thing: object) -> None:
-        """Keep something alive until the operation that is being submitted has completed."""
-        self._kept.append((self.issued + 1, thing))
+    def keep(self, thing: object, nbytes: int = 0) -> None:
+        """Keep something alive until the operation that is being submitted has completed.
+
+        The more bytes somebody else could have instead, the sooner it is looked at.
+        """
+        self._kept.append((self.issued + 1, thing, nbytes))
+        self.kept_bytes += nbytes
         self.has_loose_ends = True
 
     def watch(self, count: int, check: Check | None, causes: Iterable[Outcome]) -> Outcome | None:
@@ -116,10 +123,13 @@ class Stream:
         """Look at what has completed; `ask=False` uses only what is known already."""
         if not self.has_loose_ends:
             return
-        crowded = len(self._unsettled) + len(self._kept) >= _POLL_FROM
-        done = self.queue.completed() if ask or crowded else self.queue.known
+        is_crowded = len(self._unsettled) + len(self._kept) >= POLL_FROM
+        if is_crowded or self.kept_bytes >= POLL_FROM_BYTES:
+            done = self.queue.progress()
+        else:
+            done = self.queue.completed() if ask else self.queue.known
         while self._kept and self._kept[0][0] <= done:
-            self._kept.popleft()
+            self.kept_bytes -= self._kept.popleft()[2]
         while self._unsettled and self._unsettled[0].count <= done:
             self._unsettled.popleft().settle()
         self.has_loose_ends = bool(self._kept or self._unsettled)

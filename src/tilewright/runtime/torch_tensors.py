@@ -106,6 +106,14 @@ class _TorchProducer(Producer):
         if self._written:
             _raise_versions()(self._written)
 
+    def hand_back(self, streams: tuple[Stream, ...]) -> bool:
+        """Tell torch's allocator who still works on the memory, if it is that allocator's."""
+        if not _is_allocated_by_torch(self.array):
+            return False
+        for stream in streams:
+            self.array.record_stream(_as_torch_stream(stream))
+        return True
+
 
 class _PassedProducer(_TorchProducer):
     """A tensor that launches get again and again, and that may die between them.
@@ -216,6 +224,20 @@ def _find_device(tensor: Any) -> Device:
 
 def _refused(tensor: Any, text: str) -> Exception:
     return refuse("torch", tuple(tensor.shape), text)
+
+
+def _is_allocated_by_torch(tensor: Any) -> bool:
+    """Whether GPU memory is of torch's allocator; what others own cannot be resized by it."""
+    return bool(tensor.is_cuda) and bool(tensor.untyped_storage().resizable())
+
+
+@functools.cache
+def _as_torch_stream(stream: Stream) -> Any:
+    """A stream as torch knows it; there are few, and they are kept for good."""
+    cuda, ordinal = _torch().cuda, stream.device.ordinal
+    if stream.queue.number == LEGACY_STREAM:
+        return cuda.default_stream(ordinal)
+    return cuda.ExternalStream(stream.queue.number, device=ordinal)
 
 
 @functools.cache

@@ -184,6 +184,8 @@ class CpuQueue(Tasks):
         """The last operation that has completed."""
         return self._known
 
+    progress = completed
+
     def wait(self, count: int) -> None:
         """Block until operation `count` has completed."""
         with self._lock:

@@ -69,6 +69,8 @@ class CudaQueue:
         self.known = 0
         self.marked = 0
         self._event: Any = None
+        self._milestone: Any = None  # an event behind the operation with the next number
+        self._reached_there = 0  # that of none, if 0
         self._holds: list[CudaHold] = []
 
     def is_capturing(self) -> bool:
@@ -80,6 +82,19 @@ class CudaQueue:
         marked = self.marked  # read first: what is put meanwhile is not covered by the answer
         if self.known < marked and self.driver.query_stream(self.handle):
             self.known = max(self.known, marked)
+        return self.known
+
+    def progress(self) -> int:
+        """The same of a stream that never rests: an event tells, when this is asked again."""
+        if self.completed() == self.marked or self.is_capturing():
+            return self.known
+        if self._milestone is None:
+            self._milestone = self.driver.create_event()
+        if self._reached_there and self.driver.query_event(self._milestone):
+            self.known, self._reached_there = max(self.known, self._reached_there), 0
+        if not self._reached_there:
+            self._reached_there = self.marked
+            self.driver.record_event(self._milestone, self.handle)
         return self.known
 
     def wait(self, count: int) -> None:

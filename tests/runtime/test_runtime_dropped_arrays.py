@@ -1,0 +1,141 @@
+"""Arrays of other libraries that are dropped while a GPU on paper still works on them.
+
+Its streams never rest here, as in a loop that is limited by the GPU: what was dropped has to go
+back all the same, and not before.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+from torch_doubles import SIZE, set_up
+
+import tilewright as tw
+from tilewright.runtime import foreign, torch_tensors
+from tilewright.runtime.stream import POLL_FROM, POLL_FROM_BYTES
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+
+@pytest.fixture
+def lib(driver, cuda, monkeypatch):
+    made = set_up(driver, monkeypatch)
+    yield made
+    made.finish()
+
+
+def theirs(lib):
+    return tw.Device("cuda").adopt_stream(lib.number(0))
+
+
+def run_behind(lib, tasks=3):
+    """Let the GPU work, but for the last tasks."""
+    while len(lib.stream.tasks) > tasks:
+        assert lib.driver.step(lib.stream)
+
+
+def test_memory_goes_back_though_the_stream_never_rests(lib):
+    _, x, y = lib.prepared()
+    stream, most = theirs(lib), 0
+    for number in range(300):
+        x.fill_(number)
+        lib.launch(torch.zeros(SIZE), x, y).submit()
+        run_behind(lib)
+        most = max(most, len(stream._kept))
+    assert most <= POLL_FROM + 8
+    assert len(foreign._table._groups) <= POLL_FROM + 16
+
+
+def test_much_memory_goes_back_sooner(lib):
+    size = 1 << 20
+    _, x, y = lib.prepared(size)
+    stream, each, most = theirs(lib), 4 * size, 0
+    for _ in range(12):
+        lib.launch(torch.zeros(size), x, y).submit()
+        run_behind(lib)
+        most = max(most, stream.kept_bytes)
+    assert each <= most <= POLL_FROM_BYTES + 4 * each
+    lib.finish()
+    for _ in range(3):
+        tw.synchronize()
+    assert stream.kept_bytes == 0
+
+
+def test_little_memory_asks_the_driver_nothing(lib):
+    _, x, y = lib.prepared()
+    for _ in range(POLL_FROM // 2):
+        lib.launch(torch.zeros(SIZE), x, y).submit()
+    assert lib.driver.calls("query", "record", "create_event") == []
+
+
+def test_a_stream_that_is_recorded_is_not_asked(lib):
+    _, x, y = lib.prepared(1 << 21)
+    lib.launch(torch.zeros(1 << 21), x, y).submit()
+    lib.launch(torch.zeros(1 << 21), x, y).submit()
+    lib.driver.log.clear()
+    lib.stream.capturing = True
+    lib.launch(x, y, y).submit()
+    assert [entry[0] for entry in lib.driver.log] == ["launch"]
+
+
+class Allocator:
+    """torch's own, told who still works on what it gets back."""
+
+    def __init__(self, monkeypatch):
+        self.told = []
+        self._kept = []  # memory that the GPU still writes to
+        monkeypatch.setattr(torch_tensors, "_is_allocated_by_torch", lambda _: True)
+        monkeypatch.setattr(torch_tensors, "_as_torch_stream", lambda stream: stream)
+        note = lambda tensor, stream: self.note(tensor, stream)  # noqa: E731 (as a method)
+        monkeypatch.setattr(torch.Tensor, "record_stream", note)
+
+    def note(self, tensor, stream):
+        self.told.append((tensor.data_ptr(), stream))
+        self._kept.append(tensor.untyped_storage())
+
+
+def test_what_torch_allocated_goes_back_at_once(lib, monkeypatch):
+    allocator = Allocator(monkeypatch)
+    _, x, y = lib.prepared()
+    z = torch.zeros(SIZE)
+    lib.launch(z, x, y).submit()
+    address = z.data_ptr()
+    kept = weakref.ref(tw.partition(z, SIZE).tensor.storage.producer)
+    assert kept() is not None
+    del z
+    gc.collect()
+    lib.launch(x, y, y).submit()
+    assert kept() is None
+    assert lib.stream.tasks
+    assert allocator.told == [(address, theirs(lib))]
+    assert theirs(lib).kept_bytes == 0
+
+
+def test_who_comes_to_the_same_place_is_ordered_behind(lib, monkeypatch, cuda):
+    """The allocator may hand memory out again that is still written, on the same stream."""
+    Allocator(monkeypatch)
+    _, x, y = lib.prepared()
+    place = torch.zeros(SIZE)
+    lib.launch(place[:], x, y).submit()  # the view is gone, the memory is not
+    gc.collect()
+    lib.driver.log.clear()
+    ours = cuda.new_stream()
+    lib.launch(torch.zeros(SIZE), x, y).submit()
+    lib.launch(x, place, y).submit(ours)
+    assert ("wait", ours.queue.handle, lib.stream) in lib.order()
+    lib.finish()
+    assert x.tolist() == [12.0] * SIZE
+
+
+def test_what_nobody_works_on_is_forgotten(lib, monkeypatch):
+    allocator = Allocator(monkeypatch)
+    z, x, y = lib.prepared()
+    lib.finish()
+    tw.synchronize()
+    del z, x, y
+    gc.collect()
+    tw.synchronize()
+    assert allocator.told == []
+    assert foreign._table._groups == []
