@@ -40,6 +40,23 @@ def test_ways_take_turns_and_prepare_before_the_timer():
         host_costs({}, count=0)
 
 
+def test_what_a_way_has_dropped_goes_back_before_the_next_timer():
+    device = tw.Device("cpu")
+    left: list[int] = []
+
+    def dropping(count: int):
+        made = [tw.zeros((4,), tw.f32, device=device) for _ in range(count)]
+        for tensor in made:
+            tensor.wait()
+        return made.clear
+
+    def counted(count: int):
+        return lambda: left.append(len(device.notes))
+
+    host_costs({"dropping": dropping, "next": counted}, count=3, turns=1, stream=device.stream)
+    assert left == [0, 0]
+
+
 def test_a_way_that_breaks_is_named():
     def broken() -> None:
         raise RuntimeError("no such launch")

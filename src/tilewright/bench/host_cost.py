@@ -94,6 +94,7 @@ def _without_old_garbage() -> Iterator[None]:
 
 def _times(run: Callable[[], object], stream: Stream) -> tuple[float, float]:
     gc.collect()  # what the way before has left is not this one's to clear away
+    stream.device.synchronize()
     drain(stream)
     start = time.perf_counter()
     run()
