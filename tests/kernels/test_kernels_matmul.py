@@ -152,24 +152,6 @@ class TestMatmul:
             result = matmul(a, b, transpose_b=True, **epilogue).sync()
         check(result, a, b, transpose_b=True, **epilogue)
 
-    @pytest.mark.parametrize(
-        ("shape", "shares"),
-        [((37, 131, 29), 5), ((37, 131, 100), 7), ((48, 96, 100), 1), ((17, 19, 23), 50)],
-    )
-    def test_even_shares_of_all_steps(self, shape, shares):
-        """Blocks with parts of many tiles and of one, and more of them than there are steps."""
-        m, n, _ = shape
-        a, b = stored(*shape, False, True, f16)
-        epilogue = {"bias": some(n, f16, 2), "activation": "gelu", "residual": some((m, n), f16, 3)}
-        with forcing("matmul", Config.of(BM=32, BN=32, BK=16, SHARES=shares)):
-            result = matmul(a, b, transpose_b=True, **epilogue).sync()
-        check(result, a, b, transpose_b=True, **epilogue)
-
-    def test_a_batch_is_not_dealt_out(self):
-        a, b = some((2, 40, 100)), some((2, 100, 40), f16, 1)
-        with forcing("matmul", Config.of(BM=32, BN=32, BK=16, SHARES=3)):
-            check(matmul(a, b).sync(), a, b)
-
     def test_in_a_graph(self):
         a, b, out = some((40, 29)), some((29, 53), f16, 1), tw.zeros((40, 53), f16)
         with tw.graph() as g:

@@ -17,7 +17,6 @@ import profiles  # noqa: E402
 import tilewright as tw  # noqa: E402
 from tilewright import f16  # noqa: E402
 from tilewright.kernels import matmul  # noqa: E402
-from tilewright.tune import Config, forcing  # noqa: E402
 
 SHARED_MEMORY = 227 << 10  # bytes that a block of sm_90 can have
 
@@ -44,13 +43,3 @@ def test_the_tiles_that_are_chosen_use_the_units_for_tiles(shape, kernel):
     for unit in ("TMA Load", "TMA Store", "Tensor-core SM90"):
         assert unit in found["summary"]
     assert "Failed" not in found["summary"]
-
-
-def test_even_shares_of_all_steps_too():
-    config = Config.of(BM=128, BN=128, BK=64, SHARES=132, num_worker_warps=4)
-    with forcing("matmul", config):
-        (found,) = looked_at(512, 2560, 9728)
-    assert found["kernel"] == "matmul_shares_kernel"
-    assert found["stack_bytes"] == 0
-    for unit in ("TMA Load", "TMA Store", "Tensor-core SM90"):
-        assert unit in found["summary"]

@@ -2,9 +2,8 @@
 
 A configuration of a product has BM rows and BN columns of a tile of the output, and perhaps BX more
 of the last ones, BK of the sum, the LATENCY that its loads are expected to have, the SPLITS that
-the sum is cut into, for all columns or the last TAIL of them, or the SHARES that the steps of all
-sums are dealt to, a schedule and hints; one of few rows has the FOLDS of a row in place of most.
-Each is legal for every shape.
+the sum is cut into, for all columns or the last TAIL of them, a schedule and hints; one of few rows
+has the FOLDS of a row in place of most. Each is legal for every shape.
 
 Which tile is fast is decided by how evenly the tiles of an output go round, which no nearby shape
 tells. So a record counts for its very shape alone, and otherwise the tile is taken that is expected

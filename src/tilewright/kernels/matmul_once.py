@@ -17,7 +17,7 @@ from tilewright.kernels.products import Product, only_matrix, specialised
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
-__all__ = ["fits_at_once", "launch_once", "matmul_once_kernel"]
+__all__ = ["cut_at_once", "fits_at_once", "launch_once", "matmul_once_kernel"]
 
 
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
@@ -56,5 +56,16 @@ def launch_once(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     kernel, constants = specialised(matmul_once_kernel, wanted.form, config)
     a, b = kept(wanted.a, only_matrix), kept(wanted.b, only_matrix)
     out = only_matrix(wanted.out) if wanted.is_new else kept(wanted.out, only_matrix)
-    cut = out.partition(config["BM"], config["BN"])
+    cut = cut_at_once(out, config["BM"], config["BN"])
     return kernel(cut, a, b, wanted.bias, wanted.residual, **constants)
+
+
+def cut_at_once(matrix: tw.Tensor, height: int, width: int) -> tw.HostPartition:
+    """Tiles, of which rows or columns run fastest, whatever there are fewer of.
+
+    So those that are computed side by side share most of what they read.
+    """
+    rows, columns = -(-matrix.shape[0] // height), -(-matrix.shape[1] // width)
+    if rows < columns:
+        return matrix.partition(height, width, order=(1, 0))
+    return matrix.partition(height, width)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from operator import itemgetter
+from typing import Any
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16
@@ -20,7 +21,7 @@ from tilewright.tune import Config
 __all__ = ["BAND", "MULTIPROCESSORS", "TILES", "Tile", "fastest"]
 
 # Tiles of the output that are finished together, so that they share what is read.
-BAND = (1, 8, 1)
+BAND, WIDE_BAND = (1, 8, 1), (1, 16, 1)
 # Of the GPU that tiles were timed on.
 MULTIPROCESSORS = 132
 
@@ -71,20 +72,18 @@ def fastest(tiles: tuple[Tile, ...], m: int, n: int, k: int) -> Config:
     return min(plans, key=itemgetter(0))[1]
 
 
-def _tile(rows: int, columns: int, depth: int, speed: tuple[float, float], **more: int) -> Tile:
-    """BM, BN and BK; the rate, and the start in millionths of a second; BX, LATENCY and hints."""
-    at_once = more.get("occupancy", 1), more.get("num_ctas", 1)
-    config = Config.of(
-        BM=rows, BN=columns, BK=depth, SPLITS=1,
-        blocks=MULTIPROCESSORS * at_once[0] // at_once[1], group=BAND, **more,
-    )  # fmt: skip
+def _tile(rows: int, columns: int, depth: int, speed: tuple[float, float], **more: Any) -> Tile:
+    """BM, BN and BK; the rate, and the start in millionths of a second; all else that counts."""
+    at_once = MULTIPROCESSORS * more.get("occupancy", 1) // more.get("num_ctas", 1)
+    values = {"SPLITS": 1, "blocks": at_once, "group": BAND, **more}
+    config = Config.of(BM=rows, BN=columns, BK=depth, **values)
     return Tile(config, speed[0], speed[1] * 1e-6)
 
 
 HALF = (
     _tile(256, 256, 64, (811, 2.7), num_ctas=2, num_worker_warps=8),
     _tile(128, 256, 64, (790, 1.7), LATENCY=6, num_worker_warps=8),
-    _tile(128, 256, 32, (766, 1.1), num_worker_warps=8),
+    _tile(128, 256, 32, (766, 1.1), LATENCY=6, num_worker_warps=8, group=WIDE_BAND),
     _tile(128, 128, 64, (760, 1.4), num_worker_warps=4),
     _tile(64, 128, 64, (520, 1.2), num_worker_warps=4),
     _tile(256, 256, 64, (790, 2.6), BX=64, num_ctas=2, num_worker_warps=8),
@@ -97,6 +96,7 @@ NARROW = (
     _tile(256, 256, 128, (1580, 2.7), LATENCY=6, num_ctas=2, num_worker_warps=8),
     _tile(128, 256, 128, (1560, 1.7), LATENCY=6, num_worker_warps=8),
     _tile(128, 128, 128, (1520, 1.4), num_worker_warps=4),
+    _tile(64, 128, 128, (900, 1.2), num_worker_warps=4),
 )
 # By the target and what is multiplied.
 TILES: dict[tuple[str, type[tw.DType]], tuple[Tile, ...]] = {

@@ -14,6 +14,7 @@ import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, D, G, H, K, M, N, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
+from tilewright.kernels.matmul_once import cut_at_once
 from tilewright.kernels.products import Product, only_matrix, specialised
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
@@ -77,12 +78,9 @@ def launch_wide(wanted: Product, config: Config, edge: int) -> tw.DeviceOp[Any]:
     b, last_b = _parts(wanted.b, edge)
     biases = _parts(wanted.bias, edge if epilogue["HAS_BIAS"] else None)
     residuals = _parts(wanted.residual, edge if epilogue["HAS_RESIDUAL"] else None)
-    height, widths = config["BM"], (config["BN"], config["BX"])
-    # Blocks that start together share what they read: the fewer rows or columns run fastest.
-    order = (0, 1) if out.shape[1] * widths[0] > height * edge else (1, 0)
-    cuts = tuple(
-        kept(one, only_matrix).partition(height, width, order=order)
-        for one, width in zip((out, last_out), widths, strict=True)
+    cuts = (
+        cut_at_once(kept(out, only_matrix), config["BM"], config["BN"]),
+        cut_at_once(kept(last_out, only_matrix), config["BM"], config["BX"]),
     )
     factors = (kept(one, only_matrix) for one in (wanted.a, b, last_b))
     return kernel(*cuts, *factors, *biases, *residuals, **constants)

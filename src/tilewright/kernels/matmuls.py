@@ -20,7 +20,6 @@ from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.gemv import launch_gemv
 from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
 from tilewright.kernels.matmul_once import fits_at_once, launch_once
-from tilewright.kernels.matmul_shares import launch_shares
 from tilewright.kernels.matmul_wide import first_columns, launch_wide
 from tilewright.kernels.products import MOST_FORMS, Product, Request, product, specialised
 from tilewright.kernels.views import kept
@@ -134,8 +133,6 @@ def _launched(wanted: Product) -> tw.DeviceOp[Any]:
     config = choose_matmul(form)
     if config.values.get("SPLITS", 1) > 1:
         return launch_splits(wanted, config)
-    if "SHARES" in config.values and form.batch == 1:
-        return launch_shares(wanted, config)
     return launch_matmul(wanted, config)
 
 

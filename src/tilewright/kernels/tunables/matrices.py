@@ -15,7 +15,6 @@ from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.gemv import gemv_kernel
 from tilewright.kernels.matmul_configs import FEWEST_ROWS, WEIGHTS
 from tilewright.kernels.matmul_once import matmul_once_kernel
-from tilewright.kernels.matmul_shares import add_shares_kernel, matmul_shares_kernel
 from tilewright.kernels.matmul_tiles import BAND, MULTIPROCESSORS, TILES
 from tilewright.kernels.matmul_wide import matmul_wide_kernel
 from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
@@ -142,14 +141,7 @@ def _keys(dtype: type[tw.DType], rows: tuple[int, ...]) -> tuple[Key, ...]:
 # Products of many rows: squares, layers, and squares of narrow floats.
 MATMUL = Tunable(
     name="matmul",
-    kernels=(
-        matmul_kernel,
-        matmul_once_kernel,
-        matmul_wide_kernel,
-        sum_splits_kernel,
-        matmul_shares_kernel,
-        add_shares_kernel,
-    ),
+    kernels=(matmul_kernel, matmul_once_kernel, matmul_wide_kernel, sum_splits_kernel),
     space=_matmul_space,
     keys=(
         *(key_of(f16, (1, size, size, size), layout="nn") for size in SQUARES),
