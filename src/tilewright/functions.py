@@ -10,8 +10,8 @@ device), on its other arguments, and on tuned configurations, and on nothing els
 that a call came to is that of every call like it. It is found by what the arguments are, the way
 launches of kernels are (`jit.launches`), and the function itself does not run. Everything that
 changes what it would do is looked at, or has made it forgotten: other contexts, other records,
-outputs that overlap, globals of the kernel. A call that comes to anything but one launch runs as
-it is written.
+outputs that overlap, globals of the kernel. A chain of launches is found again, too; what comes to
+anything else runs as it is written.
 
 An argument may be an operation, as in a call of a kernel: it runs first, and its result is the
 argument.
@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from pathlib import Path
 from types import FunctionType, NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from tilewright.jit.call_readers import SEEN, Seen
 from tilewright.jit.choices import CHOICES, FORCED
+from tilewright.jit.courses import Course, note_course
 from tilewright.jit.recipes import Again, Recipe, Tensors, find_recipe
 from tilewright.jit.tables import Table
 from tilewright.runtime.deferring import defer, has_operations
@@ -88,7 +89,7 @@ class _Calls:
             for name, parameter in self._signature.parameters.items()
         }
         self._same: Table[Again | Seen] = Table(_SAME)
-        self._like: Table[Recipe | Seen] = Table(_LIKE)
+        self._like: Table[Recipe | Course | Seen] = Table(_LIKE)
         CHOICES.tell(self._same.clear)
         CHOICES.tell(self._like.clear)
         self.made = self._compiled()
@@ -96,7 +97,11 @@ class _Calls:
     def again(self, key: Any, like: Any, tensors: Tensors) -> DeviceOp[Any] | None:
         """The operation for a call like one before; None if somebody has to look at it."""
         recipe = self._like.find(like)
-        if not isinstance(recipe, Recipe) or not recipe.is_current or _is_unusual():
+        if recipe is None or recipe is SEEN or _is_unusual():
+            return None
+        if not isinstance(recipe, Recipe):
+            return cast("Course", recipe).build(tensors)
+        if not recipe.is_current:
             return None
         found = recipe.for_tensors(tensors)
         if found is None:
@@ -131,18 +136,22 @@ class _Calls:
             self._like.put(like, SEEN)  # most numbers that change are never seen again
         elif not _is_unusual():
             recipe = find_recipe(operation, tensors)
-            if recipe is not None:
-                with CHOICES.lock:
-                    if age == CHOICES.age:  # nothing was chosen by what has changed meanwhile
-                        self._remember(key, like, recipe, tensors)
+            if recipe is None:
+                note_course(operation, tensors, partial(self._keep, age, like))
+            elif recipe.is_for_all:
+                self._keep(age, like, recipe)
+            elif not recipe.made:
+                self._keep_prepared(age, key, recipe.prepared(tensors))
         return operation
 
-    def _remember(self, key: Any, like: Any, recipe: Recipe, tensors: Tensors) -> None:
-        if recipe.is_for_all:
-            self._like.put(like, recipe)
-        elif not recipe.made:
-            prepared = recipe.prepared(tensors)
-            if prepared is not None:
+    def _keep(self, age: int, like: Any, recipe: Recipe | Course) -> None:
+        with CHOICES.lock:
+            if age == CHOICES.age:  # nothing was chosen by what has changed meanwhile
+                self._like.put(like, recipe)
+
+    def _keep_prepared(self, age: int, key: Any, prepared: Again | None) -> None:
+        with CHOICES.lock:
+            if age == CHOICES.age and prepared is not None:
                 self._same.put(key, prepared)
 
     def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> DeviceOp[Any]:

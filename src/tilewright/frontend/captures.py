@@ -2,9 +2,9 @@
 
 A global, a variable of an enclosing function, an attribute of a module, a helper with its code and
 defaults: each is compiled into the kernel as it was. Before a compiled kernel is used again, all of
-them are looked up again, but for what this package itself says at the top level of its modules:
-`tw.exp2` does not become something else. The places, without the values, can be written down and
-looked up by another process (`places`, `look_up`).
+them are looked up again, but for what this package itself says at the top level of its modules, and
+what Python's `math` does: `tw.exp2` and `math.inf` do not become something else. The places,
+without the values, can be written down and looked up by another process (`places`, `look_up`).
 """
 
 # pyright takes a function in a field for a method.
@@ -12,6 +12,7 @@ looked up by another process (`places`, `look_up`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -125,13 +126,13 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def _is_ours(owner: Any, name: str) -> bool:
-    """Whether a module of this package has said what is found there, and nobody else can."""
+    """Whether a module of this package, or `math`, has said what is found there for good."""
     if isinstance(owner, FunctionType):
         module = owner.__globals__.get("__name__", "")
         is_fixed = not (owner.__closure__ and is_free(owner, name))
     else:
         module, is_fixed = getattr(owner, "__name__", ""), True
-    return is_fixed and (module == _PACKAGE or module.startswith(f"{_PACKAGE}."))
+    return is_fixed and (module.partition(".")[0] == _PACKAGE or owner is math)
 
 
 _GONE = (NameError, AttributeError, KeyError)

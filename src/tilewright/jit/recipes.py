@@ -23,14 +23,25 @@ from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.tensor import Tensor, cast_tensor
 
-__all__ = ["Again", "Recipe", "Tensors", "find_recipe"]
+__all__ = [
+    "Again",
+    "Choice",
+    "Pick",
+    "Recipe",
+    "Tensors",
+    "choose",
+    "find_launch",
+    "find_recipe",
+    "find_result",
+    "share_memory",
+]
 
 # The tensors of a call, by parameter; None where an optional one was left out.
 Tensors = tuple[Tensor | None, ...]
 # Operations whose tensors have all their memory from us.
 _OURS = (ReadyOp, NewcomerOp)
 # Some tensors among those of a call and those that were made for it.
-_Pick = Callable[[tuple[Any, ...]], Any]
+Pick = Callable[[tuple[Any, ...]], Any]
 
 
 class _Part(NamedTuple):
@@ -40,13 +51,27 @@ class _Part(NamedTuple):
     place: Place
 
 
-class _Choice(NamedTuple):
+class Choice(NamedTuple):
     """Which tensors a launch is for."""
 
     parts: tuple[_Part, ...]  # views, to be added to the tensors of the call
-    wholes: tuple[int, ...]  # which tensor of the call each is, or is a part of
-    pick: _Pick  # the tensors of the launch
-    give: _Pick  # the result
+    chosen: Pick
+    apart: tuple[tuple[int, int], ...]  # those of which one is written, and that are not one tensor
+
+    def pick(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The tensors of the launch."""
+        if self.parts:
+            parts = [tensors[number].part(place) for number, place in self.parts]
+            tensors = (*tensors, *parts)
+        picked: tuple[Any, ...] = self.chosen(tensors)
+        return picked
+
+    def may_meet(self, picked: tuple[Any, ...]) -> bool:
+        """Whether what is written may overlap anything else."""
+        for one, other in self.apart:  # those that share memory have one list of borrows
+            if picked[one].storage.borrows is picked[other].storage.borrows:
+                return True
+        return False
 
 
 class Again:
@@ -54,18 +79,13 @@ class Again:
 
     __slots__ = ("captures", "choice", "give", "pick", "ready")
 
-    def __init__(self, ready: PlannedLaunch | PreparedLaunch, choice: _Choice) -> None:
+    def __init__(self, ready: PlannedLaunch | PreparedLaunch, choice: Choice, give: Pick) -> None:
         captures = ready.plan.captures
         self.ready = ready
         self.captures: Captures | None = None if captures.are_fixed else captures
         self.choice = choice
-        self.give = choice.give
-        self.pick = self._pick_with_parts if choice.parts else choice.pick
-
-    def _pick_with_parts(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
-        parts = [tensors[number].part(place) for number, place in self.choice.parts]
-        picked: tuple[Any, ...] = self.choice.pick((*tensors, *parts))
-        return picked
+        self.give = give  # the result
+        self.pick = choice.pick if choice.parts else choice.chosen
 
     @property
     def is_current(self) -> bool:
@@ -76,82 +96,112 @@ class Again:
 class Recipe(Again):
     """The same for all calls whose tensors are alike and whose other arguments are the same."""
 
-    __slots__ = ("_apart", "is_for_all", "made", "numbers")
+    __slots__ = ("is_for_all", "made", "numbers")
 
     def __init__(
         self,
         ready: PlannedLaunch | PreparedLaunch,
-        choice: _Choice,
+        choice: Choice,
+        give: Pick,
         made: tuple[Mould, ...],
         *,
         is_for_all: bool,
     ) -> None:
-        plan, self.numbers = ready.plan, ready.numbers
-        super().__init__(PlannedLaunch(plan, self.numbers), choice)
+        self.numbers = ready.numbers
+        super().__init__(PlannedLaunch(ready.plan, self.numbers), choice, give)
         self.made = made
         self.is_for_all = is_for_all  # and not only for tensors that share memory as those did
-        writes = [role.mode.writes for role in plan.roles]
-        # Parts of one tensor lie to each other as those did that were looked at.
-        self._apart = tuple(
-            (one, other)
-            for one, other in combinations(range(len(writes)), 2)
-            if (writes[one] or writes[other]) and choice.wholes[one] != choice.wholes[other]
-        )
 
     def for_tensors(self, tensors: Tensors) -> tuple[Any, ...] | None:
         """The tensors of the launch and its result; None where an output may overlap another."""
         if self.made:
             tensors = (*tensors, *[cast_tensor(mould) for mould in self.made])
         picked = self.pick(tensors)
-        for one, other in self._apart:  # those that share memory have one list of borrows
-            if picked[one].storage.borrows is picked[other].storage.borrows:
-                return None
-        return picked, self.give(tensors)
+        return None if self.choice.may_meet(picked) else (picked, self.give(tensors))
 
     def prepared(self, tensors: Tensors) -> Again | None:
         """The launch for these very handles; None as long as one of them has no bytes."""
         picked = self.pick(tensors)
         if any(tensor.storage.is_lazy for tensor in picked):
             return None
-        return Again(PreparedLaunch(self.ready.plan, picked, self.numbers), self.choice)
+        ready = PreparedLaunch(self.ready.plan, picked, self.numbers)
+        return Again(ready, self.choice, self.give)
 
 
 def find_recipe(operation: DeviceOp[Any], tensors: Tensors) -> Recipe | None:
     """How the operation of a call follows from its tensors; None if it does not."""
-    if type(operation) not in _OURS:
+    ready = find_launch(operation)
+    if ready is None or not isinstance(operation, ReadyOp):
         return None
-    assert isinstance(operation, ReadyOp), "all of them are"
-    ready, launched = operation.claim[:2]
+    known: list[Any] = list(tensors)
+    give = find_result(operation.result, known)
+    if give is None:
+        return None
+    choice = choose(operation.claim[1], ready, known, given=len(tensors))
+    if choice is None:
+        return None
+    made = tuple(find_mould(one.device, one.shape, one.dtype) for one in known[len(tensors) :])
+    return Recipe(ready, choice, give, made, is_for_all=not share_memory(tensors))
+
+
+def find_launch(operation: DeviceOp[Any]) -> PlannedLaunch | PreparedLaunch | None:
+    """The launch that an operation is, if it is one that can be made again for other tensors."""
+    if type(operation) not in _OURS or not isinstance(operation, ReadyOp):
+        return None
+    ready = operation.claim[0]
     if not isinstance(ready, (PlannedLaunch, PreparedLaunch)):
         return None
     plan = ready.plan
-    if plan.facts.may_fail or plan.is_wary or plan.guests.all:
-        return None
-    result = operation.result
+    return None if plan.facts.may_fail or plan.is_wary or plan.guests.all else ready
+
+
+def find_result(result: Any, known: list[Any]) -> Pick | None:
+    """How to find the result of a call among tensors, to which it may add what was made for it."""
     results = result if isinstance(result, tuple) else (result,)
-    made = [one for one in results if not any(one is tensor for tensor in tensors)]
-    if not all(map(_is_made_for_it, made)):
-        return None
-    known = (*tensors, *made)
+    places = []
+    for one in results:
+        if not any(one is tensor for tensor in known):
+            if not _is_made_for_it(one):
+                return None
+            known.append(one)
+        places.append(next(n for n, tensor in enumerate(known) if tensor is one))
+    return _picking(places) if isinstance(result, tuple) else itemgetter(places[0])
+
+
+def choose(
+    launched: tuple[Any, ...],
+    ready: PlannedLaunch | PreparedLaunch,
+    known: list[Any],
+    *,
+    given: int,
+) -> Choice | None:
+    """How to find the tensors of a launch among those that are known; None if one is none of them.
+
+    Behind the first ones, which were given, all have memory of their own, and meet nobody. What was
+    made for the launch is added to them.
+    """
+    memory = {tensor.storage for tensor in known if tensor is not None}
+    for tensor in launched:
+        if tensor.storage not in memory and _is_made_for_it(tensor):
+            known.append(tensor)
+            memory.add(tensor.storage)
     found = [_find(known, tensor) for tensor in launched]
     places = [place for place in found if place is not None]
     if len(places) < len(launched):
         return None
-    outputs = tuple(find_mould(one.device, one.shape, one.dtype) for one in made)
-    is_for_all = not _share_memory(tensors)
-    return Recipe(ready, _choice(known, places, result), outputs, is_for_all=is_for_all)
-
-
-def _choice(known: Tensors, places: list[int | _Part], result: Any) -> _Choice:
-    """How to find the tensors of a launch and the result of a call."""
     parts = tuple(place for place in places if isinstance(place, _Part))
     numbers = {part: len(known) + number for number, part in enumerate(parts)}
     picked = [numbers[place] if isinstance(place, _Part) else place for place in places]
-    results = result if isinstance(result, tuple) else (result,)
-    gives = [next(n for n, tensor in enumerate(known) if tensor is one) for one in results]
-    give = _picking(gives) if isinstance(result, tuple) else itemgetter(gives[0])
+    # Parts of one tensor lie to each other as those did that were looked at.
     wholes = [place.number if isinstance(place, _Part) else place for place in places]
-    return _Choice(parts, tuple(wholes), _picking(picked), give)
+    writes = [role.mode.writes for role in ready.plan.roles]
+    apart = tuple(
+        (one, other)
+        for one, other in combinations(range(len(writes)), 2)
+        if (writes[one] or writes[other]) and wholes[one] != wholes[other]
+        if max(wholes[one], wholes[other]) < given
+    )
+    return Choice(parts, _picking(picked), apart)
 
 
 def _is_made_for_it(tensor: Any) -> bool:
@@ -161,7 +211,7 @@ def _is_made_for_it(tensor: Any) -> bool:
     return tensor.offset == 0 and tensor.is_contiguous and tensor.nbytes == tensor.storage.nbytes
 
 
-def _find(known: Tensors, launched: Any) -> int | _Part | None:
+def _find(known: list[Any], launched: Any) -> int | _Part | None:
     """The tensor that reaches the same bytes, or else one that a part of is meant."""
     found: int | _Part | None = None
     for number, tensor in enumerate(known):
@@ -175,13 +225,13 @@ def _find(known: Tensors, launched: Any) -> int | _Part | None:
     return found
 
 
-def _share_memory(tensors: Tensors) -> bool:
+def share_memory(tensors: Tensors) -> bool:
     """Whether one tensor of a call could be taken for another, by its bytes."""
     given = [tensor for tensor in tensors if tensor is not None]
     return len({id(tensor.storage.borrows) for tensor in given}) < len(given)
 
 
-def _picking(places: list[Any]) -> _Pick:
+def _picking(places: list[Any]) -> Pick:
     """Several at once, always as a tuple."""
     if len(places) == 1:
         (place,) = places

@@ -110,9 +110,9 @@ FILLS = (fill_1d, fill_2d, fill_3d, fill_4d, fill_5d, fill_6d)
 
 
 @tw.function
-def convert(dst: tw.Tensor, src: tw.Tensor) -> tw.DeviceOp[Any]:
+def convert(dst: tw.Tensor, src: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
     """Copy every element of `src`, which has the shape of `dst`, in the dtype of `dst`."""
-    return COPIES[dst.ndim - 1](dst.partition(*_tile(dst, src)), src)
+    return COPIES[dst.ndim - 1](dst.partition(*_tile(dst, src)), src).giving(dst)
 
 
 def repeat(dst: tw.Tensor, value: int) -> tw.DeviceOp[Any]:

@@ -31,7 +31,7 @@ from tilewright.runtime.tilings import check_tile
 if TYPE_CHECKING:
     from tilewright.runtime.graph import Graph
 
-__all__ = ["Chain", "Compound", "DeviceOp", "How", "Shared", "Step"]
+__all__ = ["Chain", "Compound", "DeviceOp", "Given", "How", "Shared", "Step"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -55,7 +55,7 @@ class DeviceOp(Runnable[T], Awaitable[T]):
 
     def giving(self, result: U) -> DeviceOp[U]:
         """This operation with another result, which needs no function to be made."""
-        return self.map(lambda _: result)
+        return self.map(Given(result))
 
     def inspect(self, function: Callable[[T], object]) -> DeviceOp[T]:
         """Run this, show its result to a function, and give the result."""
@@ -242,6 +242,19 @@ class Step(NamedTuple):
     function: Callable[[Any], Any]
 
 
+class Given:
+    """A function that gives a result which is known."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def __call__(self, _: object) -> Any:
+        """Whatever came before."""
+        return self.result
+
+
 class Chain(Compound[T]):
     """An operation and functions of its result, one after the other."""
 
@@ -255,6 +268,11 @@ class Chain(Compound[T]):
     def parts(self) -> Iterable[DeviceOp[Any]]:
         """What the chain begins with; what its functions give is not known yet."""
         return () if self._source is None else (self._source,)
+
+    @property
+    def todo(self) -> list[Step]:
+        """The steps behind that which have not run; whoever made the chain may change them."""
+        return self._todo
 
     def run(self, stream: Stream, ends: Ends) -> Steps[T]:
         """Run the first operation, and then what each function gives."""
