@@ -55,7 +55,7 @@ def _measure_tiles(
     shapes = ((64, 64, 64),) if lab.is_quick else SHAPES
     wanted = [_product(lab, dtype, *shape) for shape in shapes]
     for tile in tiles:  # all assemblers start now
-        launch_matmul(wanted[0], tile.config).build().close()
+        launch_matmul(wanted[0], tile.config).close()
     table = Table(
         f"{dtype.label}: 10^12 operations a second, and microseconds beside them",
         ("tile", "rate", "start", "worst error"),
@@ -100,7 +100,7 @@ def _product(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> Product
 
 def _seconds(lab: Lab, wanted: Product, tile: Tile) -> float:
     count = max(1, min(16, int(LEAST / (2 * math.prod(wanted.form.shape) / 7e14))))
-    graph = graph_of(lambda: launch_matmul(wanted, tile.config).build(), count)
+    graph = graph_of(lambda: launch_matmul(wanted, tile.config), count)
     timer = lab.timer(repetitions=5, warmup=0.01)
     prepared: Any = timer.prepare(graph.launch)
     return min(timer.measure(*prepared).median for _ in range(3)) / count
