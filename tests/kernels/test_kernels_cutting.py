@@ -22,7 +22,7 @@ def given(*arrays):
 def test_rows_by_any_configuration(rows, part, is_kept, monkeypatch):
     """A configuration of other rows is legal: in parts, or with more rows than there are."""
     monkeypatch.setattr(cutting, "ENOUGH", 1)
-    monkeypatch.setattr(cutting, "WIDEST", cutting.WIDEST if is_kept else 0)
+    monkeypatch.setattr(cutting, "WIDEST_BYTES", cutting.WIDEST_BYTES if is_kept else 0)
     with forcing("softmax", Config.of(BM=rows, PART=part)):
         found = kernels.softmax(*given(X)).sync()
     check(found, reference.softmax(X), np.float32, terms=8)

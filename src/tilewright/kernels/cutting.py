@@ -36,13 +36,12 @@ ALIKE = 2.0  # octaves between widths of logits that are cut alike
 NEAR = 1.0  # octaves between shapes whose spans are alike
 MEASURED = 4096  # rows that stand for any number of them in records
 WIDEST_BYTES = 65536  # of rows that a block holds in registers
-WIDEST = 16384  # elements of such a row, of which few blocks find room for more
 SHORT = 1024  # columns of a row that shares its tile with others
-HELD = 8192  # of a row in the gradients of a norm, which hold several
+GRADED = 8192  # columns of a row in the gradients of a norm and in running sums
 LONG_PART = 8192  # columns of a row that is read in parts
 REGISTERS, MOST_WARPS = 65536, 64  # of a multiprocessor
 THREADS = 32  # of a warp
-HELD_TWICE, OTHERS = 1.7, 20  # registers for each element of a row, which has a weight; and besides
+HELD, HELD_WIDE, OTHERS = 1.2, 2.0, 24  # registers for each element of a row, and besides
 HELD_BYTES = 16384  # of a row of which a thread compares what it has read
 TILE = 4096  # elements of a tile where any number would do
 SPAN_TILE = 1024  # of a tile that is one of many in a row, each added to what came before
@@ -150,18 +149,19 @@ def _elements(config: Config) -> int:
 
 @lru_cache(maxsize=1024)
 def _rows(columns: int, itemsize: int) -> Config:
-    """Tiles that cover a row with nothing left over, or little; about 32 elements to a thread."""
+    """Parts that cover a row with nothing left over, or little: 16 bytes for each thread."""
     whole, divisor = power_of_two(columns), columns & -columns
     if whole * itemsize > WIDEST_BYTES:
         part = min(divisor, LONG_PART) if divisor >= SHORT else LONG_PART
         return Config.of(BM=1, PART=part, num_worker_warps=8, occupancy=2, allow_tma=False)
-    part = divisor if 8 * divisor >= whole else max(whole // 4, min(whole, SHORT))
     together = max(2 * SHORT // whole, 1)
-    warps = 4 if together * whole <= TILE else 8
-    if whole > WIDEST:  # so many that it matters when weights are read
-        part = min(part, THREADS * warps * LOAD // itemsize)
+    warps = 4 if whole < TILE or columns < whole <= TILE else 8
+    is_divided = divisor >= THREADS and 8 * divisor >= whole
+    part = divisor if is_divided else max(whole // 4, min(whole, SHORT))
+    part = min(part, max(THREADS * warps * LOAD // itemsize // together, 1))
     each = together * columns / (THREADS * warps)
-    blocks = int(REGISTERS / (THREADS * warps * (HELD_TWICE * each + OTHERS)))
+    registers = (HELD if itemsize < WORD else HELD_WIDE) * each + OTHERS
+    blocks = int(REGISTERS / (THREADS * warps * registers))
     occupancy = max(min(blocks, MOST_WARPS // warps), 1)
     return Config.of(
         BM=together, PART=part, num_worker_warps=warps, occupancy=occupancy, allow_tma=False
@@ -176,10 +176,10 @@ def gradient_config(name: str, x: Alike) -> Config:
 
 @lru_cache(maxsize=1024)
 def _gradients(rows: int, columns: int) -> Config:
-    part = min(power_of_two(columns), HELD)
+    part = min(power_of_two(columns), GRADED)
     step = _together(rows, part, SPAN_TILE)
     height = max(min(power_of_two(-(-rows // FEW)), MOST_ROWS), step)
-    warps, blocks = (8, 1) if part == HELD else (4, 2)
+    warps, blocks = (8, 1) if part == GRADED else (4, 2)
     return Config.of(ROWS=height, STEP=step, PART=part, num_worker_warps=warps, occupancy=blocks)
 
 
@@ -262,10 +262,10 @@ def scan_config(name: str, x: Alike) -> Config:
 
 @lru_cache(maxsize=1024)
 def _scans(rows: int, columns: int) -> Config:
-    part = min(power_of_two(columns), HELD)
+    part = min(power_of_two(columns), GRADED)
     together = _together(rows, part, SPAN_TILE)
     span = _span(-(-rows // together), -(-columns // part))
-    hints = {"num_worker_warps": 4, "occupancy": 4, "allow_tma": False}
+    hints = {"num_worker_warps": 8 if part == GRADED else 4, "occupancy": 4, "allow_tma": False}
     return Config.of(BM=together, PART=part, SPAN=span, **hints)
 
 
@@ -292,12 +292,13 @@ def square_config(name: str, x: Alike) -> Config:
 
 @lru_cache(maxsize=1024)
 def _squares(rows: int, columns: int, itemsize: int) -> Config:
-    height, width = (64, 64) if itemsize >= 4 else (32, 128)
+    edge = 64 if itemsize >= WORD else 128
     return Config.of(
-        BM=min(height, power_of_two(rows)),
-        BN=min(width, power_of_two(columns)),
+        BM=min(edge, power_of_two(rows)),
+        BN=min(edge, power_of_two(columns)),
         num_worker_warps=8,
-        occupancy=8,
+        occupancy=6,
+        allow_tma=False,
     )
 
 

@@ -28,7 +28,7 @@ __all__ = ["append_few", "append_kv", "append_many"]
 FEW = 16  # tokens that one block writes one after the other
 FARTHEST = 1 << 30
 STEP_BYTES = 2048  # a load of 16 bytes for each thread
-TOGETHER = 4  # such loads that a thread has in flight, of keys and of values each
+TOGETHER = 2  # such loads that a thread has in flight, of keys and of values each
 
 
 @tw.kernel(deny_checks=True)
@@ -126,7 +126,10 @@ def append_kv(
         pieces = (cache.partition(1, 1, None, width) for cache in (keys, values))
         return giving(append_few(*pieces, k, v, starts), (keys, values))
     step = max(STEP_BYTES // (width * keys.itemsize), 1)
-    pieces = (cache.partition(1, 1, TOGETHER * step, width) for cache in (keys, values))
-    walks = (cut.persistent() for cut in pieces)
+    tile = TOGETHER * step
+    # Starts differ, and most visits may find nothing to do: a block for each tile, if all have
+    # about as many new tokens as old ones.
+    blocks = max(batch * heads * 2 * (k.shape[2] // tile + 2), 1)
+    walks = (cache.partition(1, 1, tile, width).persistent(blocks) for cache in (keys, values))
     how = {"BB": power_of_two(batch), "STEP": step}
     return giving(append_many(*walks, k, v, starts, **how), (keys, values))

@@ -55,8 +55,8 @@ def _places(keys: Any) -> Any:
 def _first_highest(tile: Any, lanes: int) -> tuple[Any, Any]:
     """Of each lane of a tile the highest element, and its first place in the tile."""
     columns = tile.shape[1]
-    narrow = in_lanes(tile, lanes, tile.dtype)
-    rows, seen = afresh(narrow).astype(f32), narrow.astype(f32)
+    seen = in_lanes(tile.astype(f32), lanes, tile.dtype)
+    rows = in_lanes(afresh(tile).astype(f32), lanes, tile.dtype)
     places = in_lanes(tw.arange(columns).reshape(1, columns), lanes, tile.dtype)
     top = tw.max(tw.max(seen, axis=3, nan=True), axis=1, nan=True)
     is_top = (rows == top[:, None, :, None]) | (rows != rows)

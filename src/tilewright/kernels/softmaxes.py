@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32
+from tilewright import Const, Mut, Ref, f32, f64
 from tilewright.dims import BM, BN, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
@@ -44,13 +44,21 @@ __all__ = [
 ]
 
 
+LOWEST_32, LOWEST_64 = -3e38, -1e308
+
+
 class LABEL(tw.AnyDType):
     """An integer that numbers classes."""
 
 
-def _finite(exponent: Any) -> Any:
-    """What is taken off exponents: that of the highest, or 0 where there is nothing but -inf."""
-    return tw.where(exponent == -math.inf, 0.0, exponent)
+def _lowest(dtype: Any) -> float:
+    """The exponent of nothing but -inf: finite, so that no difference of two is undefined."""
+    return LOWEST_64 if dtype == f64 else LOWEST_32
+
+
+def _exponent(highest: Any) -> Any:
+    """What is taken off exponents where this is the highest element."""
+    return tw.maximum(highest * LOG2_E, _lowest(highest.dtype))
 
 
 def _powers(part: Any, shift: Any) -> Any:
@@ -69,14 +77,14 @@ def _sum(part: Any) -> Any:
 def _joined(exponent: Any, total: Any, other: Any, other_total: Any) -> tuple[Any, Any]:
     """Two sums of powers, each over a power of two with its exponent, as one."""
     higher = tw.maximum(exponent, other)
-    shift = _finite(higher)
-    total = total * power_of_2(exponent - shift) + other_total * power_of_2(other - shift)
+    total = total * power_of_2(exponent - higher) + other_total * power_of_2(other - higher)
     return higher, total
 
 
 def _over_lanes(exponents: Any, totals: Any) -> tuple[Any, Any]:
     """The exponent and the sum of rows, of those of their lanes: all threads meet only once."""
-    exponent, total = tw.reduce((exponents, totals), _joined, (-math.inf, 0.0), axis=1)
+    nothing = (_lowest(exponents.dtype), 0.0)
+    exponent, total = tw.reduce((exponents, totals), _joined, nothing, axis=1)
     return exponent[:, None], total[:, None]
 
 
@@ -85,8 +93,8 @@ def _kept_powers(row: Any) -> tuple[Any, Any, Any]:
     highest = _highest(row[0])
     for j in tw.static_range(1, len(row)):
         highest = tw.maximum(highest, _highest(row[j]))
-    exponents = highest * LOG2_E
-    shift = _finite(exponents)[:, None, :, None]
+    exponents = _exponent(highest)
+    shift = exponents[:, None, :, None]
     powers: tuple[Any, ...] = ()
     totals = tw.zeros(exponents.shape, exponents.dtype)
     for part in row:
@@ -100,21 +108,20 @@ def _kept_lanes(parts: Any, i: Any, count: int, lanes: int) -> Any:
     row: tuple[Any, ...] = ()
     for j in tw.static_range(count):
         part = parts[i, j]
-        row = (*row, wide(in_lanes(part, lanes, part.dtype)))
+        row = (*row, in_lanes(wide(part), lanes, part.dtype))
     return row
 
 
 def _summed(xs: Any, i: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
     """Exponents and sums of the lanes of rows that are not kept: sums follow the exponents."""
-    exponents = tw.full(shape, -math.inf, dtype)
+    exponents = tw.full(shape, _lowest(dtype), dtype)
     totals = tw.zeros(shape, dtype)
     for j in range(xs.num_tiles(1)):
         part = xs[i, j]
-        part = wide(in_lanes(part, shape[1], part.dtype))
+        part = in_lanes(wide(part), shape[1], part.dtype)
         higher = tw.maximum(exponents, _highest(part) * LOG2_E)
-        shift = _finite(higher)
-        now = _sum(_powers(part, shift[:, None, :, None]))
-        exponents, totals = higher, totals * power_of_2(exponents - shift) + now
+        now = _sum(_powers(part, higher[:, None, :, None]))
+        exponents, totals = higher, totals * power_of_2(exponents - higher) + now
     return exponents, totals
 
 
@@ -146,9 +153,9 @@ def softmax_rows(
             parts.store((powers[j] * share).astype(z.dtype).reshape(BM, PART), 0, j)
     else:
         exponent, total = _over_lanes(*_summed(xs, i, (BM, LANES), wide_dtype(z.dtype)))
-        shift, share = _finite(exponent), quotient(1.0, total)
+        share = quotient(1.0, total)
         for j in range(parts.num_tiles(1)):
-            parts.store((_powers(wide(xs[i, j]), shift) * share).astype(z.dtype), 0, j)
+            parts.store((_powers(wide(xs[i, j]), exponent) * share).astype(z.dtype), 0, j)
 
 
 @tw.kernel(deny_checks=True)

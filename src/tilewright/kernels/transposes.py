@@ -6,7 +6,7 @@ from math import prod
 from typing import Literal
 
 import tilewright as tw
-from tilewright import Mut, Ref
+from tilewright import Const, Mut, Ref
 from tilewright.dims import BM, BN, L, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
@@ -22,13 +22,16 @@ __all__ = ["transpose", "transpose_tiles"]
 
 
 @tw.kernel(deny_checks=True)
-def transpose_tiles(z: Mut[T, Literal[1], BN, BM], x: Ref[T, L, M, N]) -> None:
-    """`z[l, n, m] = x[l, m, n]`."""
+def transpose_tiles(
+    z: Mut[T, Literal[1], BN, BM], x: Ref[T, L, M, N], *, EXACT: Const[bool] = False
+) -> None:
+    """`z[l, n, m] = x[l, m, n]`. EXACT: tiles cover both with nothing left over."""
     tw.require(z.shape[0] == L)
     tw.require(z.shape[1] == N)
     tw.require(z.shape[2] == M)
     at, j, i = z.index
-    z.store(x.partition(1, BM, BN)[at, i, j].permute(0, 2, 1))
+    tile = x.partition(1, BM, BN, exact=EXACT)[at, i, j].permute(0, 2, 1)
+    z.partition(1, BN, BM, exact=EXACT).store(tile, 0, 0, 0)
 
 
 @tw.function
@@ -49,4 +52,5 @@ def transpose(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.T
     target = reshaped("transpose", "out", z, (prod(outer), n, m))
     config = square_config("transpose", source)
     pieces = target.partition(1, config["BN"], config["BM"])
-    return giving(config.applied_to(transpose_tiles)(pieces, source), z)
+    exact = m % config["BM"] == 0 and n % config["BN"] == 0
+    return giving(config.applied_to(transpose_tiles)(pieces, source, EXACT=exact), z)
