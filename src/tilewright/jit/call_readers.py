@@ -36,7 +36,7 @@ from tilewright.frontend.signature import (
 )
 from tilewright.jit.plans import HostedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
-from tilewright.runtime.guests import GuestOp, check_written
+from tilewright.runtime.guests import GuestNewcomerOp, GuestOp, check_written
 from tilewright.runtime.imports import adopted
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.partition import Partition, PersistentPartition
@@ -113,7 +113,11 @@ _FIND = """
                     _young[_key] = _SEEN
                     if len(_young) > _MANY:
                         _age()
-                    return _Newcomer().build(_planned, {tensors}, {result})
+                    _tensors = {tensors}
+                    if _planned.is_ours:
+                        return _Newcomer().build(_planned, _tensors, {result})
+                    _check_written(_planned, _tensors)
+                    return _GuestNewcomer().build(_planned, _tensors, {result})
                 _found = _plan(_planned, _key, ({tensors}, {scalars}, {result}, {apart}))
                 if _found is not None:
                     return _found
@@ -173,6 +177,7 @@ MANY = 2048
 _NAMES: dict[str, Any] = {
     "_Operation": ReadyOp,
     "_GuestOp": GuestOp,
+    "_GuestNewcomer": GuestNewcomerOp,
     "_check_written": check_written,
     "_Hosted": HostedLaunch,
     "_given": _given,

@@ -214,8 +214,9 @@ class PlannedLaunch(ReadyWork):
         # Whether there is nothing to fill in but addresses.
         self.is_whole = not plan.facts.may_fail and (bool(numbers) or not plan.scalars)
         self._is_first = True
-        is_wary = plan.is_wary or bool(plan.checks or plan.guests.all)
-        # The same, and nothing to look at but which tensors have their memory to themselves.
+        is_wary = plan.is_wary or bool(plan.checks)
+        # The same, and nothing to look at but which tensors have their memory to themselves; and,
+        # of other libraries' arrays, whether they may be written.
         self.is_plain = self.is_whole and plan.captures.are_fixed and not is_wary
         self.check = self._reader = reader
         self._numbers = numbers

@@ -21,6 +21,7 @@ from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.leases import Share
 from tilewright.runtime.regions import Region
+from tilewright.runtime.sites import user_frame
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.uses import Use
@@ -76,9 +77,15 @@ class ForeignStorage(Storage):
     def __init__(
         self, device: Device, producer: Producer, region: Region, first: int, label: str
     ) -> None:
-        self._group = _NOBODY  # until it is known who else is there
+        # All that a storage of ours has, but for what this one shares with its group.
         low, high = region.low, region.high
-        super().__init__(device, high - low, None, label)
+        self.device, self.nbytes, self.label = device, high - low, label
+        frame = user_frame(3)
+        self._code, self._instruction = frame.f_code, frame.f_lasti
+        self.address = 0
+        self.is_fresh = self._is_beginning = False
+        self._initialiser = None
+        self.serials, self.written_at_home, self.read_at_home = {}, [], []
         self.producer = producer
         self.first = first  # the address of the first element
         self._allocation = device.backend.adopt(low, high - low, read_only=producer.read_only)
@@ -151,16 +158,6 @@ class ForeignStorage(Storage):
         producer = getattr(self, "producer", None)
         if producer is not None and self.nbytes:
             self.device.notes.append(_Left(self._group, producer, self.nbytes))
-
-
-class _Nobody:
-    """Stands for the group of a storage while that is made."""
-
-    home: Stream | None = None
-    shift = 0
-
-
-_NOBODY: Any = _Nobody()
 
 
 class _Group:

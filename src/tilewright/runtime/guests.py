@@ -17,9 +17,10 @@ from tilewright.runtime.ready_work import ReadyWork
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
 
-__all__ = ["GuestOp", "check_written"]
+__all__ = ["GuestNewcomerOp", "GuestOp", "check_written"]
 
 T = TypeVar("T")
+_SUBMITTED = State.SUBMITTED  # members of an enumeration are slow to find
 _CLOSED = State.CLOSED  # members of an enumeration are slow to find
 
 
@@ -74,6 +75,81 @@ class GuestOp(ReadyOp[T]):
             return False
         self.note_writes()
         return True
+
+
+class GuestNewcomerOp(GuestOp[T]):
+    """The same on arrays that may be new, of one library: what `newcomers` is to `ready`."""
+
+    __slots__ = ("_epoch", "_home")
+
+    _home: Stream | None  # of all tensors, when it was built
+    _epoch: int  # of the device then
+
+    def _look_and_hold(self) -> None:
+        """Begin to hold the tensors, if nothing stands against it. The lock is held."""
+        device, tensors = self.device, self._claim[1]
+        if device.notes:
+            device.settle_notes()
+        self._home = home = tensors[0].storage.home
+        if home is not None and device.latest is None and not device.forked:
+            for tensor in tensors:
+                storage = tensor.storage
+                if storage.borrows or storage.home is not home:
+                    break
+            else:
+                self._epoch = device.epoch
+                device.latest = self._claim
+                return
+        self._home = None
+        super()._look_and_hold()
+
+    def submit(self, stream: Stream | None = None) -> Self:
+        """Hand the operation to a stream, by default the library's, without waiting."""
+        home, device, claim = self._home, self.device, self._claim
+        is_usual = stream is None and self._chosen is None and not UNUSUAL.said
+        if home is not None and is_usual and device.latest is claim:
+            first: Any = claim[1][self._ready.guests.all[0]].storage
+            if first.producer.current_stream(device) is home:
+                with device.lock:
+                    if self._may_follow_at_home(home):
+                        self._put_newcomers(home)
+                        return self
+        return super().submit(stream)
+
+    def _may_follow_at_home(self, home: Stream) -> bool:
+        """Whether nothing has happened since it was built, and no array was moved."""
+        device, tensors = self.device, self._claim[1]
+        if device.notes:
+            device.settle_notes()
+        if device.latest is not self._claim or self._epoch != device.epoch:
+            return False
+        library = None
+        for at in self._ready.guests.all:
+            storage: Any = tensors[at].storage
+            producer = storage.producer
+            library = library or producer.library
+            if producer.library is not library or not producer.is_at(storage.first):
+                return False
+        return producer.has_one_stream and (home.is_plain or not home.queue.is_capturing())
+
+    def _put_newcomers(self, stream: Stream) -> None:
+        """Launch at home. The lock is held."""
+        ready, tensors = self._ready, self._claim[1]
+        if stream.has_loose_ends:
+            stream.settle(ask=False)
+        self.device.latest = None
+        try:
+            ready.launch(stream, tensors)
+        except BaseException as error:
+            self.ticket.leave_refused(stream, error)
+            self.abandon(error)
+            raise
+        self._stream = stream
+        stream.issued = self._count = count = stream.issued + 1
+        stream.queue.marked = count
+        ready.settle_in(stream, count, tensors)
+        self._state = _SUBMITTED
+        self.note_writes()
 
 
 def check_written(ready: ReadyWork, tensors: tuple[Handle, ...]) -> None:

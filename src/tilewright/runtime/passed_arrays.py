@@ -16,9 +16,6 @@ from tilewright.runtime.tensor import Tensor
 __all__ = ["passed_before", "remember_passed"]
 
 
-_AT_A_TIME = 2  # so that all are looked at before there are twice as many
-
-
 class _Passed(ref[Any]):
     """How a tensor lay when it was passed, and the handle on it."""
 
@@ -71,12 +68,14 @@ def _forget(gone: _Passed) -> None:
 
 
 def _look_around() -> None:
-    """Let go of memory that a tensor has left: some are looked at whenever there is one more."""
-    if len(_next) < _AT_A_TIME:
+    """Let go of memory that a tensor has left: one is looked at whenever there is one more.
+
+    So all are before there are twice as many.
+    """
+    if not _next:
         _next.extend(_passed)
-    for number in _next[-_AT_A_TIME:]:
-        found = _passed.get(number)
+    if _next:
+        found = _passed.get(_next.pop())
         array = None if found is None else found()
         if found is not None and array is not None and array.data_ptr() != found.address:
             _forget(found)
-    del _next[-_AT_A_TIME:]
