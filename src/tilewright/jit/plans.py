@@ -206,7 +206,7 @@ class PlannedLaunch(ReadyWork):
     ) -> None:
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.caller = None
-        self.is_ours, self.guests, self.watched = not plan.guests.all, plan.guests, ()
+        self.is_ours, self.guests = not plan.guests.all, plan.guests
         self.program = plan.program
         self.launch = self._launch
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
@@ -316,7 +316,7 @@ class PreparedLaunch(RepeatedWork):
         assert len(arguments) == len(plan.template), "a launch with a record is another every time"
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.caller = None
-        self.is_ours, self.guests, self.watched = not plan.guests.all, plan.guests, ()
+        self.is_ours, self.guests = not plan.guests.all, plan.guests
         self.program = plan.program
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.check = None
@@ -354,12 +354,3 @@ class HostedLaunch(PreparedLaunch):
     """A prepared launch with arrays of other libraries among its tensors: for a `GuestOp`."""
 
     __slots__ = ()
-
-    def __init__(
-        self, plan: Plan, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
-    ) -> None:
-        super().__init__(plan, tensors, numbers)
-        storages: list[Any] = [tensors[number].storage for number in plan.guests.all]
-        watched = [(storage.producer.given, storage.first) for storage in storages]
-        if all(given is not None for given, _ in watched):  # of one library, which has one stream
-            self.watched = tuple(watched)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import weakref
 from bisect import bisect_left, bisect_right
+from itertools import count
 from typing import Any, NamedTuple
 
 from tilewright.errors import BorrowError, LaunchError
@@ -113,9 +114,14 @@ class ForeignStorage(Storage):
     def shift(self, count: int) -> None:
         self._group.shift = count
 
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nobody knows of a use of the memory."""
+        return not (self._writes or self._reads or self.shares)
+
     def begin_at(self, stream: Stream) -> None:
         """Be at home on a stream, if nobody has used the memory yet."""
-        if not (self._writes or self._reads or self.shares):
+        if self.is_forgotten:
             self._group.home = stream
 
     def join(self, group: _Group) -> None:
@@ -181,7 +187,7 @@ class _Group:
         self.writes: list[Use] = []
         self.reads: list[Use] = []
         self.home: Stream | None = None
-        self.shift = 0
+        self.shift = next(_first_shifts)
 
     def take_in(self, other: _Group) -> None:
         """Become one with a group that has been bridged."""
@@ -224,6 +230,7 @@ class _Group:
 
 
 _CROWD = 16  # members from which dead ones are looked for
+_first_shifts = count(0, 1 << 40)  # so that what one has come to is never that of another
 
 
 class _Table:

@@ -17,21 +17,63 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.foreign import ForeignStorage, Producer
 from tilewright.runtime.indexing import Layout, check_shape
+from tilewright.runtime.moulds import Look, find_look
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["ForeignArray", "Form", "Reader", "adopt", "find_form", "refuse"]
+__all__ = ["ForeignArray", "Form", "Place", "Reader", "adopt", "find_form", "refuse"]
+
+_PLACES = 256  # of each form that are remembered; with more, all are forgotten
 
 
-class Form(NamedTuple):
+class Place(NamedTuple):
+    """Where arrays of one form lie that begin at one address, one after the other."""
+
+    layout: Layout
+    look: Look
+    serials: dict[tuple[object, int], int]  # of all handles there: launches are found again
+
+
+class Form:
     """How arrays lie that are alike, wherever they begin."""
 
-    dtype: type[DType]
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]  # in elements
-    itemsize: int
-    is_empty: bool
-    label: str
+    __slots__ = ("_places", "dtype", "is_empty", "itemsize", "label", "shape", "strides")
+
+    def __init__(
+        self, dtype: type[DType], shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = strides  # in elements
+        self.itemsize = numpy_dtype(dtype).itemsize
+        self.is_empty = not prod(shape)
+        self.label = f"{dtype.label}[{', '.join(map(str, shape))}]"
+        self._places: dict[tuple[Device, int], Place] = {}
+
+    def place(self, library: str, device: Device, address: int) -> Place:
+        """Where such an array lies; libraries give memory out again and again."""
+        found = self._places.get((device, address))
+        if found is None:
+            offset = 0 if self.is_empty else self._offset(library, address)
+            layout = Layout(self.shape, self.strides, offset)
+            look = find_look(self.dtype, self.shape, self.strides, offset, device, False)
+            if len(self._places) >= _PLACES:
+                self._places.clear()
+            found = self._places[device, address] = Place(layout, look, {})
+        return found
+
+    def _offset(self, library: str, address: int) -> int:
+        """Elements from address 0 to the first."""
+        offset, rest = divmod(address, self.itemsize)
+        if rest:
+            raise refuse(
+                library, self.shape,
+                f"begins at address {address:#x}, and elements of {self.itemsize} bytes begin at"
+                f" multiples of {self.itemsize}: copy it",
+            )  # fmt: skip
+        if not offset:
+            raise refuse(library, self.shape, "has elements and no memory")
+        return offset
 
 
 class ForeignArray(NamedTuple):
@@ -57,9 +99,7 @@ def _make_form(
     library: str, dtype: type[DType], shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> Form:
     checked, itemsize = check_shape(shape), numpy_dtype(dtype).itemsize
-    in_elements = _in_elements(library, checked, strides, itemsize)
-    label = f"{dtype.label}[{', '.join(map(str, checked))}]"
-    return Form(dtype, checked, in_elements, itemsize, not prod(checked), label)
+    return Form(dtype, checked, _in_elements(library, checked, strides, itemsize))
 
 
 # The form of a library's arrays with a dtype, a shape and strides in bytes; refuses some.
@@ -69,34 +109,21 @@ find_form = cast("Callable[..., Form]", lru_cache(maxsize=1024)(_make_form))
 def adopt(array: ForeignArray) -> Tensor:
     """A tensor on the memory of an array."""
     producer, device, form, address, ready = array
-    layout = Layout(form.shape, form.strides, 0 if form.is_empty else _offset(array))
-    region = layout.region(form.itemsize)
+    layout, look, serials = form.place(producer.library, device, address)
     with device.lock:
         if device.forked:
             device.check_usable()
         if device.notes:
             device.settle_notes()
-        storage = ForeignStorage(device, producer, region, address, form.label)
+        storage = ForeignStorage(device, producer, look.region, address, form.label)
+        storage.serials = serials
+        if serials and storage.is_forgotten:
+            device.epoch += 1  # launches that were prepared have left their fences elsewhere
         if ready is not None:
-            storage.come_after(region, ready)
+            storage.come_after(look.region, ready)
         elif producer.has_one_stream:
             storage.begin_at(producer.current_stream(device) or device.stream)
-    return Tensor(storage, form.dtype, layout)
-
-
-def _offset(array: ForeignArray) -> int:
-    """Elements from address 0 to the first."""
-    producer, _, form, address, _ = array
-    offset, rest = divmod(address, form.itemsize)
-    if rest:
-        raise refuse(
-            producer.library, form.shape,
-            f"begins at address {address:#x}, and elements of {form.itemsize} bytes begin at"
-            f" multiples of {form.itemsize}: copy it",
-        )  # fmt: skip
-    if not offset:
-        raise refuse(producer.library, form.shape, "has elements and no memory")
-    return offset
+    return Tensor(storage, form.dtype, layout, look)
 
 
 def _in_elements(

@@ -43,12 +43,14 @@ class GuestOp(ReadyOp[T]):
 
     def may_follow(self, stream: Stream) -> bool:
         """Whether the library works on that stream, records nothing, and has moved no array."""
-        ready = self._ready
-        if stream is not self._theirs or not ready.watched:
+        if stream is not self._theirs:
             return False
-        for given, address in ready.watched:
-            array = given()
-            if array is None or array.data_ptr() != address:
+        tensors = self._claim[1]
+        for at in self._ready.guests.all:
+            storage: Any = tensors[at].storage
+            given = storage.producer.given  # of one library, which has one stream
+            array = None if given is None else given()
+            if array is None or array.data_ptr() != storage.first:
                 return False
         return stream.is_plain or not stream.queue.is_capturing()
 

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from types import CodeType
 from typing import Any, NamedTuple, TypeAlias
-from weakref import ref
 
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
@@ -42,14 +41,13 @@ class ReadyWork(ABC):
 
     __slots__ = (
         "caller", "check", "device", "epoch", "fences", "guests", "is_ours", "label", "launch",
-        "program", "roles", "shifts", "stream", "watched",
+        "program", "roles", "shifts", "stream",
     )  # fmt: skip
 
     device: Device
     caller: CodeType | None  # the user's code that has called for it last
     is_ours: bool  # no library has to be asked for its arrays
     guests: Guests  # of work for a `GuestOp`
-    watched: tuple[tuple[ref[Any], int], ...]  # the same of the same tensors: arrays and addresses
     label: str
     roles: tuple[Role, ...]  # what it does to each tensor
     program: Future[Any]
