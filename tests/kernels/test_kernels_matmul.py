@@ -10,6 +10,7 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, f64, i32, i64
 from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import grouped_matmul, matmul, matmul_kernel
+from tilewright.kernels.matmul_once import cut_at_once
 from tilewright.tune import Config, forcing
 
 PRIMES = (37, 53, 29)  # M, N, K
@@ -105,6 +106,18 @@ class TestMatmul:
             for given in (asked, {"transpose_b": transpose_b}):
                 result = matmul(a, b, out_dtype=f16, **given).sync()
                 check(result, a, b, **given)
+
+    @pytest.mark.parametrize(("m", "n"), [(19, 67), (67, 19)])
+    def test_the_fewer_of_rows_and_columns_run_fastest(self, m, n):
+        a, b = stored(m, n, 29, False, True, f16)
+        for config in (
+            Config.of(BM=16, BN=16, BK=16, blocks=12),
+            Config.of(BM=16, BN=32, BX=16, BK=16),
+        ):
+            with forcing("matmul", config):
+                check(matmul(a, b, transpose_b=True).sync(), a, b, transpose_b=True)
+        cut = cut_at_once(tw.zeros((m, n), f16), 16, 16)
+        assert cut.order == ((1, 0) if m < n else (0, 1))
 
     @pytest.mark.parametrize("n", [144, 136, 131, 50])
     @pytest.mark.parametrize("transpose_b", [False, True])

@@ -8,6 +8,7 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
 from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
 from tilewright.kernels.matmul_tiles import TILES
+from tilewright.kernels.matmul_wide import first_columns
 from tilewright.kernels.products import Request, product
 from tilewright.tune import Config, forcing
 
@@ -74,6 +75,22 @@ def test_an_output_that_tiles_of_two_widths_cover_in_a_round_gets_them():
         Request("matmul"),
     )[0]
     assert "BX" not in choose_matmul(batch.form).values
+
+
+TWO_WIDTHS = Config.of(BM=128, BN=128, BX=64, BK=64)
+
+
+@pytest.mark.parametrize("n", [145, 210, 2560, 2570, 5120, 19456])
+def test_every_share_has_something_of_both_widths(n):
+    edge = first_columns(n, TWO_WIDTHS)
+    assert -(-edge // 128) == -(-(n - edge) // 64) == -(-n // 192)
+    assert edge % 16 == 0
+
+
+@pytest.mark.parametrize("n", [10, 193, 200])
+def test_what_is_too_little_for_another_share_has_one_width(n):
+    assert first_columns(n, TWO_WIDTHS) is None
+    assert first_columns(n, Config.of(BM=128, BN=128, BK=64)) is None
 
 
 def test_both_kinds_of_half_floats_have_one_record():
