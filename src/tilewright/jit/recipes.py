@@ -117,7 +117,9 @@ class Recipe(Again):
         if self.made:
             tensors = (*tensors, *[cast_tensor(mould) for mould in self.made])
         picked = self.pick(tensors)
-        return None if self.choice.may_meet(picked) else (picked, self.give(tensors))
+        if self.choice.apart and self.choice.may_meet(picked):
+            return None
+        return picked, self.give(tensors)
 
     def prepared(self, tensors: Tensors) -> Again | None:
         """The launch for these very handles; None as long as one of them has no bytes."""

@@ -98,7 +98,7 @@ class Tensor(NotAnArray, Exporting):
         self._moved = None
         self._parts = _NO_PARTS
         self._tiling = None
-        self.__class__ = Tensor
+        self.__class__ = Tensor  # pyright: ignore[reportAttributeAccessIssue] what it was
 
     def __setattr__(self, name: str, value: object) -> None:
         # Launches are checked by what a handle says, so nobody may make it say something else.
@@ -349,8 +349,8 @@ class _Unsealed(Tensor):
 
     __slots__ = ()
 
-    __setattr__ = object.__setattr__  # type: ignore[assignment]
-    __delattr__ = object.__delattr__
+    __setattr__ = object.__setattr__  # type: ignore[assignment] # what Tensor hides
+    __delattr__ = object.__delattr__  # pyright: ignore[reportAssignmentType] by position
 
 
 class _MovedTensor(Tensor):
