@@ -97,11 +97,14 @@ class _Calls:
     def again(self, key: Any, like: Any, tensors: Tensors) -> DeviceOp[Any] | None:
         """The operation for a call like one before; None if somebody has to look at it."""
         recipe = self._like.find(like)
-        if recipe is None or recipe is SEEN or _is_unusual():
+        if recipe is None or recipe is SEEN:
             return None
-        if not isinstance(recipe, Recipe):
-            return cast("Course", recipe).build(tensors)
-        if not recipe.is_current:
+        if (UNUSUAL.said or FORCED.said) and _is_unusual():
+            return None
+        if recipe.__class__ is Course:
+            return recipe.build(tensors)
+        assert isinstance(recipe, Recipe), "there is nothing else"
+        if recipe.captures is not None and not recipe.captures.are_current():
             return None
         found = recipe.for_tensors(tensors)
         if found is None:
