@@ -28,9 +28,9 @@ __all__ = ["CudaGraph", "in_lanes", "starts_together"]
 
 _NOTHING_RAISES: Mapping[int, BaseException] = MappingProxyType({})
 # Fewer keep nodes waiting that could run, more take the GPU longer to share out.
-_LANES = 24
+_LANES = 20
 # Nodes that wait for nobody, from which on they are to wait for one that does nothing.
-_MANY = 4
+_MANY = 3
 
 
 class _Kind(Enum):
