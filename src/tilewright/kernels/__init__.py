@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from tilewright.kernels.embeddings import embedding, embedding_rows
     from tilewright.kernels.gemv import gemv_kernel
     from tilewright.kernels.grouped import grouped_matmul, grouped_matmul_kernel
-    from tilewright.kernels.histograms import histogram, histogram_elements
+    from tilewright.kernels.histograms import (
+        histogram,
+        histogram_elements,
+        histogram_products,
+    )
     from tilewright.kernels.kv_cache import append_few, append_kv, append_many
     from tilewright.kernels.matmul_once import matmul_once_kernel
     from tilewright.kernels.matmul_wide import matmul_wide_kernel
@@ -119,6 +123,7 @@ __all__ = [
     "grouped_matmul_kernel",
     "histogram",
     "histogram_elements",
+    "histogram_products",
     "layer_norm",
     "layer_norm_gradient",
     "layer_norm_gradient_rows",
@@ -163,7 +168,7 @@ _NAMES = {
     "embeddings": "embedding embedding_rows",
     "gemv": "gemv_kernel",
     "grouped": "grouped_matmul grouped_matmul_kernel",
-    "histograms": "histogram histogram_elements",
+    "histograms": "histogram histogram_elements histogram_products",
     "kv_cache": "append_few append_kv append_many",
     "matmul_once": "matmul_once_kernel",
     "matmul_wide": "matmul_wide_kernel",
