@@ -85,15 +85,11 @@ class Element(Enum):
     # Identity hashing is exact for enum members and much cheaper than hashing the row.
     __hash__ = object.__hash__
 
-    @property
-    def spelling(self) -> str:
-        """The name in Tile IR text."""
-        return self.value.spelling
-
-    @property
-    def bits(self) -> int:
-        """Width of one element."""
-        return self.value.bits
+    def __init__(self, *_row: object) -> None:
+        # Kept apart: to read an enum's `value` is a call, and these are asked for all the time.
+        self.spelling: str = self.value.spelling  # the name in Tile IR text
+        self.bits: int = self.value.bits  # width of one element
+        self.is_integer = self.spelling.startswith("i")  # i1 included
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -109,11 +105,6 @@ class Element(Enum):
     def is_float(self) -> bool:
         """Whether it holds floating-point numbers."""
         return not self.is_integer
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether it holds integers (i1 included)."""
-        return self.spelling.startswith("i")
 
     def __repr__(self) -> str:
         return self.spelling

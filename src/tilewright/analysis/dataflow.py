@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count, product
 from typing import Any
 
@@ -49,7 +50,12 @@ def machine_type(value: Value) -> MachineType | None:
     if not type_.element.is_integer:
         return None
     signed = value.dtype.signed if value.dtype is not None else type_.element is not Element.I1
-    return MachineType(type_.element.bits, signed)
+    return _integer(type_.element.bits, signed)
+
+
+@cache
+def _integer(bits: int, signed: bool) -> MachineType:
+    return MachineType(bits, signed)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.bytecode.stream import Stream
 from tilewright.bytecode.tables import StringTable, Table, TypeTable
@@ -80,8 +80,7 @@ class Tables:
         return self.constants.number(bytes(item + data))
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """Where an attribute stands."""
 
     op: Op

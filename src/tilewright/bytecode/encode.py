@@ -17,11 +17,11 @@ from tilewright.bytecode.stream import Stream
 from tilewright.bytecode.tags import ALIGNMENT, MAGIC, FunctionFlag, Section
 from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Op, Version
-from tilewright.ir.versions import check_version
+from tilewright.ir.versions import check_version, required_version
 from tilewright.source import Location
 from tilewright.version import VERSION
 
-__all__ = ["Encoded", "encode"]
+__all__ = ["Encoded", "encode", "encode_in_oldest"]
 
 _HAS_ALIGNMENT = 0x80
 _PRODUCER_SINCE: Version = (13, 3)
@@ -49,6 +49,15 @@ def encode(module: Module, version: Version = (13, 3), *, locations: bool = True
     The producer named in the file is the module's own, or tilewright for one that was built here.
     """
     check_version(module, version)
+    return _written(module, version, locations)
+
+
+def encode_in_oldest(module: Module, *, locations: bool = True) -> Encoded:
+    """Write a module in the oldest version in use that holds it."""
+    return _written(module, required_version(module), locations)
+
+
+def _written(module: Module, version: Version, locations: bool) -> Encoded:
     tables = Tables.empty(version)
     debug = DebugWriter(tables.strings)
     functions, starts, bodies = _write_functions(module, tables, debug if locations else None)

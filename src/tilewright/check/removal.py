@@ -30,9 +30,8 @@ def _rewritten(block: Block, gone: AbstractSet[Op], values: dict[Value, Value]) 
                 values[result] = values.get(op.operands[0], op.operands[0])
             continue
         regions = tuple(_rewritten(inner, gone, values) for inner in op.regions)
-        if any(new is not old for new, old in zip(regions, op.regions, strict=True)) or any(
-            value in values for value in op.operands
-        ):
+        is_inside = any(new is not old for new, old in zip(regions, op.regions, strict=True))
+        if is_inside or not values.keys().isdisjoint(op.operands):
             new = op.rebuilt(values, regions)
             values.update(zip(op.results, new.results, strict=True))
             op = new

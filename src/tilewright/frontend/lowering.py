@@ -101,12 +101,17 @@ class Lowering:
     @contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:
         """Ops built inside come from this node."""
-        outer = self.builder.loc
-        self.builder.loc = Location(self.span(node), self.frame.calls)
+        outer = self._move_to(node)
         try:
             yield
         finally:
             self.builder.loc = outer
+
+    def _move_to(self, node: ast.AST) -> Location | None:
+        """Let ops come from this node from now on; gives where they came from."""
+        outer = self.builder.loc
+        self.builder.loc = Location(self.span(node), self.frame.calls)
+        return outer
 
     # --- the parts ------------------------------------------------------------------------------
 
@@ -115,8 +120,11 @@ class Lowering:
         rule = self.rules.expressions.get(type(node))
         if rule is None:
             self.refuse(node)
-        with self.at(node):
+        outer = self._move_to(node)
+        try:
             operand = rule(self, node)
+        finally:
+            self.builder.loc = outer
         if isinstance(operand, Poison):
             raise Derived
         return operand
@@ -196,14 +204,20 @@ class Lowering:
         self.builder.loc = outer
 
 
+_NAMELESS = (ast.Constant, ast.expr_context, ast.operator)  # most nodes are such, or names
+
+
 def assigned_names(nodes: Iterable[ast.stmt]) -> list[str]:
     """Names that statements assign, in order of first appearance; nested blocks included."""
     found: dict[str, None] = {}
     pending: list[ast.AST] = [*reversed([*nodes])]
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found[node.id] = None
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                found[node.id] = None
+        elif isinstance(node, _NAMELESS):
+            continue
         elif isinstance(node, ast.alias):
             found[(node.asname or node.name).partition(".")[0]] = None
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

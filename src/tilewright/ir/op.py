@@ -280,7 +280,7 @@ class Op(Declared):
         parts = self.__dict__ = {**self.defaults, **given}
         if parts.keys() != self.part_names:
             raise TypeError(self._wrong_parts(parts))
-        self.operands = _operands(self)  # every value that flows in, in declared order
+        self.hold_parts()
         self._define_results()
 
     def _wrong_parts(self, given: Mapping[str, Any]) -> str:
@@ -298,11 +298,25 @@ class Op(Declared):
         """
         op = cls.__new__(cls)
         op.__dict__ = {**cls.defaults, **parts}
-        op.operands = _operands(op)
+        op.hold_parts()
         if len(types) < len(cls.result_names):
             types += op.result_types()[len(types) :]
         op.hold_results(tuple([Value(type_) for type_ in types]))
         return op
+
+    def hold_parts(self) -> None:
+        """Collect operands and regions from their fields, for who builds the op."""
+        held = self.__dict__
+        found: list[Value] = []
+        for field in self.operand_fields:
+            value = held[field.name]
+            if field.kind is FieldKind.OPERANDS:
+                found.extend(value)
+            elif value is not None:
+                found.append(value)
+        self.operands = tuple(found)  # every value that flows in, in declared order
+        # Nested blocks, in declared order.
+        self.regions: tuple[Block, ...] = tuple([held[field.name] for field in self.region_fields])
 
     def _define_results(self) -> None:
         self.hold_results(tuple([Value(type_, self.dtype) for type_ in self.result_types()]))
@@ -318,13 +332,6 @@ class Op(Declared):
         """The type rule: what the op defines, from its operands and attributes."""
         return ()
 
-    @property
-    def regions(self) -> tuple[Block, ...]:
-        """Nested blocks, in declared order."""
-        if not self.region_fields:
-            return ()
-        return tuple([getattr(self, field.name) for field in self.region_fields])
-
     def rebuilt(self, values: Mapping[Value, Value], regions: tuple[Block, ...] = ()) -> Op:
         """The same op over other operands (and, if given, other regions), with new results.
 
@@ -338,9 +345,9 @@ class Op(Declared):
                 parts[field.name] = tuple([values.get(value, value) for value in old])
             elif old is not None:
                 parts[field.name] = values.get(old, old)
-        new.operands = _operands(new)
         if regions:
             parts.update(zip([field.name for field in self.region_fields], regions, strict=True))
+        new.hold_parts()
         kinds = zip(new.result_types(), self.results, strict=True)
         new.hold_results(tuple([Value(type_, old.dtype, old.hint) for type_, old in kinds]))
         return new
@@ -353,17 +360,6 @@ class Op(Declared):
 
     def __repr__(self) -> str:
         return f"<{self.mnemonic}>"
-
-
-def _operands(op: Op) -> tuple[Value, ...]:
-    found: list[Value] = []
-    for field in op.operand_fields:
-        value = op.__dict__[field.name]
-        if field.kind is FieldKind.OPERANDS:
-            found.extend(value)
-        elif value is not None:
-            found.append(value)
-    return tuple(found)
 
 
 def _take_fields(cls: type) -> dict[str, Field]:

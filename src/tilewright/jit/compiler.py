@@ -5,7 +5,7 @@ Pure: no device is needed, and the same input gives the same output.
 
 from __future__ import annotations
 
-from tilewright.bytecode.encode import Encoded, encode
+from tilewright.bytecode.encode import encode_in_oldest
 from tilewright.check.bounds import settle_checks
 from tilewright.check.errors.bounds import CheckDenied, violation_problem
 from tilewright.check.ledger import Ledger
@@ -22,9 +22,7 @@ from tilewright.frontend.specialization import (
     describe,
     record_argument,
 )
-from tilewright.ir.function import Module
 from tilewright.ir.verify import verify
-from tilewright.ir.versions import required_version
 from tilewright.jit.compiled import CompiledKernel, Options
 from tilewright.jit.coverage import whole_outputs
 from tilewright.jit.reporting import cheapest_report
@@ -71,7 +69,7 @@ def compile_kernel(
         written_whole=whole_outputs(function, signature, specialization),
         padded=padded_reductions(function),
         captures=captures,
-        encoder=encode_module,
+        encoder=encode_in_oldest,
     )
 
 
@@ -84,8 +82,3 @@ def _denied(ledger: Ledger) -> list[Problem]:
         for entry in ledger.in_kernel
         if entry.location is not None
     ]
-
-
-def encode_module(module: Module, *, locations: bool = True) -> Encoded:
-    """A module as bytecode, in the oldest version that holds it."""
-    return encode(module, required_version(module), locations=locations)

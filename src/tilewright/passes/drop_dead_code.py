@@ -118,6 +118,8 @@ class _Liveness:
             return  # a terminator's operands are needed one by one
         for value in op.operands[: len(op.operands) - len(first_values(op))]:
             self._mark(value)
+        if not op.regions:
+            return
         exits = self._exits[op]
         for jump in (*exits.next_round, *exits.out):
             self._mark_op(jump)  # and so the branch that it stands in

@@ -148,6 +148,9 @@ class _Placer(StateRewriter[_First, Value]):
 
     def visit(self, op: Op) -> None:
         """Rebuild one op; a write by way of a checked index runs only if the index is valid."""
+        if self.guards.keys().isdisjoint(op.operands):
+            super().visit(op)
+            return
         guards = tuple(dict.fromkeys(g for v in op.operands for g in self.guards.get(v, ())))
         if guards and op.effect is Effect.WRITE:
             self._write_if(guards, op)

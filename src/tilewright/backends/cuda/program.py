@@ -11,12 +11,11 @@ from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import POINTER, CudaFunction, Kind
 from tilewright.backends.cuda.toolchain import OPT_LEVEL, find_toolchain
 from tilewright.backends.cuda.toolkits import toolkit_signature
-from tilewright.bytecode.encode import encode
+from tilewright.bytecode.encode import encode_in_oldest
 from tilewright.errors import DriverError
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.ir.types import PtrType
-from tilewright.ir.versions import required_version
 from tilewright.runtime.device import Device
 from tilewright.runtime.function import KernelFunction
 from tilewright.settings import current_settings
@@ -64,7 +63,7 @@ class CudaProgram:
 def assemble(module: Module, target: str, opt_level: int | None) -> bytes:
     """The cubin of a module for a target such as `sm_90`."""
     level = OPT_LEVEL if opt_level is None else opt_level
-    encoded = encode(module, required_version(module))
+    encoded = encode_in_oldest(module)
     return find_toolchain().assemble(encoded, target, opt_level=level)
 
 
