@@ -158,7 +158,9 @@ def check_written(ready: ReadyWork, tensors: tuple[Handle, ...]) -> None:
     """Refuse to build an operation if a library does not let an output be written now."""
     for at in ready.guests.written:
         storage: Any = tensors[at].storage
-        if storage.producer.why_not_written() is not None:
+        given = storage.producer.given
+        array = None if given is None else given()
+        if (array is None or array.requires_grad) and storage.why_not_written() is not None:
             _refuse(ready, tensors)
 
 

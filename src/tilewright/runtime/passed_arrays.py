@@ -8,10 +8,12 @@ given other memory, at any time, so that is looked at whenever it is passed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
 from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.torch_tensors import find_guard
 
 __all__ = ["passed_before", "remember_passed"]
 
@@ -19,10 +21,14 @@ __all__ = ["passed_before", "remember_passed"]
 class _Passed(ref[Any]):
     """How a tensor lay when it was passed, and the handle on it."""
 
-    __slots__ = ("address", "dtype", "handle", "number", "shape", "strides")
+    __slots__ = (
+        "address", "dtype", "guard", "handle", "is_guarded", "number", "shape", "strides",
+    )  # fmt: skip
 
     address: int
     dtype: Any
+    guard: Callable[[Any], bool] | None  # tells whether the rest is as it was
+    is_guarded: bool  # whether that has been looked for
     handle: Tensor
     number: int
     shape: Any
@@ -39,16 +45,28 @@ def passed_before(array: Any) -> Tensor | None:
     if found is None:
         return None
     alive: Any = found()
+    guard = found.guard
     if (
         alive is array
         and array.data_ptr() == found.address
-        and array.shape == found.shape
-        and array.stride() == found.strides
-        and array.dtype is found.dtype
+        and ((guard is not None and guard(array)) or _lies_alike(array, found))
         and found.handle.__class__ is Tensor  # and was not moved away
     ):
         return found.handle
     return None
+
+
+def _lies_alike(array: Any, found: _Passed) -> bool:
+    """Whether dtype, shape and strides are those of the handle."""
+    is_alike: bool = (
+        array.shape == found.shape
+        and array.stride() == found.strides
+        and array.dtype is found.dtype
+    )
+    if is_alike and not found.is_guarded:  # it comes again and again
+        found.is_guarded = True
+        found.guard = find_guard(array)
+    return is_alike
 
 
 def remember_passed(array: Any, handle: Tensor) -> None:
@@ -57,6 +75,7 @@ def remember_passed(array: Any, handle: Tensor) -> None:
     made.number, made.handle = id(array), handle
     made.address, made.shape = array.data_ptr(), array.shape
     made.strides, made.dtype = array.stride(), array.dtype
+    made.guard, made.is_guarded = None, False
     _look_around()
     _passed[made.number] = made
 

@@ -38,7 +38,7 @@ from tilewright.runtime.foreign import Producer
 from tilewright.runtime.foreign_arrays import ForeignArray, Form, Reader, find_form, refuse
 from tilewright.runtime.stream import Stream
 
-__all__ = ["TORCH_DTYPES", "find_passing_reader", "find_torch_reader"]
+__all__ = ["TORCH_DTYPES", "find_guard", "find_passing_reader", "find_torch_reader"]
 
 # What torch calls our dtypes.
 TORCH_DTYPES: dict[str, type[DType]] = {
@@ -193,6 +193,38 @@ def _find_form(dtype: Any, shape: Any, strides: tuple[int, ...]) -> Form | None:
         return None
     itemsize = numpy_dtype(ours).itemsize
     return find_form("torch", ours, tuple(shape), tuple(stride * itemsize for stride in strides))
+
+
+def find_guard(tensor: Any) -> Callable[[Any], bool] | None:
+    """Tells whether a tensor has kept its dtype, shape and strides, in one question.
+
+    It may say no though it has. None if torch has nothing that can be asked so.
+    """
+    make = _guards()
+    return None if make is None else _make_guard(make, tensor)
+
+
+def _make_guard(make: Any, tensor: Any) -> Callable[[Any], bool]:
+    sizes, strides = [list(tensor.shape)], [list(tensor.stride())]
+    check: Callable[[Any], bool]
+    check = make(tensor, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+    return check
+
+
+@functools.cache
+def _guards() -> Any:
+    """What torch's own compiler asks, if it sees all that has to be seen."""
+    torch = _torch()
+    inside = getattr(getattr(torch._C, "_dynamo", None), "guards", None)  # noqa: SLF001
+    make = getattr(inside, "TensorGuards", None)
+    probe, other = torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int32)
+    changed = (probe.t(), probe.view(3, 2), probe.as_strided((2, 3), (3, 0)), probe.view(6), other)
+    try:
+        check = _make_guard(make, probe)
+        is_trusted = check(probe) and not any(check(one) for one in changed)
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return None
+    return make if is_trusted else None
 
 
 def _read_wrapper(tensor: Any) -> NoReturn:

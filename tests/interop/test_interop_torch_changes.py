@@ -1,0 +1,99 @@
+"""torch tensors that change in place between launches: their handles are looked at every time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.runtime import passed_arrays, torch_tensors
+from tilewright.runtime.imports import adopted
+from tilewright.runtime.passed_arrays import passed_before
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+CHANGES = {
+    "transposed": lambda t: t.t_(),
+    "turned round": lambda t: t.transpose_(0, 1),
+    "one more axis": lambda t: t.unsqueeze_(0),
+    "smaller": lambda t: t.resize_(2, 6),
+    "one axis": lambda t: t.resize_(24),
+    "larger": lambda t: t.resize_(1 << 12, 4),
+    "other strides": lambda t: t.as_strided_((4, 6), (0, 1)),
+    "other memory": lambda t: t.set_(torch.zeros(4, 6)),
+    "other data": lambda t: setattr(t, "data", torch.zeros(4, 6)),
+    "another shape of the same data": lambda t: setattr(t, "data", t.detach().view(6, 4)),
+    "another dtype of the same data": lambda t: setattr(t, "data", t.detach().view(torch.int32)),
+    "memory of another size": lambda t: t.untyped_storage().resize_(1 << 16),
+}
+
+
+@pytest.fixture(params=[True, False], ids=["asked at once", "asked one by one"])
+def way_to_ask(request, monkeypatch):
+    if not request.param:
+        monkeypatch.setattr(torch_tensors, "_guards", lambda: None)
+    monkeypatch.setattr(passed_arrays, "_passed", {})
+
+
+def handle_of(tensor):
+    handle = adopted(tensor)
+    for _ in range(3):
+        assert passed_before(tensor) is handle
+    return handle
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_tensor_is_not_taken_for_what_it_was(way_to_ask, change):
+    tensor = torch.arange(24.0).reshape(4, 6)
+    before = handle_of(tensor)
+    place = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+    CHANGES[change](tensor)
+    if place == (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype):
+        pytest.skip("the allocator has made room without moving it")
+    assert passed_before(tensor) is None
+    after = adopted(tensor)
+    assert after is not before
+    assert (after.address, after.shape) == (tensor.data_ptr(), tuple(tensor.shape))
+    assert after.strides == tensor.stride()
+
+
+def test_contents_and_grad_change_nothing(way_to_ask):
+    tensor = torch.arange(24.0).reshape(4, 6)
+    handle = handle_of(tensor)
+    tensor.add_(1)
+    assert passed_before(tensor) is handle
+    tensor.requires_grad_()
+    assert passed_before(tensor) is handle
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            assert passed_before(tensor) is handle
+    assert passed_before(tensor[:]) is None
+
+
+def test_made_and_used_in_any_mode(way_to_ask):
+    with torch.inference_mode():
+        tensor = torch.zeros(4, 6)
+        handle = handle_of(tensor)
+    assert passed_before(tensor) is handle
+    assert passed_before(torch.zeros(4, 6)) is None
+
+
+@pytest.mark.parametrize("blind", ["strides", "dtype", "everything"])
+def test_a_guard_that_sees_too_little_is_not_used(monkeypatch, blind):
+    """It is another library's own, so it is tried before it is trusted."""
+
+    class Blind:
+        def __init__(self, tensor, **_):
+            self.shape, self.strides, self.dtype = tensor.shape, tensor.stride(), tensor.dtype
+
+        def check(self, tensor):
+            return blind == "everything" or (
+                tensor.shape == self.shape
+                and (blind == "strides" or tensor.stride() == self.strides)
+                and (blind == "dtype" or tensor.dtype is self.dtype)
+            )
+
+    torch_tensors._guards.cache_clear()
+    monkeypatch.setattr(torch._C._dynamo.guards, "TensorGuards", Blind)
+    try:
+        assert torch_tensors.find_guard(torch.zeros(3)) is None
+    finally:
+        torch_tensors._guards.cache_clear()
