@@ -45,9 +45,8 @@ def test_what_a_way_has_dropped_goes_back_before_the_next_timer():
     left: list[int] = []
 
     def dropping(count: int):
-        made = [tw.zeros((4,), tw.f32, device=device) for _ in range(count)]
-        for tensor in made:
-            tensor.wait()
+        empty = (tw.empty((4,), tw.f32, device=device) for _ in range(count))
+        made = [tw.fill(tensor, 0).sync() for tensor in empty]
         return made.clear
 
     def counted(count: int):
