@@ -198,3 +198,9 @@ def test_functions_of_the_library_that_launch_more_than_once(monkeypatch):
     monkeypatch.setitem(kernels.top_k.__wrapped__.__globals__, "check_tensor", None)
     values, places = kernels.top_k(y, 3).sync()
     np.testing.assert_array_equal(values.numpy(), np.sort(y.numpy(), axis=1)[:, :-4:-1])
+
+
+def test_an_output_was_made_where_the_function_was_called():
+    z = product_of_sum(drawn(2), drawn(3)).sync()
+    assert ran == []
+    assert z.storage.site.code.co_name == "test_an_output_was_made_where_the_function_was_called"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from operator import index as as_index
 from types import EllipsisType
@@ -223,17 +223,21 @@ def check_shape(shape: int | tuple[Any, ...]) -> tuple[int, ...]:
         checked = tuple(map(as_index, extents))
     except TypeError:
         raise LaunchError(f"a shape is a tuple of integers, not {shape!r}") from None
-    if not checked or 0 <= min(checked) <= max(checked) <= MAX_EXTENT:
-        return checked
-    for axis, extent in enumerate(checked):
+    _check_extents(checked)
+    return checked
+
+
+@lru_cache(maxsize=1024)
+def _check_extents(extents: tuple[int, ...]) -> None:
+    """Refuse a shape that no tensor can have; most are asked for again and again."""
+    for axis, extent in enumerate(extents):
         if extent < 0:
-            raise LaunchError(f"axis {axis} of shape {checked} has a negative extent")
+            raise LaunchError(f"axis {axis} of shape {extents} has a negative extent")
         if extent > MAX_EXTENT:
             raise LaunchError(
-                f"axis {axis} of shape {checked} has {extent} elements, and an axis can have at"
+                f"axis {axis} of shape {extents} has {extent} elements, and an axis can have at"
                 f" most {MAX_EXTENT}: split it into two axes"
             )
-    return checked
 
 
 def _steps(part: slice, extent: int) -> tuple[int, int, int]:

@@ -69,10 +69,12 @@ def user_frame(depth: int = 1) -> FrameType:
 
 def user_frame_above(frame: FrameType) -> FrameType:
     """The same, from a frame on."""
-    while frame.f_code.co_filename not in USER_FILES and _is_ours(frame.f_code.co_filename):
-        if frame.f_back is None:
+    file = frame.f_code.co_filename
+    while file not in USER_FILES and (file in _our_files or _is_ours(file)):
+        above = frame.f_back
+        if above is None:
             break
-        frame = frame.f_back
+        frame, file = above, above.f_code.co_filename
     return frame
 
 
@@ -80,8 +82,6 @@ _our_files: set[str] = set()
 
 
 def _is_ours(file: str) -> bool:
-    if file in _our_files:
-        return True
     is_ours = file.startswith(_OURS) and not file.startswith(_TOUR)
     (_our_files if is_ours else USER_FILES).add(file)
     return is_ours

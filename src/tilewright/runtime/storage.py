@@ -30,8 +30,10 @@ from tilewright.runtime.sites import Site, user_frame
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.uses import Freed, HomeUse, Use, unfold
 
-__all__ = ["Initialiser", "Storage"]
+__all__ = ["FROM_USERS", "Initialiser", "Storage"]
 
+# Calls from one of a user's to the storage of a tensor that one of our functions makes, at least.
+FROM_USERS = 6
 _NEAR = 4  # fences among which one that can be moved on is looked for
 _CROWDED = 16  # fences on one storage from which passed ones are looked for
 
@@ -67,19 +69,25 @@ class Storage:
     owns_bytes = True  # they come from a pool of ours and go back to it
 
     def __init__(
-        self, device: Device, nbytes: int, initialiser: Initialiser | None, label: str
+        self,
+        device: Device,
+        nbytes: int,
+        initialiser: Initialiser | None,
+        label: str,
+        depth: int = 2,
     ) -> None:
         self.device = device
         self.nbytes = nbytes
         self.label = label
-        if self.owns_bytes:
+        owns_bytes = self.owns_bytes
+        if owns_bytes:
             self.pool = device.pool
-        frame = user_frame(2)
+        frame = user_frame(depth)  # of whoever made it, that many calls up, or further
         self._code, self._instruction = frame.f_code, frame.f_lasti
         self.address = 0  # in the device's address space, from the first submission on
         self.borrows: Borrows = {}
         self.home: Stream | None = None
-        self.is_fresh = self.owns_bytes and initialiser is None
+        self.is_fresh = owns_bytes and initialiser is None
         self.shift = 0
         self.shares: list[Share] = []  # in the leases of graphs
         self.serials: dict[tuple[object, int], int] = {}  # of handles, by what and where they are

@@ -30,7 +30,7 @@ from tilewright.runtime.partition import Partition
 from tilewright.runtime.refusals import NotAnArray
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
-from tilewright.runtime.storage import Initialiser, Storage
+from tilewright.runtime.storage import FROM_USERS, Initialiser, Storage
 from tilewright.runtime.tilings import PLAIN_TILINGS, Tiling, find_tiling
 from tilewright.runtime.transfers import download
 
@@ -380,7 +380,7 @@ def new_tensor(
 def cast_tensor(mould: Mould, initialiser: Initialiser | None = None) -> Tensor:
     """The same of which everything else is known."""
     device, dtype, nbytes, label, layout, look = mould
-    return Tensor(Storage(device, nbytes, initialiser, label), dtype, layout, look)
+    return Tensor(Storage(device, nbytes, initialiser, label, FROM_USERS), dtype, layout, look)
 
 
 def _serial_of(known: dict[Any, int], place: tuple[Facet, int]) -> int:
