@@ -75,6 +75,24 @@ def test_a_launch(trio, before):
     assert (z.numpy() == 4.0).all()
 
 
+def test_where_a_launch_was_built_is_its_own_line_whoever_built_the_last(trio):
+    z, x, y = trio
+    for _ in range(3):
+        add(z.partition(16), x, y).sync()
+
+    def here():
+        return add(z.partition(16), x, y)
+
+    def there():
+        return add(z.partition(16), x, y)
+
+    for build in (here, here, there, here):
+        operation = build()
+        assert operation.site.code is build.__code__
+        assert operation.site.line == build.__code__.co_firstlineno + 1
+        operation.close()
+
+
 def test_a_replay(trio):
     z, x, y = trio
     with tw.graph() as graph:

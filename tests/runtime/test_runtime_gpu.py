@@ -144,6 +144,19 @@ def test_threads_without_a_context(scale):
     assert results == [3.0] * 4
 
 
+def test_a_graph_is_replayed_by_threads_without_a_context(scale):
+    z, x = tw.zeros(64), tw.ones(64)
+    with tw.graph() as graph:
+        for number in range(5):  # side by side, behind one start, but for the last
+            graph.record(scale(z[number * 8 : number * 8 + 8], x[:8], number))
+        graph.record(scale(z[:8], x[:8], 7.0))
+    threads = [threading.Thread(target=lambda: graph.launch().sync()) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    assert z.numpy()[:40:8].tolist() == [7.0, 1.0, 2.0, 3.0, 4.0]
+
+
 def test_a_record_is_read_after_the_fence(cuda, scale):
     record = cuda.new_record()
     assert record.read() == (0,) * 16
