@@ -22,6 +22,9 @@ __all__ = ["adopted", "as_tensor", "from_dlpack", "is_array", "partition"]
 # How arrays of a type are read; types that were seen once are added.
 _READERS: dict[type, Reader] = {np.ndarray: read_numpy, np.ma.MaskedArray: read_masked}
 
+# The same for those of which launches keep the handle.
+_PASSING_READERS: dict[type, Reader] = {}
+
 # What the types of other libraries offer, the most telling first.
 _PROTOCOLS: dict[str, Reader] = {
     "__cuda_array_interface__": read_cuda_array,
@@ -46,11 +49,13 @@ def adopted(value: Any) -> Tensor | None:
     found = passed_before(value)
     if found is not None:
         return found
-    reader = find_passing_reader(type(value))
+    reader = _PASSING_READERS.get(type(value)) or find_passing_reader(type(value))
     if reader is None:
         return as_tensor(value)
-    made = adopt(reader(value))
-    remember_passed(value, made)
+    _PASSING_READERS[type(value)] = reader
+    array = reader(value)
+    made = adopt(array)
+    remember_passed(value, made, array)
     return made
 
 

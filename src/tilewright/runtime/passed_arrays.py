@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
+from tilewright.runtime.foreign_arrays import ForeignArray, Form
 from tilewright.runtime.tensor import Tensor
-from tilewright.runtime.torch_tensors import find_guard
+from tilewright.runtime.torch_tensors import find_guard, find_torch_form
 
 __all__ = ["passed_before", "remember_passed"]
 
@@ -21,20 +22,17 @@ __all__ = ["passed_before", "remember_passed"]
 class _Passed(ref[Any]):
     """How a tensor lay when it was passed, and the handle on it."""
 
-    __slots__ = (
-        "address", "dtype", "guard", "handle", "is_guarded", "number", "shape", "strides",
-    )  # fmt: skip
+    __slots__ = ("address", "form", "guard", "handle", "number", "times")
 
     address: int
-    dtype: Any
-    guard: Callable[[Any], bool] | None  # tells whether the rest is as it was
-    is_guarded: bool  # whether that has been looked for
+    form: Form
+    guard: Callable[[Any], bool] | None  # tells whether it still has that form
     handle: Tensor
     number: int
-    shape: Any
-    strides: tuple[int, ...]
+    times: int  # that it was passed again
 
 
+_OFTEN = 3  # times from which it pays to have a guard
 _passed: dict[int, _Passed] = {}  # by the identity of the tensor, which may be another one's later
 _next: list[int] = []  # whose turn it is to be looked at
 
@@ -58,24 +56,20 @@ def passed_before(array: Any) -> Tensor | None:
 
 def _lies_alike(array: Any, found: _Passed) -> bool:
     """Whether dtype, shape and strides are those of the handle."""
-    is_alike: bool = (
-        array.shape == found.shape
-        and array.stride() == found.strides
-        and array.dtype is found.dtype
-    )
-    if is_alike and not found.is_guarded:  # it comes again and again
-        found.is_guarded = True
-        found.guard = find_guard(array)
+    is_alike = find_torch_form(array.dtype, array.shape, array.stride()) is found.form
+    if is_alike:
+        found.times += 1
+        if found.times == _OFTEN:
+            found.guard = find_guard(array)
     return is_alike
 
 
-def remember_passed(array: Any, handle: Tensor) -> None:
-    """Keep the handle on a tensor, as long as that lives and stays as it is."""
+def remember_passed(array: Any, handle: Tensor, lies: ForeignArray) -> None:
+    """Keep the handle on a tensor, as long as that lives and lies like this."""
     made = _Passed(array, _forget)
     made.number, made.handle = id(array), handle
-    made.address, made.shape = array.data_ptr(), array.shape
-    made.strides, made.dtype = array.stride(), array.dtype
-    made.guard, made.is_guarded = None, False
+    made.address, made.form = lies.address, lies.form
+    made.guard, made.times = None, 0
     _look_around()
     _passed[made.number] = made
 

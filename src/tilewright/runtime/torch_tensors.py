@@ -38,7 +38,13 @@ from tilewright.runtime.foreign import Producer
 from tilewright.runtime.foreign_arrays import ForeignArray, Form, Reader, find_form, refuse
 from tilewright.runtime.stream import Stream
 
-__all__ = ["TORCH_DTYPES", "find_guard", "find_passing_reader", "find_torch_reader"]
+__all__ = [
+    "TORCH_DTYPES",
+    "find_guard",
+    "find_passing_reader",
+    "find_torch_form",
+    "find_torch_reader",
+]
 
 # What torch calls our dtypes.
 TORCH_DTYPES: dict[str, type[DType]] = {
@@ -173,7 +179,7 @@ def _read_passed(tensor: Any) -> ForeignArray:
 def _read_tensor(tensor: Any, producer: type[_TorchProducer] = _TorchProducer) -> ForeignArray:
     """Where a tensor lies."""
     device = _device(tensor)
-    form = _find_form(tensor.dtype, tensor.shape, tensor.stride())
+    form = find_torch_form(tensor.dtype, tensor.shape, tensor.stride())
     if form is None:
         raise _refused(tensor, f"holds {tensor.dtype}, for which there is no dtype")
     if tensor.is_neg():
@@ -186,7 +192,7 @@ def _read_tensor(tensor: Any, producer: type[_TorchProducer] = _TorchProducer) -
 
 
 @functools.lru_cache(maxsize=1024)
-def _find_form(dtype: Any, shape: Any, strides: tuple[int, ...]) -> Form | None:
+def find_torch_form(dtype: Any, shape: Any, strides: tuple[int, ...]) -> Form | None:
     """How tensors lie that torch says this of; None if there is no such dtype."""
     ours = _dtypes().get(dtype)
     if ours is None:
