@@ -238,16 +238,18 @@ class CudaDriver(LaunchCalls, GraphCalls, ExternalCalls):
         """Memory from a stream-ordered pool; an empty tensor gets a byte."""
         self.bind()
         code, address = cu.cuMemAllocFromPoolAsync(max(nbytes, 1), pool.handle, stream.handle)
-        if code == _OUT_OF_MEMORY:
-            raise OutOfMemoryError(f"the GPU has no room for {nbytes} bytes")
-        _check("cuMemAllocFromPoolAsync", code)
+        if code is not _SUCCESS:
+            if code == _OUT_OF_MEMORY:
+                raise OutOfMemoryError(f"the GPU has no room for {nbytes} bytes")
+            _check("cuMemAllocFromPoolAsync", code)
         return int(address)
 
     def free(self, address: int, stream: Any) -> None:
         """Give memory back after everything put on the stream so far."""
         self.bind()
         (code,) = cu.cuMemFreeAsync(address, stream.handle)
-        _check("cuMemFreeAsync", code)
+        if code is not _SUCCESS:
+            _check("cuMemFreeAsync", code)
 
     def fill(self, address: int, pattern: bytes, repeats: int, stream: Any) -> None:
         """Repeat a pattern of 1, 2, 4 or 8 bytes."""
