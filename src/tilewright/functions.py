@@ -26,6 +26,7 @@ from pathlib import Path
 from types import FunctionType, NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from tilewright.errors import CompileError
 from tilewright.jit.call_readers import SEEN, Seen
 from tilewright.jit.choices import CHOICES, FORCED
 from tilewright.jit.courses import Course, note_course
@@ -73,7 +74,15 @@ def function(body: F) -> F:
     tuple of tensors. It must decide by nothing but the arguments and tuned configurations: never by
     what a tensor holds or which one it is, nor by anything that changes.
     """
-    assert isinstance(body, FunctionType), "a function that is written down"
+    if not isinstance(body, FunctionType) or not body.__name__.isidentifier():
+        raise CompileError(f"@tw.function takes a function that is defined by `def`, not {body!r}")
+    for parameter in inspect.signature(body).parameters.values():
+        is_several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if is_several or parameter.name.startswith("_"):
+            raise CompileError(
+                f"`{parameter}` of function `{body.__name__}`: calls are found again by their"
+                " parameters, so each has a name of its own, with no `_` in front"
+            )
     return cast("F", _Calls(body).made)
 
 
@@ -83,16 +92,22 @@ class _Calls:
     def __init__(self, body: FunctionType) -> None:
         self._body = body
         self._signature = inspect.signature(body)
-        hints = get_type_hints(body)
+        hints = _hints_of(body)
         self._kinds = {
             name: _kind_of(hints.get(name), has_default=parameter.default is not parameter.empty)
             for name, parameter in self._signature.parameters.items()
         }
+        given = get_args(hints.get("return"))  # of the operation
+        self._results = len(get_args(given[0])) if given and get_origin(given[0]) is tuple else 0
         self._same: Table[Again | Seen] = Table(_SAME)
         self._like: Table[Recipe | Course | Seen] = Table(_LIKE)
-        CHOICES.tell(self._same.clear)
-        CHOICES.tell(self._like.clear)
+        CHOICES.tell(self)
         self.made = self._compiled()
+
+    def forget(self) -> None:
+        """What was chosen may be chosen otherwise."""
+        self._same.clear()
+        self._like.clear()
 
     def again(self, key: Any, like: Any, tensors: Tensors) -> DeviceOp[Any] | None:
         """The operation for a call like one before; None if somebody has to look at it."""
@@ -171,7 +186,8 @@ class _Calls:
             return operation
 
         several = [name for name, kind in self._kinds.items() if kind.tensors > 1]
-        return defer(self._body.__name__, call.arguments, build, tuples=several)
+        label, count = self._body.__name__, self._results or None
+        return defer(label, call.arguments, build, count=count, tuples=several)
 
     def _compiled(self) -> Callable[..., Any]:
         """The function that users call, with the parameters of the one that was written."""
@@ -216,6 +232,17 @@ class _Calls:
             positional=_listed(name for name in parameters if name not in keywords),
             keywords=_listed(f"{name!r}: {name}" for name in keywords),
         )
+
+
+def _hints_of(body: FunctionType) -> dict[str, Any]:
+    """Its annotations, which say what is a tensor."""
+    try:
+        return get_type_hints(body)
+    except NameError as error:
+        raise CompileError(
+            f"the annotations of function `{body.__name__}` say which of its parameters are"
+            f" tensors, and one of them is not known where it is declared: {error}"
+        ) from None
 
 
 def _listed(parts: Iterable[str]) -> str:

@@ -310,6 +310,46 @@ def test_a_function_says_of_itself_what_it_was_written_as():
         combined(drawn(0), drawn(1), oops=1)
 
 
+def of_several(x: tw.Tensor, *more: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
+    raise AssertionError
+
+
+def of_hidden(x: tw.Tensor, _y: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
+    raise AssertionError
+
+
+def of_unknown(x: "Unknown") -> tw.DeviceOp[tw.Tensor]:  # noqa: F821
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (of_several, r"`\*more: .*Tensor` of function `of_several`: .* each has a name of its own"),
+        (of_hidden, "`_y: .*` of function `of_hidden`: .* no `_` in front"),
+        (of_unknown, "of function `of_unknown` .* not known where it is declared: .*'Unknown'"),
+        (lambda x: x, "defined by `def`, not <function <lambda>"),
+        (scaled, "defined by `def`, not <kernel scaled>"),
+    ],
+)
+def test_what_cannot_be_found_again_is_refused_when_it_is_declared(body, message):
+    with pytest.raises(tw.CompileError, match=message):
+        tw.function(body)
+
+
+def test_a_function_that_is_gone_has_nothing_to_forget():
+    @tw.function
+    def short_lived(x: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
+        return combined(x, x)
+
+    short_lived(drawn(0)).sync()
+    calls = weakref.ref(short_lived.__globals__["_calls"])
+    del short_lived
+    gc.collect()
+    assert calls() is None
+    CHOICES.forget()
+
+
 class TestOperationsAsArguments:
     def test_one(self):
         x, y = drawn(0), drawn(1)
@@ -344,6 +384,12 @@ class TestOperationsAsArguments:
         ).sync()
         np.testing.assert_array_equal(total.numpy(), x.numpy())
         assert normed.shape == (4, 8)
+
+    def test_how_many_results_there_will_be_is_known(self):
+        x, w, zero = drawn(0, (4, 8)), tw.ones((8,), f32), tw.zeros((4, 8), f32)
+        normed, total = kernels.add_rms_norm(tw.fill(tw.empty((4, 8), f32), 1), x, w).unzip()
+        tw.zip(normed, total.then(lambda sums: tw.copy(zero, sums))).sync()
+        np.testing.assert_allclose(zero.numpy(), x.numpy() + 1, rtol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(8, 32), (2, 4, 32)])

@@ -7,35 +7,44 @@ it. So whoever changes them says so here, and everything that was remembered is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
+from weakref import WeakSet
 
 from tilewright.runtime.surroundings import Surrounding
 
-__all__ = ["CHOICES", "FORCED", "Choices"]
+__all__ = ["CHOICES", "FORCED", "Choices", "Forgetful"]
+
+
+class Forgetful(Protocol):
+    """Who remembers anything that was chosen."""
+
+    def forget(self) -> None:
+        """It may be chosen otherwise from now on."""
 
 
 class Choices:
-    """Who remembers anything that was chosen, and how often all of it was forgotten."""
+    """Who remembers anything, for as long as they are there, and how often all was forgotten."""
 
-    __slots__ = ("_forgetting", "age", "lock")
+    __slots__ = ("_all", "age", "lock")
 
     def __init__(self) -> None:
         self.age = 0
         # Held while something is kept whose choice was made in this age, and no other.
         self.lock = threading.Lock()
-        self._forgetting: list[Callable[[], None]] = []
+        self._all: WeakSet[Forgetful] = WeakSet()
 
-    def tell(self, forget: Callable[[], None]) -> None:
-        """Call a function whenever what was chosen may be chosen otherwise."""
-        self._forgetting.append(forget)
+    def tell(self, one: Forgetful) -> None:
+        """Have somebody forget whenever what was chosen may be chosen otherwise."""
+        with self.lock:
+            self._all.add(one)
 
     def forget(self) -> None:
         """What choices are made by has changed."""
         with self.lock:
             self.age += 1
-            for forget in self._forgetting:
-                forget()
+            for one in self._all:
+                one.forget()
 
 
 # Those of this process.

@@ -215,8 +215,9 @@ def remembered(choose: Callable[P, Config]) -> Callable[P, Config]:
 
     It is asked again when records change, and whenever a configuration is forced.
     """
-    known: dict[Hashable, Config] = {}
-    CHOICES.tell(known.clear)
+    chosen_before = _Chosen()
+    known = chosen_before.known
+    CHOICES.tell(chosen_before)  # for as long as the function has it
 
     @wraps(choose)
     def choice(*args: P.args, **kwargs: P.kwargs) -> Config:
@@ -229,10 +230,21 @@ def remembered(choose: Callable[P, Config]) -> Callable[P, Config]:
             found = choose(*args, **kwargs)
             with CHOICES.lock:  # what was chosen from records that have changed is not kept
                 if len(known) < _MOST_REMEMBERED and age == CHOICES.age:
-                    known[place] = found
+                    chosen_before.known[place] = found
         return found
 
     return choice
+
+
+class _Chosen:
+    """What one function has chosen, by its arguments."""
+
+    def __init__(self) -> None:
+        self.known: dict[Hashable, Config] = {}
+
+    def forget(self) -> None:
+        """Records have changed."""
+        self.known.clear()
 
 
 def records_for(target: str) -> Records:
