@@ -162,6 +162,7 @@ def test_it_is_of_the_kernel_as_it_is_and_of_a_key_that_is_tuned(target, record)
     assert record.key in tunable.keys
     assert list(stale_reasons(record, source_digest(*tunable.kernels), None)) == []
     origin = record.provenance
+    assert origin.tool == "benchmarks/tune_library.py", "found by a search, in the repository"
     assert origin.gpu.startswith("NVIDIA ")
     assert datetime.date.fromisoformat(origin.date) >= datetime.date(2026, 11, 15)
     for version in (origin.driver, origin.tileiras, origin.tilewright):
