@@ -1,5 +1,6 @@
 """The host's own cost, graphs of repetitions, reports, tables."""
 
+import gc
 import json
 import math
 
@@ -54,6 +55,17 @@ def test_what_a_way_has_dropped_goes_back_before_the_next_timer():
 
     host_costs({"dropping": dropping, "next": counted}, count=3, turns=1, stream=device.stream)
     assert left == [0, 0]
+
+
+def test_what_is_kept_from_collections_is_as_before():
+    """Timing keeps what there is out of collections, and gives back only what it has taken."""
+    gc.freeze()
+    host_costs({"nothing": each(lambda: None)}, count=1, turns=1)
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+    host_costs({"nothing": each(lambda: None)}, count=1, turns=1)
+    assert gc.get_freeze_count() == 0
+    gc.freeze()  # what the run of all tests had set aside
 
 
 def test_a_way_that_breaks_is_named():
