@@ -35,8 +35,8 @@ README = ROOT / "README.md"
 PROFILES = "profiles"
 # In this order; whatever else there is comes behind them by name, and profiles come last.
 ORDER = (
-    "products", "matmul", "attention", "elementwise", "memory_bound", "launch", "host_path",
-    "modes", "overlap", "distribution", "jit", "race", "checks",
+    "products", "matmul", "attention", "elementwise", "memory_bound", "launch", "calls",
+    "host_path", "modes", "overlap", "distribution", "jit", "race", "checks",
 )  # fmt: skip
 HEAD = """\
 # Benchmarks

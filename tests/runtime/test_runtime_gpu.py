@@ -144,6 +144,23 @@ def test_threads_without_a_context(scale):
     assert results == [3.0] * 4
 
 
+def test_threads_without_a_context_make_outputs_and_drop_them(scale):
+    x, found = tw.ones(64), []
+    x.wait()
+
+    def work():
+        for number in range(20):  # each frees the memory of the one before
+            z = scale(tw.empty(64, device=x.device), x, float(number)).sync()
+        found.append(z.numpy().tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[19.0] * 64] * 2
+
+
 def test_a_graph_is_replayed_by_threads_without_a_context(scale):
     z, x = tw.zeros(64), tw.ones(64)
     with tw.graph() as graph:

@@ -28,6 +28,7 @@ from tilewright.backends.cuda.external_bindings import ExternalCalls
 from tilewright.backends.cuda.graph_bindings import GraphCalls
 from tilewright.backends.cuda.launch_bindings import LaunchCalls
 from tilewright.errors import DriverError, OutOfMemoryError
+from tilewright.runtime.device import PER_THREAD_STREAM
 
 __all__ = ["CudaDriver", "device_count"]
 
@@ -236,7 +237,8 @@ class CudaDriver(LaunchCalls, GraphCalls, ExternalCalls):
 
     def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
         """Memory from a stream-ordered pool; an empty tensor gets a byte."""
-        self.bind()
+        if not stream.has_context:
+            self.bind()
         code, address = cu.cuMemAllocFromPoolAsync(max(nbytes, 1), pool.handle, stream.handle)
         if code is not _SUCCESS:
             if code == _OUT_OF_MEMORY:
@@ -246,7 +248,8 @@ class CudaDriver(LaunchCalls, GraphCalls, ExternalCalls):
 
     def free(self, address: int, stream: Any) -> None:
         """Give memory back after everything put on the stream so far."""
-        self.bind()
+        if not stream.has_context:
+            self.bind()
         (code,) = cu.cuMemFreeAsync(address, stream.handle)
         if code is not _SUCCESS:
             _check("cuMemFreeAsync", code)
@@ -330,8 +333,11 @@ class _CudaStream:
     """A stream for both packages; a handle object costs the bindings no conversion."""
 
     def __init__(self, core: Any) -> None:
+        number = int(core.handle)
         self.core = core
-        self.handle = cu.CUstream(int(core.handle))
+        self.handle = cu.CUstream(number)
+        # The driver's default streams are those of the thread's context, whichever that is.
+        self.has_context = number > PER_THREAD_STREAM
 
 
 class _CudaPool:
