@@ -68,7 +68,7 @@ class Launched:
             both = (name for name in (CUBLAS, LIBRARY) if name in found)
             rates = {name: tflops(matrices.size, found.seconds(name)) for name in both}
             queued = queued or rates
-            ratio = found.speed(LIBRARY, CUBLAS)
+            ratio = found.speed(LIBRARY, CUBLAS) if CUBLAS in found else math.nan
             self._ratios[way][matrices.size] = ratio
             cells += [f"{rates.get(name, math.nan):.0f}" for name in (CUBLAS, LIBRARY)]
             cells.append(f"{ratio:.3f}")
