@@ -14,9 +14,17 @@ from tilewright.kernels.arithmetic import LOG2_E
 from tilewright.kernels.attention_arguments import Heads
 from tilewright.kernels.attention_configs import choose_prefill
 from tilewright.kernels.reference import attention as reference
+from tilewright.tune import forcing
 
 EPSILON = {f16: 2.0**-11, bf16: 2.0**-8}
 ARRAYS = {f16: np.dtype(np.float16), bf16: np.dtype(ml_dtypes.bfloat16)}
+
+
+@pytest.fixture
+def unmeasured():
+    """What the rule of the library says, where no record does."""
+    with forcing("attention", None):
+        yield
 
 
 def random(seed, *shape, dtype=f16):
@@ -112,7 +120,7 @@ class TestAttention:
             (100, True, False, False),
         ],
     )
-    def test_what_a_gpu_is_given(self, queries, causal, windowed, lags):
+    def test_what_a_gpu_is_given(self, queries, causal, windowed, lags, unmeasured):
         """Values are a step behind where no tile of keys but the last is seen in part."""
         heads = Heads(f16, "sm_90", 1, 2, 1, queries, 256, 128)
         config = choose_prefill(heads, causal=causal, windowed=windowed)
@@ -132,11 +140,11 @@ class TestAttention:
             (8, 65536, True, False),
         ],
     )
-    def test_blocks_stay_where_that_pays(self, heads, queries, causal, stays):
+    def test_blocks_stay_where_that_pays(self, heads, queries, causal, stays, unmeasured):
         shape = Heads(f16, "sm_90", 1, heads, 1, queries, queries, 128)
         assert choose_prefill(shape, causal=causal)["WALK"] == stays
 
-    def test_longest_tiles_of_all_heads_first(self):
+    def test_longest_tiles_of_all_heads_first(self, unmeasured):
         few, many = (Heads(f16, "sm_90", n, 32, 1, 8192, 8192, 64) for n in (2, 4))
         assert choose_prefill(few, causal=True).values.get("ACROSS")
         assert not choose_prefill(many, causal=True).values.get("ACROSS")
