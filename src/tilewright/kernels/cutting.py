@@ -42,6 +42,7 @@ LONG_PART = 8192  # columns of a row that is read in parts
 REGISTERS, MOST_WARPS = 65536, 64  # of a multiprocessor
 THREADS = 32  # of a warp
 HELD, HELD_WIDE, OTHERS = 1.2, 2.0, 24  # registers for each element of a row, and besides
+MANY = 32  # elements of a row for each thread, so many that its weights are better read late
 HELD_BYTES = 16384  # of a row of which a thread compares what it has read
 TILE = 4096  # elements of a tile where any number would do
 SPAN_TILE = 1024  # of a tile that is one of many in a row, each added to what came before
@@ -149,7 +150,7 @@ def _elements(config: Config) -> int:
 
 @lru_cache(maxsize=1024)
 def _rows(columns: int, itemsize: int) -> Config:
-    """Parts that cover a row with nothing left over, or little: 16 bytes for each thread."""
+    """Parts that cover a row with nothing left over, or little: a load for each thread, or two."""
     whole, divisor = power_of_two(columns), columns & -columns
     if whole * itemsize > WIDEST_BYTES:
         part = min(divisor, LONG_PART) if divisor >= SHORT else LONG_PART
@@ -158,8 +159,9 @@ def _rows(columns: int, itemsize: int) -> Config:
     warps = 4 if whole < TILE or columns < whole <= TILE else 8
     is_divided = divisor >= THREADS and 8 * divisor >= whole
     part = divisor if is_divided else max(whole // 4, min(whole, SHORT))
-    part = min(part, max(THREADS * warps * LOAD // itemsize // together, 1))
     each = together * columns / (THREADS * warps)
+    loads = 1 if each <= MANY else 2
+    part = min(part, max(loads * THREADS * warps * LOAD // itemsize // together, 1))
     registers = (HELD if itemsize < WORD else HELD_WIDE) * each + OTHERS
     blocks = int(REGISTERS / (THREADS * warps * registers))
     occupancy = max(min(blocks, MOST_WARPS // warps), 1)
