@@ -20,7 +20,6 @@ from tilewright.runtime.surroundings import UNUSUAL
 __all__ = ["GuestNewcomerOp", "GuestOp", "check_written"]
 
 T = TypeVar("T")
-_SUBMITTED = State.SUBMITTED  # members of an enumeration are slow to find
 _CLOSED = State.CLOSED  # members of an enumeration are slow to find
 
 
@@ -114,7 +113,8 @@ class GuestNewcomerOp(GuestOp[T]):
             if first.producer.current_stream(device) is home:
                 with device.lock:
                     if self._may_follow_at_home(home):
-                        self._put_newcomers(home)
+                        self._ready.settle_in(home, self.launch_at(home), claim[1])
+                        self.note_writes()
                         return self
         return super().submit(stream)
 
@@ -125,33 +125,15 @@ class GuestNewcomerOp(GuestOp[T]):
             device.settle_notes()
         if device.latest is not self._claim or self._epoch != device.epoch:
             return False
-        library = None
-        for at in self._ready.guests.all:
+        guests = self._ready.guests.all
+        first: Any = tensors[guests[0]].storage
+        library = first.producer
+        for at in guests:
             storage: Any = tensors[at].storage
             producer = storage.producer
-            library = library or producer.library
-            if producer.library is not library or not producer.is_at(storage.first):
+            if producer.library is not library.library or not producer.is_at(storage.first):
                 return False
-        return producer.has_one_stream and (home.is_plain or not home.queue.is_capturing())
-
-    def _put_newcomers(self, stream: Stream) -> None:
-        """Launch at home. The lock is held."""
-        ready, tensors = self._ready, self._claim[1]
-        if stream.has_loose_ends:
-            stream.settle(ask=False)
-        self.device.latest = None
-        try:
-            ready.launch(stream, tensors)
-        except BaseException as error:
-            self.ticket.leave_refused(stream, error)
-            self.abandon(error)
-            raise
-        self._stream = stream
-        stream.issued = self._count = count = stream.issued + 1
-        stream.queue.marked = count
-        ready.settle_in(stream, count, tensors)
-        self._state = _SUBMITTED
-        self.note_writes()
+        return library.has_one_stream and (home.is_plain or not home.queue.is_capturing())
 
 
 def check_written(ready: ReadyWork, tensors: tuple[Handle, ...]) -> None:

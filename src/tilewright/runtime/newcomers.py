@@ -18,7 +18,7 @@ from tilewright.runtime.uses import MANY_AT_HOME, thin_out
 __all__ = ["NewcomerOp"]
 
 T = TypeVar("T")
-_BUILT, _SUBMITTED = State.BUILT, State.SUBMITTED  # members of an enumeration are slow to find
+_BUILT = State.BUILT  # members of an enumeration are slow to find
 
 
 class NewcomerOp(ReadyOp[T]):
@@ -73,7 +73,7 @@ class NewcomerOp(ReadyOp[T]):
                 and self._state is _BUILT
                 and not (self._has_fresh and self._begin(home))
             ):
-                self._put_newcomers(home)
+                self._leave(home, self.launch_at(home))
                 return self
         finally:
             lock.release()
@@ -88,22 +88,9 @@ class NewcomerOp(ReadyOp[T]):
             raise
         return self.device.latest is not self._claim
 
-    def _put_newcomers(self, stream: Stream) -> None:
-        """Launch at home, where nothing has happened since it was built. The lock is held."""
-        ready, tensors = self._ready, self._claim[1]
-        if stream.has_loose_ends:
-            stream.settle(ask=False)
-        self.device.latest = None
-        try:
-            ready.launch(stream, tensors)
-        except BaseException as error:
-            self.ticket.leave_refused(stream, error)
-            self.abandon(error)
-            raise
-        self._stream = stream
-        stream.issued = self._count = count = stream.issued + 1
-        stream.queue.marked = count
-        for tensor, (mode, _) in zip(tensors, ready.roles, strict=True):
+    def _leave(self, home: Stream, count: int) -> None:
+        """Leave a region and a count on every storage. The lock is held."""
+        for tensor, (mode, _) in zip(self._claim[1], self._ready.roles, strict=True):
             storage, region = tensor.storage, tensor.region
             left = storage.written_at_home if mode.writes else storage.read_at_home
             if left and left[-1][0] is region:
@@ -111,5 +98,4 @@ class NewcomerOp(ReadyOp[T]):
             else:
                 left.append((region, count))
                 if len(left) >= MANY_AT_HOME:
-                    thin_out(left, stream)
-        self._state = _SUBMITTED
+                    thin_out(left, home)

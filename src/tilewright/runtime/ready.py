@@ -238,6 +238,23 @@ class ReadyOp(WorkOp[T]):
             lock.release()
         return super().submit(stream)
 
+    def launch_at(self, stream: Stream) -> int:
+        """Launch at home, with nothing left to ask, and give the count. The lock is held."""
+        if stream.has_loose_ends:
+            stream.settle(ask=False)
+        self.device.latest = None
+        try:
+            self._ready.launch(stream, self._claim[1])
+        except BaseException as error:
+            self.ticket.leave_refused(stream, error)
+            self.abandon(error)
+            raise
+        self._stream = stream
+        stream.issued = self._count = count = stream.issued + 1
+        stream.queue.marked = count
+        self._state = _SUBMITTED
+        return count
+
     def may_follow(self, stream: Stream) -> bool:
         """Whether another launch may follow the last one at once, if nothing has happened since."""
         return stream.is_plain
