@@ -147,16 +147,14 @@ class Tensor(NotAnArray, Exporting):
     def numpy(self) -> npt.NDArray[Any]:
         """A copy on the host, after whoever writes the tensor; raises what that raised."""
         data = download(self, "numpy()")
-        itemsize = self.itemsize
-        strides = tuple(stride * itemsize for stride in self.strides)
+        strides = tuple(stride * self.itemsize for stride in self.strides)
         start = self.byte_offset - self.region.low
         kind = numpy_dtype(self.dtype)
         if not self.size:
             return np.empty(self.shape, kind)
         # Contiguous already, the buffer is the copy; a strided view is packed.
-        return np.ascontiguousarray(np.ndarray(self.shape, kind, data, start, strides)).reshape(
-            self.shape
-        )
+        view = np.ndarray(self.shape, kind, data, start, strides)
+        return np.ascontiguousarray(view).reshape(self.shape)
 
     def item(self) -> Any:
         """The single element as a Python number, after whoever writes it."""
@@ -196,9 +194,8 @@ class Tensor(NotAnArray, Exporting):
         """Cut into tiles, for an output of a kernel. None leaves an axis whole.
 
         `order` permutes the grid: its axis `a` runs along axis `order[a]` of the tensor, the last
-        one fastest; `~a` in it has the blocks of the last tiles start first, where those take
-        longest. With `prefix=True` a launch may have fewer blocks than there are tiles; the tiles
-        beyond them are left as they are.
+        one fastest; `~a` in it has the blocks of the last tiles start first. With `prefix=True` a
+        launch may have fewer blocks than there are tiles; the tiles beyond them are left.
 
         `segments` holds offsets along the first axis, i32 or i64: segment `s` begins behind
         everything up to `offsets[s]` and ends at `offsets[s + 1]`, and is cut into pieces by
@@ -206,14 +203,16 @@ class Tensor(NotAnArray, Exporting):
         """
         tiling = None
         if order is _IN_ORDER and prefix is False and segments is None:
-            for entry in tile:
-                if type(entry) is not int and entry is not None:
-                    break  # True and 1.0 are equal to 1
-            else:
-                tiling = self._tiling
-                if tiling is None or tiling.tile != tile:
-                    tiling = PLAIN_TILINGS.get((self.shape, tile))
-                    _set_tiling(self, tiling)
+            tiling = self._tiling
+            if not (tiling and len(tile) == 1 and type(tile[0]) is int and tile[0] == tiling.only):
+                for entry in tile:
+                    if type(entry) is not int and entry is not None:
+                        tiling = None  # True and 1.0 are equal to 1
+                        break
+                else:
+                    if tiling is None or tiling.tile != tile:
+                        tiling = PLAIN_TILINGS.get((self.shape, tile))
+                        _set_tiling(self, tiling)
         if tiling is None:
             tiling = find_tiling(self.shape, tile, order, bool(prefix), segments)
         cut = Partition()

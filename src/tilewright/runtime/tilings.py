@@ -50,6 +50,7 @@ class Tiling:
     is_prefix: bool
     segments: Cuttable | None
     grid: tuple[int, ...]  # tiles along each axis of the grid
+    only: int | None  # the extent of a tile along the only axis, if that is cut
 
 
 # Those that have the axes in order and a block for each tile: by the shape and the tile.
@@ -105,7 +106,8 @@ def _make(
         _check_segments(segments, tile, is_prefix, order)
         assert tile[0] is not None, "just checked"
         grid = _most_pieces(shape[0], tile[0], segments.shape[0] - 1), *counts[1:]
-    return Tiling(tile, order, is_prefix, segments, grid)
+    only = tile[0] if len(tile) == 1 else None
+    return Tiling(tile, order, is_prefix, segments, grid, only)
 
 
 def _check_segments(
