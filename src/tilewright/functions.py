@@ -116,7 +116,7 @@ class _Calls:
             return None
         if (UNUSUAL.said or FORCED.said) and _is_unusual():
             return None
-        if recipe.__class__ is Course:
+        if type(recipe) is Course:
             return recipe.build(tensors)
         assert isinstance(recipe, Recipe), "there is nothing else"
         if recipe.captures is not None and not recipe.captures.are_current():
