@@ -20,7 +20,7 @@ from lab import Lab, add_options, open_lab
 import tilewright as tw
 from tilewright import f8e4m3fn, f16
 from tilewright.bench import Report, Table, graph_of
-from tilewright.kernels.matmul_tiles import HALF, NARROW, Tile
+from tilewright.kernels.matmul_tiles import HALF, NARROW, SHALLOW, Tile
 from tilewright.kernels.matmuls import add_splits, launch_matmul
 from tilewright.kernels.products import Product, Request, product
 
@@ -44,7 +44,7 @@ def main() -> None:
     lab = open_lab(options)
     report = Report("tiles", "Tiles of matrix products", options.json)
     with tw.device(lab.device):
-        for dtype, tiles in ((f16, HALF), (f8e4m3fn, NARROW)):
+        for dtype, tiles in ((f16, HALF), (f16, SHALLOW), (f8e4m3fn, NARROW)):
             _measure_tiles(lab, report, dtype, tiles)
         _measure_sums(lab, report)
 
@@ -53,7 +53,8 @@ def _measure_tiles(
     lab: Lab, report: Report, dtype: type[tw.DType], tiles: tuple[Tile, ...]
 ) -> None:
     shapes = ((64, 64, 64),) if lab.is_quick else SHAPES
-    wanted = [_product(lab, dtype, *shape) for shape in shapes]
+    make = _product_as_it_is if tiles is SHALLOW else _product
+    wanted = [make(lab, dtype, *shape) for shape in shapes]
     for tile in tiles:  # all assemblers start now
         launch_matmul(wanted[0], tile.config).close()
     table = Table(
@@ -94,8 +95,15 @@ def _measure_sums(lab: Lab, report: Report) -> None:
 
 
 def _product(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> Product:
+    """With `b` transposed, as weights are; narrow floats are summed as fast as they can be."""
     a, b = lab.random(m, k, dtype=dtype, seed=1), lab.random(n, k, dtype=dtype, seed=2)
-    return product(a, b.T, Request("matmul", out=lab.empty(m, n)))[0]
+    request = Request("matmul", out=lab.empty(m, n), fast_accumulate=dtype is f8e4m3fn)
+    return product(a, b.T, request)[0]
+
+
+def _product_as_it_is(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> Product:
+    a, b = lab.random(m, k, dtype=dtype, seed=1), lab.random(k, n, dtype=dtype, seed=2)
+    return product(a, b, Request("matmul", out=lab.empty(m, n)))[0]
 
 
 def _seconds(lab: Lab, wanted: Product, tile: Tile) -> float:

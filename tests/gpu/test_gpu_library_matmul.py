@@ -73,7 +73,8 @@ def test_empty(shape):
         Config.of(BM=256, BN=256, BK=64, SPLITS=2, num_ctas=2, num_worker_warps=8),
         Config.of(BM=128, BN=128, BK=64, SPLITS=3, TAIL=128, num_worker_warps=4),
         Config.of(BM=64, BN=128, BK=128, blocks=132, num_worker_warps=8),
-        Config.of(BM=128, BN=128, BX=64, BK=64, num_worker_warps=8),
+        Config.of(BM=128, BN=128, BX=64, BK=64, LATENCY=6, num_worker_warps=8),
+        Config.of(BM=64, BN=128, BX=32, BK=128, LATENCY=4, num_worker_warps=4),
     ],
     ids=str,
 )

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from tilewright import f32
 from tilewright.kernels.cutting import power_of_two
-from tilewright.kernels.matmul_tiles import BAND, TILES, fastest
+from tilewright.kernels.matmul_tiles import BAND, fastest, tiles_of
 from tilewright.kernels.products import MOST_FORMS, Form
 from tilewright.tune import Config, Key, chosen
 
@@ -40,8 +40,8 @@ def choose_matmul(form: Form) -> Config:
 @lru_cache(maxsize=MOST_FORMS)
 def _expected(form: Form) -> Config:
     """What should be fast for a product of many rows."""
-    tiles = TILES.get((form.target, form.factor))
-    if tiles is None or not form.is_aligned:
+    tiles = tiles_of(form.target, form.factor, form.layout)
+    if not tiles or not form.is_aligned:
         return _plain(form)
     batch, (m, n, k) = form.batch, form.shape
     if batch > 1:  # a batch has about as many tiles as one of its matrices on top of the others

@@ -66,6 +66,6 @@ def cut_at_once(matrix: tw.Tensor, height: int, width: int) -> tw.HostPartition:
     So those that are computed side by side share most of what they read.
     """
     rows, columns = -(-matrix.shape[0] // height), -(-matrix.shape[1] // width)
-    if rows < columns:
+    if rows <= columns:
         return matrix.partition(height, width, order=(1, 0))
     return matrix.partition(height, width)

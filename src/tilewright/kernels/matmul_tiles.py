@@ -18,7 +18,7 @@ from tilewright import bf16, f8e4m3fn, f8e5m2, f16
 from tilewright.kernels.matmul_wide import first_columns
 from tilewright.tune import Config
 
-__all__ = ["BAND", "MULTIPROCESSORS", "TILES", "Tile", "fastest"]
+__all__ = ["BAND", "HALF", "MULTIPROCESSORS", "NARROW", "SHALLOW", "Tile", "fastest", "tiles_of"]
 
 # Tiles of the output that are finished together, so that they share what is read.
 BAND, WIDE_BAND = (1, 8, 1), (1, 16, 1)
@@ -80,28 +80,37 @@ def _tile(rows: int, columns: int, depth: int, speed: tuple[float, float], **mor
     return Tile(config, speed[0], speed[1] * 1e-6)
 
 
+# Of 16-bit floats, however factors are stored.
 HALF = (
     _tile(256, 256, 64, (811, 2.7), num_ctas=2, num_worker_warps=8),
     _tile(128, 256, 64, (790, 1.7), LATENCY=6, num_worker_warps=8),
-    _tile(128, 256, 32, (766, 1.1), LATENCY=6, num_worker_warps=8, group=WIDE_BAND),
     _tile(128, 128, 64, (760, 1.4), num_worker_warps=4),
     _tile(64, 128, 64, (520, 1.2), num_worker_warps=4),
-    _tile(256, 256, 64, (790, 2.6), BX=64, num_ctas=2, num_worker_warps=8),
-    _tile(128, 256, 64, (785, 2.0), BX=64, num_worker_warps=8),
-    _tile(128, 128, 64, (721, 2.0), BX=64, num_worker_warps=4),
+    _tile(256, 256, 64, (796, 1.9), BX=64, num_ctas=2, num_worker_warps=8),
+    _tile(128, 256, 64, (809, 2.1), BX=64, num_worker_warps=8),
+    _tile(128, 128, 64, (777, 2.5), BX=64, LATENCY=6, num_worker_warps=4),
     _tile(128, 128, 64, (701, 2.9), BX=32, num_worker_warps=8),
-    _tile(128, 64, 128, (603, 2.0), BX=16, num_worker_warps=8),
+    _tile(64, 128, 128, (668, 2.0), BX=32, LATENCY=4, num_worker_warps=4),
 )
+# A step that is half as deep, where it reads whole lines of `b`.
+SHALLOW = (_tile(128, 256, 32, (820, 3.0), LATENCY=6, num_worker_warps=8, group=WIDE_BAND),)
+# Of 8-bit floats.
 NARROW = (
     _tile(256, 256, 128, (1580, 2.7), LATENCY=6, num_ctas=2, num_worker_warps=8),
-    _tile(128, 256, 128, (1560, 1.7), LATENCY=6, num_worker_warps=8),
+    _tile(128, 256, 128, (1600, 1.7), LATENCY=6, num_worker_warps=8),
     _tile(128, 128, 128, (1520, 1.4), num_worker_warps=4),
     _tile(64, 128, 128, (900, 1.2), num_worker_warps=4),
 )
-# By the target and what is multiplied.
-TILES: dict[tuple[str, type[tw.DType]], tuple[Tile, ...]] = {
-    ("sm_90", f16): HALF,
-    ("sm_90", bf16): HALF,
-    ("sm_90", f8e4m3fn): NARROW,
-    ("sm_90", f8e5m2): NARROW,
+# By the target and what is multiplied: those for any layout, and those for a `b` stored as it is.
+TILES: dict[tuple[str, type[tw.DType]], tuple[tuple[Tile, ...], tuple[Tile, ...]]] = {
+    ("sm_90", f16): (HALF, SHALLOW),
+    ("sm_90", bf16): (HALF, SHALLOW),
+    ("sm_90", f8e4m3fn): (NARROW, ()),
+    ("sm_90", f8e5m2): (NARROW, ()),
 }
+
+
+def tiles_of(target: str, factor: type[tw.DType], layout: str) -> tuple[Tile, ...]:
+    """Tiles of which it is known how fast they are; of most GPUs there are none."""
+    any_layout, as_it_is = TILES.get((target, factor), ((), ()))
+    return any_layout + (as_it_is if layout.endswith("n") else ())

@@ -15,7 +15,7 @@ from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.gemv import gemv_kernel
 from tilewright.kernels.matmul_configs import FEWEST_ROWS, WEIGHTS
 from tilewright.kernels.matmul_once import matmul_once_kernel
-from tilewright.kernels.matmul_tiles import BAND, MULTIPROCESSORS, TILES
+from tilewright.kernels.matmul_tiles import BAND, MULTIPROCESSORS, tiles_of
 from tilewright.kernels.matmul_wide import matmul_wide_kernel
 from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
 from tilewright.kernels.tunables.beginnings import TARGET, dtype_of
@@ -49,7 +49,7 @@ DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
 
 def _matmul_space(key: Key) -> Space:
     """What the rule of the library would choose from, and the neighbours of the best of that."""
-    tiles = TILES[TARGET, dtype_of(key)]
+    tiles = tiles_of(TARGET, dtype_of(key), str(dict(key.options)["layout"]))
     _, m, n, k = key.shape
     plans = sorted((plan for tile in tiles for plan in tile.plans(m, n, k)), key=itemgetter(0))
     near = [config for seconds, config in plans if seconds <= NEAR * plans[0][0]][:MOST_NEAR]
