@@ -62,6 +62,8 @@ def find_hoisted(block: Block) -> frozenset[Op]:
 
 def leaving_ops(loop: For) -> tuple[Op, ...]:
     """The checks that can be made before a loop and what they are computed from, in order."""
+    if not any(isinstance(op, _CHECKS) for op in loop.body.ops):
+        return ()
     inside = set(_defined(loop))
     movable: dict[Value, Op] = {}  # computed inside, from what is outside
     for op in loop.body.ops:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from tilewright.dtypes import DType, Element
@@ -15,6 +14,23 @@ from tilewright.source import Location
 __all__ = ["Builder"]
 
 _Op = TypeVar("_Op", bound=Op)
+
+
+class _Inside(AbstractContextManager[Block]):
+    """Entered for every block that is built or rebuilt: a class takes less than a generator."""
+
+    __slots__ = ("_block", "_builder", "_outer")
+
+    def __init__(self, builder: Builder, block: Block) -> None:
+        self._builder, self._block = builder, block
+        self._outer = builder.block
+
+    def __enter__(self) -> Block:
+        self._outer, self._builder.block = self._builder.block, self._block
+        return self._block
+
+    def __exit__(self, *_raised: object) -> None:
+        self._builder.block = self._outer
 
 
 class Builder:
@@ -31,14 +47,9 @@ class Builder:
         self.block.ops.append(op)
         return op
 
-    @contextmanager
-    def inside(self, block: Block) -> Iterator[Block]:
+    def inside(self, block: Block) -> AbstractContextManager[Block]:
         """Append to another block for a while."""
-        outer, self.block = self.block, block
-        try:
-            yield block
-        finally:
-            self.block = outer
+        return _Inside(self, block)
 
     def constant(
         self,

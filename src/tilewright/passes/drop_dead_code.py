@@ -55,7 +55,6 @@ class _Liveness:
         self._exits: defaultdict[Op, _Exits] = defaultdict(_Exits)
         self._pending: list[Op | Value] = []
         self._survey(function.body, None)
-        self._mark_roots(function)
         while self._pending:
             item = self._pending.pop()
             if isinstance(item, Op):
@@ -68,10 +67,13 @@ class _Liveness:
         return value in self._values
 
     def _survey(self, block: Block, parent: Op | None) -> None:
-        """Note what stands in what, and where each terminator leads."""
+        """Note what stands in what, where each terminator leads, and what is needed anyhow."""
         for op in block.ops:
             self._parents[op] = parent
-            if op.effect is Effect.CONTROL and not isinstance(op, Return):
+            if op.effect in _ROOTS or isinstance(op, Return):
+                # A return in a branch decides about everything behind it.
+                self._mark_op(op)
+            elif op.effect is Effect.CONTROL:
                 self._survey_terminator(op, parent)
             for region in op.regions:
                 self._survey(region, op)
@@ -83,12 +85,6 @@ class _Liveness:
         self.targets[op] = target
         exits = self._exits[target]
         (exits.next_round if isinstance(op, Continue) else exits.out).append(op)
-
-    def _mark_roots(self, function: Function) -> None:
-        for op in function.walk():
-            # A return in a branch decides about everything behind it.
-            if op.effect in _ROOTS or isinstance(op, Return):
-                self._mark_op(op)
 
     def _mark_op(self, op: Op) -> None:
         if op not in self.ops:
