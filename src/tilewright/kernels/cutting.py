@@ -41,8 +41,8 @@ GRADED = 8192  # columns of a row in the gradients of a norm and in running sums
 LONG_PART = 8192  # columns of a row that is read in parts
 REGISTERS, MOST_WARPS = 65536, 64  # of a multiprocessor
 THREADS = 32  # of a warp
-HELD, HELD_WIDE, OTHERS = 1.2, 2.0, 24  # registers for each element of a row, and besides
-MANY = 32  # elements of a row for each thread, so many that its weights are better read late
+HELD, HELD_WIDE, OTHERS = 1.2, 2.0, 23  # registers for each element of a row, and besides
+MANY = 32  # elements of a row for each thread
 HELD_BYTES = 16384  # of a row of which a thread compares what it has read
 TILE = 4096  # elements of a tile where any number would do
 SPAN_TILE = 1024  # of a tile that is one of many in a row, each added to what came before
@@ -54,6 +54,23 @@ ELEMENTS = Config.of(BM=1, PART=TILE, num_worker_warps=4, occupancy=8)
 # A load of 16 bytes for each thread, and many blocks.
 LINE = Config.of(BM=1, PART=1024, num_worker_warps=4, occupancy=8, allow_tma=False)
 WIDE_LINE = LINE.updated(num_worker_warps=8)
+
+
+class RowWay(NamedTuple):
+    """How a kernel takes rows that it holds, as sweeps on an H200 have shown it."""
+
+    loads: tuple[int, int, int] = (1, 2, 2)  # of a thread for a part, by MANY, twice, more; 0: all
+    shared: int = 2 * SHORT  # elements of short rows that share a tile
+    by_four: int = TILE // 2  # columns of a row for which four warps are enough
+
+
+# With parts of one load weights are read before sums are made, which takes registers.
+ROW_WAYS = {
+    "add_rms_norm": RowWay(loads=(0, 2, 2)),
+    "layer_norm": RowWay(loads=(1, 2, 0), shared=TILE, by_four=TILE),
+    "rms_norm": RowWay(loads=(1, 2, 0)),
+    "softmax": RowWay(loads=(0, 2, 1)),
+}
 
 
 class Alike(NamedTuple):
@@ -99,7 +116,7 @@ def row_config(name: str, x: Alike) -> Config:
     The width of rows decides; how many there are matters little.
     """
     rows, columns = x.shape
-    found = _measured(name, x, (MEASURED, columns), within=0.0) or _rows(columns, x.itemsize)
+    found = _measured(name, x, (MEASURED, columns), within=0.0) or _rows(name, columns, x.itemsize)
     return _of_rows(found, rows)
 
 
@@ -107,7 +124,7 @@ def row_config(name: str, x: Alike) -> Config:
 def logits_config(name: str, x: Alike) -> Config:
     """The same of a kernel that writes none of a row: what was measured counts for widths alike."""
     rows, columns = x.shape
-    found = _measured(name, x, (MEASURED, columns), ALIKE) or _rows(columns, x.itemsize)
+    found = _measured(name, x, (MEASURED, columns), ALIKE) or _rows(name, columns, x.itemsize)
     return _of_rows(found, rows)
 
 
@@ -149,19 +166,22 @@ def _elements(config: Config) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _rows(columns: int, itemsize: int) -> Config:
-    """Parts that cover a row with nothing left over, or little: a load for each thread, or two."""
+def _rows(name: str, columns: int, itemsize: int) -> Config:
+    """Parts that cover a row with nothing left over, or little."""
     whole, divisor = power_of_two(columns), columns & -columns
     if whole * itemsize > WIDEST_BYTES:
         part = min(divisor, LONG_PART) if divisor >= SHORT else LONG_PART
         return Config.of(BM=1, PART=part, num_worker_warps=8, occupancy=2, allow_tma=False)
-    together = max(2 * SHORT // whole, 1)
-    warps = 4 if whole < TILE or columns < whole <= TILE else 8
+    way = ROW_WAYS.get(name, RowWay())
+    together = max(way.shared // whole, 1)
+    warps = 4 if whole <= way.by_four or columns < whole <= TILE else 8
     is_divided = divisor >= THREADS and 8 * divisor >= whole
     part = divisor if is_divided else max(whole // 4, min(whole, SHORT))
     each = together * columns / (THREADS * warps)
-    loads = 1 if each <= MANY else 2
-    part = min(part, max(loads * THREADS * warps * LOAD // itemsize // together, 1))
+    loads = way.loads[0 if each <= MANY else 1 if each <= 2 * MANY else 2]
+    if loads or together > 1:
+        most = max(loads, 1) * THREADS * warps * LOAD // itemsize
+        part = min(part, max(most // together, 1))
     registers = (HELD if itemsize < WORD else HELD_WIDE) * each + OTHERS
     blocks = int(REGISTERS / (THREADS * warps * registers))
     occupancy = max(min(blocks, MOST_WARPS // warps), 1)
