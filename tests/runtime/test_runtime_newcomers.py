@@ -178,6 +178,15 @@ def test_a_forked_child_is_refused(bench, parts):
         build(bench, parts[0], bench.tensors[1])
 
 
+def test_one_that_was_built_before_a_fork(bench, parts):
+    operation = build(bench, parts[0], bench.tensors[1])
+    bench.device.restart()
+    bench.driver.log.clear()
+    with pytest.raises(DriverError, match="CUDA does not survive a fork"):
+        operation.submit()
+    assert order(bench) == []
+
+
 def test_one_that_was_closed_or_submitted_is_refused(bench, parts):
     operation = build(bench, parts[0], bench.tensors[1])
     operation.close()

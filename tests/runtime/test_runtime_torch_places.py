@@ -70,3 +70,80 @@ def test_memory_that_comes_back_on_another_stream(lib, is_forgotten):
     lib.driver.log.clear()
     lib.launch(others[0], place[:], y).submit()
     assert ("wait", lib.stream, second) in lib.order()
+
+
+def test_memory_that_comes_back_when_all_is_forgotten(lib):
+    """On the same stream, with nothing else having happened: its fences are new ones."""
+    _, x, y = lib.prepared()
+    place, other = torch.zeros(SIZE), torch.zeros(SIZE)
+    for _ in range(4):
+        lib.launch(place[:], x, y).submit()
+    gc.collect()
+    lib.finish()
+    for _ in range(3):
+        tw.synchronize()
+    operation = lib.launch(place[:], x, y)
+    assert way(operation) == "hosted"
+    operation.submit()
+    gc.collect()
+    first, lib.stream = lib.stream, lib.driver.create_stream()
+    lib.driver.log.clear()
+    lib.launch(other, place[:], y).submit()
+    assert ("wait", lib.stream, first) in lib.order()
+
+
+def test_new_arrays_of_a_launch_that_was_built_before_a_fork(lib, cuda):
+    _, x, y = lib.prepared()
+    place = torch.zeros(SIZE)
+    operation = lib.launch(place, x, y)
+    assert way(operation) == "planned"
+    cuda.restart()
+    lib.driver.log.clear()
+    with pytest.raises(tw.DriverError, match="CUDA does not survive a fork"):
+        operation.submit()
+    assert lib.order() == []
+
+
+def test_a_new_array_that_moves_before_the_submission(lib):
+    _, x, y = lib.prepared()
+    z = torch.zeros(SIZE)
+    operation = lib.launch(z, x, y)
+    assert way(operation) == "planned"
+    z.data = torch.zeros(SIZE)
+    with pytest.raises(tw.BorrowError, match="has been moved or resized since"):
+        operation.submit()
+    assert lib.order() == []
+
+
+def test_new_arrays_on_another_stream_than_they_were_built_for(lib):
+    _, x, y = lib.prepared()
+    z = torch.zeros(SIZE)
+    operation = lib.launch(z, x, y)
+    first, lib.stream = lib.stream, lib.driver.create_stream()
+    operation.submit()
+    assert [entry[:2] for entry in lib.order() if entry[0] == "launch"] == [("launch", lib.stream)]
+    lib.stream = first
+    lib.driver.log.clear()
+    lib.launch(x, z, y).submit()
+    assert any(entry[:2] == ("wait", first) for entry in lib.order())
+
+
+def test_new_arrays_while_their_library_records(lib):
+    _, x, y = lib.prepared()
+    z = torch.zeros(SIZE)
+    operation = lib.launch(z, x, y)
+    issued = tw.Device("cuda").adopt_stream(lib.number(0)).issued
+    lib.stream.capturing = True
+    operation.submit()
+    assert [entry[0] for entry in lib.driver.log] == ["launch"]
+    assert tw.Device("cuda").adopt_stream(lib.number(0)).issued == issued
+
+
+def test_a_new_array_that_requires_grad(lib):
+    _, x, y = lib.prepared()
+    z = torch.zeros(SIZE, requires_grad=True)
+    with pytest.raises(tw.BorrowError, match="requires grad"):
+        lib.launch(z, x, y)
+    with torch.no_grad():
+        lib.launch(z, x, y).submit()
+    assert z._version == 1
