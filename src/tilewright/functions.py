@@ -112,13 +112,12 @@ class _Calls:
     def again(self, key: Any, like: Any, tensors: Tensors) -> DeviceOp[Any] | None:
         """The operation for a call like one before; None if somebody has to look at it."""
         recipe = self._like.find(like)
-        if recipe is None or recipe is SEEN:
+        if recipe is None or isinstance(recipe, Seen):
             return None
         if (UNUSUAL.said or FORCED.said) and _is_unusual():
             return None
-        if type(recipe) is Course:
+        if isinstance(recipe, Course):
             return recipe.build(tensors)
-        assert isinstance(recipe, Recipe), "there is nothing else"
         if recipe.captures is not None and not recipe.captures.are_current():
             return None
         found = recipe.for_tensors(tensors)
