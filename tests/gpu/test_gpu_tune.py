@@ -65,10 +65,13 @@ def test_a_search(own_records):
 
 
 def test_many_searches_at_once(own_records):
-    searches = [Search(gemm.task(*operands(size)), PLAN, Journal()) for size in (384, 512)]
-    found = dict(search_all(searches, time.monotonic() + 120))
-    assert found.keys() == set(searches)
-    for one in found.values():
+    def searching(size):
+        return lambda: Search(gemm.task(*operands(size)), PLAN, Journal())
+
+    searches = [(str(size), searching(size)) for size in (384, 512)]
+    concluded = {one.name: one.found for one in search_all(searches, time.monotonic() + 120)}
+    assert concluded.keys() == {"384", "512"}
+    for one in concluded.values():
         assert one.counts == {Verdict.TIMED: 2, Verdict.PRUNED: 1}
         assert one.winner.usage.at_once >= 1
         assert one.winner.error < 1e-3
