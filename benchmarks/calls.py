@@ -13,6 +13,7 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ import tilewright as tw
 from tilewright import kernels
 from tilewright.bench import Report, Table
 
-__all__ = ["main"]
+__all__ = ["main", "measure_calls"]
 
 CALLS = 100  # in a round
 SIDE, TOKENS, CHANNELS = 256, 128, 64  # of matrices, and of a head
@@ -115,17 +116,9 @@ def _measure(
     return least
 
 
-def main() -> None:
-    """Measure and show."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--json", default=None)
-    add_options(parser)
-    options = parser.parse_args()
-    lab = open_lab(options)
+def measure_calls(lab: Lab, report: Report) -> None:
+    """Every function in turn, ours and torch's."""
     ways = [(who, how) for how in (GIVEN, MADE) for who in ("tilewright", TORCH)]
-    report = Report("calls", TITLE, options.json)
     report.note(NOTE)
     table = Table("Microseconds a call", ("function", *(f"{who}, {how}" for who, how in ways)))
     report.table(table)
@@ -135,6 +128,18 @@ def main() -> None:
         for (who, how), microseconds in found.items():
             report.figure("calls", function=function.name, who=who, how=how, us=microseconds)
     print(table.to_text(), flush=True)
+
+
+def main() -> None:
+    """Measure and show."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--json", type=Path)
+    add_options(parser)
+    options = parser.parse_args()
+    report = Report("calls", TITLE, options.json)
+    measure_calls(open_lab(options), report)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ if str(BENCHMARKS) not in sys.path:
     sys.path.append(str(BENCHMARKS))
 
 import attention  # noqa: E402
+import calls  # noqa: E402
 import lab  # noqa: E402
 import launch_graphs  # noqa: E402
 import launch_rates  # noqa: E402
@@ -31,6 +32,7 @@ def cpu_lab():
 
 RUNS = {
     "rates": (launch_rates.measure_rates, {"rates"}),
+    "calls": (calls.measure_calls, {"calls"}),
     "graphs": (launch_graphs.measure_graphs, {"graphs"}),
     "modes": (modes.run, {"modes"}),
     "overlap": (overlap.run, {"overlap"}),

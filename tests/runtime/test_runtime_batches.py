@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 
 import pytest
-from ready_bench import Bench, Planned, Ready
+from ready_bench import Bench, Newcomers, Planned, Ready
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, DriverError, LaunchError
+from tilewright.runtime.batches import make_batch
 from tilewright.runtime.zipping import zip_operations
 
 
-@pytest.fixture(params=[Ready, Planned])
+@pytest.fixture(params=[Ready, Planned, Newcomers])
 def bench(request):
     made = Bench(0, request.param)
     for z, x in ((0, 1), (2, 1)):
@@ -39,6 +40,18 @@ def test_all_are_launched_and_nothing_waits(bench):
     with pytest.raises(LaunchError, match="handed its result over already"):
         parts[0].sync()
     assert bench.tensors[0].numpy()[0] == (0 * 3 + 2) * 3 + 2
+
+
+def test_whatever_is_ready_at_home_goes_as_one(bench):
+    parts = build_parts(bench)
+    batch = make_batch(parts, "both")
+    assert batch is not None
+    batch.dissolve()
+    bench.tensors[3].storage.home = None
+    elsewhere = bench.build(3, 1)
+    assert make_batch((elsewhere,), "one") is None
+    for operation in (*parts, elsewhere):
+        operation.close()
 
 
 def test_what_comes_behind_on_another_stream_waits_for_all(bench):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.lifecycle import Ends
+from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
@@ -21,6 +22,9 @@ from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tickets import Ticket
 
 __all__ = ["Batch", "make_batch"]
+
+# Operations of which no library has to be asked for its arrays.
+_OURS = (ReadyOp, NewcomerOp)
 
 
 class _Place(NamedTuple):
@@ -138,7 +142,7 @@ class _Dropped(NamedTuple):
 
 def make_batch(parts: Sequence[Any], label: str) -> Batch | None:
     """Built operations that are ready and at home as one; None if they are not."""
-    if not parts or any(type(part) is not ReadyOp for part in parts):
+    if not parts or any(type(part) not in _OURS for part in parts):
         return None
     device = parts[0].device
     with device.lock:
