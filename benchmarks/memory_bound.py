@@ -142,15 +142,12 @@ def row(table: Table, report: Report, problem: Any, found: Comparison, copied: f
     """One line of the table; how many times as fast we are as the best peer."""
     best = min((found.seconds(name) for name in (COMPILED, TRITON) if name in found), default=None)
     peer = best if best is not None else found.seconds(TORCH)
-    rates = {
-        name: COUNT * problem.nbytes / found.seconds(name)
-        for name in (OURS, TORCH, COMPILED, TRITON)
-    }
-    ratio = peer / found.seconds(OURS)
-    shown = [f"{rate / 1e12:.3f}" if rate == rate else "-" for rate in rates.values()]
+    ways = (OURS, TORCH, COMPILED, TRITON)  # torch has no such function of some, nor has Triton
+    rates = {name: COUNT * problem.nbytes / found.seconds(name) for name in ways if name in found}
+    of_copy, ratio = rates.get(OURS, math.nan) / copied, peer / found.seconds(OURS)
+    shown = [f"{rates[name] / 1e12:.3f}" if name in rates else "-" for name in ways]
     table.add(
-        problem.name, problem.title, *shown, f"{rates[OURS] / copied:.3f}", f"{ratio:.3f}",
-        f"{found.noise:.3f}",
+        problem.name, problem.title, *shown, f"{of_copy:.3f}", f"{ratio:.3f}", f"{found.noise:.3f}",
     )  # fmt: skip
     report.figure(
         "problems",

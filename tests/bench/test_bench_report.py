@@ -24,7 +24,16 @@ import report as report_page  # noqa: E402
 import report_readme  # noqa: E402
 from paper import elementwise, launched, products  # noqa: E402
 
-from tilewright.bench import Bound, Plot, Report, Series, Table, Target  # noqa: E402
+from tilewright.bench import (  # noqa: E402
+    Bound,
+    Comparison,
+    Plot,
+    Report,
+    Series,
+    Table,
+    Target,
+    Timing,
+)
 
 
 def _report(folder: Path) -> dict:
@@ -59,6 +68,17 @@ def test_the_page_shows_targets_tables_and_reasons(tmp_path, monkeypatch):
     assert "- Triton: wrong\n" in page, "what failed is named with the first line of its reason"
     assert "![Products](../" in page
     assert "not yet explained" in report_page.page(_report(tmp_path), {})
+
+
+def test_a_problem_without_one_of_the_peers_has_its_line(tmp_path):
+    report = Report("problems", "Problems", tmp_path / "problems.json")
+    table = Table("TB/s", tuple("abcdefghi"))
+    problem = SimpleNamespace(name="top_k", title="8 of rows", nbytes=10**9)
+    timings = {memory_bound.OURS: (Timing((1.0,)),), memory_bound.TORCH: (Timing((2.0,)),)}
+    found = Comparison(memory_bound.OURS, timings, (Timing((1.0,)),), {}, {})
+    assert memory_bound.row(table, report, problem, found, copied=1e12) == 2.0
+    ours = f"{memory_bound.COUNT * 1e9 / 1e12:.3f}"
+    assert table.rows[0][2:6] == (ours, f"{memory_bound.COUNT * 1e9 / 2e12:.3f}", "-", "-")
 
 
 def test_a_reason_may_stand_under_a_pattern():
