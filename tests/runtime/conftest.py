@@ -82,3 +82,11 @@ def cuda(driver):
     device = tw.Device("cuda")
     with tw.device(device):
         yield device
+
+
+@pytest.fixture
+def lib(driver, cuda, monkeypatch):
+    """torch with that GPU on paper."""
+    made = importlib.import_module("torch_doubles").set_up(driver, monkeypatch)
+    yield made
+    made.finish()

@@ -10,20 +10,13 @@ import gc
 import weakref
 
 import pytest
-from torch_doubles import SIZE, set_up
+from torch_doubles import SIZE
 
 import tilewright as tw
 from tilewright.runtime import foreign, torch_tensors
 from tilewright.runtime.stream import POLL_FROM, POLL_FROM_BYTES
 
 torch = pytest.importorskip("torch", reason="needs torch")
-
-
-@pytest.fixture
-def lib(driver, cuda, monkeypatch):
-    made = set_up(driver, monkeypatch)
-    yield made
-    made.finish()
 
 
 def theirs(lib):

@@ -12,7 +12,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch_doubles import SIZE, set_up, way
+from torch_doubles import SIZE, way
 
 import tilewright as tw
 from tilewright import f32
@@ -20,13 +20,6 @@ from tilewright.kernel import Kernel
 from tilewright.runtime import foreign, passed_arrays
 
 torch = pytest.importorskip("torch", reason="needs torch")
-
-
-@pytest.fixture
-def lib(driver, cuda, monkeypatch):
-    made = set_up(driver, monkeypatch)
-    yield made
-    made.finish()
 
 
 def refuse(text, error=tw.BorrowError):

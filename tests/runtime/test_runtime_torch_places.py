@@ -5,18 +5,11 @@ from __future__ import annotations
 import gc
 
 import pytest
-from torch_doubles import SIZE, set_up, way
+from torch_doubles import SIZE, way
 
 import tilewright as tw
 
 torch = pytest.importorskip("torch", reason="needs torch")
-
-
-@pytest.fixture
-def lib(driver, cuda, monkeypatch):
-    made = set_up(driver, monkeypatch)
-    yield made
-    made.finish()
 
 
 def test_memory_that_comes_back_is_prepared(lib):
