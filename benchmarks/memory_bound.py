@@ -244,7 +244,8 @@ def main() -> None:
         ]
     print(table.to_text())
     if len(found) < len(chosen):
-        report.note(f"{len(chosen) - len(found)} problems had no time.")
+        left = ", ".join(f"{one.name} {one.title}" for one in chosen[len(found) :])
+        report.note(f"There was no time for {left}.")
     ratios = [ratio for ratio in found if math.isfinite(ratio)]
     mean = geometric_mean(ratios) if ratios else math.nan
     report.target(Target(MEAN, Bound.AT_LEAST, 1.0, mean))

@@ -2,7 +2,7 @@
 
     @tw.function
     def softmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
-        z = tw.empty(x.shape, x.dtype) if out is None else out
+        z = tw.empty(x.shape, x.dtype, device=x.device) if out is None else out
         return softmax_rows(z.partition(1, None), x).giving(z)
 
 What such a function does may depend on what its tensors are like (dtype, shape, strides, alignment,

@@ -1,10 +1,11 @@
 """What a call is, read by one generated function for each kernel.
 
 Two calls with the same key are the same launch as far as anything was decided before. There are two
-kinds of keys. In one a tensor is its handle, by a number that is never used again; in the other it
-is what the compiler and the launch checks know of it: dtype, shape, strides, alignment and device.
-A scalar is its type and its value, or its type alone. Types are part of a key because True, 1 and
-1.0 are equal; zeros, whose sign does not count in a comparison, are written out.
+kinds of keys. In one a tensor is its place, by a number that all handles alike there share and that
+is never used again; in the other it is what the compiler and the launch checks know of it: dtype,
+shape, strides, alignment and device. A scalar is its type and its value, or its type alone. Types
+are part of a key because True, 1 and 1.0 are equal; zeros, whose sign does not count in a
+comparison, are written out.
 
 A reader takes the arguments as the kernel does, so that Python itself matches them to parameters.
 It gives None for anything but tensors and partitions of ours, and raises `TypeError` for a call

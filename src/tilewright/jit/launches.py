@@ -1,10 +1,11 @@
 """The launches of one kernel that were made before, so that the next one like them is quick.
 
-There are three ways to a launch. *Prepared*: the same handles and scalars as before; function, grid
-and packed parameters are found under one key. *Planned*: other handles, alike in all that anything
-was decided by; addresses and scalars are filled in. *Cold*: everything is looked at. The first two
-decide nothing, they remember what the third has decided: a launch that was refused, warned of or
-made under other circumstances is never found here. Tables are bounded and keep no tensor alive.
+There are three ways to a launch. *Prepared*: the same handles, or others alike at the same places,
+and the same scalars; function, grid and packed parameters are found under one key. *Planned*: other
+handles, alike in all that anything was decided by; addresses and scalars are filled in. *Cold*:
+everything is looked at. The first two decide nothing, they remember what the third has decided: a
+launch that was refused, warned of or made under other circumstances is never found here. Tables are
+bounded and keep no tensor alive.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A function of tensors checks its arguments, makes views of them, chooses a confi
 makes an output, and launches a kernel. A view that reaches the same bytes is as good as the tensor
 it was made of, so all of that comes to this: which tensors of the call are those of the launch, in
 which order, which parts of them, and what is made for it. Nothing is decided here. What came to
-anything but one launch of such tensors has no recipe, and is looked at every time.
+anything but one launch of such tensors has no recipe: a chain may have a course (`courses`), and
+everything else runs as it is written.
 """
 
 from __future__ import annotations

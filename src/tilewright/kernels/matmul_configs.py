@@ -33,7 +33,7 @@ SMALL_EDGE = 64  # of one that is computed or read without special units
 
 
 def choose_matmul(form: Form) -> Config:
-    """BM, BN, BK, SPLITS and TAIL of a product of many rows."""
+    """BM, BN, perhaps BX, BK, LATENCY, SPLITS and TAIL of a product of many rows."""
     return chosen("matmul", form.key, form.target, within=0.0) or _expected(form)
 
 

@@ -1,10 +1,11 @@
 """Matrix products: `activation(a @ b + bias) + residual`, one or a batch of them, summed in f32.
 
-One kernel computes them all, walking the tiles of the output. How an operand is stored makes no
-difference to it, so a transposed one is a view with its axes exchanged. Where the output has too
-few tiles to occupy a GPU, or the last of them would leave much of it idle, their sums over K are
-cut into splits: each writes sums of its own, and a second kernel adds them in a fixed order, so
-results are the same at every run.
+The kernel here walks the tiles of the output; few rows (`gemv`), tiles that all fit the GPU at once
+(`matmul_once`) and tiles of two widths (`matmul_wide`) have kernels of their own. How an operand is
+stored makes no difference to any of them, so a transposed one is a view with its axes exchanged.
+Where the output has too few tiles to occupy a GPU, or the last of them would leave much of it idle,
+their sums over K are cut into splits: each writes sums of its own, and a second kernel adds them in
+a fixed order, so results are the same at every run.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 There is one table for the process. Ranges that overlap, or are bridged by a third, form a *group*,
 whose storages have one list of borrows and one of fences between them; their regions count in
-absolute addresses. A range is known while a handle or an unfinished operation uses it, and keeps
-its producer alive for that time, so an address cannot come back under it. Everything but the
-finaliser happens under the device's lock. Not for how arrays of other libraries are read: that is
-`imports`.
+absolute addresses. A range is known while a handle or an unfinished operation uses it. Its producer
+lives as long, unless the library itself keeps the memory from others (`hand_back`): then only the
+range is remembered, and an array that comes to that address is ordered behind it. Everything but
+the finaliser happens under the device's lock. Not for how arrays of other libraries are read: that
+is `imports`.
 """
 
 from __future__ import annotations

@@ -10,11 +10,12 @@ on which GPU, the driver, tileiras, our version, the date, and a digest of the k
 record whose kernel has changed since is stale: it is still a legal choice, only perhaps no longer
 the best one, and `tilewright tune --check` lists it.
 
-A key that has no record gets that of the nearest shape with the same dtypes and options: so a
-configuration must be *legal for every shape* of its kernel. A record may also say that nothing is
-faster there than what runs without one (`UNTUNED`), so that no farther one is asked. The first
-question for a key takes some microseconds, the next ones a look into a dict; files are read once.
-Making the key takes longer than that, so a function of the library that chooses is `remembered`.
+A key that has no record gets that of the nearest shape with the same dtypes and options, if it is
+near enough for the kernel (`within`): so a configuration must be *legal for every shape* of its
+kernel. A record may also say that nothing is faster there than what runs without one (`UNTUNED`),
+so that no farther one is asked. The first question for a key takes some microseconds, the next ones
+a look into a dict; files are read once. Making the key takes longer than that, so a function of the
+library that chooses is `remembered`.
 """
 
 from __future__ import annotations
