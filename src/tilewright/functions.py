@@ -33,6 +33,7 @@ from tilewright.jit.courses import Course, note_course
 from tilewright.jit.recipes import Again, Recipe, Tensors, find_recipe
 from tilewright.jit.tables import Table
 from tilewright.runtime.deferring import defer, has_operations
+from tilewright.runtime.device import current_device
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.ready import ReadyOp
@@ -56,7 +57,7 @@ _TEXT = """def {name}({parameters}):
             if _again.captures is None or _again.captures.are_current():
                 _picked, _result = _again.pick(_tensors), _again.give(_tensors)
                 return _Operation().build(_again.ready, _picked, _result)
-        _like = ({like} _how)
+        _like = ({like} _how, _device())
         _found = _calls.again(_key, _like, _tensors)
         if _found is not None:
             return _found
@@ -72,7 +73,8 @@ def function(body: F) -> F:
 
     Its parameters say by their annotations which are tensors: `tw.Tensor`, `tw.Tensor | None`, or a
     tuple of tensors. It must decide by nothing but the arguments and tuned configurations: never by
-    what a tensor holds or which one it is, nor by anything that changes.
+    what a tensor holds or which one it is, nor by anything that changes. What it submits itself is
+    not submitted by calls that are found again: let it give one operation.
     """
     if not isinstance(body, FunctionType) or not body.__name__.isidentifier():
         raise CompileError(f"@tw.function takes a function that is defined by `def`, not {body!r}")
@@ -193,8 +195,8 @@ class _Calls:
         parameters = self._signature.parameters.values()
         known: dict[str, Any] = {
             "_Again": Again, "_Operation": ReadyOp, "_Tensor": Tensor, "_calls": self,
-            "_forced": FORCED, "_plain": _PLAIN, "_repr": repr, "_same": self._same,
-            "_unusual": UNUSUAL,
+            "_device": current_device, "_forced": FORCED, "_plain": _PLAIN, "_repr": repr,
+            "_same": self._same, "_unusual": UNUSUAL,
         }  # fmt: skip
         known |= {f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty}
         exec(compile(self._text(), _FILE, "exec"), known)
@@ -224,7 +226,7 @@ class _Calls:
             parameters=str(inspect.Signature(bare))[1:-1],
             kinds=" and ".join(kinds),
             defaults=is_usual,
-            values=_listed(f"{name}.__class__, {name} or _repr({name})" for name in values),
+            values=_listed(f"{name}.__class__, {name} or (_repr({name}),)" for name in values),
             same=_listed(part for one in tensors.items() for part in _fields(*one, "serial")),
             like=_listed(part for one in tensors.items() for part in _fields(*one, "facet")),
             tensors=_listed(part for one in tensors.items() for part in _tensors(*one)),
@@ -303,7 +305,7 @@ def _fields(name: str, kind: _Kind, field: str) -> list[str]:
         items = [f"{name}[{item}].{field}" for item in range(kind.tensors)]
         return [f"None if {name} is None else {item}" for item in items]
     if kind.is_mixed:
-        value = f"({name}.__class__, {name} or _repr({name}))"
+        value = f"({name}.__class__, {name} or (_repr({name}),))"
         return [f"{name}.{field} if {name}.__class__ is _Tensor else {value}"]
     return [
         f"None if {name} is None else {name}.{field}" if kind.is_optional else f"{name}.{field}"

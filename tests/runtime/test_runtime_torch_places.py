@@ -140,3 +140,39 @@ def test_a_new_array_that_requires_grad(lib):
     with torch.no_grad():
         lib.launch(z, x, y).submit()
     assert z._version == 1
+
+
+def test_a_place_that_was_written_in_between_by_another_form(lib):
+    lib.prepared(2 * SIZE)
+    _, x, y = lib.prepared(SIZE)
+    place, wide = torch.zeros(2 * SIZE), [torch.ones(2 * SIZE) for _ in range(2)]
+    for _ in range(4):
+        lib.launch(place[:SIZE], x, y).submit()
+    gc.collect()
+    lib.finish()
+    for _ in range(3):
+        tw.synchronize()
+    first, lib.stream = lib.stream, lib.driver.create_stream()
+    second = lib.stream
+    lib.launch(place, *wide).submit()
+    lib.stream = first
+    lib.driver.log.clear()
+    lib.launch(place[:SIZE], x, y).submit()
+    assert ("wait", first, second) in lib.order()
+
+
+def test_a_home_that_another_form_moves_before_the_submission(lib):
+    lib.prepared(SIZE)
+    _, x, y = lib.prepared(2 * SIZE)
+    place = torch.zeros(2 * SIZE)
+    _, *narrow = lib.trio()
+    first = lib.stream
+    operation = lib.launch(place, x, y)
+    lib.stream = second = lib.driver.create_stream()
+    part = tw.partition(place[:SIZE], SIZE)
+    lib.stream = first
+    operation.submit()
+    lib.stream = second
+    lib.driver.log.clear()
+    lib.add(part, *narrow).submit()
+    assert ("wait", second, first) in lib.order()

@@ -164,8 +164,9 @@ def find_result(result: Any, known: list[Any]) -> Pick | None:
     places = []
     for one in results:
         if not any(one is tensor for tensor in known):
-            if not _is_made_for_it(one):
-                return None
+            memory = [tensor.storage for tensor in known if tensor is not None]
+            if not _is_made_for_it(one) or one.storage in memory:
+                return None  # another handle on one of them is not made anew
             known.append(one)
         places.append(next(n for n, tensor in enumerate(known) if tensor is one))
     return _picking(places) if isinstance(result, tuple) else itemgetter(places[0])
@@ -193,7 +194,8 @@ def choose(
     if len(places) < len(launched):
         return None
     parts = tuple(place for place in places if isinstance(place, _Part))
-    numbers = {part: len(known) + number for number, part in enumerate(parts)}
+    # Parts come last, behind whatever else a course will make.
+    numbers = {part: number - len(parts) for number, part in enumerate(parts)}
     picked = [numbers[place] if isinstance(place, _Part) else place for place in places]
     # Parts of one tensor lie to each other as those did that were looked at.
     wholes = [place.number if isinstance(place, _Part) else place for place in places]

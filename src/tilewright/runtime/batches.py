@@ -25,6 +25,7 @@ __all__ = ["Batch", "make_batch"]
 
 # Operations of which no library has to be asked for its arrays.
 _OURS = (ReadyOp, NewcomerOp)
+_PASSED = 1  # the first thing that was put on a stream, which is somebody's home by now
 
 
 class _Place(NamedTuple):
@@ -56,6 +57,8 @@ class Batch:
             for ticket, _, _ in self._lent
             for tensor, (mode, _) in zip(ticket.tensors, ticket.roles, strict=True)
         }
+        # Before that: a fence that was here may go where another is added to its storage.
+        self._epoch = self._device.epoch
         self._places = [
             _Place(storage, storage.shift, storage.settle_in(region, stream, writes))
             for storage, region, writes in places
@@ -63,7 +66,6 @@ class Batch:
         self._joint.take_over([ticket for ticket, _, _ in self._lent])
         self._borrows = [tensor.storage.borrows for tensor in self._joint.tensors]
         self._spent: list[object] = []
-        self._epoch = self._device.epoch
         self.is_whole = True  # it has not run, and nobody has taken it apart
 
     def put(self, stream: Stream, ends: Ends) -> tuple[Any, ...] | None:
@@ -120,6 +122,7 @@ class Batch:
     def dissolve(self) -> None:
         """Make the parts single operations again, each of which holds what it uses."""
         self.is_whole = False
+        _give_up(self._places)
         self._joint.release()
         for part, lent in zip(self._parts, self._lent, strict=True):
             part.take_back(lent)
@@ -127,17 +130,25 @@ class Batch:
 
     def drop(self) -> None:
         """Leave a note to give back what is held. No lock is held."""
-        self._device.notes.append(_Dropped(self._joint))
+        self._device.notes.append(_Dropped(self._joint, self._places))
 
 
 class _Dropped(NamedTuple):
     """What a batch holds that will never run."""
 
     joint: Ticket
+    places: list[_Place]
 
     def settle(self) -> None:
         """Give it back."""
+        _give_up(self.places)
         self.joint.release()
+
+
+def _give_up(places: list[_Place]) -> None:
+    """Have fences of launches that do not come count as passed, so that they are thinned out."""
+    for place in places:
+        place.fence.count = place.fence.count or _PASSED
 
 
 def make_batch(parts: Sequence[Any], label: str) -> Batch | None:

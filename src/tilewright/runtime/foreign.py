@@ -122,8 +122,9 @@ class ForeignStorage(Storage):
 
     def begin_at(self, stream: Stream) -> None:
         """Be at home on a stream, if nobody has used the memory yet."""
-        if self.is_forgotten:
+        if self.is_forgotten and self._group.home is not stream:
             self._group.home = stream
+            self.device.epoch += 1
 
     def join(self, group: _Group) -> None:
         """Have one state with everybody whose memory can overlap."""
@@ -199,7 +200,7 @@ class _Group:
         self.writes += other.writes
         self.reads += other.reads
         self.home = self.home if self.home is other.home else None
-        self.shift += other.shift + 1
+        self.shift = next(_first_shifts)  # nobody has seen it
         self.device.epoch += 1
         self.count += other.count
         other.heir = self
@@ -291,6 +292,7 @@ class _Table:
             at = bisect_left(self._lows, group.low)
             if at < len(self._groups) and self._groups[at] is group and group.is_over:
                 del self._groups[at], self._lows[at]
+                group.device.epoch += 1  # who comes back to its addresses is in another
 
     def _overlapping(self, low: int, high: int) -> tuple[int, int]:
         first = last = bisect_right(self._lows, low)

@@ -79,7 +79,7 @@ class ReadyWork(ABC):
     def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
         """Leave the fences of a launch on the home of all its tensors."""
         for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
-            tensor.storage.settle_in(tensor.region, stream, mode.writes).count = count
+            tensor.storage.settle_in(tensor.region, stream, mode.writes, count)
 
     def calm_epoch(self, tensors: tuple[Handle, ...]) -> int:
         """The epoch of the device, if a launch of these tensors need not look at them in it."""
@@ -109,12 +109,10 @@ class RepeatedWork(ReadyWork):
         self.stream = stream
         self.fences = tuple(
             [
-                tensor.storage.settle_in(tensor.region, stream, mode.writes)
+                tensor.storage.settle_in(tensor.region, stream, mode.writes, count)
                 for tensor, (mode, _) in zip(tensors, self.roles, strict=True)
             ]
         )
-        for fence in self.fences:
-            fence.count = count
 
     def is_settled(self, tensors: tuple[Handle, ...]) -> bool:
         """Whether the fences stand where they have to, on the home of all tensors."""

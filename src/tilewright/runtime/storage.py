@@ -242,13 +242,17 @@ class Storage:
             if fence.stream is not stream and use.region.overlaps(region):
                 stream.wait_for(fence.stream, fence.count)
 
-    def settle_in(self, region: Region, stream: Stream, writes: bool) -> Fence:
-        """A fence for all launches on a region, at home; whoever launches moves it on."""
+    def settle_in(self, region: Region, stream: Stream, writes: bool, count: int = 0) -> Fence:
+        """A fence for all launches on a region, at home; whoever launches moves it on.
+
+        One without a count stands for a launch that is still to come.
+        """
         uses = self._writes if writes else self._reads
         for use in uses[-_NEAR:]:
             if use.is_moved and use.region is region:
+                use.fence.count = count or use.fence.count
                 return use.fence
-        fence = Fence(stream, 0, None)
+        fence = Fence(stream, count, None)
         uses.append(Use(region, fence, is_moved=True))
         self._thin_out(uses)
         return fence
@@ -264,7 +268,7 @@ class Storage:
         still under way.
         """
         if len(uses) >= _CROWDED and len(uses).bit_count() == 1:
-            uses[:] = [use for use in uses if use.fence.matters]
+            uses[:] = [use for use in uses if use.fence.matters or not use.fence.count]
             self._has_shifted()
 
     def record_read(self, region: Region, fence: Fence) -> None:

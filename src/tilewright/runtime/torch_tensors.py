@@ -46,6 +46,9 @@ __all__ = [
     "find_torch_reader",
 ]
 
+# Allocators that keep memory from others until streams that they are told of have passed.
+_TOLD_OF_STREAMS = frozenset({"native", "cudaMallocAsync"})
+
 # What torch calls our dtypes.
 TORCH_DTYPES: dict[str, type[DType]] = {
     "bool": bool_,
@@ -266,7 +269,9 @@ def _refused(tensor: Any, text: str) -> Exception:
 
 def _is_allocated_by_torch(tensor: Any) -> bool:
     """Whether GPU memory is of torch's allocator; what others own cannot be resized by it."""
-    return bool(tensor.is_cuda) and bool(tensor.untyped_storage().resizable())
+    if not tensor.is_cuda or not tensor.untyped_storage().resizable():
+        return False
+    return _torch().cuda.get_allocator_backend() in _TOLD_OF_STREAMS
 
 
 @functools.cache
