@@ -1,5 +1,6 @@
 """A clock that says what a test wants: how fast a candidate is stands in a table."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -7,12 +8,18 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32
-from tilewright.bench import Timer
+from tilewright.bench import Effort, Timer
 from tilewright.dims import B, N
 from tilewright.tune import Config, Space, key_of
+from tilewright.tune.plans import Plan
 from tilewright.tune.task import Task, poison, relative_error
 
 SPACE = Space(B=(4, 8, 16, 32))
+QUICK = Plan(
+    near=math.inf,
+    first=Effort(repetitions=2, warmup=0.0, rounds=1),
+    last=Effort(repetitions=2, warmup=0.0),
+)
 
 
 @tw.kernel

@@ -1,26 +1,18 @@
 """From a search to a record: what is kept, and where it says that it comes from."""
 
-import math
 from dataclasses import replace
 from functools import partial
 
 import pytest
-from fake_clock import SPACE, Bench
+from fake_clock import QUICK, SPACE, Bench
 
 import tilewright as tw
 from tilewright.backends.cuda.gpus import Gpu
-from tilewright.bench import Effort
 from tilewright.tune import engine
 from tilewright.tune.engine import provenance_on, record_of, stale_reasons, tune
-from tilewright.tune.plans import Plan
 from tilewright.tune.records import UNTUNED
 from tilewright.tune.search import search
 
-QUICK = Plan(
-    near=math.inf,
-    first=Effort(repetitions=2, warmup=0.0, rounds=1),
-    last=Effort(repetitions=2, warmup=0.0),
-)
 _, B8, _, B32 = SPACE
 
 

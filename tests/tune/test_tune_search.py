@@ -7,12 +7,11 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from fake_clock import SPACE, Bench
+from fake_clock import QUICK, SPACE, Bench
 
 import tilewright as tw
 from tilewright import TuneError
 from tilewright.backends.cuda.cubin import Resources
-from tilewright.bench import Effort
 from tilewright.tune import Config
 from tilewright.tune.attempts import Attempt, Usage, Verdict, tally
 from tilewright.tune.journal import Journal
@@ -20,11 +19,6 @@ from tilewright.tune.plans import Plan
 from tilewright.tune.search import search, search_name
 from tilewright.tune.task import relative_error
 
-QUICK = Plan(
-    near=math.inf,
-    first=Effort(repetitions=2, warmup=0.0, rounds=1),
-    last=Effort(repetitions=2, warmup=0.0),
-)
 B4, B8, B16, B32 = SPACE
 
 

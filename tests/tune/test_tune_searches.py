@@ -5,22 +5,16 @@ from concurrent.futures import Future
 from dataclasses import replace
 from types import SimpleNamespace
 
-from fake_clock import SPACE, Bench
+from fake_clock import QUICK, SPACE, Bench
 
 from tilewright import OutOfMemoryError, TuneError
-from tilewright.bench import Effort
 from tilewright.tune import searches as module
 from tilewright.tune.journal import Journal
-from tilewright.tune.plans import Found, Plan
+from tilewright.tune.plans import Found
 from tilewright.tune.search import Search
 from tilewright.tune.searches import search_all
 
-QUICK = Plan(
-    near=math.inf,
-    hopeless=math.inf,
-    first=Effort(repetitions=2, warmup=0.0, rounds=1),
-    last=Effort(repetitions=2, warmup=0.0),
-)
+PATIENT = replace(QUICK, hopeless=math.inf)
 B4, B8, B16, B32 = SPACE
 
 
@@ -34,7 +28,7 @@ def searches(journal=None, **benches):
     def maker(bench):
         number = list(benches.values()).index(bench)
         task = replace(bench.task, key=bench.task.key._replace(shape=(number,)))
-        return lambda: Search(task, QUICK, journal or Journal(), timer=bench.timer)
+        return lambda: Search(task, PATIENT, journal or Journal(), timer=bench.timer)
 
     return [(name, maker(bench)) for name, bench in benches.items()]
 

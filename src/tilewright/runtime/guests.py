@@ -61,21 +61,24 @@ class GuestOp(ReadyOp[T]):
             storage.producer.note_write()
 
     def _put_at_home(self, stream: Stream) -> bool:
-        tensors, guests = self._claim[1], self._ready.guests
-        first: Any = tensors[guests.all[0]].storage
-        library = first.producer
-        theirs = library.current_stream(self.device)
+        first: Any = self._claim[1][self._ready.guests.all[0]].storage
+        theirs = first.producer.current_stream(self.device)
         if theirs is not stream and theirs is not None:
             return False
-        for at in guests.all:
-            storage: Any = tensors[at].storage
-            producer = storage.producer
-            if producer.library is not library.library or not producer.is_at(storage.first):
-                return False
-        if not library.has_one_stream or not super()._put_at_home(stream):
+        if not self._lie_as_they_lay() or not super()._put_at_home(stream):
             return False
         self.note_writes()
         return True
+
+    def _lie_as_they_lay(self) -> bool:
+        """Whether no array was moved, and all are of one library that has one stream at a time."""
+        storages: list[Any] = [self._claim[1][at].storage for at in self._ready.guests.all]
+        first = storages[0].producer
+        for storage in storages:
+            producer = storage.producer
+            if producer.library is not first.library or not producer.is_at(storage.first):
+                return False
+        return bool(first.has_one_stream)
 
 
 class GuestNewcomerOp(GuestOp[T]):
@@ -120,20 +123,12 @@ class GuestNewcomerOp(GuestOp[T]):
 
     def _may_follow_at_home(self, home: Stream) -> bool:
         """Whether nothing has happened since it was built, and no array was moved."""
-        device, tensors = self.device, self._claim[1]
+        device = self.device
         if device.notes:
             device.settle_notes()
         if device.latest is not self._claim or self._epoch != device.epoch:
             return False
-        guests = self._ready.guests.all
-        first: Any = tensors[guests[0]].storage
-        library = first.producer
-        for at in guests:
-            storage: Any = tensors[at].storage
-            producer = storage.producer
-            if producer.library is not library.library or not producer.is_at(storage.first):
-                return False
-        return library.has_one_stream and (home.is_plain or not home.queue.is_capturing())
+        return self._lie_as_they_lay() and (home.is_plain or not home.queue.is_capturing())
 
 
 def check_written(ready: ReadyWork, tensors: tuple[Handle, ...]) -> None:
