@@ -92,4 +92,6 @@ def _run_once(problem: Problem) -> None:
 
 def _tensor(of: Argument) -> Any:
     made = torch.empty(of.shape, dtype=_DTYPES[of.dtype], device="cuda")
-    return made.random_(0, of.below) if of.below else made.normal_()
+    if of.below:
+        return made.random_(0, of.below)
+    return made.normal_() if made.is_floating_point() else made
