@@ -3,15 +3,15 @@
     python benchmarks/tune_library.py --budget 120 --folder tuned matmul attention
 
 Records go to FOLDER/sm_NN.json and steps to FOLDER/journal.jsonl as they come: started again with
-the same folder, it goes on where it was. Keys without a record come before those whose kernel has
-changed since, and before the others (`--stale` leaves those out); when the budget is spent no
-further one is begun. All searches share one process and what it has compiled, so one that hangs
+the same folder, it goes on where it was. Keys without a record come before those whose record is
+stale, and before the others (`--stale` leaves those out); when the budget is spent no further one
+is begun. All searches share one process and what it has compiled, so one that hangs
 ends them all; `tilewright tune` has a process for each. What was found is looked through, and then
 put among the records that we ship:
 
     python benchmarks/tune_library.py --adopt tuned/sm_90.json
 
-which also drops those whose kernel has changed since they were measured.
+which also drops stale ones: their kernel, or what runs without a record, has changed since.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tilewright.errors import TilewrightError
 from tilewright.kernels.tunables import TUNABLES
 from tilewright.runtime.device import Device
-from tilewright.tune import Key, Provenance, Records, Tunable
+from tilewright.tune import Key, Records, Tunable
 from tilewright.tune.attempts import tally
 from tilewright.tune.engine import measured_by, provenance_on, record_of, stale_reasons
 from tilewright.tune.journal import Journal
@@ -44,7 +44,6 @@ from tilewright.tune.records import (
 )
 from tilewright.tune.search import Search
 from tilewright.tune.searches import Concluded, MakeSearch, search_all
-from tilewright.tune.sources import source_digest
 from tilewright.tune.task import task_of
 from tilewright.tune.turns import Need, by_need, in_turns, need_of
 
@@ -63,7 +62,7 @@ def wanted_keys(names: Iterable[str], only: Sequence[str], is_stale: bool, targe
     """
     every = in_turns(TUNABLES[name] for name in names or TUNABLES)
     ours = Records(one for one in records_for(target) if one.provenance.tool == TOOL)
-    ordered = by_need(every, ours)
+    ordered = by_need(every, ours, target)
     return [
         (tunable, key)
         for need, tunable, key in ordered
@@ -106,10 +105,16 @@ class Campaign:
         known = Records(
             read_records(self._file, self._device.target) if self._file.exists() else ()
         )
-        left = [one for one in wanted if not _is_settled(*one, known, self._here)]
+        left = [one for one in wanted if not self._is_settled(*one, known)]
         if len(left) < len(wanted):
             self._say(f"{len(wanted) - len(left)} keys have their record in {self._file} already")
         return left
+
+    def _is_settled(self, tunable: Tunable, key: Key, known: Records) -> bool:
+        record = known.get(tunable.name, key)
+        if record is None or need_of(tunable, key, known, self._device.target) is not Need.NONE:
+            return False
+        return record.provenance.machine == self._here.machine
 
     def _maker(self, tunable: Tunable, key: Key) -> MakeSearch:
         def make() -> Search:
@@ -147,13 +152,6 @@ def _label(tunable: Tunable, key: Key) -> str:
     return f"{tunable.name} {key}"
 
 
-def _is_settled(tunable: Tunable, key: Key, known: Records, here: Provenance) -> bool:
-    record = known.get(tunable.name, key)
-    if record is None or need_of(tunable, key, known) is not Need.NONE:
-        return False
-    return record.provenance.machine == here.machine
-
-
 def told(record: Record, found: Found) -> str:
     """What a search came to, and what became of all candidates."""
     gain = "" if found.gain is None else f"{found.gain:.3f} x, noise {found.noise:.3f}, "
@@ -164,19 +162,20 @@ def told(record: Record, found: Found) -> str:
 
 
 def adopt(found: Path, shipped: Path) -> tuple[Record, ...]:
-    """Put records among those that we ship; what goes, because its kernel is another one now."""
+    """Put records among those that we ship; what goes, because it is stale."""
     target = found.stem
     known = read_records(shipped, target) if shipped.exists() else ()
     every = {(one.kernel, one.key): one for one in (*known, *read_records(found, target))}
-    sources = {name: source_digest(*one.kernels) for name, one in TUNABLES.items()}
-    stale = {
-        place
-        for place, one in every.items()
-        if any(stale_reasons(one, sources.get(one.kernel), None))
-        or one.key not in TUNABLES[one.kernel].keys
-    }
+    stale = {place for place, one in every.items() if not _is_fresh(one, target)}
     write_records(shipped, target, (one for place, one in every.items() if place not in stale))
     return tuple(every[place] for place in sorted(stale, key=repr))
+
+
+def _is_fresh(record: Record, target: str) -> bool:
+    tunable = TUNABLES.get(record.kernel)
+    if tunable is None or record.key not in tunable.keys:
+        return False
+    return not any(stale_reasons(record, tunable.source(record.key, target), None))
 
 
 def main() -> None:

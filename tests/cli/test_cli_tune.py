@@ -13,7 +13,6 @@ from tilewright.kernels.tunables import TUNABLES
 from tilewright.settings import current_settings
 from tilewright.tune import Config, Provenance, Record, key_of
 from tilewright.tune.records import UNTUNED, forget_tables, read_records, write_records
-from tilewright.tune.sources import source_digest
 
 KERNEL = """
     import tilewright as tw
@@ -153,9 +152,10 @@ def test_when_the_budget_is_spent_no_further_search_is_begun(run, folder, monkey
 
 
 def test_only_what_has_no_fresh_record(run, folder, monkeypatch):
-    kernels = TUNABLES["embedding"].kernels
-    origin = Provenance("a search", "cpu", "1", "1", "1", "2026-11-15", source_digest(*kernels))
-    fresh = Record("embedding", key_of(f16, (16384, 2560)), Config.of(BM=1), 1e-5, origin)
+    key = key_of(f16, (16384, 2560))
+    source = TUNABLES["embedding"].source(key, "cpu")
+    origin = Provenance("a search", "cpu", "1", "1", "1", "2026-11-15", source)
+    fresh = Record("embedding", key, Config.of(BM=1), 1e-5, origin)
     (folder / "tuned").mkdir()
     write_records(folder / "tuned" / "cpu.json", "cpu", [fresh])
     searches = Searches(monkeypatch, seconds=1.0)
@@ -206,7 +206,7 @@ def test_stale_records_are_listed_with_the_reason(run, folder):
     write_records(folder / "tuned" / "sm_80.json", "sm_80", (ours, *theirs, *gone))
     told = json.loads(run("tune", "--check", "--target", "sm_80", "--json").output)
     stale = {row["kernel"]: row["stale"] for row in told}
-    assert stale["matmul"][0] == "the kernel has changed"
+    assert stale["matmul"][0] == "the kernel, or what runs without a record, has changed"
     assert stale["no_such"][0] == "there is no such kernel"
     assert not any("kernel" in reason for reason in stale["mine.doubled"])
     assert told[-1]["config"] == "what runs without a record"

@@ -17,7 +17,6 @@ from tilewright.tune.attempts import Verdict
 from tilewright.tune.engine import tune
 from tilewright.tune.plans import Plan
 from tilewright.tune.records import read_records, write_records
-from tilewright.tune.sources import source_digest
 from tilewright.tune.task import task_of
 from tilewright.tune.turns import in_turns
 
@@ -151,7 +150,7 @@ def test_the_script_goes_on_where_it_was(tmp_path, capsys):
     kept = read_records(tmp_path / "cpu.json", "cpu")
     assert {one.provenance.tool for one in kept} == {"benchmarks/tune_library.py"}
     assert {one.provenance.source for one in kept} == {
-        source_digest(*tunable.kernels) for tunable, _ in wanted
+        tunable.source(key, "cpu") for tunable, key in wanted
     }
     assert tune_library.Campaign(CPU, tmp_path, PLAN).run(wanted, 60.0) == 0
     assert f"2 keys have their record in {tmp_path}/cpu.json already" in capsys.readouterr().err
@@ -185,7 +184,7 @@ def test_the_keys_of_some_kernels(monkeypatch):
     """By name, by what stands in them, and only those without a fresh record of this script."""
     key, second, third, *_ = TUNABLES["softmax"].keys
     origin = Provenance(tune_library.TOOL, "a GPU", "1", "1", "1", "2026-11-15", "old")
-    fresh = replace(origin, source=source_digest(*TUNABLES["softmax"].kernels))
+    fresh = replace(origin, source=TUNABLES["softmax"].source(second, "sm_90"))
     stale, known, foreign = (
         Record("softmax", *one)
         for one in (
@@ -213,23 +212,16 @@ def test_the_keys_of_some_kernels(monkeypatch):
 
 def test_what_was_found_is_shipped_and_what_is_stale_goes(tmp_path):
     tunable = TUNABLES["softmax"]
-    now = Provenance(
-        "a search",
-        "NVIDIA H200",
-        "580.1",
-        "13.4",
-        "0.1",
-        "2026-11-15",
-        source_digest(*tunable.kernels),
-    )
+    origin = Provenance("a search", "NVIDIA H200", "580.1", "13.4", "0.1", "2026-11-15", "another")
     config = Config.of(BM=1, PART=1024)
 
-    def record(seconds, key=tunable.keys[0], origin=now, kernel="softmax"):
-        return Record(kernel, key, config, seconds, origin)
+    def record(seconds, key=tunable.keys[0], kernel="softmax", *, is_stale=False):
+        source = origin.source if is_stale else tunable.source(key, "sm_90")
+        return Record(kernel, key, config, seconds, replace(origin, source=source))
 
     shipped, found = tmp_path / "shipped.json", tmp_path / "sm_90.json"
     other = record(2.0, tunable.keys[1])
-    stale = record(3.0, tunable.keys[2], replace(now, source="another"))
+    stale = record(3.0, tunable.keys[2], is_stale=True)
     elsewhere = record(4.0, SMALL["softmax"])
     write_records(shipped, "sm_90", [record(1.0), other, stale, elsewhere])
     write_records(found, "sm_90", [better := record(0.5)])

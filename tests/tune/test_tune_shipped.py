@@ -14,15 +14,15 @@ import pytest
 import tilewright as tw
 from tilewright import f16, f32, i32, kernels
 from tilewright.backends.cuda import program as assembler
+from tilewright.kernels.products import specialised
 from tilewright.kernels.tunables import TUNABLES
 from tilewright.kernels.tunables.beginnings import dtype_of
 from tilewright.kernels.tunables.heads import KEY_HEADS, TOKENS
 from tilewright.kernels.tunables.several import VOCABULARY
-from tilewright.tune import Key, Record, Records
+from tilewright.tune import Config, Key, Record, Records
 from tilewright.tune import records as tables
 from tilewright.tune.engine import stale_reasons
 from tilewright.tune.records import UNTUNED, read_records, shipped_file, write_records
-from tilewright.tune.sources import source_digest
 
 FILES = sorted(shipped_file("any").parent.glob("*.json"))
 SHIPPED = [(file.stem, one) for file in FILES for one in read_records(file, file.stem)]
@@ -145,22 +145,32 @@ def build(target: str, kernel: str, key: Key) -> None:
 
 
 @pytest.mark.parametrize("kernel", TUNABLES)
-def test_keys_are_what_the_library_asks_for(kernel, watched):
-    """Of the keys with the same dtypes and options, the least one: others differ in extents."""
+def test_keys_are_what_the_library_asks_for(kernel, watched, monkeypatch):
+    """Of the keys with the same dtypes and options, the least one: others differ in extents.
+
+    What it then launches with, as there is no record, is what the rule says.
+    """
+    applied, apply = [], Config.applied_to
+    monkeypatch.setattr(
+        Config, "applied_to", lambda config, kernel: applied.append(config) or apply(config, kernel)
+    )
     for family in {key.family for key in TUNABLES[kernel].keys}:
         alike = (key for key in TUNABLES[kernel].keys if key.family == family)
         key = min(alike, key=lambda one: prod(one.shape))
         found = watched("sm_90", ())
+        applied.clear()
+        specialised.cache_clear()
         build("sm_90", kernel, key)
         assert (kernel, key) in found.asked
+        assert TUNABLES[kernel].rule(key, "sm_90") in applied
 
 
 @each_record
 def test_it_is_of_the_kernel_as_it_is_and_of_a_key_that_is_tuned(target, record):
-    """Where a kernel has changed, its records are measured anew, or go."""
+    """Where a kernel, or its rule, has changed, records are measured anew, or go."""
     tunable = TUNABLES[record.kernel]
     assert record.key in tunable.keys
-    assert list(stale_reasons(record, source_digest(*tunable.kernels), None)) == []
+    assert list(stale_reasons(record, tunable.source(record.key, target), None)) == []
     origin = record.provenance
     assert origin.tool == "benchmarks/tune_library.py", "found by a search, in the repository"
     assert origin.gpu.startswith("NVIDIA ")
@@ -191,7 +201,7 @@ def test_a_record_that_the_kernel_refuses_is_found(watched):
     """What the test above would say."""
     key = TUNABLES["softmax"].keys[0]
     origin = SHIPPED[0][1].provenance
-    wrong = Record("softmax", key, tw.tune.Config.of(BM=3, PART=1024), 1e-5, origin)
+    wrong = Record("softmax", key, Config.of(BM=3, PART=1024), 1e-5, origin)
     watched("sm_90", [wrong])
     with pytest.raises(tw.TilewrightError):
         build("sm_90", "softmax", key)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tilewright.kernels.tunables import TUNABLES
 from tilewright.tune import Config, Provenance, Record, Records
-from tilewright.tune.sources import source_digest
+from tilewright.tune.records import UNTUNED
 from tilewright.tune.turns import Need, by_need, in_turns, need_of
 
 FIRST, SECOND = TUNABLES["softmax"], TUNABLES["embedding"]
@@ -12,9 +12,10 @@ OLD = Provenance("a search", "a GPU", "1", "1", "1", "2026-11-15", "old")
 
 
 def record(tunable, number, *, is_fresh):
-    source = source_digest(*tunable.kernels) if is_fresh else "old"
+    key = tunable.keys[number]
+    source = tunable.source(key, "sm_90") if is_fresh else "old"
     config = Config.of(BM=1, PART=128)
-    return Record(tunable.name, tunable.keys[number], config, 1.0, replace(OLD, source=source))
+    return Record(tunable.name, key, config, 1.0, replace(OLD, source=source))
 
 
 def test_kernels_take_turns():
@@ -30,7 +31,7 @@ def test_those_without_a_record_come_first_then_stale_ones():
         record(FIRST, 0, is_fresh=True), record(FIRST, 1, is_fresh=False),
         record(SECOND, 0, is_fresh=False),
     ])  # fmt: skip
-    found = by_need(in_turns([FIRST, SECOND]), records)
+    found = by_need(in_turns([FIRST, SECOND]), records, "sm_90")
     assert [need for need, _, _ in found] == sorted(need for need, _, _ in found)
     assert [one for need, *one in found if need is Need.NONE] == [[FIRST, FIRST.keys[0]]]
     stale = [one for need, *one in found if need is Need.STALE]
@@ -38,8 +39,21 @@ def test_those_without_a_record_come_first_then_stale_ones():
     assert found[0] == (Need.MISSING, SECOND, SECOND.keys[1])
 
 
+def test_a_record_is_stale_once_something_else_runs_without_it():
+    key = FIRST.keys[0]
+    beaten = record(FIRST, 0, is_fresh=True)
+    records = Records([replace(beaten, config=UNTUNED)])
+    assert need_of(FIRST, key, records, "sm_90") is Need.NONE
+    now = FIRST.rule(key, "sm_90")
+    ruled = replace(FIRST, rule=lambda key, target: now.updated(BM=now["BM"] * 2))
+    assert need_of(ruled, key, records, "sm_90") is Need.STALE
+    assert need_of(ruled, key, Records([beaten]), "sm_90") is Need.STALE
+    same = replace(FIRST, rule=lambda key, target: now.updated())
+    assert need_of(same, key, records, "sm_90") is Need.NONE
+
+
 def test_a_record_of_another_key_or_kernel_does_not_count():
     records = Records([record(FIRST, 0, is_fresh=True)])
-    assert need_of(FIRST, FIRST.keys[0], records) is Need.NONE
-    assert need_of(FIRST, FIRST.keys[1], records) is Need.MISSING
-    assert need_of(TUNABLES["rms_norm"], FIRST.keys[0], records) is Need.MISSING
+    assert need_of(FIRST, FIRST.keys[0], records, "sm_90") is Need.NONE
+    assert need_of(FIRST, FIRST.keys[1], records, "sm_90") is Need.MISSING
+    assert need_of(TUNABLES["rms_norm"], FIRST.keys[0], records, "sm_90") is Need.MISSING

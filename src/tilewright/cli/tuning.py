@@ -122,7 +122,7 @@ def tune_command(screen: Screen, /, names: tuple[str, ...], **options: Any) -> N
         raise BadInput("say what to tune, `tilewright tune matmul`; --list shows what there is")
     wanted = _wanted(options)
     known = Records((*records_for(wanted.target), *_records(wanted)))
-    goals = find_goals(names, options["only"], options["arguments"], known)
+    goals = find_goals(names, options["only"], options["arguments"], known, wanted.target)
     if options["is_stale"]:
         goals = _needed(screen, goals)
     search = _search_here if options["in_process"] else _search_in_child

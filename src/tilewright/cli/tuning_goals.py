@@ -47,18 +47,18 @@ class Goal:
 
 
 def find_goals(
-    names: Sequence[str], only: str, arguments: Sequence[str], records: Records
+    names: Sequence[str], only: str, arguments: Sequence[str], records: Records, target: str
 ) -> list[Goal]:
     """The searches that the command line asks for, those of the library by need.
 
-    `only` chooses among the keys of the library: the one that reads like this, or all that have it
-    in them.
+    `records` are those of the target. `only` chooses among the keys of the library: the one that
+    reads like this, or all that have it in them.
     """
     files = [name for name in names if _is_file(name)]
     tunables = [_tunable(name, arguments) for name in names if not _is_file(name)]
     found = [
         *(_of_file(name, arguments) for name in files),
-        *(_of_library(*one) for one in by_need(in_turns(tunables), records)),
+        *(_of_library(*one) for one in by_need(in_turns(tunables), records, target)),
     ]
     chosen = [goal for goal in found if only == goal.what]
     chosen = chosen or [goal for goal in found if only in goal.what]

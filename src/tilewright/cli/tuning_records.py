@@ -14,7 +14,6 @@ from tilewright.kernels.tunables import TUNABLES
 from tilewright.tune import Record
 from tilewright.tune.engine import stale_reasons
 from tilewright.tune.records import records_for, shipped_file
-from tilewright.tune.sources import source_digest
 
 __all__ = ["show_records", "show_tunables"]
 
@@ -63,17 +62,16 @@ def show_records(screen: Screen, target: str | None, as_json: bool) -> None:
 
 
 def _rows(target: str) -> list[dict[str, Any]]:
-    sources = {name: source_digest(*one.kernels) for name, one in TUNABLES.items()}
     tileiras = release_here()
-    return [_row(target, one, sources, tileiras) for one in records_for(target)]
+    return [_row(target, one, tileiras) for one in records_for(target)]
 
 
-def _row(
-    target: str, record: Record, sources: dict[str, str], tileiras: str | None
-) -> dict[str, Any]:
-    is_ours = record.kernel in TUNABLES or "." not in record.kernel  # others name their module
+def _row(target: str, record: Record, tileiras: str | None) -> dict[str, Any]:
     origin = record.provenance
-    source = sources.get(record.kernel) if is_ours else origin.source
+    source: str | None = origin.source  # of kernels that name their module, which is not here
+    if "." not in record.kernel:
+        tunable = TUNABLES.get(record.kernel)
+        source = None if tunable is None else tunable.source(record.key, target)
     return {
         "target": target,
         "kernel": record.kernel,

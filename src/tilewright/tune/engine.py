@@ -75,12 +75,12 @@ def record_of(task: Task, found: Found, origin: Provenance) -> Record:
 def stale_reasons(record: Record, source: str | None, tileiras: str | None) -> Iterable[str]:
     """Why a record may no longer be the best choice; nothing if there is no reason to think so.
 
-    `source` is the digest of its kernel now, None if there is no such kernel; `tileiras` the
-    release that is used now, None if there is none.
+    `source` is the digest of what it is about as that is now, None if there is no such kernel;
+    `tileiras` the release that is used now, None if there is none.
     """
     if source is None:
         yield "there is no such kernel"
     elif record.provenance.source != source:
-        yield "the kernel has changed"
+        yield "the kernel, or what runs without a record, has changed"
     if tileiras is not None and record.provenance.tileiras != tileiras:
         yield f"it was tuned with tileiras {record.provenance.tileiras}, and here is {tileiras}"

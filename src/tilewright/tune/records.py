@@ -6,9 +6,9 @@ A library function says what it wants and what it does without a record:
 
 Records lie in one JSON file for each target: those that we ship, and above them the user's own. An
 entry holds a key, the configuration that won, its time, and where that comes from: who measured it
-on which GPU, the driver, tileiras, our version, the date, and a digest of the kernel's source. A
-record whose kernel has changed since is stale: it is still a legal choice, only perhaps no longer
-the best one, and `tilewright tune --check` lists it.
+on which GPU, the driver, tileiras, our version, the date, and a digest of the kernel's source and
+of what would run without a record. One for which that has changed since is stale: it is still a
+legal choice, only perhaps no longer the best one, and `tilewright tune --check` lists it.
 
 A key that has no record gets that of the nearest shape with the same dtypes and options, if it is
 near enough for the kernel (`within`): so a configuration must be *legal for every shape* of its
@@ -77,7 +77,7 @@ class Provenance:
     tileiras: str
     tilewright: str
     date: str  # of the measurement, as 2026-11-15
-    source: str  # digest of the kernel's source (`tune.sources`)
+    source: str  # digest of the kernel's source, and of what it was compared with
 
     @property
     def machine(self) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.dtypes import limits
+from tilewright.jit.fingerprints import digest
 from tilewright.kernel import Kernel
 from tilewright.runtime.copies import fill
 from tilewright.runtime.device import Device
@@ -45,7 +46,7 @@ class Task:
     error: Callable[[Any], float]
     limit: float
     device: Device
-    source: str  # digest of the kernel's source
+    source: str  # digest of what its record is about (`Tunable.source`)
     prepare: Callable[[], None] = field(default=lambda: None)  # before a run whose result counts
     flush: bool = False  # whether every timed run starts with a cold cache
     untuned: Callable[[], DeviceOp[Any]] | None = None  # what runs if nothing was measured
@@ -72,10 +73,24 @@ class Tunable:
 
     name: str
     kernels: tuple[Kernel, ...]  # what it launches: a change of them makes records stale
+    rule: Callable[[Key, str], Config]  # what runs without a record, on a target: such a change too
     space: Callable[[Key], Space]
     keys: tuple[Key, ...]  # for which it is worth tuning
     trial: Callable[[Key, Device], Trial]
     flush: bool = False
+
+    def source(self, key: Key, target: str) -> str:
+        """A digest of what a record of a key is about: its kernels, and what it was compared with.
+
+        Both kinds of records say how a configuration compares with what runs without one. Where
+        that is another one now, neither holds any longer.
+        """
+        return digest(_source_digest(self.kernels), str(self.rule(key, target)))[:16]
+
+
+@lru_cache(maxsize=64)
+def _source_digest(kernels: tuple[Kernel, ...]) -> str:
+    return source_digest(*kernels)
 
 
 def poison(tensor: Tensor) -> None:
@@ -116,7 +131,7 @@ def task_of(tunable: Tunable, key: Key, device: Device) -> Task:
         error=trial.error,
         limit=trial.limit,
         device=device,
-        source=source_digest(*tunable.kernels),
+        source=tunable.source(key, device.target),
         prepare=trial.prepare,
         flush=tunable.flush,
         untuned=partial(forced, None),

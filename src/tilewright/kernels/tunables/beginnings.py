@@ -1,7 +1,7 @@
 """Where searches begin: with what the library would launch if nothing had been measured.
 
-It is asked for tensors that have no memory, of the GPU that the spaces are written for, so the
-rules of the library stand in one place. Its neighbours are tried, one axis at a time.
+It is asked for tensors that have no memory, so the rules of the library stand in one place. Spaces
+are written for one GPU, and begin with what its rule chooses.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
-from tilewright.tune import Config, Key, Space, forcing
+from tilewright.tune import Config, Key, forcing
 
-__all__ = ["TARGET", "around_rule", "dtype_of"]
+__all__ = ["TARGET", "Rule", "dtype_of", "rule_by"]
 
 # The GPU that spaces are written for; another one of its kind will do as well.
 TARGET = "sm_90"
@@ -20,6 +20,8 @@ DTYPES: dict[str, type[tw.DType]] = {one.label: one for one in (f16, bf16, f32, 
 
 # How a library function chooses for a tensor.
 Chooser = Callable[[str, tw.Tensor], Config]
+# What runs without a record: of a key, on a target.
+Rule = Callable[[Key, str], Config]
 
 
 def dtype_of(key: Key) -> type[tw.DType]:
@@ -27,11 +29,14 @@ def dtype_of(key: Key) -> type[tw.DType]:
     return DTYPES[key.dtypes[0]]
 
 
-def around_rule(
-    name: str, choose: Chooser, key: Key, shape: tuple[int, ...], **axes: tuple[object, ...]
-) -> Space:
-    """What is chosen without a record for a tensor of this shape, and what is next to it."""
-    tensor = tw.meta(shape, dtype_of(key), target=TARGET)
-    with forcing(name, None):
-        rule = choose(name, tensor)
-    return Space.around(rule, **axes)
+def rule_by(
+    name: str, choose: Chooser, shape: Callable[[Key], tuple[int, ...]] = lambda key: key.shape
+) -> Rule:
+    """The rule of a function that chooses by one tensor, which has this shape."""
+
+    def rule(key: Key, target: str) -> Config:
+        tensor = tw.meta(shape(key), dtype_of(key), target=target)
+        with forcing(name, None):
+            return choose(name, tensor)
+
+    return rule

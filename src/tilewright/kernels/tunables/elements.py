@@ -9,7 +9,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16, f32
-from tilewright.kernels.cutting import element_config, line_config, square_config
+from tilewright.kernels.cutting import line_config, square_config
 from tilewright.kernels.pointwise import (
     add,
     add_elements,
@@ -20,11 +20,11 @@ from tilewright.kernels.pointwise import (
 )
 from tilewright.kernels.reference import memory_bound as reference
 from tilewright.kernels.transposes import transpose, transpose_tiles
-from tilewright.kernels.tunables.beginnings import around_rule, dtype_of
+from tilewright.kernels.tunables.beginnings import TARGET, Rule, dtype_of, rule_by
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
-__all__ = ["ADD", "GELU", "HINTS", "SILU_MUL", "TRANSPOSE", "line_space", "part_space"]
+__all__ = ["ADD", "GELU", "HINTS", "SILU_MUL", "TRANSPOSE", "line_rule", "part_space"]
 
 SIZES = (1 << 22, 8192 * 12288, 1 << 28)
 SQUARES = (2048, 8192)
@@ -40,29 +40,34 @@ Launch = Callable[[tw.Tensor, tw.Tensor, tw.Tensor], tw.DeviceOp[Any]]
 Reference = Callable[[Array, Array], Array]
 
 
-def line_space(name: str) -> Callable[[Key], Space]:
+def line_rule(name: str) -> Rule:
+    """Of a function that sees all elements in one line."""
+    return rule_by(name, line_config, lambda key: key.shape[1:])
+
+
+def line_space(rule: Rule) -> Callable[[Key], Space]:
     """Tiles of all elements in one line."""
 
     def space(key: Key) -> Space:
         axes = {"PART": (512, 1024, 2048, 4096), **HINTS}
-        return around_rule(name, line_config, key, key.shape[1:], **axes)
+        return Space.around(rule(key, TARGET), **axes)
 
     return space
 
 
-def part_space(name: str) -> Callable[[Key], Space]:
+def part_space(rule: Rule) -> Callable[[Key], Space]:
     """Tiles of one row, of rows that lie apart."""
 
     def space(key: Key) -> Space:
         axes = {"PART": (1024, 2048, 4096, 8192), **HINTS}
-        return around_rule(name, element_config, key, key.shape, **axes)
+        return Space.around(rule(key, TARGET), **axes)
 
     return space
 
 
 def _tile_space(key: Key) -> Space:
     axes = {"BM": (32, 64, 128), "BN": (32, 64, 128), **HINTS}
-    return around_rule("transpose", square_config, key, key.shape, **axes)
+    return Space.around(_TRANSPOSE(key, TARGET), **axes)
 
 
 def _line_trial(launch: Launch, exact: Reference) -> Callable[[Key, tw.Device], Trial]:
@@ -95,13 +100,16 @@ def _transpose_trial(key: Key, device: tw.Device) -> Trial:
     return checked_trial(lambda: transpose(x, out=out), out, sample)
 
 
+_ADD, _SILU_MUL, _GELU = map(line_rule, ("add", "silu_mul", "gelu"))
+_TRANSPOSE = rule_by("transpose", square_config)
 _LINES = tuple(key_of(dtype, (1, size)) for dtype in (f16, f32) for size in SIZES)
 
 # Two tensors, element by element.
 ADD = Tunable(
     name="add",
     kernels=(add_elements,),
-    space=line_space("add"),
+    rule=_ADD,
+    space=line_space(_ADD),
     keys=_LINES,
     trial=_line_trial(lambda x, y, out: add(x, y, out=out), reference.add),
     flush=True,
@@ -110,7 +118,8 @@ ADD = Tunable(
 SILU_MUL = Tunable(
     name="silu_mul",
     kernels=(silu_mul_elements,),
-    space=line_space("silu_mul"),
+    rule=_SILU_MUL,
+    space=line_space(_SILU_MUL),
     keys=_LINES[: len(SIZES)],
     trial=_line_trial(lambda x, y, out: silu_mul(x, y, out=out), reference.silu_mul),
     flush=True,
@@ -119,7 +128,8 @@ SILU_MUL = Tunable(
 GELU = Tunable(
     name="gelu",
     kernels=(gelu_elements,),
-    space=line_space("gelu"),
+    rule=_GELU,
+    space=line_space(_GELU),
     keys=_LINES[: len(SIZES)],
     trial=_line_trial(lambda x, _, out: gelu(x, out=out), lambda x, _: reference.gelu(x)),
     flush=True,
@@ -128,6 +138,7 @@ GELU = Tunable(
 TRANSPOSE = Tunable(
     name="transpose",
     kernels=(transpose_tiles,),
+    rule=_TRANSPOSE,
     space=_tile_space,
     keys=tuple(key_of(dtype, (1, size, size)) for dtype in (f16, f32) for size in SQUARES),
     trial=_transpose_trial,

@@ -8,12 +8,19 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16
-from tilewright.kernels.attention_configs import ACROSS, LAGGING, SPLIT
+from tilewright.kernels.attention_arguments import Heads
+from tilewright.kernels.attention_configs import (
+    ACROSS,
+    LAGGING,
+    SPLIT,
+    choose_decode,
+    choose_prefill,
+)
 from tilewright.kernels.decode import attend_split, decode_attention, merge_splits
 from tilewright.kernels.prefill import attention, attention_tiles, attention_walk
 from tilewright.kernels.reference import attention as reference
 from tilewright.kernels.tunables.signed_sums import checked_trial, spread
-from tilewright.tune import Config, Key, Space, Trial, Tunable, key_of
+from tilewright.tune import Config, Key, Space, Trial, Tunable, forcing, key_of
 
 __all__ = ["ATTENTION", "DECODE"]
 
@@ -34,6 +41,14 @@ CACHES = {
 PAIR = Config.of(BM=128, BN=128, WALK=False, num_ctas=2, occupancy=2, num_worker_warps=4)
 # One block with twice as many queries.
 LARGE = LAGGING.updated(BM=128, occupancy=1, num_worker_warps=8)
+
+
+def _attention_rule(key: Key, target: str) -> Config:
+    every, queries, length = key.shape
+    options = dict(key.options)
+    heads = Heads(f16, target, 1, every, 1, queries, length, int(options["width"] or 0))
+    with forcing("attention", None):
+        return choose_prefill(heads, causal=bool(options["causal"]))
 
 
 def _attention_space(key: Key) -> Space:
@@ -81,6 +96,13 @@ def _attention_trial(key: Key, device: tw.Device) -> Trial:
     return checked_trial(build, out, sample)
 
 
+def _decode_rule(key: Key, target: str) -> Config:
+    every, length = key.shape
+    group, channels = (int(dict(key.options)[name] or 0) for name in ("group", "width"))
+    with forcing("decode_attention", None):
+        return choose_decode(Heads(f16, target, 1, every, group, 1, length, channels))
+
+
 def _decode_space(key: Key) -> Space:
     """A tile of keys, and how many blocks read all of them."""
     del key
@@ -118,6 +140,7 @@ def _decode_trial(key: Key, device: tw.Device) -> Trial:
 ATTENTION = Tunable(
     name="attention",
     kernels=(attention_tiles, attention_walk),
+    rule=_attention_rule,
     space=_attention_space,
     keys=tuple(
         key_of(f16, (TOKENS // length * heads, length, length), causal=causal, width=channels)
@@ -131,6 +154,7 @@ ATTENTION = Tunable(
 DECODE = Tunable(
     name="decode_attention",
     kernels=(attend_split, merge_splits),
+    rule=_decode_rule,
     space=_decode_space,
     keys=tuple(
         key_of(f16, cache, group=group, width=128)

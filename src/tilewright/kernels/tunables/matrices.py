@@ -13,14 +13,15 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.gemv import gemv_kernel
-from tilewright.kernels.matmul_configs import FEWEST_ROWS, WEIGHTS
+from tilewright.kernels.matmul_configs import FEWEST_ROWS, WEIGHTS, choose_gemv, choose_matmul
 from tilewright.kernels.matmul_once import matmul_once_kernel
 from tilewright.kernels.matmul_tiles import BAND, MULTIPROCESSORS, tiles_of
 from tilewright.kernels.matmul_wide import matmul_wide_kernel
 from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
+from tilewright.kernels.products import Form, Request, product
 from tilewright.kernels.tunables.beginnings import TARGET, dtype_of
 from tilewright.kernels.tunables.signed_sums import checked_trial, copied, in_turns, spread
-from tilewright.tune import Config, Key, Space, Trial, Tunable, key_of
+from tilewright.tune import Config, Key, Space, Trial, Tunable, forcing, key_of
 
 __all__ = ["GEMV", "MATMUL"]
 
@@ -45,6 +46,28 @@ ANY = 1 << 20  # blocks: one for each tile, which the GPU starts when there is r
 # Stages that loads are started ahead; shared memory may have room for fewer.
 LATENCIES = (3, 4, 6, 8)
 DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
+
+
+def _form(key: Key, target: str) -> Form:
+    """The product of a key, of tensors that have no memory."""
+    _, m, n, k = key.shape
+    options, dtype = dict(key.options), dtype_of(key)
+    is_transposed = options["layout"] == "nt"
+    a = tw.meta((m, k), dtype, target=target)
+    b = tw.meta((n, k) if is_transposed else (k, n), dtype, target=target)
+    is_fast = bool(options.get("fast"))
+    request = Request("matmul", transpose_b=is_transposed, fast_accumulate=is_fast)
+    return product(a, b, request)[0].form
+
+
+def _matmul_rule(key: Key, target: str) -> Config:
+    with forcing("matmul", None):
+        return choose_matmul(_form(key, target))
+
+
+def _gemv_rule(key: Key, target: str) -> Config:
+    with forcing("gemv", None):
+        return choose_gemv(_form(key, target))
 
 
 def _matmul_space(key: Key) -> Space:
@@ -142,6 +165,7 @@ def _keys(dtype: type[tw.DType], rows: tuple[int, ...]) -> tuple[Key, ...]:
 MATMUL = Tunable(
     name="matmul",
     kernels=(matmul_kernel, matmul_once_kernel, matmul_wide_kernel, sum_splits_kernel),
+    rule=_matmul_rule,
     space=_matmul_space,
     keys=(
         *(key_of(f16, (1, size, size, size), layout="nn") for size in SQUARES),
@@ -156,6 +180,7 @@ MATMUL = Tunable(
 GEMV = Tunable(
     name="gemv",
     kernels=(gemv_kernel,),
+    rule=_gemv_rule,
     space=_gemv_space,
     keys=(
         *_keys(f16, FEW_ROWS),

@@ -13,7 +13,7 @@ from tilewright.kernels.cutting import power_of_two, row_config
 from tilewright.kernels.norms import layer_norm, layer_norm_rows, rms_norm, rms_norm_rows
 from tilewright.kernels.reference import memory_bound as reference
 from tilewright.kernels.softmaxes import softmax, softmax_rows
-from tilewright.kernels.tunables.beginnings import around_rule
+from tilewright.kernels.tunables.beginnings import TARGET, Rule, rule_by
 from tilewright.kernels.tunables.elements import HINTS
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
@@ -34,7 +34,7 @@ Launch = Callable[[tw.Tensor, tw.Tensor, tw.Tensor, tw.Tensor], tw.DeviceOp[Any]
 Reference = Callable[[Array, Array, Array], Array]
 
 
-def row_space(name: str) -> Callable[[Key], Space]:
+def row_space(rule: Rule) -> Callable[[Key], Space]:
     """All of a row at once, if it fits, or in parts; more than one row where rows are short.
 
     As many blocks at a time as registers hold the rows of.
@@ -50,7 +50,7 @@ def row_space(name: str) -> Callable[[Key], Space]:
             "BM": tuple(rows for rows in (1, 2, 4) if rows == 1 or rows * whole <= SHARED),
             "occupancy": (None, *(many for many in (2, 4, 8, 16) if many * held <= REGISTERS)),
         }
-        return around_rule(name, row_config, key, key.shape, **axes)
+        return Space.around(rule(key, TARGET), **axes)
 
     return space
 
@@ -82,12 +82,16 @@ def _trial(launch: Launch, exact: Reference) -> Callable[[Key, tw.Device], Trial
 
 
 _KEYS = tuple(key_of(f16, (ROWS, width)) for width in WIDTHS)
+_SOFTMAX, _RMS_NORM, _LAYER_NORM = (
+    rule_by(name, row_config) for name in ("softmax", "rms_norm", "layer_norm")
+)
 
 # Along the last axis.
 SOFTMAX = Tunable(
     name="softmax",
     kernels=(softmax_rows,),
-    space=row_space("softmax"),
+    rule=_SOFTMAX,
+    space=row_space(_SOFTMAX),
     keys=_KEYS,
     trial=_trial(lambda x, _, __, out: softmax(x, out=out), lambda x, _, __: reference.softmax(x)),
     flush=True,
@@ -96,7 +100,8 @@ SOFTMAX = Tunable(
 RMS_NORM = Tunable(
     name="rms_norm",
     kernels=(rms_norm_rows,),
-    space=row_space("rms_norm"),
+    rule=_RMS_NORM,
+    space=row_space(_RMS_NORM),
     keys=_KEYS,
     trial=_trial(
         lambda x, weight, _, out: rms_norm(x, weight, out=out),
@@ -108,7 +113,8 @@ RMS_NORM = Tunable(
 LAYER_NORM = Tunable(
     name="layer_norm",
     kernels=(layer_norm_rows,),
-    space=row_space("layer_norm"),
+    rule=_LAYER_NORM,
+    space=row_space(_LAYER_NORM),
     keys=_KEYS,
     trial=_trial(
         lambda x, weight, bias, out: layer_norm(x, weight, bias, out=out), reference.layer_norm

@@ -9,7 +9,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16, f32
-from tilewright.kernels.cutting import line_config
+from tilewright.kernels.cutting import element_config, logits_config, row_config
 from tilewright.kernels.embeddings import embedding, embedding_rows
 from tilewright.kernels.norms import add_rms_norm, add_rms_norm_rows
 from tilewright.kernels.pointwise import dropout, dropout_elements
@@ -20,8 +20,8 @@ from tilewright.kernels.softmaxes import (
     cross_entropy_gradient_rows,
     cross_entropy_rows,
 )
-from tilewright.kernels.tunables.beginnings import around_rule
-from tilewright.kernels.tunables.elements import HINTS, part_space
+from tilewright.kernels.tunables.beginnings import TARGET, rule_by
+from tilewright.kernels.tunables.elements import HINTS, line_rule, part_space
 from tilewright.kernels.tunables.rows import ROWS, row_space, rows_of_trial
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of
@@ -109,7 +109,7 @@ def _dropout(key: Key, device: tw.Device) -> Trial:
 
 def _dropout_space(key: Key) -> Space:
     """Tiles are as long as there are random numbers at a time."""
-    return around_rule("dropout", line_config, key, key.shape[1:], **HINTS)
+    return Space.around(_DROPOUT(key, TARGET), **HINTS)
 
 
 def _embedding(key: Key, device: tw.Device) -> Trial:
@@ -125,11 +125,18 @@ def _embedding(key: Key, device: tw.Device) -> Trial:
     return _by_rows(lambda: embedding(ids, table, out=out), out, exact)
 
 
+_ADD_RMS_NORM = rule_by("add_rms_norm", row_config)
+_CROSS_ENTROPY = rule_by("cross_entropy", logits_config)
+_CROSS_ENTROPY_GRADIENT = rule_by("cross_entropy_gradient", element_config)
+_DROPOUT = line_rule("dropout")
+_EMBEDDING = rule_by("embedding", element_config)
+
 # The norm of a sum, and the sum.
 ADD_RMS_NORM = Tunable(
     name="add_rms_norm",
     kernels=(add_rms_norm_rows,),
-    space=row_space("add_rms_norm"),
+    rule=_ADD_RMS_NORM,
+    space=row_space(_ADD_RMS_NORM),
     keys=tuple(key_of(f16, (ROWS, width)) for width in WIDTHS),
     trial=_add_rms_norm,
     flush=True,
@@ -138,7 +145,8 @@ ADD_RMS_NORM = Tunable(
 CROSS_ENTROPY = Tunable(
     name="cross_entropy",
     kernels=(cross_entropy_rows,),
-    space=row_space("cross_entropy"),
+    rule=_CROSS_ENTROPY,
+    space=row_space(_CROSS_ENTROPY),
     keys=(key_of(f16, (ROWS, VOCABULARY)),),
     trial=_cross_entropy,
 )
@@ -146,7 +154,8 @@ CROSS_ENTROPY = Tunable(
 CROSS_ENTROPY_GRADIENT = Tunable(
     name="cross_entropy_gradient",
     kernels=(cross_entropy_gradient_rows,),
-    space=part_space("cross_entropy_gradient"),
+    rule=_CROSS_ENTROPY_GRADIENT,
+    space=part_space(_CROSS_ENTROPY_GRADIENT),
     keys=(key_of(f16, (ROWS // 2, VOCABULARY)),),
     trial=_cross_entropy_gradient,
 )
@@ -154,6 +163,7 @@ CROSS_ENTROPY_GRADIENT = Tunable(
 DROPOUT = Tunable(
     name="dropout",
     kernels=(dropout_elements,),
+    rule=_DROPOUT,
     space=_dropout_space,
     keys=(key_of(f16, (1, 8192 * 12288)),),
     trial=_dropout,
@@ -163,7 +173,8 @@ DROPOUT = Tunable(
 EMBEDDING = Tunable(
     name="embedding",
     kernels=(embedding_rows,),
-    space=part_space("embedding"),
+    rule=_EMBEDDING,
+    space=part_space(_EMBEDDING),
     keys=tuple(key_of(f16, (16384, width)) for width in (2560, 4096)),
     trial=_embedding,
     flush=True,

@@ -13,10 +13,10 @@ from tilewright.kernels.cutting import column_config, scan_config, span_config
 from tilewright.kernels.pointwise import add
 from tilewright.kernels.reference import memory_bound as reference
 from tilewright.kernels.scans import cumsum, scan_rows
-from tilewright.kernels.tunables.beginnings import around_rule, dtype_of
+from tilewright.kernels.tunables.beginnings import TARGET, dtype_of, rule_by
 from tilewright.kernels.tunables.elements import HINTS
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread
-from tilewright.tune import Key, Space, Trial, Tunable, key_of
+from tilewright.tune import Config, Key, Space, Trial, Tunable, key_of
 
 __all__ = ["CUMSUM", "SUM"]
 
@@ -26,14 +26,23 @@ IN_COLUMNS = 3  # axes of a key: what is summed lies between two others
 RUNNING_LIMIT = 5e-3  # of the error of a long running sum
 
 
+_OF_COLUMNS, _OF_ROWS = (rule_by("sum", choose) for choose in (column_config, span_config))
+_RUNNING = rule_by("cumsum", scan_config)
+
+
+def _sum_rule(key: Key, target: str) -> Config:
+    rule = _OF_COLUMNS if len(key.shape) == IN_COLUMNS else _OF_ROWS
+    return rule(key, target)
+
+
 def _sum_space(key: Key) -> Space:
     """Rows in tiles of several, or columns side by side; how many tiles a block takes."""
     if len(key.shape) == IN_COLUMNS:
         axes = {"BK": (64, 256), "PART": (16, 64), "SPAN": (32, 128), **HINTS}
-        return around_rule("sum", column_config, key, key.shape, **axes)
+        return Space.around(_sum_rule(key, TARGET), **axes)
     axes = {"PART": (512, 1024, 2048, 4096), **HINTS}
     more = {"SPAN": (64, 256)} if key.shape[0] == 1 else {"BM": (1, 2, 4)}
-    return around_rule("sum", span_config, key, key.shape, **axes, **more)
+    return Space.around(_sum_rule(key, TARGET), **axes, **more)
 
 
 def _sum_trial(key: Key, device: tw.Device) -> Trial:
@@ -59,7 +68,7 @@ def _sum_trial(key: Key, device: tw.Device) -> Trial:
 
 def _cumsum_space(key: Key) -> Space:
     axes = {"PART": (1024, 2048, 4096, 8192), "SPAN": (1,), **HINTS}
-    return around_rule("cumsum", scan_config, key, key.shape, **axes)
+    return Space.around(_RUNNING(key, TARGET), **axes)
 
 
 def _cumsum_trial(key: Key, device: tw.Device) -> Trial:
@@ -78,6 +87,7 @@ def _cumsum_trial(key: Key, device: tw.Device) -> Trial:
 SUM = Tunable(
     name="sum",
     kernels=(reductions.reduce_rows, reductions.reduce_columns),
+    rule=_sum_rule,
     space=_sum_space,
     keys=(
         key_of(f16, (ROWS, COLUMNS)),
@@ -91,6 +101,7 @@ SUM = Tunable(
 CUMSUM = Tunable(
     name="cumsum",
     kernels=(scan_rows, reductions.reduce_rows),
+    rule=_RUNNING,
     space=_cumsum_space,
     keys=(key_of(f16, (ROWS, COLUMNS)),),
     trial=_cumsum_trial,
