@@ -14,7 +14,7 @@ outputs that overlap, globals of the kernel. A chain of launches is found again,
 anything else runs as it is written.
 
 An argument may be an operation, as in a call of a kernel: it runs first, and its result is the
-argument.
+argument. It may also be an array of another library, which is read or written where it lies.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from tilewright.jit.recipes import Again, Recipe, Tensors, find_recipe
 from tilewright.jit.tables import Table
 from tilewright.runtime.deferring import defer, has_operations
 from tilewright.runtime.device import current_device
+from tilewright.runtime.imports import adopted, is_array
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.ready import ReadyOp
@@ -174,11 +175,14 @@ class _Calls:
                 self._same.put(key, prepared)
 
     def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> DeviceOp[Any]:
-        """A call with something else among its arguments: an operation, or a mistake."""
+        """A call with something else among its arguments: an array, an operation, or a mistake."""
+        call = self._signature.bind(*args, **named)
+        if self._take_arrays(call.arguments):
+            taken: DeviceOp[Any] = self.made(*call.args, **call.kwargs)
+            return taken
         if not has_operations((*args, *named.values())):
             mistaken: DeviceOp[Any] = self._body(*args, **named)
             return mistaken
-        call = self._signature.bind(*args, **named)
         names = tuple(call.arguments)
 
         def build(values: tuple[Any, ...]) -> DeviceOp[Any]:
@@ -189,6 +193,19 @@ class _Calls:
         several = [name for name, kind in self._kinds.items() if kind.tensors > 1]
         label, count = self._body.__name__, self._results or None
         return defer(label, call.arguments, build, count=count, tuples=several)
+
+    def _take_arrays(self, arguments: dict[str, Any]) -> bool:
+        """Put tensors in the places of arrays of other libraries; whether there were any."""
+        taken = False
+        for name, kind in self._kinds.items():
+            value = arguments.get(name)
+            if kind.tensors > 1 and isinstance(value, tuple):
+                arguments[name] = tuple(map(_taken, value))
+                taken |= any(map(_is_foreign, value))
+            elif kind.tensors and _is_foreign(value):
+                arguments[name] = _taken(value)
+                taken = True
+        return taken
 
     def _compiled(self) -> Callable[..., Any]:
         """The function that users call, with the parameters of the one that was written."""
@@ -233,6 +250,16 @@ class _Calls:
             positional=_listed(name for name in parameters if name not in keywords),
             keywords=_listed(f"{name!r}: {name}" for name in keywords),
         )
+
+
+def _is_foreign(value: Any) -> bool:
+    """Whether a value is an array of another library."""
+    return not isinstance(value, Tensor) and is_array(value)
+
+
+def _taken(value: Any) -> Any:
+    """A tensor on the memory of an array, and anything else as it is."""
+    return adopted(value) if _is_foreign(value) else value
 
 
 def _hints_of(body: FunctionType) -> dict[str, Any]:

@@ -242,6 +242,16 @@ class TestVarlen:
         magnitude = reference.varlen_attention(q, k, np.abs(v), q_offsets, k_offsets, **options)
         assert_close(found.numpy(), wanted, magnitude, v[None, None], f16)
 
+    def test_queries_of_no_sequence(self):
+        q, offsets = random(0, 50, 2, 16), np.array([10, 30], np.int32)
+        ours = tensors(q, q, q, offsets, offsets)
+        found, out = kernels.varlen_attention(*ours).sync().numpy(), tw.full(q.shape, 7, f16)
+        kernels.varlen_attention(*ours, out=out).sync()
+        rest = np.r_[:10, 30:50]
+        assert not found[rest].any()
+        assert (out.numpy()[rest] == 7).all()
+        np.testing.assert_array_equal(out.numpy()[10:30], found[10:30])
+
     def test_offsets_that_make_no_sense_stay_inside(self):
         q, k = random(0, 50, 2, 16), random(1, 60, 2, 16)
         offsets = (np.array([0, 40, 20, 99], np.int32), np.array([-7, 30, 2**31 - 1, 5], np.int32))
@@ -269,16 +279,16 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("changed", "message"),
         [
-            ({"q": np.zeros(3)}, "`q` of attention is a tensor, and ndarray is none"),
+            ({"q": 3}, "`q` of attention is a tensor of ours, and this is int"),
             ({"q": tw.zeros((1, 4, 8, 16), f32)}, "`q` of attention is one of f16, bf16, not f32"),
             ({"k": tw.zeros((1, 2, 8, 16), bf16)}, "`k` of attention is one of f16, not bf16"),
             ({"v": tw.zeros((2, 8, 16), f16)}, r"`v` .* axes \(sequence, head, place, channel\)"),
             ({"v": tw.zeros((1, 2, 9, 16), f16)}, r"`v` .*shape \(1, 2, 9, 16\), .*ask for"),
             ({"q": tw.zeros((1, 3, 8, 16), f16)}, "3 query heads cannot share 2"),
-            ({"scale": 0}, "`scale` of attention is a positive number, not 0: .*negate q"),
+            ({"scale": 0}, "`scale` of attention is a positive number, not 0.0: .*negate q"),
             ({"scale": float("nan")}, "a positive number, not nan"),
             ({"window": 0}, "`window` of attention is a number of places, 1 or more, not 0"),
-            ({"window": True}, "1 or more, not True"),
+            ({"window": True}, "a whole number, not True"),
             ({"out": tw.zeros((1, 4, 8, 8), f16)}, r"`out` of attention has shape"),
             ({"lse": tw.zeros((1, 4, 8), f16)}, "`lse` of attention is one of f32, not f16"),
             ({"lse": tw.zeros((1, 4), f32)}, r"`lse` of attention has shape \(1, 4\)"),

@@ -7,10 +7,12 @@ the output. What cannot be computed is refused here, with the name that the call
 from __future__ import annotations
 
 from math import prod
+from numbers import Real
+from operator import index as as_index
 from typing import Any, TypeVar
 
 import tilewright as tw
-from tilewright import bf16, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from tilewright import bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 
 __all__ = [
     "FLOATS",
@@ -22,17 +24,24 @@ __all__ = [
     "check_extents",
     "check_one_device",
     "check_tensor",
+    "given_outputs",
     "giving",
     "lines_of",
     "output",
+    "real_number",
     "reshaped",
     "rows_of",
     "three_axes",
+    "whole_number",
+    "zeroed_output",
 ]
 
 FLOATS = (f16, bf16, f32, f64)  # that kernels compute with
 INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)  # the signed ones first
 INDICES = (i32, i64, u32)  # what rows and classes are numbered with
+# What to convert to, if it is among those that are taken; the first that is.
+INSTEAD_OF_FLOATS = (f32, f64, bf16)
+INSTEAD_OF_INTEGERS = (i64, i32, *INSTEAD_OF_FLOATS)
 LONGEST = 1 << 30  # elements of one axis: with a tile on top they can still be counted
 
 R = TypeVar("R")
@@ -48,16 +57,41 @@ def check_tensor(
             f" them, `op.then(lambda {name}: {caller}(…))`"
         )
     if not isinstance(tensor, tw.Tensor):
+        kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}".removeprefix("builtins.")
         raise tw.LaunchError(
-            f"`{name}` of {caller} is a tensor, and {type(tensor).__name__} is none:"
-            " `tw.from_numpy(x)` copies an array, `tw.from_dlpack(x)` shares one"
+            f"`{name}` of {caller} is a tensor of ours, and this is {kind}: `tw.from_numpy(x)`"
+            " copies an array, `tw.from_dlpack(x)` shares one"
         )
     if tensor.dtype not in dtypes:
         known = ", ".join(dtype.label for dtype in dtypes)
         raise tw.LaunchError(
             f"`{name}` of {caller} is one of {known}, not {tensor.dtype.label}:"
-            f" convert, `{name}.astype({dtypes[-1].label})`"
+            f" convert, `{name}.astype({_instead(tensor.dtype, dtypes).label})`"
         )
+
+
+def _instead(dtype: type[tw.DType], dtypes: tuple[type[tw.DType], ...]) -> type[tw.DType]:
+    """Which of the dtypes that are taken loses least."""
+    is_whole = dtype in INTEGERS or dtype is bool_
+    wanted = INSTEAD_OF_INTEGERS if is_whole else INSTEAD_OF_FLOATS
+    return next((one for one in wanted if one in dtypes), dtypes[-1])
+
+
+def whole_number(caller: str, name: str, value: Any) -> int:
+    """An integer of Python or NumPy; a truth value is none."""
+    try:
+        if not isinstance(value, bool):
+            return as_index(value)
+    except TypeError:
+        pass
+    raise tw.LaunchError(f"`{name}` of {caller} is a whole number, not {value!r}")
+
+
+def real_number(caller: str, name: str, value: Any) -> float:
+    """A number of Python or NumPy; a truth value is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise tw.LaunchError(f"`{name}` of {caller} is a number, not {value!r}")
+    return float(value)
 
 
 def check_extents(caller: str, name: str, tensor: tw.Tensor, wanted: tuple[int, ...]) -> None:
@@ -82,6 +116,7 @@ def check_one_device(caller: str, **tensors: tw.Tensor) -> None:
 
 def axis_of(caller: str, tensor: tw.Tensor, axis: int) -> int:
     """The number of an axis, counted from the front."""
+    axis = whole_number(caller, "axis", axis)
     if not -tensor.ndim <= axis < tensor.ndim:
         raise tw.LaunchError(
             f"{caller} along axis {axis}, and a tensor of shape {tensor.shape} has"
@@ -109,6 +144,35 @@ def output(
     return out
 
 
+def zeroed_output(
+    caller: str,
+    out: tw.Tensor | None,
+    shape: tuple[int, ...],
+    dtype: type[tw.DType],
+    like: tw.Tensor,
+) -> tw.Tensor:
+    """The same where not all of it is written: new memory holds zeros."""
+    if out is not None:
+        return output(caller, out, shape, dtype, like)
+    with tw.device(like.device):
+        made: tw.Tensor = tw.zeros(shape, dtype)
+    return made
+
+
+def given_outputs(
+    caller: str, out: tuple[tw.Tensor, ...] | None, count: int
+) -> tuple[tw.Tensor | None, ...]:
+    """Where each of several results goes, if somebody says."""
+    if out is None:
+        return (None,) * count
+    if not isinstance(out, tuple) or len(out) != count:
+        shown = f"{len(out)} of them" if isinstance(out, tuple) else type(out).__name__
+        raise tw.LaunchError(
+            f"`out` of {caller} is a tuple of {count} tensors, one for each result, not {shown}"
+        )
+    return out
+
+
 def rows_of(caller: str, name: str, tensor: tw.Tensor) -> tw.Tensor:
     """The tensor as a matrix: its last axis, and all others as one."""
     if not tensor.ndim:
@@ -122,14 +186,15 @@ def three_axes(caller: str, name: str, tensor: tw.Tensor, axis: int) -> tw.Tenso
     return reshaped(caller, name, tensor, (before, tensor.shape[axis], behind))
 
 
-def lines_of(caller: str, *tensors: tw.Tensor) -> tuple[tw.Tensor, ...]:
+def lines_of(caller: str, **tensors: tw.Tensor) -> tuple[tw.Tensor, ...]:
     """Tensors of one shape as matrices of one shape, with rows as long as their strides allow."""
-    shape = tensors[0].shape
-    if all(tensor.is_contiguous for tensor in tensors) and prod(shape) <= LONGEST:
-        return tuple(tensor.reshape(1, prod(shape)) for tensor in tensors)
+    shape = next(iter(tensors.values())).shape
+    is_one_line = all(tensor.is_contiguous for tensor in tensors.values())
+    if is_one_line and prod(shape) <= LONGEST:
+        return tuple(tensor.reshape(1, prod(shape)) for tensor in tensors.values())
     if not shape:
-        return tuple(tensor.reshape(1, 1) for tensor in tensors)
-    return tuple(rows_of(caller, "x", tensor) for tensor in tensors)
+        return tuple(tensor.reshape(1, 1) for tensor in tensors.values())
+    return tuple(rows_of(caller, name, tensor) for name, tensor in tensors.items())
 
 
 def as_lines(*tensors: tw.Tensor) -> tuple[tw.Tensor, ...] | None:

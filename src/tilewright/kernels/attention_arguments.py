@@ -11,7 +11,13 @@ from dataclasses import dataclass
 
 import tilewright as tw
 from tilewright import bf16, f16, f32
-from tilewright.kernels.arguments import check_extents, check_one_device, check_tensor
+from tilewright.kernels.arguments import (
+    check_extents,
+    check_one_device,
+    check_tensor,
+    real_number,
+    whole_number,
+)
 from tilewright.kernels.arithmetic import LOG2_E
 from tilewright.kernels.cutting import power_of_two
 
@@ -93,9 +99,10 @@ def scale_of(caller: str, scale: float | None, heads: Heads) -> float:
     """The scale of the scores as kernels want it, for powers of two."""
     if scale is None:
         scale = 1 / math.sqrt(heads.channels)
-    if not (isinstance(scale, int | float) and 0 < scale < math.inf):
+    scale = real_number(caller, "scale", scale)
+    if not 0 < scale < math.inf:
         raise tw.LaunchError(
-            f"`scale` of {caller} is a positive number, not {scale!r}: for another sign, negate q"
+            f"`scale` of {caller} is a positive number, not {scale}: for another sign, negate q"
         )
     return scale * LOG2_E
 
@@ -104,9 +111,10 @@ def window_of(caller: str, window: int | None) -> int:
     """A window as kernels want it."""
     if window is None:
         return FARTHEST
-    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+    window = whole_number(caller, "window", window)
+    if window < 1:
         raise tw.LaunchError(
-            f"`window` of {caller} is a number of places, 1 or more, not {window!r}: without it"
+            f"`window` of {caller} is a number of places, 1 or more, not {window}: without it"
             " all are seen"
         )
     return min(window, FARTHEST)

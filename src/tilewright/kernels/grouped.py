@@ -14,7 +14,7 @@ from tilewright.kernels.arguments import (
     check_one_device,
     check_tensor,
     giving,
-    output,
+    zeroed_output,
 )
 from tilewright.kernels.epilogues import BIAS, FUNCTIONS, OUT, RESIDUAL
 from tilewright.kernels.matmul_configs import choose_grouped
@@ -94,10 +94,7 @@ def grouped_matmul(
     check_one_device(caller, a=a, offsets=offsets)
     number, factor = request.number(), request.factor(a.dtype)
     request.check_added(a, (groups, n), shape)
-    result = output(caller, out, shape, request.sums(a), a)
-    if out is None:
-        with tw.device(a.device):
-            result = tw.zeros(shape, result.dtype)
+    result = zeroed_output(caller, out, shape, request.sums(a), a)
     if not result.size or not groups:
         return tw.value(result, device=a.device)
     key = key_of(factor, (groups, *shape, a.shape[1]), transposed=right.strides[2] != 1)

@@ -13,7 +13,14 @@ from typing import Any
 import tilewright as tw
 from tilewright import Accum, Const, Ref, f16, f32, i32
 from tilewright.dims import K, M, N, R, T
-from tilewright.kernels.arguments import INDICES, check_tensor, giving, lines_of, output
+from tilewright.kernels.arguments import (
+    INDICES,
+    check_tensor,
+    giving,
+    lines_of,
+    output,
+    whole_number,
+)
 from tilewright.kernels.cutting import element_config, power_of_two
 from tilewright.kernels.reductions import SUM, launch_reduction
 
@@ -62,12 +69,13 @@ def histogram_elements(
 def histogram(x: tw.Tensor, bins: int, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """How often each of the numbers 0, 1, … bins - 1 occurs in `x`, i32; others do not count."""
     check_tensor("histogram", "x", x, INDICES)
+    bins = whole_number("histogram", "bins", bins)
     if bins < 1:
         raise tw.LaunchError(f"histogram counts in at least one bin, not {bins}")
     result = output("histogram", out, (bins,), i32, x)
     if not x.size:
         return tw.fill(result, 0)
-    (line,) = lines_of("histogram", x)
+    (line,) = lines_of("histogram", x=x)
     if bins <= EDGE * EDGE:
         return giving(_in_a_square(result, line, bins), result)
     config = element_config("histogram", line)

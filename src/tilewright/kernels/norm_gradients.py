@@ -20,6 +20,7 @@ from tilewright.kernels.arguments import (
     check_extents,
     check_one_device,
     check_tensor,
+    given_outputs,
     giving,
     output,
     rows_of,
@@ -191,7 +192,7 @@ def rms_norm_gradient(
     out: tuple[tw.Tensor, tw.Tensor] | None = None,
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
     """The gradients of `x` and `weight`, of `dz`, that of the result of `rms_norm`, as a pair."""
-    given = (None, None) if out is None else out
+    given = given_outputs("rms_norm_gradient", out, 2)
     return _gradients("rms_norm_gradient", rms_norm_gradient_rows, (dz, x, weight), eps, given)
 
 
@@ -205,7 +206,7 @@ def layer_norm_gradient(
     out: tuple[tw.Tensor, tw.Tensor, tw.Tensor] | None = None,
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor, tw.Tensor]]:
     """The gradients of `x`, `weight` and `bias`, of `dz`, that of the result of `layer_norm`."""
-    given = (None, None, None) if out is None else out
+    given = given_outputs("layer_norm_gradient", out, 3)
     return _gradients("layer_norm_gradient", layer_norm_gradient_rows, (dz, x, weight), eps, given)
 
 

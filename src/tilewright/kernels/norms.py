@@ -17,8 +17,10 @@ from tilewright.kernels.arguments import (
     check_extents,
     check_one_device,
     check_tensor,
+    given_outputs,
     giving,
     output,
+    real_number,
     rows_of,
 )
 from tilewright.kernels.arithmetic import (
@@ -234,7 +236,7 @@ def check_normed(caller: str, x: tw.Tensor, eps: float, **weights: tw.Tensor) ->
         check_tensor(caller, name, weight, (x.dtype,))
         check_extents(caller, name, weight, x.shape[-1:])
     check_one_device(caller, x=x, **weights)
-    if not eps >= 0:
+    if not real_number(caller, "eps", eps) >= 0:
         raise tw.LaunchError(f"`eps` of {caller} is added to a mean of squares: {eps} is below 0")
     return rows
 
@@ -272,7 +274,7 @@ def add_rms_norm(
     check_tensor(name, "y", y, (x.dtype,))
     check_extents(name, "y", y, x.shape)
     check_one_device(name, x=x, y=y)
-    given = (None, None) if out is None else out
+    given = given_outputs(name, out, 2)
     z, total = (output(name, one, x.shape, x.dtype, x) for one in given)
     if not z.size:
         return tw.value((z, total), device=z.device)

@@ -6,7 +6,6 @@ Tensors that lie in one piece are walked as one line, others by their rows.
 from __future__ import annotations
 
 import math
-from operator import index as as_index
 from typing import Any, Literal, SupportsIndex
 
 import tilewright as tw
@@ -22,6 +21,8 @@ from tilewright.kernels.arguments import (
     giving,
     lines_of,
     output,
+    real_number,
+    whole_number,
 )
 from tilewright.kernels.arithmetic import gated, normal_share, wide
 from tilewright.kernels.cutting import element_config, line_config
@@ -207,20 +208,22 @@ def dropout(
     the gradient of the result: `dropout(dz, share, seed=seed, offset=offset)`. Tensors that lie in
     one piece are faster, and so are offsets that 4096 divides.
     """
+    share = real_number("dropout", "share", share)
     if not 0 <= share < 1:
         raise tw.LaunchError(f"`share` of dropout is a probability below 1, not {share}")
+    key = whole_number("dropout", "seed", seed) & _MASK
+    first = whole_number("dropout", "offset", offset) & _MASK
     check_tensor("dropout", "x", x, FLOATS[:3])
     z = output("dropout", out, x.shape, x.dtype, x)
     if not z.size:
         return tw.value(z, device=z.device)
-    key, first = as_index(seed) & _MASK, as_index(offset) & _MASK
     numbers = (share, 1 / (1 - share), key)
     lines = as_lines(z, x)
     if lines is not None and first % GROUP == 0 and first + z.size <= _MASK:
         kernel = line_config("dropout", lines[0]).applied_to(dropout_elements)
         pieces, exact = lines[0].partition(GROUP), z.size % GROUP == 0
         return giving(kernel(pieces, lines[1], *numbers, first // WORDS, EXACT=exact), z)
-    result, rows = lines_of("dropout", z, x)
+    result, rows = lines_of("dropout", out=z, x=x)
     config = element_config("dropout", rows)
     pieces, kernel = result.partition(1, config["PART"]), config.applied_to(dropout_rows)
     return giving(kernel(pieces, rows, *numbers, first), z)
@@ -250,7 +253,7 @@ def _pointwise(
         pieces, rows = lines[0].partition(config["PART"]), lines
         constants["EXACT"] = z.size % config["PART"] == 0
     else:
-        rows, kernel = lines_of(name, z, *inputs.values()), kernels[1]
+        rows, kernel = lines_of(name, out=z, **inputs), kernels[1]
         config = element_config(name, rows[0])
         pieces = rows[0].partition(config["BM"], config["PART"])
     return giving(config.applied_to(kernel)(pieces, *rows[1:], **constants), z)

@@ -14,7 +14,15 @@ from typing import Any, Literal
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i32, i64
 from tilewright.dims import BM, M, N, T
-from tilewright.kernels.arguments import FLOATS, check_tensor, giving, output, rows_of
+from tilewright.kernels.arguments import (
+    FLOATS,
+    check_tensor,
+    given_outputs,
+    giving,
+    output,
+    rows_of,
+    whole_number,
+)
 from tilewright.kernels.arithmetic import afresh, in_lanes
 from tilewright.kernels.cutting import are_exact, lanes_of, power_of_two, rank_config
 
@@ -205,6 +213,7 @@ def top_k(
     check_tensor("top_k", "x", x, FLOATS[:3])
     rows = rows_of("top_k", "x", x)
     count, columns = rows.shape
+    k = whole_number("top_k", "k", k)
     if not 0 < k <= min(columns, MOST):
         most = f"the {columns} that there are" if columns < MOST else f"{MOST}"
         raise tw.LaunchError(f"top_k finds 1 to {MOST} elements, at most {most}, not {k}")
@@ -214,7 +223,7 @@ def top_k(
         raise tw.LaunchError(
             f"top_k of {k} from rows of {columns} elements: at most {MOST_KEYS // k * part}"
         )
-    given, shape = (None, None) if out is None else out, (*x.shape[:-1], k)
+    given, shape = given_outputs("top_k", out, 2), (*x.shape[:-1], k)
     values = output("top_k", given[0], shape, x.dtype, x)
     places = output("top_k", given[1], shape, i64, x)
     if not values.size:

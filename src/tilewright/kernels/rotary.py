@@ -18,6 +18,7 @@ from tilewright.kernels.arguments import (
     check_tensor,
     giving,
     output,
+    whole_number,
 )
 from tilewright.kernels.cutting import power_of_two
 from tilewright.tune import Config
@@ -130,9 +131,10 @@ def rope(
         check_one_device("rope", x=x, starts=starts)
         kernel = HINTS.applied_to(rope_at_starts)
         return giving(kernel(cut, x, cosines, sines, starts, **how), z)
-    if isinstance(starts, bool) or not isinstance(starts, int) or not 0 <= starts <= rows - places:
+    starts = whole_number("rope", "starts", starts)
+    if not 0 <= starts <= rows - places:
         raise tw.LaunchError(
-            f"`starts` of rope is {starts!r}, and the {places} places from there on do not lie in"
+            f"`starts` of rope is {starts}, and the {places} places from there on do not lie in"
             f" tables of {rows}"
         )
     tables = (cosines[starts : starts + places], sines[starts : starts + places])

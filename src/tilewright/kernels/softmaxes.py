@@ -19,8 +19,10 @@ from tilewright.kernels.arguments import (
     check_extents,
     check_one_device,
     check_tensor,
+    given_outputs,
     giving,
     output,
+    reshaped,
     rows_of,
 )
 from tilewright.kernels.arithmetic import (
@@ -245,12 +247,12 @@ def cross_entropy(
     name = "cross_entropy"
     rows, classes = _classified(name, logits, labels)
     shape = labels.shape
-    given = (None, None) if out is None else out
+    given = given_outputs(name, out, 2)
     loss, log_sum = (output(name, one, shape, f32, logits) for one in given)
     if not rows.size:
         return giving(tw.zip(tw.fill(loss, 0.0), tw.fill(log_sum, -math.inf)), (loss, log_sum))
     config = logits_config(name, rows)
-    pieces = (_line(name, one).partition(config["BM"]) for one in (loss, log_sum))
+    pieces = (_line(name, "out", one).partition(config["BM"]) for one in (loss, log_sum))
     kernel = config.applied_to(cross_entropy_rows)
     how = in_parts(config, rows) | {"LANES": lanes_of(config, rows)}
     launch = kernel(*pieces, rows, classes, **how)
@@ -283,7 +285,8 @@ def cross_entropy_gradient(
     config = element_config(name, rows)
     pieces = rows_of(name, "out", dx).partition(config["BM"], config["PART"])
     kernel = config.applied_to(cross_entropy_gradient_rows)
-    launch = kernel(pieces, rows, classes, _line(name, log_sum), _line(name, dloss))
+    weights = (_line(name, "log_sum", log_sum), _line(name, "dloss", dloss))
+    launch = kernel(pieces, rows, classes, *weights)
     return giving(launch, dx)
 
 
@@ -294,9 +297,9 @@ def _classified(name: str, logits: tw.Tensor, labels: tw.Tensor) -> tuple[tw.Ten
     check_one_device(name, logits=logits, labels=labels)
     rows = rows_of(name, "logits", logits)
     check_extents(name, "labels", labels, logits.shape[:-1])
-    return rows, _line(name, labels)
+    return rows, _line(name, "labels", labels)
 
 
-def _line(name: str, tensor: tw.Tensor) -> tw.Tensor:
+def _line(caller: str, name: str, tensor: tw.Tensor) -> tw.Tensor:
     """All elements along one axis."""
-    return rows_of(name, "labels", tensor.unsqueeze(tensor.ndim)).squeeze(1)
+    return reshaped(caller, name, tensor, (tensor.size,))

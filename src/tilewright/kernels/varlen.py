@@ -12,7 +12,7 @@ from typing import Literal
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i32
 from tilewright.dims import BD, BM, C, D, H, K, L, N, T
-from tilewright.kernels.arguments import check_one_device, check_tensor, giving, output
+from tilewright.kernels.arguments import check_one_device, check_tensor, giving, zeroed_output
 from tilewright.kernels.attention_arguments import (
     check_attention,
     check_axes,
@@ -62,7 +62,7 @@ def varlen_attention(
     Sequence s has the queries `q_offsets[s]` to `q_offsets[s + 1]` and the keys `k_offsets[s]` to
     `k_offsets[s + 1]`; offsets are i32, rise, and are read on the device. What a query sees of the
     keys of its sequence is as in `attention`. Queries of no sequence are left as they are in `out`,
-    the result of the operation, which is new unless it is given.
+    the result of the operation; in a new one, which there is unless it is given, they are zero.
     """
     caller = "varlen_attention"
     check_axes(caller, "token head channel", q=q, k=k, v=v)
@@ -75,7 +75,7 @@ def varlen_attention(
             f"{caller} takes as many offsets of queries as of keys, one more than there are"
             f" sequences, not {q_offsets.shape} and {k_offsets.shape}"
         )
-    z = output(caller, out, q.shape, q.dtype, q)
+    z = zeroed_output(caller, out, q.shape, q.dtype, q)
     config = choose_varlen(heads)
     operation = config.applied_to(varlen_attention_tiles)(
         z.partition(config["BM"], 1, heads.width, segments=q_offsets),
