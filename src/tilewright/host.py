@@ -35,6 +35,7 @@ FillLine = Callable[[Tensor, int], DeviceOp[Any]]
 
 _LONGEST = 1 << 30  # elements of one launch: rounded up to a tile, they can be counted
 _MASK = (1 << 64) - 1
+_PLACES = ("seed", "offset")  # of random numbers
 
 
 def eye(
@@ -117,12 +118,21 @@ def _random(
     if dtype not in PRECISIONS:
         known = ", ".join(dtype.label for dtype in PRECISIONS)
         raise LaunchError(f"{name} makes {known}, not {memory_dtype(dtype).label}")
-    seed, offset = (as_index(number) & _MASK for number in place)
+    seed, offset = (
+        _place(name, which, number) for which, number in zip(_PLACES, place, strict=True)
+    )
 
     def fill_line(line: Tensor, first: int) -> DeviceOp[Any]:
         return fill(line, first + offset & _MASK, seed)
 
     return _made_by_lines(shape, dtype, device, fill_line)
+
+
+def _place(name: str, which: str, number: Any) -> int:
+    try:
+        return as_index(number) & _MASK
+    except TypeError:
+        raise LaunchError(f"{name}({which}={number!r}): it is an integer") from None
 
 
 # --- by a kernel, on the stream of the first user -------------------------------------------------

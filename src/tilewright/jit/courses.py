@@ -23,9 +23,10 @@ from tilewright.jit.recipes import (
     find_result,
     share_memory,
 )
+from tilewright.runtime.chain_steps import Given, How, Step
 from tilewright.runtime.moulds import Mould, find_mould
 from tilewright.runtime.newcomers import NewcomerOp
-from tilewright.runtime.operation import Chain, DeviceOp, Given, How, Step
+from tilewright.runtime.operation import Chain, DeviceOp
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tensor import cast_tensor

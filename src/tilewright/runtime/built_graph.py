@@ -76,7 +76,9 @@ class BuiltGraph:
         self._check_usable()
         self._report()
         lease = self.lease
-        rival = lease.holders[0] if lease.holders and lease.writes else lease.rival_holder()
+        rival = lease.first_rival()
+        if rival is not None and self.device.collect_dropped():
+            rival = lease.first_rival()
         if rival is not None:
             raise BorrowError(refusal(rival, "its tensors", True, holder, True))
         for share in lease.due():
@@ -218,6 +220,8 @@ class BuiltGraph:
     def update(self, number: int, job: Job, by: Holder) -> None:
         """Give a node the work of another operation of the same kind."""
         self._check_usable()
+        if self.lease.holders:
+            self.device.collect_dropped()
         if self.lease.holders:
             raise BorrowError(refusal(self.lease.holders[0], "the graph", True, by, True))
         _allocate(self.device, (job,))

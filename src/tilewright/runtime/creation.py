@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tilewright.dtypes import dtype_of_numpy, f32
 from tilewright.errors import LaunchError
-from tilewright.runtime.device import Device, current_device
+from tilewright.runtime.device import Device, current_device, find_device
 from tilewright.runtime.indexing import Layout, check_shape
 from tilewright.runtime.memory_dtypes import element_bytes, memory_dtype
 from tilewright.runtime.storage import Initialiser, Storage
@@ -104,4 +104,4 @@ def _make(
 
 
 def _place(device: Device | str | None) -> Device:
-    return Device(device) if isinstance(device, str) else device or current_device()
+    return current_device() if device is None else find_device(device)

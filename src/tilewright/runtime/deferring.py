@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from tilewright.errors import LaunchError, TilewrightError
+from tilewright.runtime.chain_steps import How, Step
 from tilewright.runtime.cut_results import choose_one
-from tilewright.runtime.operation import Chain, DeviceOp, How, Step
+from tilewright.runtime.operation import Chain, DeviceOp
 from tilewright.runtime.zipping import zip_operations
 
 __all__ = ["defer", "has_operations"]

@@ -7,6 +7,7 @@ submission one step, the notes that finalisers leave, and the streams. The conte
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from collections import deque
@@ -38,6 +39,7 @@ __all__ = [
     "Note",
     "current_device",
     "device",
+    "find_device",
     "open_devices",
     "start_child",
     "synchronize",
@@ -109,6 +111,8 @@ class Device:
 
     def __new__(cls, name: str = "cpu") -> Self:
         """Find the device, opening it on first use."""
+        if not isinstance(name, str):
+            raise LaunchError(f"a device has a name, 'cpu' or 'cuda:1', and {name!r} is none")
         kind, ordinal = _parse(name)
         known = _devices.get((kind, ordinal))
         if known is not None:
@@ -276,6 +280,17 @@ class Device:
         while self.notes:
             self.notes.popleft().settle()
 
+    def collect_dropped(self) -> bool:
+        """Whether something was given back that only a cycle of garbage held. The lock is held.
+
+        A traceback refers to the frames that refer to the operation that keeps the exception. What
+        was dropped like that is young, as a rule, so the old generation is left alone.
+        """
+        gc.collect(1)
+        found = bool(self.notes)
+        self.settle_notes()
+        return found
+
     def synchronize(self) -> None:
         """Wait for every stream of this device, and raise the first failure not told yet."""
         self.check_usable()
@@ -340,10 +355,15 @@ def _find_default() -> Device:
     return Device("cpu")
 
 
+def find_device(given: Device | str) -> Device:
+    """A device that is given by name, or as it is."""
+    return given if isinstance(given, Device) else Device(given)
+
+
 @contextmanager
 def device(chosen: Device | str) -> Iterator[Device]:
     """Make new tensors on a device: `with tw.device("cuda:1"): …`."""
-    target = Device(chosen) if isinstance(chosen, str) else chosen
+    target = find_device(chosen)
     token = _chosen.set(target)
     try:
         yield target

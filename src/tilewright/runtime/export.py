@@ -19,6 +19,7 @@ from tilewright.runtime.device import LEGACY_STREAM, Device
 from tilewright.runtime.dlpack import CPU, CUDA, describe_capsule
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.inside_chains import refuse_waiting
+from tilewright.runtime.refusals import OnlyOne
 from tilewright.runtime.sites import user_site
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Role, Ticket
@@ -73,8 +74,11 @@ class _Hold(Ticket):
     state = "is in use: drop the array that was made of it"
 
 
-class Export:
+class Export(OnlyOne):
     """A tensor's memory for other libraries: `torch.from_dlpack(t.export())`, `cupy.asarray(…)`."""
+
+    not_copied = "an export holds its tensor and is not copied: make another, `t.export(…)`"
+    not_pickled = "an export is memory of this process and is not pickled: send `t.numpy()`"
 
     __slots__ = ("__weakref__", "_holder", "_streams", "read_only", "tensor")
 

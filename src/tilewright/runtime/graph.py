@@ -18,6 +18,7 @@ from tilewright.runtime.device import Device, current_device
 from tilewright.runtime.lifecycle import Ends, run_steps
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.recording import Job, Tape, graph_maker, is_recording, recording_on
+from tilewright.runtime.refusals import OnlyOne
 from tilewright.runtime.replay import Replay
 from tilewright.runtime.tickets import Ticket
 
@@ -35,8 +36,11 @@ class _Phase(Enum):
     ABANDONED = "was given up by an exception while it was recorded: record it again"
 
 
-class Graph:
+class Graph(OnlyOne):
     """Operations that run together, again and again, for the price of one launch."""
+
+    not_copied = "a graph is recorded once and is not copied: record another"
+    not_pickled = "a graph belongs to this process and is not pickled: record it where it runs"
 
     def __init__(self) -> None:
         self._phase = _Phase.NEW

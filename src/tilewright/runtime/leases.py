@@ -176,10 +176,10 @@ class Lease:
         """Whether a replay writes anything, so that it conflicts with another."""
         return any(share.member.writes for share in self.shares)
 
-    def rival_holder(self) -> Holder | None:
-        """A built replay of another graph that conflicts with a replay of this one."""
-        if not self.rivals:
-            return None
+    def first_rival(self) -> Holder | None:
+        """A built replay, of this graph or of another, that conflicts with one of this graph."""
+        if self.holders and self.writes:
+            return self.holders[0]
         return next((rival.holders[0] for rival in self.rivals if rival.holders), None)
 
     def due(self) -> tuple[Share, ...]:

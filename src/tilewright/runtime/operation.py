@@ -11,19 +11,19 @@ import threading
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from enum import Enum, auto
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.awaiting import completed
+from tilewright.runtime.chain_steps import Given, How, Item, Step, check_count, make_step
 from tilewright.runtime.cut_results import Cut, as_cut, choose_one, uncut
 from tilewright.runtime.device import Device
 from tilewright.runtime.inside_chains import Inside
 from tilewright.runtime.lifecycle import Ends, Gone, Runnable, State, Steps, run_steps
 from tilewright.runtime.partition import Partition, PersistentPartition
-from tilewright.runtime.policies import SchedulingPolicy
+from tilewright.runtime.policies import SchedulingPolicy, ask_policy
 from tilewright.runtime.recording import Tape, graph_maker
+from tilewright.runtime.refusals import NotItsResult
 from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tilings import check_tile
@@ -31,13 +31,13 @@ from tilewright.runtime.tilings import check_tile
 if TYPE_CHECKING:
     from tilewright.runtime.graph import Graph
 
-__all__ = ["Chain", "Compound", "DeviceOp", "Given", "How", "Shared", "Step"]
+__all__ = ["Chain", "Compound", "DeviceOp", "Shared"]
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
-class DeviceOp(Runnable[T], Awaitable[T]):
+class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
     """One operation. Nothing happens until it is submitted, synced or awaited."""
 
     __slots__ = ()
@@ -47,11 +47,11 @@ class DeviceOp(Runnable[T], Awaitable[T]):
 
         The function gets the result: handles, whose contents are not there yet.
         """
-        return self._chained(Step(How.THEN, function))
+        return self._chained(make_step(How.THEN, function))
 
     def map(self, function: Callable[[T], U]) -> DeviceOp[U]:
         """Run this and give what the function makes of its result, on the host."""
-        return self._chained(Step(How.MAP, function))
+        return self._chained(make_step(How.MAP, function))
 
     def giving(self, result: U) -> DeviceOp[U]:
         """This operation with another result, which needs no function to be made."""
@@ -59,26 +59,24 @@ class DeviceOp(Runnable[T], Awaitable[T]):
 
     def inspect(self, function: Callable[[T], object]) -> DeviceOp[T]:
         """Run this, show its result to a function, and give the result."""
-        return self._chained(Step(How.INSPECT, function))
+        return self._chained(make_step(How.INSPECT, function))
 
     def first(self: DeviceOp[Any]) -> DeviceOp[Any]:
         """The first item of a result that is a tuple."""
-        return self.map(itemgetter(0))
+        return self.map(Item(0))
 
     def last(self: DeviceOp[Any]) -> DeviceOp[Any]:
         """The last item of a result that is a tuple."""
-        return self.map(itemgetter(-1))
+        return self.map(Item(-1))
 
     def unzip(self: DeviceOp[Any], count: int | None = None) -> tuple[DeviceOp[Any], ...]:
         """An operation for each item of a result that is a tuple; this one runs once for all.
 
         How many there are is known of a launch or a `zip`, and has to be said of others.
         """
-        items = self.known_count() if count is None else count
-        if items is None:
-            raise LaunchError(f"{self.name} does not say how many results it has: unzip(2), say")
+        items = check_count(self.name, count, self.known_count())
         shared = self.shared()
-        return tuple(shared.map(itemgetter(position)) for position in range(items))
+        return tuple(shared.map(Item(position)) for position in range(items))
 
     def partition(
         self: DeviceOp[Any],
@@ -114,7 +112,7 @@ class DeviceOp(Runnable[T], Awaitable[T]):
     def schedule(self, policy: SchedulingPolicy) -> Self:
         """Run on the next stream of a policy."""
         self.check_built()
-        self._chosen = self.choose_stream(policy.next_stream())
+        self._chosen = self.choose_stream(ask_policy(policy))
         return self
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -223,36 +221,8 @@ def _leaves(compound: Compound[Any]) -> Iterator[DeviceOp[Any]]:
 # --- one after the other --------------------------------------------------------------------------
 
 
-class How(Enum):
-    """What becomes of what a step's function gives."""
-
-    THEN = auto()  # an operation, which runs next
-    MAP = auto()  # the new result
-    INSPECT = auto()  # nothing
-
-
 _THEN, _MAP = How.THEN, How.MAP  # members of an enumeration are slow to find
 _KINDS: set[type] = set()  # of operations that were seen: to ask an abstract class is slow
-
-
-class Step(NamedTuple):
-    """A function of the result so far."""
-
-    how: How
-    function: Callable[[Any], Any]
-
-
-class Given:
-    """A function that gives a result which is known."""
-
-    __slots__ = ("result",)
-
-    def __init__(self, result: Any) -> None:
-        self.result = result
-
-    def __call__(self, _: object) -> Any:
-        """Whatever came before."""
-        return self.result
 
 
 class Chain(Compound[T]):

@@ -7,15 +7,15 @@ of its device's policy, so that independent ones overlap.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.stream import Stream, check_device, check_stream
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
 
-__all__ = ["RoundRobin", "SchedulingPolicy", "SingleStream"]
+__all__ = ["RoundRobin", "SchedulingPolicy", "SingleStream", "ask_policy"]
 
 
 class SchedulingPolicy(Protocol):
@@ -29,9 +29,9 @@ class RoundRobin:
     """Several streams of a device in turn."""
 
     def __init__(self, device: Device, streams: int = 4) -> None:
-        if streams < 1:
-            raise LaunchError(f"a policy needs a stream at least, not {streams}")
-        self._streams = tuple(device.new_stream() for _ in range(streams))
+        if not isinstance(streams, int) or streams < 1:
+            raise LaunchError(f"a policy needs a stream at least, not {streams!r}")
+        self._streams = tuple(check_device(device).new_stream() for _ in range(streams))
         self._turns = itertools.count()
 
     def next_stream(self) -> Stream:
@@ -43,8 +43,19 @@ class SingleStream:
     """One stream for everything."""
 
     def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+        self._stream = check_stream(stream)
 
     def next_stream(self) -> Stream:
         """The stream."""
         return self._stream
+
+
+def ask_policy(policy: Any) -> Stream:
+    """The stream that a policy gives next."""
+    ask = getattr(policy, "next_stream", None)
+    if not callable(ask):
+        raise LaunchError(
+            f"a policy gives streams by `next_stream()`, and {type(policy).__name__} has none:"
+            " `tw.RoundRobin(device)` and `tw.SingleStream(stream)` are policies"
+        )
+    return check_stream(ask())

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from tilewright.errors import LaunchError, OutOfMemoryError
 from tilewright.runtime.backend import BackendPool, PoolStatistics
 from tilewright.runtime.records import Allocation
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.refusals import OnlyOne
+from tilewright.runtime.stream import Stream, check_device
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
@@ -27,19 +28,22 @@ _LARGEST = 5  # holders that a message names
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
-class Pool:
+class Pool(OnlyOne):
     """Memory of one device, taken from the system as needed and kept for the next tensor.
 
     `release_threshold` bytes are kept when nothing is in use; `limit` is the most it may hold.
     """
 
+    not_copied = "a pool is memory of its device and is not copied: make another, `tw.Pool(…)`"
+    not_pickled = "a pool belongs to this process and is not pickled: make another there"
+
     def __init__(
         self, device: Device, *, release_threshold: int | None = None, limit: int | None = None
     ) -> None:
         for name, number in (("release_threshold", release_threshold), ("limit", limit)):
-            if number is not None and number < 0:
-                raise LaunchError(f"{name}={number}: it is a number of bytes")
-        self.device = device
+            if number is not None and (not isinstance(number, int) or number < 0):
+                raise LaunchError(f"{name}={number!r}: it is a number of bytes")
+        self.device = check_device(device)
         with device.lock:
             device.check_usable()
             self.backend: BackendPool = device.backend.new_pool(release_threshold, limit)
@@ -68,6 +72,10 @@ class Pool:
 @contextmanager
 def pool(chosen: Pool) -> Iterator[Pool]:
     """Make new tensors of its device in a pool: `with tw.pool(p): …`."""
+    if not isinstance(chosen, Pool):
+        raise LaunchError(
+            f"tensors are made in a pool, and {type(chosen).__name__} is none: `tw.Pool(device)`"
+        )
     with chosen.device.allocating_from(chosen):
         yield chosen
 

@@ -1,25 +1,96 @@
-"""What a handle does not do, although an array would: it says so and names what does.
+"""What handles and operations do not do, although others would: they say so and name what does.
 
 A tensor is memory in flight: arithmetic on it belongs into a kernel, where it is fused and checked,
-and its contents belong to whoever waits for them.
+and its contents belong to whoever waits for them. What stands for work or memory of this process
+is the only one of its kind: a second one would run, hold or free the same thing twice.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-__all__ = ["NotAnArray"]
+__all__ = ["NotAnArray", "NotItsResult", "OnlyOne"]
 
 
-class NotAnArray:
+_BY_KERNELS = "a kernel computes it, and `tilewright.kernels` has some"
+_BY_HOST = "go through the host, `tw.from_numpy(x.numpy(), device=…)`"
+# What arrays of other libraries have, and what is said or done here instead.
+_WAYS = {
+    **dict.fromkeys(
+        ("argmax", "argmin", "cumsum", "max", "mean", "min", "prod", "sum"), _BY_KERNELS
+    ),
+    **dict.fromkeys(("cpu", "cuda", "to"), _BY_HOST),
+    **dict.fromkeys(("flatten", "ravel"), "`.reshape(-1)` is a view, and never a copy"),
+    **dict.fromkeys(("movedim", "swapaxes", "transpose"), "`.permute(…)` or `.T`"),
+    **dict.fromkeys(("contiguous", "copy"), "`.clone()` has memory of its own, without gaps"),
+    **dict.fromkeys(("float", "half", "int", "long", "type"), "`.astype(…)`"),
+    "copy_": "`tw.copy(z, x)` is the operation",
+    "data_ptr": "`.address`",
+    "dim": "`.ndim`",
+    "fill_": "`tw.fill(z, 0)` is the operation",
+    "numel": "`.size`",
+    "stride": "`.strides`",
+    "tolist": "`.numpy().tolist()`",
+    "zero_": "`tw.fill(z, 0)` is the operation",
+}
+
+
+class OnlyOne:
+    """Base of what is neither copied nor sent to another process; a class says what to do."""
+
+    __slots__ = ()
+
+    not_copied: str
+    not_pickled: str
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError(self.not_copied)
+
+    def __deepcopy__(self, _: object) -> NoReturn:
+        raise TypeError(self.not_copied)
+
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise TypeError(self.not_pickled)
+
+
+class NotItsResult(OnlyOne):
+    """Base of operations: they are not yet what they will give."""
+
+    __slots__ = ()
+
+    not_copied = "an operation runs once and is not copied: build another, or `.shared()` it"
+    not_pickled = "an operation belongs to this process and is not pickled: build it where it runs"
+
+    if not TYPE_CHECKING:  # type checkers say so themselves
+
+        def _has_not_run(self, *_: Any) -> NoReturn:
+            raise TypeError(
+                "an operation has no items, its result has: `.sync()` and `await` give it, and"
+                " `.unzip()` makes an operation of each item"
+            )
+
+        __iter__ = __getitem__ = _has_not_run
+
+
+class NotAnArray(OnlyOne):
     """Base of handles: the operators of arrays, refused by name."""
 
     __slots__ = ()
 
-    # NumPy then leaves `array + tensor` to the methods below.
-    __array_ufunc__ = None
+    not_copied = "a handle is not copied: slice it for a view, `.clone()` for new memory"
+    not_pickled = (
+        "a tensor is memory of this process and is not pickled: send `x.numpy()`, and make a tensor"
+        " of it there, `tw.from_numpy(…)`"
+    )
 
-    def _no_arithmetic(self, *_: Any) -> NoReturn:
+    if not TYPE_CHECKING:  # type checkers say so themselves
+
+        def __getattr__(self, name: str) -> NoReturn:
+            way = _WAYS.get(name)
+            advice = "" if way is None else f": {way}"
+            raise AttributeError(f"a tensor has no `{name}`{advice}", name=name, obj=self)
+
+    def _no_arithmetic(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(
             "tensors have no arithmetic on the host, where every operator would be a launch of its"
             " own: write it in a kernel, `z.store(x.load_like(z) + 1)`, or compute with `.numpy()`"
@@ -32,6 +103,7 @@ class NotAnArray:
     __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _no_arithmetic
     __neg__ = __pos__ = __abs__ = __invert__ = _no_arithmetic
     __lt__ = __le__ = __gt__ = __ge__ = _no_arithmetic
+    __array_ufunc__ = _no_arithmetic  # what NumPy calls for `array + tensor` and `np.sum(tensor)`
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise TypeError(
@@ -52,9 +124,3 @@ class NotAnArray:
         raise TypeError("a tensor is no number: `.item()` waits for a single element")
 
     __int__ = __float__ = __complex__ = __index__ = _no_number
-
-    def __copy__(self) -> NoReturn:
-        raise TypeError("a handle is not copied: slice it for a view, `.clone()` for new memory")
-
-    def __deepcopy__(self, _: object) -> NoReturn:
-        self.__copy__()

@@ -13,22 +13,27 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tilewright.errors import LaunchError
 from tilewright.runtime.backend import Hold, Queue, Stamp
 from tilewright.runtime.failures import Check, Outcome
 from tilewright.runtime.inside_chains import refuse_waiting
+from tilewright.runtime.refusals import OnlyOne
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
 
-__all__ = ["POLL_FROM", "POLL_FROM_BYTES", "Stream", "stream"]
+__all__ = ["POLL_FROM", "POLL_FROM_BYTES", "Stream", "check_device", "check_stream", "stream"]
 
 # Unsettled entries, or bytes kept, from which a submission asks the device how far it is.
 POLL_FROM, POLL_FROM_BYTES = 64, 16 << 20
 _REMEMBERED_FAILURES = 64
 
 
-class Stream:
+class Stream(OnlyOne):
     """A queue of operations on one device; plain calls use the current one."""
+
+    not_copied = "a stream is a queue of its device and is not copied: `device.new_stream()`"
+    not_pickled = "a stream belongs to this process and is not pickled: `device.new_stream()` there"
 
     __slots__ = (
         "__weakref__",
@@ -186,8 +191,29 @@ class Stream:
         return f"<{self.label} of {self.device.name}, {self.issued} operations submitted>"
 
 
+def check_device(given: Any) -> Device:
+    """A device, if it is one; known by what it has, since devices stand above this module."""
+    if getattr(given, "backend", None) is None:
+        raise LaunchError(
+            f"a device is `tw.Device('cpu')` or the like, and {type(given).__name__} is none"
+        )
+    found: Device = given
+    return found
+
+
+def check_stream(given: Any) -> Stream:
+    """A stream, if it is one of ours."""
+    if not isinstance(given, Stream):
+        raise LaunchError(
+            f"a stream is made by `device.new_stream()`, and {type(given).__name__} is none: that"
+            " of another library becomes one by `device.adopt(…)`"
+        )
+    return given
+
+
 @contextmanager
 def stream(chosen: Stream) -> Iterator[Stream]:
     """Use a stream for plain calls on its device: `with tw.stream(s): …`."""
+    check_stream(chosen)
     with chosen.device.using(chosen):
         yield chosen

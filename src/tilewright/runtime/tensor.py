@@ -8,7 +8,7 @@ can do beyond copies of contiguous bytes is a library kernel.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -241,7 +241,7 @@ class Tensor(NotAnArray, Exporting):
 
     def clone(self) -> Tensor:
         """New memory with a copy of the elements as they are now; the copy is submitted here."""
-        made = self._unwritten(self.dtype)
+        made = new_tensor(self.device, self.shape, self.dtype, None)
         copy(made, self).submit()
         return made
 
@@ -254,13 +254,9 @@ class Tensor(NotAnArray, Exporting):
         kind = memory_dtype(dtype)
         if kind is self.dtype:
             return self.clone()
-        made = self._unwritten(kind)
+        made = new_tensor(self.device, self.shape, kind, None)
         convert(made, self).submit()
         return made
-
-    def _unwritten(self, dtype: type[DType]) -> Tensor:
-        """A tensor of this shape whose contents somebody is about to write."""
-        return new_tensor(self.device, self.shape, dtype, None)
 
     def reshape(self, *shape: int | tuple[int, ...]) -> Tensor:
         """Another handle on the same elements, never a copy; one extent may be -1.
@@ -333,6 +329,9 @@ class Tensor(NotAnArray, Exporting):
         if not self.shape:
             raise TypeError("a tensor of rank 0 has no length")
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return map(self.__getitem__, range(len(self)))
 
     def __repr__(self) -> str:
         extents = ", ".join(map(str, self.shape))

@@ -1,0 +1,88 @@
+"""Steps of a chain: functions of the result so far, and what becomes of what they give.
+
+What is wrong with a step is said when the chain is made, as far as it is known by then. Not for
+running them: `operation` does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+from tilewright.errors import LaunchError
+
+__all__ = ["Given", "How", "Item", "Step", "check_count", "make_step"]
+
+
+class How(Enum):
+    """What becomes of what a step's function gives."""
+
+    THEN = auto()  # an operation, which runs next
+    MAP = auto()  # the new result
+    INSPECT = auto()  # nothing
+
+
+class Step(NamedTuple):
+    """A function of the result so far."""
+
+    how: How
+    function: Callable[[Any], Any]
+
+
+def make_step(how: How, function: Callable[[Any], Any]) -> Step:
+    """A step, if the function is one."""
+    if not callable(function):
+        word = how.name.lower()
+        raise LaunchError(
+            f"`{word}` takes a function of the result, and {type(function).__name__} is none:"
+            f" `.{word}(lambda result: …)`"
+        )
+    return Step(how, function)
+
+
+class Given:
+    """A function that gives a result which is known."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def __call__(self, _: object) -> Any:
+        """Whatever came before."""
+        return self.result
+
+
+class Item:
+    """A function that gives one item of a result with several."""
+
+    __slots__ = ("position",)
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+    def __call__(self, result: Any) -> Any:
+        """The item, if the result has it."""
+        if not isinstance(result, (tuple, list)):
+            raise LaunchError(
+                f"`first`, `last` and `unzip` give items of a tuple, and the result is an object of"
+                f" type {type(result).__name__}: use it as it is"
+            )
+        if not -len(result) <= self.position < len(result):
+            wanted = "an item" if self.position < 0 else f"item {self.position}"
+            raise LaunchError(f"{wanted} is wanted of a result that has {len(result)}")
+        return result[self.position]
+
+
+def check_count(name: str, count: Any, known: int | None) -> int:
+    """How many results an operation is said to have; what it says itself, if nobody does."""
+    if count is None:
+        if known is None:
+            raise LaunchError(f"{name} does not say how many results it has: unzip(2), say")
+        return known
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise LaunchError(f"unzip({count!r}): it is the number of results")
+    if known is not None and count != known:
+        raise LaunchError(f"{name} has {known} results, not {count}")
+    return count
