@@ -6,7 +6,7 @@ from matrix_products import TF32, check, check_grouped, some, stored
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32
-from tilewright.kernels import grouped_matmul, matmul
+from tilewright.kernels import grouped_matmul, matmul, matvec
 from tilewright.tune import Config, forcing
 
 pytestmark = pytest.mark.gpu
@@ -55,6 +55,13 @@ def test_batches():
     check(matmul(a, b).sync(), a, b)
     check(matmul(a, b[1]).sync(), a, b[1])
     check(matmul(a[1], b).sync(), a[1], b)
+
+
+@pytest.mark.parametrize("dtype", [f16, f32], ids=lambda d: d.label)
+def test_vectors(dtype):
+    a, x, bias = some((777, 1037), dtype), some(1037, dtype, 1), some(777, dtype, 2)
+    found = matvec(a, x, bias=bias).sync()
+    check(found.unsqueeze(-1), a, x.unsqueeze(-1), bias=bias.unsqueeze(-1))
 
 
 @pytest.mark.parametrize("shape", [(0, 64, 64), (64, 0, 64), (64, 64, 0), (1, 64, 0)])

@@ -9,7 +9,7 @@ from matrix_products import TF32, check, check_grouped, some, stored
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, f64, i32, i64
 from tilewright.dtypes import numpy_dtype
-from tilewright.kernels import grouped_matmul, matmul, matmul_kernel
+from tilewright.kernels import grouped_matmul, matmul, matmul_kernel, matvec
 from tilewright.kernels.matmul_once import cut_at_once
 from tilewright.tune import Config, forcing
 
@@ -80,6 +80,18 @@ class TestMatmul:
         check(matmul(a[:, ::2], b[1]).sync(), a[:, ::2], b[1])  # which strides forbid
         check(matmul(a[1], b).sync(), a[1], b)
         check(matmul(a[:, 0], b).sync(), a[:, 0], b)
+
+    @pytest.mark.parametrize("rows", [5, 20])  # by few rows, and by tiles
+    def test_batches_of_several_axes(self, rows):
+        a, b = some((2, 3, rows, 29)), some((2, 3, 29, 24), f16, 1)
+        residual = some((2, 3, rows, 24), f16, 3)
+        check(matmul(a, b, residual=residual).sync(), a, b, residual=residual)
+        check(matmul(a, b[0, 0]).sync(), a, b[0, 0])
+        check(matmul(a[0, 1], b).sync(), a[0, 1], b)
+        exchanged = a.permute(0, 1, 3, 2).clone()
+        check(matmul(exchanged, b, transpose_a=True).sync(), a, b)
+        with pytest.raises(tw.LaunchError, match=r"axes of `b`, .* give it `b.clone\(\)`"):
+            matmul(a, some((3, 2, 29, 24)).permute(1, 0, 2, 3))
 
     def test_strided_operands_and_output(self):
         a, b, out = some((40, 60)), some((60, 50), f16, 1), tw.full((40, 100), 7, f16)
@@ -215,6 +227,50 @@ class TestFewRows:
         check(matmul(a, b, transpose_b=True).sync(), a, b, transpose_b=True)
 
 
+class TestMatvec:
+    @pytest.mark.parametrize("transpose_a", [False, True])
+    @pytest.mark.parametrize("dtype", [f16, bf16, f32, f8e4m3fn], ids=lambda d: d.label)
+    def test_dtypes(self, dtype, transpose_a):
+        a, x = some((70, 53) if transpose_a else (53, 70), dtype), some(70, dtype, 1)
+        self.check(matvec(a, x, transpose_a=transpose_a).sync(), a.T if transpose_a else a, x)
+
+    def test_epilogue_batches_and_outputs(self):
+        a, x, out = some((2, 3, 53, 29)), some((2, 3, 29), f16, 1), tw.zeros((2, 3, 106), f32)
+        options = {"bias": some(53, f16, 2), "residual": some((2, 3, 53), f16, 3)}
+        for _ in range(3):
+            matvec(a, x, activation="relu", out=out[..., ::2], **options).sync()
+            self.check(out[..., ::2], a, x, activation="relu", **options)
+        assert not out.numpy()[..., 1::2].any()
+
+    @pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
+    def test_empty(self, shape):
+        a, x = some(shape), some(shape[1])
+        self.check(matvec(a, x).sync(), a, x)
+
+    def check(self, found, a, x, **options):
+        """A vector is a matrix of one column."""
+        columns = {name: option for name, option in options.items() if name == "activation"}
+        for name in {"bias", "residual"} & set(options):
+            columns[name] = options[name].unsqueeze(-1)
+        check(found.unsqueeze(-1), a, x.unsqueeze(-1), **columns)
+
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda: matvec(some(4), some(4)), "`a` of matvec has 2 or more axes"),
+            (lambda: matvec(some(A), some(4)), r"`x` of matvec has shape \(4,\), .* \(8,\)"),
+            (lambda: matvec(some(A), some((2, 8))), r"`x` of matvec has shape \(2, 8\)"),
+            (lambda: matvec(some(A), some(8, f32)), "`x` of matvec is one of f16, not f32"),
+            (lambda: matvec(some(A), some(8), bias=some(8)), r"`bias` of matvec .* \(4,\)"),
+            (lambda: matvec(some(A), some(8), activation="x"), "`activation` of matvec"),
+            (lambda: matvec(some(A), some(8), out=some(5)), r"`out` of matvec .* \(4,\)"),
+        ],
+    )
+    def test_refused(self, call, message):
+        with pytest.raises(tw.LaunchError, match=message):
+            call()
+
+
 class TestGrouped:
     @settings(max_examples=10, deadline=None)
     @given(st.lists(st.integers(-3, 40), min_size=4, max_size=4), st.sampled_from([i32, i64]))
@@ -256,8 +312,8 @@ class TestRefused:
         [
             (A, (7, 6), {}, r"columns of `a` and the rows of `b`, of which there are 8 and 7"),
             (A, B, {"transpose_b": True}, r"8 and 6: shapes \(4, 8\) and \(6, 8\), transposed as"),
-            ((8,), B, {}, r"`a` of matmul has 2 or 3 axes, .* shape \(8,\) has 1"),
-            (A, (1, 2, 8, 6), {}, r"`b` of matmul has 2 or 3 axes"),
+            ((8,), B, {}, r"`a` of matmul has 2 or more axes, .* shape \(8,\) has 1"),
+            ((1, 3, *A), (1, 2, *B), {}, r"multiplies each matrix of `a` by one of `b`"),
             ((2, *A), (3, *B), {}, r"multiplies each matrix of `a` by one of `b`"),
             (A, B, {"bias": (5,)}, r"`bias` of matmul has shape \(5,\).* ask for \(6,\)"),
             (A, B, {"residual": (6,)}, r"`residual` of matmul has shape \(6,\).* \(4, 6\)"),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.kv_cache import append_few, append_kv, append_many
     from tilewright.kernels.matmul_once import matmul_once_kernel
     from tilewright.kernels.matmul_wide import matmul_wide_kernel
-    from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
+    from tilewright.kernels.matmuls import matmul, matmul_kernel, matvec, sum_splits_kernel
     from tilewright.kernels.norm_gradients import (
         layer_norm_gradient,
         layer_norm_gradient_rows,
@@ -132,6 +132,7 @@ __all__ = [
     "matmul_kernel",
     "matmul_once_kernel",
     "matmul_wide_kernel",
+    "matvec",
     "max",
     "mean",
     "merge_splits",
@@ -172,7 +173,7 @@ _NAMES = {
     "kv_cache": "append_few append_kv append_many",
     "matmul_once": "matmul_once_kernel",
     "matmul_wide": "matmul_wide_kernel",
-    "matmuls": "matmul matmul_kernel sum_splits_kernel",
+    "matmuls": "matmul matmul_kernel matvec sum_splits_kernel",
     "norm_gradients": (
         "layer_norm_gradient layer_norm_gradient_rows rms_norm_gradient rms_norm_gradient_rows"
     ),

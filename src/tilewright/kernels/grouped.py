@@ -83,8 +83,8 @@ def grouped_matmul(
     """
     caller = "grouped_matmul"
     request = Request(caller, out, out_dtype, bias, activation, residual, tf32, fast_accumulate)
-    check_matrices(caller, "a", a, ranks=(2,))
-    check_matrices(caller, "b", b, ranks=(3,))
+    check_matrices(caller, "a", a, rank=2)
+    check_matrices(caller, "b", b, rank=3)
     right = exchanged(caller, "b", b) if transpose_b else b
     check_factors(caller, a, right)
     groups, _, n = right.shape

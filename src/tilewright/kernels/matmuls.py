@@ -16,13 +16,21 @@ from typing import Any, Literal
 import tilewright as tw
 from tilewright import Const, Mapped, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, M, N, P, Q, T, X, Y, Z
-from tilewright.kernels.arguments import giving
+from tilewright.kernels.arguments import check_extents, check_tensor, giving, output
 from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.gemv import launch_gemv
 from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
 from tilewright.kernels.matmul_once import fits_at_once, launch_once
 from tilewright.kernels.matmul_wide import first_columns, launch_wide
-from tilewright.kernels.products import MOST_FORMS, Product, Request, product, specialised
+from tilewright.kernels.products import (
+    MOST_FORMS,
+    Product,
+    Request,
+    check_matrices,
+    exchanged,
+    product,
+    specialised,
+)
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
@@ -32,6 +40,7 @@ __all__ = [
     "launch_splits",
     "matmul",
     "matmul_kernel",
+    "matvec",
     "sum_splits_kernel",
 ]
 
@@ -106,9 +115,9 @@ def matmul(
     """`activation(a @ b + bias) + residual`, computed in f32 and rounded once, when it is stored.
 
     `a` is `[M, K]` and `b` is `[K, N]`; `transpose_a` and `transpose_b` exchange their last two
-    axes first. Either may have a batch axis in front, and then the result has it. Both hold f16,
-    bf16, f32 or 8-bit floats. `bias` is `[N]`, `residual` has the shape of the result, and
-    `activation` is None, "relu", "gelu" or "silu".
+    axes first. Either may have axes of a batch in front, and then the result has them; if both do,
+    they are alike. Both hold f16, bf16, f32 or 8-bit floats. `bias` is `[N]`, `residual` has the
+    shape of the result, and `activation` is None, "relu", "gelu" or "silu".
 
     The result has `out_dtype`, else the dtype of `out`, else that of the factors (bf16 for 8-bit
     floats). f32 is multiplied exactly, or rounded to `tf32` first, which is many times faster.
@@ -122,6 +131,49 @@ def matmul(
     )  # fmt: skip
     wanted, result = product(a, b, request)
     return giving(_launched(wanted), result)
+
+
+@tw.function
+def matvec(
+    a: tw.Tensor,
+    x: tw.Tensor,
+    *,
+    out: tw.Tensor | None = None,
+    transpose_a: bool = False,
+    bias: tw.Tensor | None = None,
+    activation: str | None = None,
+    residual: tw.Tensor | None = None,
+    out_dtype: type[tw.DType] | None = None,
+) -> tw.DeviceOp[tw.Tensor]:
+    """`activation(a @ x + bias) + residual`, of a matrix and a vector: as fast as `a` can be read.
+
+    `a` is `[M, K]` (`[K, M]`, with `transpose_a`) and `x` is `[K]`; with axes of a batch in front
+    both have them. `bias` is `[M]`, `residual` has the shape of the result. Dtypes and the other
+    options are those of `matmul`; several vectors are a matrix, `matmul(xs, a, transpose_b=True)`.
+    """
+    caller = "matvec"
+    check_matrices(caller, "a", a)
+    *batch, m, k = exchanged(caller, "a", a).shape if transpose_a else a.shape
+    check_tensor(caller, "x", x, (a.dtype,))
+    check_extents(caller, "x", x, (*batch, k))
+    request = Request(caller, out, out_dtype, bias, activation, residual)
+    request.check_added(a, (m,), (*batch, m))
+    z = output(caller, out, (*batch, m), request.sums(a), a)
+    wanted, _ = product(
+        kept(x, as_row),
+        a,
+        request._replace(
+            out=kept(z, as_row),
+            residual=None if residual is None else kept(residual, as_row),
+            transpose_b=not transpose_a,
+        ),
+    )
+    return giving(_launched(wanted), z)
+
+
+def as_row(vector: tw.Tensor) -> tw.Tensor:
+    """A vector, or each of a batch, as a matrix of one row."""
+    return vector.unsqueeze(-2)
 
 
 def _launched(wanted: Product) -> tw.DeviceOp[Any]:

@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, tf32
-from tilewright.kernels.arguments import check_extents, check_one_device, check_tensor, output
+from tilewright.kernels.arguments import (
+    check_extents,
+    check_one_device,
+    check_tensor,
+    output,
+    reshaped,
+)
 from tilewright.kernels.epilogues import ACTIVATIONS
 from tilewright.kernels.views import kept
 from tilewright.tune import Config, Key, key_of
@@ -144,7 +150,7 @@ _forms: dict[tuple[Any, ...], Form] = {}
 
 
 def product(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Product, tw.Tensor]:
-    """The product of two tensors of two or three axes, and the tensor that it is written to."""
+    """The product of two tensors of two axes or more, and the tensor that it is written to."""
     facet = _facet(a, b, request)
     form = _forms.get(facet)
     if form is None:
@@ -197,9 +203,12 @@ def _form(a: tw.Tensor, b: tw.Tensor, request: Request) -> Form:
     out = output(caller, request.out, shape, sums, a)
     # Where all matrices of `a` meet the same `b`, they are one matrix.
     alike = [one for one in (a, out, request.residual) if one is not None]
-    is_one_matrix = is_plain and a.ndim > b.ndim and all(one.is_contiguous for one in alike)
-    batch = 1 if is_one_matrix or len(shape) == 2 else shape[0]
-    rows = shape[0] * shape[1] if is_one_matrix else shape[-2]
+    is_one_matrix = is_plain and a.ndim > b.ndim == 2 and all(one.is_contiguous for one in alike)
+    batch = 1 if is_one_matrix else prod(shape[:-2])
+    rows = prod(shape[:-1]) if is_one_matrix else shape[-2]
+    a, b, out = (_one_batch(caller, *one) for one in (("a", a), ("b", b), ("out", out)))
+    if request.residual is not None:
+        _one_batch(caller, "residual", request.residual)
     return Form(
         batch=batch,
         shape=(rows, shape[-1], a.shape[-1]),
@@ -253,16 +262,13 @@ def check_factors(caller: str, a: tw.Tensor, b: tw.Tensor) -> None:
         )
 
 
-def check_matrices(
-    caller: str, name: str, tensor: tw.Tensor, ranks: tuple[int, ...] = (2, 3)
-) -> None:
-    """A tensor that can be multiplied, a matrix or a batch of them."""
+def check_matrices(caller: str, name: str, tensor: tw.Tensor, rank: int | None = None) -> None:
+    """A tensor that can be multiplied: a matrix or, unless its rank is said, a batch of them."""
     check_tensor(caller, name, tensor, FACTORS)
-    if tensor.ndim not in ranks:
-        wanted = " or ".join(map(str, ranks))
+    if tensor.ndim < 2 or rank not in (None, tensor.ndim):
         raise tw.LaunchError(
-            f"`{name}` of {caller} has {wanted} axes, the last two those of a matrix; shape"
-            f" {tensor.shape} has {tensor.ndim}"
+            f"`{name}` of {caller} has {rank or '2 or more'} axes, the last two those of a matrix;"
+            f" shape {tensor.shape} has {tensor.ndim}"
         )
 
 
@@ -273,12 +279,23 @@ def exchanged(caller: str, name: str, tensor: tw.Tensor) -> tw.Tensor:
     return tensor.permute(*before, columns, rows)
 
 
+def _one_batch(caller: str, name: str, matrices: tw.Tensor) -> tw.Tensor:
+    """With all axes in front of a matrix's as one, if there are several."""
+    if matrices.ndim <= 3:
+        return matrices
+    *batch, rows, columns = matrices.shape
+    return reshaped(caller, name, matrices, (prod(batch), rows, columns))
+
+
 # --- views, which refer to other handles than the ones they are made of ---------------------------
 
 
 def batch_of(matrices: tw.Tensor) -> tw.Tensor:
     """With three axes."""
-    return matrices[:] if matrices.ndim == 3 else matrices[None]
+    if matrices.ndim == 2:
+        return matrices[None]
+    *batch, rows, columns = matrices.shape
+    return matrices[:] if len(batch) == 1 else matrices.reshape(prod(batch), rows, columns)
 
 
 def exchanged_batch(matrices: tw.Tensor) -> tw.Tensor:
