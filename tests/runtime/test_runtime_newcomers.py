@@ -5,13 +5,15 @@ What they leave at home is a region and a count: whoever looks must see what a f
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from ready_bench import Bench, Launch, Newcomers
 from runtime_doubles import reads, updates
 
 from tilewright import runtime as tw
 from tilewright.dtypes import f32
-from tilewright.errors import BorrowError, DriverError
+from tilewright.errors import BorrowError, DriverError, LaunchError
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.uses import MANY_AT_HOME
 
@@ -195,3 +197,18 @@ def test_one_that_was_closed_or_submitted_is_refused(bench, parts):
     operation = build(bench, parts[0], bench.tensors[1]).submit()
     with pytest.raises(Exception, match="submitted"):
         operation.submit()
+
+
+def test_what_has_no_home_yet_goes_to_streams_of_its_device_only(bench):
+    """Where every tensor is made for the launch, only the stream says that it is the wrong one."""
+    z, x = (tw.empty(8, f32, device=bench.device) for _ in range(2))
+    op = build(bench, z, x)
+    with pytest.raises(LaunchError, match="cannot be submitted to a stream of cuda:0"):
+        op.submit(Bench(1, Newcomers).streams[0])  # of another GPU, which is called the same here
+    with pytest.raises(LaunchError, match="a stream has `__cuda_stream__`, and str has not"):
+        op.submit("mine")
+    bench.driver.log.clear()
+    number = bench.driver.stream_number(bench.driver.create_stream())
+    theirs = SimpleNamespace(__cuda_stream__=lambda: (0, number))
+    assert op.submit(theirs).ends.fences.keys() == {bench.device.adopt(theirs)}
+    assert "launch" in order(bench)
