@@ -2,8 +2,9 @@
 
 The checked products multiply what the unchecked ones do. In `…_shifted` the index of the sum is
 moved by a number read once, before the loop, so that next to nothing but the check differs; in
-`…_listed` every index is read from a table, as in a real gather. An `…_unchecked` one is what its
-safe twin would be without any proof: every place is taken on trust.
+`…_listed` every index is read from a table, as in a real gather. In `…_whole` tiles cover all
+of a tensor, which the launch checks, so no access has a mask. An `…_unchecked` one is
+what its safe twin would be without any proof: every place is taken on trust.
 """
 
 # ruff: noqa: N803 (constants of a kernel are upper case)
@@ -19,6 +20,8 @@ from tilewright.dims import BM, BN, B, D, H, K, M, N, P, T
 __all__ = [
     "add",
     "add_unchecked",
+    "add_whole",
+    "add_whole_unchecked",
     "gemm",
     "gemm_listed",
     "gemm_shifted",
@@ -41,6 +44,20 @@ def add_unchecked(z: Mut[T, B], x: Ref[T, N], y: Ref[T, N]) -> None:
     xs, ys = x.partition(B), y.partition(B)
     with tw.unsafe("a twin to measure with: all three have one shape"):
         z.store(xs.load_unchecked(z.index[0]) + ys.load_unchecked(z.index[0]))
+
+
+def add_whole(z: Mut[T, B], x: Ref[T, N], y: Ref[T, N]) -> None:
+    tw.require(z.shape[0] == N)
+    i = z.index[0]
+    xs, ys = x.partition(B, exact=True), y.partition(B, exact=True)
+    z.partition(B, exact=True).store(xs[i] + ys[i], 0)
+
+
+def add_whole_unchecked(z: Mut[T, B], x: Ref[T, N], y: Ref[T, N]) -> None:
+    i = z.index[0]
+    xs, ys = x.partition(B, exact=True), y.partition(B, exact=True)
+    with tw.unsafe("a twin to measure with: all three have one shape"):
+        z.partition(B, exact=True).store(xs.load_unchecked(i) + ys.load_unchecked(i), 0)
 
 
 def gemm(z: Mut[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64) -> None:

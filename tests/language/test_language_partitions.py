@@ -79,6 +79,16 @@ def test_loops_over_a_permuted_partition_are_proved():
 # --- tiles that divide their tensor ---------------------------------------------------------------
 
 
+@tw.kernel
+def doubled_on_trust(z: Mut[f32, BM, tw.All], x: Ref[f32, M, N], *, EXACT: Const[bool]) -> None:
+    xs, parts = x.partition(BM, 8, exact=EXACT), z.partition(BM, 8, exact=EXACT)
+    for j in range(parts.num_tiles(1)):
+        with tw.unsafe("both have one shape"):
+            part = xs.load_unchecked(z.index[0], j)
+            parts.store_unchecked(part, 0, j)
+            parts.store_unchecked(parts.load_unchecked(0, j) + part, 0, j)
+
+
 @tw.kernel(deny_checks=True)
 def doubled(z: Mut[f32, BM, tw.All], x: Ref[f32, M, N], *, EXACT: Const[bool] = True) -> None:
     tw.require(z.shape[0] == M and z.shape[1] == N)
@@ -88,13 +98,14 @@ def doubled(z: Mut[f32, BM, tw.All], x: Ref[f32, M, N], *, EXACT: Const[bool] = 
         parts.store(parts[0, j] + xs[z.index[0], j], 0, j)
 
 
-def test_exact_tiles_have_no_mask():
+@pytest.mark.parametrize("twice", [doubled, doubled_on_trust])
+def test_exact_tiles_have_no_mask(twice):
     x = numbered(6, 24)
-    assert_same(run(doubled, ((6, 24), f32), (2, None), x), 2 * x)
+    assert_same(run(twice, ((6, 24), f32), (2, None), x, EXACT=True), 2 * x)
     for exact, promised in ((True, (True, True)), (False, ())):
         constants = {"EXACT": exact}
-        chosen = sample_specialization(doubled.signature, "sm_90", constants)
-        [kernel] = doubled.specialized(chosen).module.functions
+        chosen = sample_specialization(twice.signature, "sm_90", constants)
+        [kernel] = twice.specialized(chosen).module.functions
         accesses = [op for op in kernel.walk() if isinstance(op, LoadView | StoreView)]
         assert {op.inbounds for op in accesses} == {promised}
 

@@ -39,7 +39,8 @@ def load_tile_unchecked(lo: Lowering, source: PartitionOperand, call: Arguments)
     why = "the place may lie outside the tensor"
     require_unsafe(lo, call.node, "`load_unchecked`", why, _CHECKED_LOAD)
     index = _index(lo, call, source, source.rank)
-    return loaded_from(lo, view_of(lo, source), source.tensor, index)
+    is_whole = source.padding is None
+    return loaded_from(lo, view_of(lo, source), source.tensor, index, is_whole=is_whole)
 
 
 def _part(lo: Lowering, parts: PiecePartition, call: Arguments) -> tuple[Value, ...]:
@@ -56,7 +57,7 @@ def load_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) ->
     """`p.load_unchecked(i, j)` of this block's piece, and of what lies around it."""
     why = "the place may lie in another block's piece, or outside the tensor"
     require_unsafe(lo, call.node, "`load_unchecked`", why, _CHECKED_LOAD)
-    return load_at(lo, parts.piece, parts.tile, _part(lo, parts, call))
+    return load_at(lo, parts.piece, parts.tile, _part(lo, parts, call), is_whole=parts.is_exact)
 
 
 def store_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
@@ -64,5 +65,6 @@ def store_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) -
     why = "the place may lie in another block's piece, or outside the tensor"
     require_unsafe(lo, call.node, "`store_unchecked`", why, _CHECKED_STORE)
     tile = storable(lo, call, parts.piece, parts.tile)
-    store_at(lo, parts.piece, parts.tile, tile, _part(lo, parts, call))
+    part = _part(lo, parts, call)
+    store_at(lo, parts.piece, parts.tile, tile, part, is_whole=parts.is_exact)
     return Static(None)
