@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from placement_ratchet import PINNED
 
 import tilewright as tw
 from tilewright import kernels
@@ -18,6 +20,16 @@ def test_a_name(name):
     if isinstance(found, tw.Kernel):
         assert found.options.deny_checks
         assert not found.options.unsafe
+
+
+def test_no_kernel_has_a_check_inside():
+    """Where the checks of each are settled is pinned, and none of them hoisted or left in place."""
+    pinned = tomllib.loads(PINNED.read_text(encoding="utf-8"))
+    public = [getattr(kernels, name) for name in kernels.__all__]
+    for kernel in (one for one in public if isinstance(one, tw.Kernel)):
+        home = kernel.__module__.removeprefix("tilewright.").replace(".", "/")
+        *_, hoisted, in_place = pinned[f"src/tilewright/{home}.py::{kernel.__qualname__}"]
+        assert hoisted == in_place == 0
 
 
 def test_there_are_no_others():

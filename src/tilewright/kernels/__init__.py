@@ -73,7 +73,13 @@ if TYPE_CHECKING:
         top_keys_of_parts,
     )
     from tilewright.kernels.reductions import max, mean, min, reduce_columns, reduce_rows, sum
-    from tilewright.kernels.rotary import rope, rope_at_starts, rope_in_step
+    from tilewright.kernels.rotary import (
+        rope,
+        rope_at_starts,
+        rope_in_step,
+        rope_pairs_at_starts,
+        rope_pairs_in_step,
+    )
     from tilewright.kernels.scans import cumsum, scan_columns, scan_rows
     from tilewright.kernels.softmaxes import (
         cross_entropy,
@@ -146,6 +152,8 @@ __all__ = [
     "rope",
     "rope_at_starts",
     "rope_in_step",
+    "rope_pairs_at_starts",
+    "rope_pairs_in_step",
     "scan_columns",
     "scan_rows",
     "silu_mul",
@@ -185,7 +193,7 @@ _NAMES = {
     "prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
     "ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",
     "reductions": "max mean min reduce_columns reduce_rows sum",
-    "rotary": "rope rope_at_starts rope_in_step",
+    "rotary": "rope rope_at_starts rope_in_step rope_pairs_at_starts rope_pairs_in_step",
     "scans": "cumsum scan_columns scan_rows",
     "softmaxes": (
         "cross_entropy cross_entropy_gradient cross_entropy_gradient_rows cross_entropy_rows"

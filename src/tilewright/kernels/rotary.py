@@ -2,7 +2,8 @@
 
 A block takes BS places of BH heads, which share their angles. Where a text starts is either known
 to the host, which then hands over the right rows of the tables, or to the device only, and rows are
-gathered. `rope` at the end chooses and launches; it says what is computed.
+gathered. Where the channels are no power of two, the two of a pair are an axis of their own, and
+tiles are wider than it. `rope` at the end chooses and launches; it says what is computed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from tilewright.kernels.arguments import (
 from tilewright.kernels.cutting import power_of_two
 from tilewright.tune import Config
 
-__all__ = ["rope", "rope_at_starts", "rope_in_step"]
+__all__ = [
+    "rope",
+    "rope_at_starts",
+    "rope_in_step",
+    "rope_pairs_at_starts",
+    "rope_pairs_in_step",
+]
 
 DTYPES = (f16, bf16, f32)
 TILE = 2048  # elements
@@ -33,6 +40,10 @@ HINTS = Config.of(num_worker_warps=4, allow_tma=False)
 
 class HALF(tw.Dim):
     """Half of D: as many angles as pairs."""
+
+
+class BP(tw.Dim):
+    """Tile of `HALF`: all pairs of a place."""
 
 
 def _turn(
@@ -59,6 +70,21 @@ def _turn(
         one, two = halves[b, h, i, 0].astype(f32), halves[b, h, i, 1].astype(f32)
         parts.store((one * cos - two * sin).astype(z.dtype), 0, 0, 0, 0)
         parts.store((two * cos + one * sin).astype(z.dtype), 0, 0, 0, 1)
+
+
+def _turn_pairs(
+    z: Mut[Any, Literal[1], BH, BS, Literal[2], BP], x: Ref[Any, B, H, S, Literal[2], HALF],
+    cos: Tile[f32], sin: Tile[f32],
+) -> None:  # fmt: skip
+    """The same with the angles in tiles [BS, BP], which may be wider than there are pairs."""
+    b, h, i, _, _ = z.index
+    _, BH, BS, _, BP = z.tile
+    pairs, parts = x.partition(1, BH, BS, 1, BP), z.partition(1, BH, BS, 1, BP)
+    one = pairs[b, h, i, 0, 0].astype(f32).reshape(BH, BS, BP)
+    two = pairs[b, h, i, 1, 0].astype(f32).reshape(BH, BS, BP)
+    first, second = one * cos - two * sin, two * cos + one * sin
+    parts.store(first.astype(z.dtype).reshape(1, BH, BS, 1, BP), 0, 0, 0, 0, 0)
+    parts.store(second.astype(z.dtype).reshape(1, BH, BS, 1, BP), 0, 0, 0, 1, 0)
 
 
 @tw.kernel(deny_checks=True)
@@ -90,6 +116,30 @@ def rope_at_starts(
     _turn(z, x, cos, sin, INTERLEAVED, EXACT)
 
 
+@tw.kernel(deny_checks=True)
+def rope_pairs_in_step(
+    z: Mut[T, Literal[1], BH, BS, Literal[2], BP], x: Ref[T, B, H, S, Literal[2], HALF],
+    cosines: Ref[f32, S, HALF], sines: Ref[f32, S, HALF],
+) -> None:  # fmt: skip
+    """Place s turned by row s of the tables; the two channels of a pair have an axis."""
+    tw.require(HALF <= BP and z.shape[3] == 2)
+    i = z.index[2]
+    _turn_pairs(z, x, cosines.partition(BS, BP)[i, 0], sines.partition(BS, BP)[i, 0])
+
+
+@tw.kernel(deny_checks=True)
+def rope_pairs_at_starts(
+    z: Mut[T, Literal[1], BH, BS, Literal[2], BP], x: Ref[T, B, H, S, Literal[2], HALF],
+    cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], starts: Ref[i32, B],
+) -> None:  # fmt: skip
+    """Place s of sequence b turned by row `starts[b] + s` of the tables."""
+    tw.require(HALF <= BP and z.shape[3] == 2)
+    b, _, i, _, _ = z.index
+    places = (starts.partition(1)[b].item() + i * BS + tw.arange(BS))[:, None]
+    channels = tw.arange(BP)
+    _turn_pairs(z, x, cosines.gather(places, channels), sines.gather(places, channels))
+
+
 # --- the launch -----------------------------------------------------------------------------------
 
 
@@ -109,10 +159,10 @@ def rope(
     The result of the operation is `out`, which is new unless it is given.
     """
     check_tensor("rope", "x", x, DTYPES)
-    if x.ndim != 4 or x.shape[3] < 2 or x.shape[3] & (x.shape[3] - 1):
+    if x.ndim != 4 or x.shape[3] < 2 or x.shape[3] % 2:
         raise tw.LaunchError(
-            "`x` of rope has the axes (sequence, head, place, channel), the channels a power of"
-            f" two, 2 or more, and one of shape {x.shape} has not"
+            "`x` of rope has the axes (sequence, head, place, channel), the channels an even"
+            f" number, and one of shape {x.shape} has not"
         )
     batch, heads, places, channels = x.shape
     rows = cosines.shape[0] if isinstance(cosines, tw.Tensor) and cosines.ndim else 0
@@ -121,24 +171,37 @@ def rope(
         check_extents("rope", name, table, (rows, channels // 2))
     check_one_device("rope", x=x, cosines=cosines, sines=sines)
     z = output("rope", out, x.shape, x.dtype, x)
-    tile = _tile(heads, places, channels)
-    cut = z.partition(1, *tile, channels)
-    exact = heads % tile[0] == 0 and places % tile[1] == 0
-    how = {"INTERLEAVED": bool(interleaved), "EXACT": exact}
     if isinstance(starts, tw.Tensor):
         check_tensor("rope", "starts", starts, (i32,))
         check_extents("rope", "starts", starts, (batch,))
         check_one_device("rope", x=x, starts=starts)
-        kernel = HINTS.applied_to(rope_at_starts)
-        return giving(kernel(cut, x, cosines, sines, starts, **how), z)
-    starts = whole_number("rope", "starts", starts)
-    if not 0 <= starts <= rows - places:
-        raise tw.LaunchError(
-            f"`starts` of rope is {starts}, and the {places} places from there on do not lie in"
-            f" tables of {rows}"
-        )
-    tables = (cosines[starts : starts + places], sines[starts : starts + places])
-    return giving(HINTS.applied_to(rope_in_step)(cut, x, *tables, **how), z)
+        angles: tuple[tw.Tensor, ...] = (cosines, sines, starts)
+    else:
+        starts = whole_number("rope", "starts", starts)
+        if not 0 <= starts <= rows - places:
+            raise tw.LaunchError(
+                f"`starts` of rope is {starts}, and the {places} places from there on do not lie in"
+                f" tables of {rows}"
+            )
+        angles = (cosines[starts : starts + places], sines[starts : starts + places])
+    tile = _tile(heads, places, power_of_two(channels))
+    if channels == power_of_two(channels):
+        exact = heads % tile[0] == 0 and places % tile[1] == 0
+        kernel = HINTS.applied_to(rope_at_starts if len(angles) > 2 else rope_in_step)
+        how = {"INTERLEAVED": bool(interleaved), "EXACT": exact}
+        return giving(kernel(z.partition(1, *tile, channels), x, *angles, **how), z)
+    kernel = HINTS.applied_to(rope_pairs_at_starts if len(angles) > 2 else rope_pairs_in_step)
+    target, source = (_pairs(one, bool(interleaved)) for one in (z, x))
+    cut = target.partition(1, *tile, 2, power_of_two(channels // 2))
+    return giving(kernel(cut, source, *angles), z)
+
+
+def _pairs(x: tw.Tensor, interleaved: bool) -> tw.Tensor:
+    """A view with an axis for the two channels of a pair, in front of that of the pairs."""
+    *outer, channels = x.shape
+    if interleaved:
+        return x.reshape(*outer, channels // 2, 2).permute(0, 1, 2, 4, 3)
+    return x.reshape(*outer, 2, channels // 2)
 
 
 def _tile(heads: int, places: int, channels: int) -> tuple[int, int]:
