@@ -24,6 +24,7 @@ PaddingWarning              padding takes part in a reduction; a `UserWarning`, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = [
     "BorrowError",
@@ -145,6 +146,9 @@ class MalformedBytecodeError(TilewrightError):
         self.reason = reason
         self.offset = offset
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason, self.offset)
+
 
 class MalformedTextError(TilewrightError):
     """A text is no Tile IR. Lines and columns count from 1."""
@@ -154,6 +158,9 @@ class MalformedTextError(TilewrightError):
         self.reason = reason
         self.line = line
         self.column = column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason, self.line, self.column)
 
 
 class ToolchainError(TilewrightError):

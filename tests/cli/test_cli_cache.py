@@ -46,7 +46,7 @@ def test_kernels_are_listed_counted_and_removed(run, store):
     (kernel,) = json.loads(run("cache", "ls", "--json").output)
     assert kernel["kernel"] == "add"
     assert "1 kernels in" in run("cache", "stats").output
-    assert "of 1024.0 KiB" in run("cache", "stats").output
+    assert "of 1.0 MiB" in run("cache", "stats").output
     assert "3 files removed" in run("cache", "clear").output
     assert json.loads(run("cache", "ls", "--json").output) == []
 

@@ -171,3 +171,15 @@ def test_without_memory_what_is_compiled_has_done_all_it_can():
         kernel(z.partition(16), x)
     with pytest.warns(RuntimeWarning, match="was never run"):
         kernel(tw.zeros((64,), f32).partition(16), tw.ones((64,), f32)).compile()
+    # It holds nothing either, so that a list of them is made with the same tensors.
+    ready = [kernel(z.partition(tile), x).compile() for tile in (8, 16)]
+    with pytest.raises(tw.LaunchError, match=r"nothing runs on it: `\.compile\(\)` is what works"):
+        ready[0].submit()
+    assert tw.move(z).shape == (64,)
+
+
+@pytest.mark.parametrize("target", ["sm_9000", "sm_90a", "90", "gfx90a", 90])
+def test_targets_have_names(target):
+    with pytest.raises(tw.LaunchError, match="is no target: say 'cpu' or an architecture, 'sm_90'"):
+        tw.meta((64,), f32, target=target)
+    assert tw.meta((64,), f32, target="sm_120").device.target == "sm_120"

@@ -141,6 +141,12 @@ def test_names_that_other_arrays_have_lead_to_ours(name, way):
     assert not hasattr(tw.zeros(4), "__cuda_array_interface__")
 
 
+def test_without_memory_there_is_nothing_to_export():
+    for take in (np.from_dlpack, tw.Tensor.export, tw.Tensor.__dlpack_device__):
+        with refuse("a tensor without memory (tw.meta) cannot be exported"):
+            take(tw.meta((4,)))
+
+
 # --- places ---
 
 

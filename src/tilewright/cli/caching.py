@@ -11,6 +11,7 @@ from tilewright.cli.options import json_option
 from tilewright.cli.screen import BadInput, Screen
 from tilewright.jit.disk_cache import Kept, kept_kernels, store_of
 from tilewright.jit.store import FileStore
+from tilewright.runtime.pool import in_units
 from tilewright.settings import current_settings
 
 __all__ = ["cache_command"]
@@ -35,7 +36,7 @@ def ls_command(ctx: click.Context, as_json: bool) -> None:
         return
     table = Table("kernel", "made for", "code", "last used", box=None)
     for kept in kernels:
-        table.add_row(kept.kernel, _without_name(kept), _kib(kept.nbytes), _ago(kept.last_used))
+        table.add_row(kept.kernel, _without_name(kept), in_units(kept.nbytes), _ago(kept.last_used))
     screen.out.print(table if kernels else f"no kernels in {_store().root}")
 
 
@@ -57,7 +58,7 @@ def stats_command(ctx: click.Context, as_json: bool) -> None:
         screen.answer(numbers)
         return
     screen.out.print(f"{numbers['kernels']} kernels in {store.root}", soft_wrap=True)
-    screen.out.print(f"{_kib(used)} of {_kib(store.limit)}")
+    screen.out.print(f"{in_units(used)} of {in_units(store.limit)}")
 
 
 @cache_command.command("clear")
@@ -78,10 +79,6 @@ def _store() -> FileStore:
 
 def _without_name(kept: Kept) -> str:
     return kept.made_for.removeprefix(f"`{kept.kernel}` specialised for ")
-
-
-def _kib(nbytes: int) -> str:
-    return f"{nbytes / 1024:.1f} KiB"
 
 
 def _ago(moment: float) -> str:

@@ -7,6 +7,7 @@ element or copy bytes; a library kernel that makes contents (`arange`, `rand`) g
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,8 @@ from tilewright.runtime.transfers import Fill, Upload, host_bytes
 __all__ = ["empty", "fill_by", "from_numpy", "full", "meta", "ones", "zeros"]
 
 Shape = int | tuple[int, ...]
+
+_TARGET = re.compile("cpu|sm_([1-9][0-9]{1,2})")
 
 
 def empty(shape: Shape, dtype: Any = f32, *, device: Device | str | None = None) -> Tensor:
@@ -76,10 +79,10 @@ def meta(shape: Shape, dtype: Any = f32, *, target: str | None = None) -> Tensor
     `target` is what to compile for, `sm_90` say; by default that of the current device.
     """
     wanted = current_device().target if target is None else target
-    number = "0" if wanted == "cpu" else wanted.removeprefix("sm_")
-    if not (number.isascii() and number.isdecimal()):
+    named = _TARGET.fullmatch(wanted) if isinstance(wanted, str) else None
+    if named is None:
         raise LaunchError(f"{target!r} is no target: say 'cpu' or an architecture, 'sm_90'")
-    return _make(shape, dtype, f"meta:{number}", None)
+    return _make(shape, dtype, f"meta:{named[1] or 0}", None)
 
 
 def from_numpy(array: npt.ArrayLike, *, device: Device | str | None = None) -> Tensor:

@@ -26,6 +26,8 @@ from tilewright.runtime.tickets import Role, Ticket
 
 __all__ = ["Export", "Exportable", "Exporting", "place_of"]
 
+_NO_MEMORY = "a tensor without memory (tw.meta) cannot be exported"
+
 
 class Exportable(Handle, Protocol):
     """What an export needs to know of a tensor."""
@@ -85,7 +87,7 @@ class Export(OnlyOne):
     def __init__(self, tensor: Exportable, *, read_only: bool) -> None:
         device = tensor.storage.device
         if not device.backend.can_run:
-            raise LaunchError("a tensor without memory (tw.meta) cannot be exported")
+            raise LaunchError(_NO_MEMORY)
         self.tensor = tensor
         self.read_only = read_only  # whether the consumer has promised not to write
         self._streams: set[Stream] = set()
@@ -194,6 +196,8 @@ class Export(OnlyOne):
 
 def place_of(device: Device) -> tuple[int, int]:
     """A device in DLPack's numbers."""
+    if not device.backend.can_run:
+        raise LaunchError(_NO_MEMORY)
     return (CPU, 0) if device.kind == "cpu" else (CUDA, device.ordinal)
 
 

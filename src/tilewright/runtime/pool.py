@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.device import Device
     from tilewright.runtime.storage import Storage
 
-__all__ = ["Pool", "allocate", "pool"]
+__all__ = ["Pool", "allocate", "in_units", "pool"]
 
 _LARGEST = 5  # holders that a message names
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -110,18 +110,18 @@ def _refusal(storage: Storage, error: OutOfMemoryError) -> OutOfMemoryError:
     held = (one() for one in storage.device.storages.values())
     holders = sorted(filter(None, held), key=lambda one: one.nbytes, reverse=True)
     lines = [
-        f"{error}: it was for {storage.label} ({_size(storage.nbytes)}), made at {storage.site}"
+        f"{error}: it was for {storage.label} ({in_units(storage.nbytes)}), made at {storage.site}"
     ]
     if holders:
-        total = _size(sum(holder.nbytes for holder in holders))
+        total = in_units(sum(holder.nbytes for holder in holders))
         lines.append(f"{len(holders)} tensors hold {total} of {storage.device.name}; the largest:")
         for holder in holders[:_LARGEST]:
-            lines.append(f"  {_size(holder.nbytes)}  {holder.label}, made at {holder.site}")
+            lines.append(f"  {in_units(holder.nbytes)}  {holder.label}, made at {holder.site}")
         lines.append("drop what is not needed any more, or use smaller tensors")
     return OutOfMemoryError("\n".join(lines))
 
 
-def _size(nbytes: int) -> str:
+def in_units(nbytes: int) -> str:
     """A number of bytes for people."""
     number, unit = float(nbytes), 0
     while number >= 1024 and unit + 1 < len(_UNITS):

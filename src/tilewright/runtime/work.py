@@ -201,6 +201,9 @@ class WorkOp(SingleOp[T]):
         if prepare is not None:
             prepare()
         self.note_compiled()
+        if self._has_done_all:  # and others may compile with the same tensors
+            with self.device.lock:
+                self.ticket.release()
         return self
 
     @property
