@@ -100,10 +100,12 @@ def test_packed_sequences(causal):
 
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("starts", [11, [0, 900]])
-def test_rope(interleaved, starts):
-    angles = np.outer(np.arange(2000), 10_000.0 ** (-np.arange(64) / 64))
+@pytest.mark.parametrize("channels", [128, 96])
+def test_rope(interleaved, starts, channels):
+    half = channels // 2
+    angles = np.outer(np.arange(2000), 10_000.0 ** (-np.arange(half) / half))
     cosines, sines = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
-    x = random(0, 2, 5, 1003, 128)
+    x = random(0, 2, 5, 1003, channels)
     first = starts if isinstance(starts, int) else np.array(starts, np.int32)
     given = first if isinstance(first, int) else tw.from_numpy(first)
     tables = tw.from_numpy(cosines), tw.from_numpy(sines)

@@ -128,6 +128,59 @@ def test_histogram():
     np.testing.assert_array_equal(found, reference.histogram(x, 256))
 
 
+@pytest.mark.parametrize("shape", [(37, 211), (3, 12289)])
+def test_doubles(shape):
+    x, y = normal((2, *shape), np.float64, scale=2)
+    weight, bias = normal((2, shape[1]), np.float64, seed=1)
+    a, b, w, s = given(x, y, weight, bias)
+    pairs = [
+        (kernels.add(a, b), x + y),
+        (kernels.silu_mul(a, b), reference.silu_mul(x, y)),
+        (kernels.softmax(a), reference.softmax(x)),
+        (kernels.rms_norm(a, w), reference.rms_norm(x, weight)),
+        (kernels.layer_norm(a, w, s), reference.layer_norm(x, weight, bias)),
+        (kernels.sum(a, 0), reference.reduce("sum", x, 0)),
+        (kernels.mean(a, 1), reference.reduce("mean", x, 1)),
+        (kernels.max(a), reference.reduce("max", x)),
+        (kernels.cumsum(a), reference.cumsum(x)),
+        (kernels.transpose(a), x.T),
+    ]
+    for operation, expected in pairs:
+        size = np.abs(expected).max() + np.sqrt(x.size)  # sums may cancel
+        check(operation.sync(), expected, np.float64, terms=64, scale=size)
+    found = kernels.layer_norm_gradient(b, a, w).sync()
+    for one, expected in zip(found, reference.layer_norm_gradient(y, x, weight), strict=True):
+        check(one, expected, np.float64, terms=256)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.uint16, np.uint64])
+def test_integers(kind):
+    x, y = normal((2, 301, 517), np.float64, scale=30, shift=50).astype(kind)
+    a, b = given(x, y)
+    ids = np.random.default_rng(0).integers(0, 301, 77)
+    pairs = [
+        (kernels.add(a, b), x + y),
+        (kernels.sum(a, 0), reference.reduce("sum", x, 0)),
+        (kernels.sum(a), reference.reduce("sum", x)),
+        (kernels.max(a, 1), reference.reduce("max", x, 1)),
+        (kernels.min(a, 0), reference.reduce("min", x, 0)),
+        (kernels.cumsum(a), reference.cumsum(x)),
+        (kernels.cumsum(a, 0), reference.cumsum(x, 0)),
+        (kernels.transpose(a), x.T),
+        (kernels.embedding(*given(ids), a), x[ids]),
+    ]
+    for operation, expected in pairs:
+        np.testing.assert_array_equal(operation.sync().numpy(), expected)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint32])
+@pytest.mark.parametrize("bins", [100, 1000])
+def test_histogram_of_every_kind(kind, bins):
+    x = np.random.default_rng(0).integers(-10, bins + 10, 100_003).astype(kind)
+    found = kernels.histogram(*given(x), bins).sync().numpy()
+    np.testing.assert_array_equal(found, reference.histogram(x, bins))
+
+
 def test_two_steps_in_a_graph():
     """What needs memory in between has it before the graph runs."""
     x = normal((2, 300_000), SINGLE)

@@ -5,7 +5,7 @@ import pytest
 from gpu_kernels import GPU, add
 
 import tilewright as tw
-from tilewright import Mut, Ref, bf16, f8e4m3fn, f8e5m2, f16, f32
+from tilewright import Mut, Ref, bf16, f8e4m3fn, f8e5m2, f16, f32, kernels
 from tilewright.dims import B, N, T
 from tilewright.dtypes import numpy_dtype
 from tilewright.runtime import torch_tensors
@@ -69,6 +69,21 @@ def test_half_precision_and_views(tensors):
     add(tw.partition(z[LENGTH:], 128), x, y).sync()
     assert torch.equal(z[LENGTH:], x + y)
     assert not z[:LENGTH].any()
+
+
+def test_functions_of_the_library():
+    """On the stream that is torch's, with an output of torch's or of ours."""
+    a, b = (torch.randn(300, 300, device=GPU) for _ in range(2))
+    out, side = torch.empty_like(a), torch.cuda.Stream()
+    for _ in range(5):
+        kernels.matmul(a, b, out=out).submit()
+        assert torch.allclose(out, a @ b, atol=1e-3)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            a.add_(1)
+            made = torch.from_dlpack(kernels.softmax(a).submit().sync())
+            assert torch.allclose(made, a.softmax(-1), atol=1e-6)
+        torch.cuda.current_stream().wait_stream(side)
 
 
 def test_recorded_into_a_graph_of_torch(tensors):
