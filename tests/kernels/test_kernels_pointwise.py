@@ -127,6 +127,14 @@ def test_histogram(bins, kind):
     assert kernels.histogram(tw.from_numpy(x)[:0], 3).sync().numpy().tolist() == [0] * 3
 
 
+@pytest.mark.parametrize("size", [4096, 9001])  # tiles that cover it, and some that do not
+def test_histogram_of_few_bins(size):
+    odd = np.array([0, 15, 16, 240, 255, 256, -1, 1 << 40, -(1 << 40), (1 << 32) + 3])
+    for x in (np.resize(odd, size), np.full(size, 255), np.full(size, 0), np.full(size, 256)):
+        found = kernels.histogram(tw.from_numpy(x), 256).sync().numpy()
+        np.testing.assert_array_equal(found, reference.histogram(x, 256))
+
+
 def _x():
     return tw.zeros((4, 8), f32)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.grouped import grouped_matmul, grouped_matmul_kernel
     from tilewright.kernels.histograms import (
         histogram,
+        histogram_bins,
         histogram_elements,
         histogram_products,
     )
@@ -128,6 +129,7 @@ __all__ = [
     "grouped_matmul",
     "grouped_matmul_kernel",
     "histogram",
+    "histogram_bins",
     "histogram_elements",
     "histogram_products",
     "layer_norm",
@@ -177,7 +179,7 @@ _NAMES = {
     "embeddings": "embedding embedding_rows",
     "gemv": "gemv_kernel",
     "grouped": "grouped_matmul grouped_matmul_kernel",
-    "histograms": "histogram histogram_elements histogram_products",
+    "histograms": "histogram histogram_bins histogram_elements histogram_products",
     "kv_cache": "append_few append_kv append_many",
     "matmul_once": "matmul_once_kernel",
     "matmul_wide": "matmul_wide_kernel",
