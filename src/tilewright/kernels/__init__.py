@@ -73,7 +73,15 @@ if TYPE_CHECKING:
         top_k_of_keys,
         top_keys_of_parts,
     )
-    from tilewright.kernels.reductions import max, mean, min, reduce_columns, reduce_rows, sum
+    from tilewright.kernels.reductions import (
+        max,
+        mean,
+        min,
+        reduce_columns,
+        reduce_rows,
+        reduce_whole_rows,
+        sum,
+    )
     from tilewright.kernels.rotary import (
         rope,
         rope_at_starts,
@@ -147,6 +155,7 @@ __all__ = [
     "min",
     "reduce_columns",
     "reduce_rows",
+    "reduce_whole_rows",
     "rms_norm",
     "rms_norm_gradient",
     "rms_norm_gradient_rows",
@@ -194,7 +203,7 @@ _NAMES = {
     ),
     "prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
     "ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",
-    "reductions": "max mean min reduce_columns reduce_rows sum",
+    "reductions": "max mean min reduce_columns reduce_rows reduce_whole_rows sum",
     "rotary": "rope rope_at_starts rope_in_step rope_pairs_at_starts rope_pairs_in_step",
     "scans": "cumsum scan_columns scan_rows",
     "softmaxes": (

@@ -1,8 +1,9 @@
 """Sum, mean, maximum and minimum along one axis or of everything.
 
 There are two ways to walk: along rows, where neighbours in memory are reduced, and along columns,
-where neighbours belong to different results. Each block takes a span of what is reduced; where
-that leaves more than one number for a result, they are reduced once more.
+where neighbours belong to different results. Each block takes a span of what is reduced, or whole
+rows where there are enough of them; where more than one number is left for a result, they are
+reduced once more.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ __all__ = [
     "min",
     "reduce_columns",
     "reduce_rows",
+    "reduce_whole_rows",
     "sum",
     "sum_dtype",
 ]
@@ -84,6 +86,29 @@ def _padding(kind: int, masked: bool) -> float:
     return -math.inf if kind == MAX else math.inf
 
 
+def _kept_tiles(tiles: Any, i: Any, begin: Any, count: int) -> Any:
+    """Some tiles of rows i, one behind the other, all of them read before anything is made."""
+    row: tuple[Any, ...] = ()
+    for j in tw.static_range(count):
+        row = (*row, tiles[i, begin + j])
+    return row
+
+
+def _at_once(kind: int, row: Any, acc: Any) -> Any:
+    """Tiles in one."""
+    kept = row[0].astype(acc)
+    for j in tw.static_range(1, len(row)):
+        kept = _combined(kind, kept, row[j].astype(acc))
+    return kept
+
+
+def _inside(part: Any, columns: Any, nothing: Any, masked: bool) -> Any:
+    """A tile with `nothing` behind the edge, if it is masked."""
+    if masked:
+        return tw.where(tw.arange(part.shape[1]) < columns, part, nothing)
+    return part
+
+
 @tw.kernel(deny_checks=True)
 def reduce_rows(
     z: Mut[T, BM, Literal[1]],
@@ -105,22 +130,46 @@ def reduce_rows(
     """
     i, s = z.index
     xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
-    nothing = first.astype(ACC)
     if EXACT and SPAN <= AT_ONCE:
-        row: tuple[Any, ...] = ()
-        for j in tw.static_range(SPAN):
-            row = (*row, xs[i, s * SPAN + j])
-        kept = row[0].astype(ACC)
-        for j in tw.static_range(1, SPAN):
-            kept = _combined(KIND, kept, row[j].astype(ACC))
+        kept = _at_once(KIND, _kept_tiles(xs, i, s * SPAN, SPAN), ACC)
     else:
+        nothing = first.astype(ACC)
         kept = tw.full((BM, PART), nothing, ACC)
         for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
-            part = xs[i, j].astype(ACC)
-            if MASKED:
-                part = tw.where(j * PART + tw.arange(PART) < N, part, nothing)
+            part = _inside(xs[i, j].astype(ACC), N - j * PART, nothing, MASKED)
             kept = _combined(KIND, kept, part)
     z.store(_finished(KIND, kept, scale).astype(z.dtype))
+
+
+@tw.kernel(deny_checks=True)
+def reduce_whole_rows(
+    z: Mut[T, BM],
+    x: Ref[FROM, M, N],
+    first: T,
+    scale: f64,
+    *,
+    KIND: Const[int],
+    ACC: Const[type[tw.DType]],
+    MASKED: Const[bool] = False,
+    PART: Const[int] = 1024,
+    SPAN: Const[int] = 1,
+    EXACT: Const[bool] = False,
+) -> None:
+    """The same of all tiles of each row, of which there are SPAN at most: as many, if EXACT."""
+    tw.require(z.shape[0] == M)
+    i = z.index[0]
+    xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
+    if EXACT and SPAN <= AT_ONCE:
+        tw.require(xs.num_tiles(1) == SPAN)
+        kept = _at_once(KIND, _kept_tiles(xs, i, 0, SPAN), ACC)
+    else:
+        nothing = first.astype(ACC)
+        kept = tw.full((BM, PART), nothing, ACC)
+        for j in range(xs.num_tiles(1)):
+            part = _inside(xs[i, j].astype(ACC), N - j * PART, nothing, MASKED)
+            kept = _combined(KIND, kept, part)
+    result = _finished(KIND, kept, scale).reshape(BM).astype(z.dtype)
+    z.partition(BM, exact=EXACT).store(result, 0)
 
 
 @tw.kernel(deny_checks=True)
@@ -269,11 +318,14 @@ def launch_reduction(
         "PART": config["PART"],
         "SPAN": config["SPAN"],
     }
-    if in_rows:
-        kernel, pieces = reduce_rows, target.squeeze(2).partition(config["BM"], 1)
-        how["EXACT"] = are_exact(source, config["BM"], config["PART"] * config["SPAN"])
-    else:
+    if not in_rows:
         kernel, pieces = reduce_columns, target.partition(1, 1, config["BK"])
+    elif spans == 1:
+        kernel, pieces = reduce_whole_rows, z.squeeze(2).squeeze(1).partition(config["BM"])
+    else:
+        kernel, pieces = reduce_rows, target.squeeze(2).partition(config["BM"], 1)
+    if in_rows:
+        how["EXACT"] = are_exact(source, config["BM"], config["PART"] * config["SPAN"])
     launch = config.applied_to(kernel)(pieces, source, _nothing(kind, x), 1 / count, **how)
     if spans == 1:
         return launch

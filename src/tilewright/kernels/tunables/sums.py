@@ -86,7 +86,7 @@ def _cumsum_trial(key: Key, device: tw.Device) -> Trial:
 # Of rows, of columns, and of everything.
 SUM = Tunable(
     name="sum",
-    kernels=(reductions.reduce_rows, reductions.reduce_columns),
+    kernels=(reductions.reduce_rows, reductions.reduce_whole_rows, reductions.reduce_columns),
     rule=_sum_rule,
     space=_sum_space,
     keys=(
