@@ -13,17 +13,14 @@ one repetition, and gets the best of `--peer-rounds`. Take a machine that does n
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +28,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i32
+from tilewright.bench import Bound, Report, Table, Target
 from tilewright.dims import BM, BN, B, D, H, K, M, N
 
 RESULTS = Path(__file__).parent / "results" / "cpu_backend.json"
@@ -233,57 +231,56 @@ def row(one: Workload, peer: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def shown(number: float | None, form: str) -> str:
-    return "–" if number is None else format(number, form)
+def shown(number: float | None, form: str, scale: float = 1.0) -> str:
+    return "" if number is None else format(number * scale, form)
 
 
-def print_table(rows: list[dict[str, Any]]) -> None:
-    head = f"{'':10} {'interpreter':>12} {'ours':>9} {'faster':>8} {'NumPy':>9} {'x NumPy':>8}"
-    print(f"{head} {'watched':>9} {'x ours':>7}")
+def report_of(rows: list[dict[str, Any]], peer: dict[str, Any] | None, path: Path) -> Report:
+    """All figures, as a table and beside what must be reached."""
+    report = Report("cpu_backend", "The CPU device", path)
+    report.note(
+        "A launch and the wait for it, without a GPU. The interpreter is Triton's own"
+        " (TRITON_INTERPRET=1) on the same tile shapes, in a process of its own; watched is under"
+        " `tw.race_check()`."
+    )
+    if peer is not None:
+        versions = ", ".join(f"{name} {number}" for name, number in peer["versions"].items())
+        report.note(f"The interpreter's versions: {versions}.")
+    table = Table(
+        "Milliseconds",
+        ("workload", "interpreter", "ours", "times as fast", "NumPy", "of NumPy's time", "watched",
+         "of ours"),
+    )  # fmt: skip
+    report.table(table)
     for one in rows:
-        print(
-            f"{one['workload']:10} {shown(one['triton_interpreter_s'], '10.3f'):>10} s"
-            f" {one['tilewright_s'] * 1e3:6.1f} ms {shown(one['times_faster'], '.0f'):>7}x"
-            f" {shown(one['numpy_s'] and one['numpy_s'] * 1e3, '.1f'):>6} ms"
-            f" {shown(one['times_numpy'], '.1f'):>7}x {one['watched_s'] * 1e3:6.1f} ms"
-            f" {one['watch_factor']:6.1f}x"
+        table.add(
+            f"{one['workload']}, {one['what']}",
+            shown(one["triton_interpreter_s"], ".0f", 1e3),
+            shown(one["tilewright_s"], ".1f", 1e3),
+            shown(one["times_faster"], ".0f"),
+            shown(one["numpy_s"], ".1f", 1e3),
+            shown(one["times_numpy"], ".1f"),
+            shown(one["watched_s"], ".1f", 1e3),
+            shown(one["watch_factor"], ".1f"),
         )
+        report.figure("cpu_backend", **one)
+    for target in targets(rows):
+        report.target(target)
+    return report
 
 
-def missed(rows: list[dict[str, Any]]) -> list[str]:
-    """Which targets are not reached."""
-    found = []
+def targets(rows: list[dict[str, Any]]) -> Iterator[Target]:
+    """What must be reached, and what was."""
     for one in rows:
-        if one["times_faster"] is not None and one["times_faster"] < FASTER:
-            found.append(f"{one['workload']} is only {one['times_faster']:.0f} times faster")
-        if one["watch_factor"] > WATCH_FACTOR:
-            found.append(f"{one['workload']} is {one['watch_factor']:.1f} times slower watched")
-        if one["workload"] == "gemm" and one["times_numpy"] > NUMPY_FACTOR:
-            found.append(f"gemm takes {one['times_numpy']:.1f} times what NumPy takes")
-    return found
-
-
-def about(peer: dict[str, Any] | None) -> dict[str, Any]:
-    versions = {name: version(name) for name in ("numpy", "ml_dtypes", "tilewright")}
-    return {
-        "date": datetime.date.today().isoformat(),
-        "machine": {
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "system": platform.platform(),
-            "python": platform.python_version(),
-        },
-        "versions": versions | ({} if peer is None else peer["versions"]),
-    }
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+        what = f"{one['workload']} on the CPU"
+        if one["times_faster"] is not None:
+            words = f"{what}, speed beside Triton's interpreter"
+            yield Target(words, Bound.AT_LEAST, FASTER, one["times_faster"])
+        if one["workload"] == "gemm" and one["times_numpy"] is not None:
+            words = f"{what}, of NumPy's time"
+            yield Target(words, Bound.AT_MOST, NUMPY_FACTOR, one["times_numpy"])
+        yield Target(f"{what}, watched for races, of its time unwatched", Bound.AT_MOST,
+                     WATCH_FACTOR, one["watch_factor"])  # fmt: skip
 
 
 def main() -> None:
@@ -298,11 +295,11 @@ def main() -> None:
         all_ = workloads(np.random.default_rng(0))
         measure(all_, options.rounds)
     rows = [row(one, peer) for one in all_]
-    print_table(rows)
-    for line in missed(rows):
-        print(f"missed: {line}")
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({**about(peer), "rows": rows}, indent=2) + "\n")
+    data = report_of(rows, peer, options.json).data
+    print(Table(**data["tables"][0]).to_text())
+    for target in data["targets"]:
+        if not target["is_met"]:
+            print(f"missed: {target['what']}: {target['measured']:.3g}")
     print(f"wrote {options.json}")
 
 

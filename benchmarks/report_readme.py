@@ -128,6 +128,21 @@ def _graphs(figures: Mapping[str, Any]) -> Iterator[Row]:
             yield what, *cells
 
 
+def _cpu(figures: Mapping[str, Any]) -> Iterator[Row]:
+    rows = [one for one in figures.get("cpu_backend", ()) if one["times_faster"]]
+    if rows:
+        ours, peer, ratio = (
+            sorted(one[name] for one in rows)
+            for name in ("tilewright_s", "triton_interpreter_s", "times_faster")
+        )
+        yield (
+            f"without a GPU: {', '.join(one['workload'] for one in rows)}",
+            f"{ours[0] * 1e3:.0f} to {ours[-1] * 1e3:.0f} ms",
+            f"Triton's interpreter: {peer[0]:.1f} to {peer[-1]:.1f} s",
+            f"{ratio[0]:.0f} to {ratio[-1]:.0f}",
+        )
+
+
 _QUOTES: tuple[tuple[str, Callable[[Mapping[str, Any]], Iterator[Row]]], ...] = (
     ("products", _products),
     ("attention", _attention),
@@ -135,4 +150,5 @@ _QUOTES: tuple[tuple[str, Callable[[Mapping[str, Any]], Iterator[Row]]], ...] = 
     ("memory_bound", _memory_bound),
     ("launch", _launches),
     ("launch", _graphs),
+    ("cpu_backend", _cpu),
 )

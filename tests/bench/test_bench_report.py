@@ -15,6 +15,7 @@ if str(BENCHMARKS) not in sys.path:
 
 import attention  # noqa: E402
 import cache_hit  # noqa: E402
+import cpu_backend  # noqa: E402
 import front_end  # noqa: E402
 import launch_graphs  # noqa: E402
 import launch_rates  # noqa: E402
@@ -142,6 +143,23 @@ def test_launches_are_quoted_beside_each_peer():
     cutile = "cuTile Python, ct.launch: 9.0"
     assert f"| a launch, all checks on | 6.0 us | {cutile} | 1.50 |" in new
     assert "| a launch in a graph, over 3 tensors | 1.00 us | driver: 1.00 | 1.00 |" in new
+
+
+def test_the_cpu_is_quoted_beside_the_interpreter(tmp_path):
+    def timed(name: str, ours: float, peer: float | None) -> dict:
+        one = cpu_backend.Workload(name, "small", lambda: None, None)
+        one.plain, one.watched, one.of_numpy = [ours], [2 * ours], [ours / 2]
+        return cpu_backend.row(one, peer and {"seconds": {name: [peer]}})
+
+    rows = [timed("add", 0.01, 3.0), timed("gemm", 0.02, 2.0), timed("other", 0.5, None)]
+    peer = {"versions": {"triton": "3"}}
+    data = cpu_backend.report_of(rows, peer, tmp_path / "cpu_backend.json").data
+    (row,) = report_readme._cpu(data["figures"])
+    words = ("without a GPU: add, gemm", "10 to 20 ms", "Triton's interpreter: 2.0 to 3.0 s")
+    assert row == (*words, "100 to 300")
+    assert [target["measured"] for target in data["targets"]] == [300, 2, 100, 2, 2, 2]
+    assert all(target["is_met"] for target in data["targets"])
+    assert data["tables"][0]["rows"][2][:4] == ("other, small", "", "500.0", "")
 
 
 def test_the_committed_page_is_what_the_reports_say():
