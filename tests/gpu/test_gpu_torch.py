@@ -63,6 +63,22 @@ def test_on_a_stream_of_ours(tensors):
     assert torch.equal(z, y)
 
 
+def test_copies_and_fills(tensors):
+    x, y, z = tensors
+    ours = tw.copy(tw.zeros((LENGTH,), f32, device=GPU), x).sync()
+    x.zero_()
+    assert tw.copy(z, ours).submit().sync() is z
+    wanted = z.clone()
+    assert torch.equal(torch.from_dlpack(tw.from_dlpack(z).clone()), wanted)
+    tw.fill(y[100:200], 3.0).submit()
+    wanted = y.clone()
+    wanted[100:200] = 3.0
+    assert torch.equal(y, wanted)
+    tw.copy(x[::2], z[1::2]).submit()  # by a kernel
+    assert torch.equal(x[::2], z[1::2])
+    assert not x[1::2].any()
+
+
 def test_half_precision_and_views(tensors):
     x, y, _ = (tensor.bfloat16() for tensor in tensors)
     z = torch.zeros(2 * LENGTH, device=GPU, dtype=torch.bfloat16)

@@ -108,7 +108,7 @@ class TestCopy:
             (lambda z: tw.copy(z[::2], z[1::3][:4]), tw.LaunchError, r"shape \(4,\) and .*\(8,\)"),
             (lambda z: tw.copy(z[:8], z[::2]), tw.BorrowError, "slices that do not overlap"),
             (lambda z: tw.copy(z, tw.zeros(16, i32)), tw.LaunchError, r"`src\.astype\(f32\)`"),
-            (lambda z: tw.copy(z, np.zeros(16)), tw.LaunchError, "ndarray is none: `tw.from_numpy"),
+            (lambda z: tw.copy(z, [0.0] * 16), tw.LaunchError, "list is none: `tw.from_numpy"),
             (
                 lambda z: tw.copy(z, tw.zeros(16, device="cpu:1")),
                 tw.LaunchError,

@@ -181,6 +181,23 @@ def test_cpu_streams_are_no_cuda_streams(cpu):
         cpu.adopt(type("Stream", (), {"__cuda_stream__": lambda _: (0, 7)})())
 
 
+def test_copies_and_fills_of_their_memory(driver, cuda, library):
+    x, z = library.array(2.0), library.array(at=1)
+    tw.fill(x, 5).submit()
+    assert tw.copy(z, x).submit().sync() is z  # in the form in which it came
+    ours = tw.copy(tw.zeros(N), z).sync()
+    assert (x.values.tolist(), z.values.tolist()) == ([5.0] * N, [5.0] * N)
+    assert ours.numpy().tolist() == from_dlpack(z).clone().numpy().tolist() == [5.0] * N
+    library.array(7.0)
+    part = from_dlpack(x)[2:4]
+    tw.copy(ours[:2], part).sync()
+    tw.fill(part, 1).sync()
+    assert ours.numpy().tolist() == [7.0] * 2 + [5.0] * (N - 2)
+    assert x.values.tolist() == [7.0, 7.0, 1.0, 1.0] + [7.0] * (N - 4)
+    with refuse("is read-only", BorrowError):
+        tw.fill(library.array(read_only=True), 0)
+
+
 # --- DLPack with streams --------------------------------------------------------------------------
 
 

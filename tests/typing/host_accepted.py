@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 import tilewright as tw
 from tilewright import DeviceOp, Mapped, Mut, Ref, Tensor, f32, i32
 from tilewright.dims import B, N
@@ -51,6 +54,13 @@ def operations_as_arguments(x: Tensor, z: DeviceOp[Tensor], y: DeviceOp[Tensor])
     walked: DeviceOp[tw.PersistentPartition] = first.partition(128).persistent(blocks=4)
     copied: DeviceOp[Tensor] = tw.copy(tw.fill(x, 1), walk(walked, x).first().unpartition())
     return copied.sync()
+
+
+def arrays_of_others(array: npt.NDArray[np.float32], x: Tensor) -> Tensor:
+    filled: DeviceOp[npt.NDArray[np.float32]] = tw.fill(array, 1.0)
+    filled.close()
+    tw.copy(array, x).sync().sum()
+    return tw.copy(x, array).sync()
 
 
 def kernels_of_others(path: Path, z: Tensor, x: DeviceOp[Tensor]) -> None:

@@ -7,12 +7,14 @@ dtype is copied on every device, and NaNs keep theirs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from tilewright.dtypes import DType, u8, u16, u32, u64
 from tilewright.errors import LaunchError
 from tilewright.runtime.access import Access, Mode
+from tilewright.runtime.cut_results import tensor_maker
 from tilewright.runtime.deferring import defer
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.library import load_copying
@@ -32,14 +34,37 @@ _MAX_RANK = 6  # of a kernel
 _LONGEST = 1 << 30  # elements of an axis that is put together from several
 
 
-def copy(dst: Tensor | DeviceOp[Tensor], src: Tensor | DeviceOp[Tensor]) -> DeviceOp[Tensor]:
+class Exported(Protocol):
+    """An array of another library, known by its protocol."""
+
+    @property
+    def __dlpack__(self) -> Callable[..., Any]:
+        """Gives a capsule."""
+
+
+A = TypeVar("A", bound=Exported)
+
+
+@overload
+def copy(
+    dst: Tensor | DeviceOp[Tensor], src: Tensor | DeviceOp[Tensor] | Exported
+) -> DeviceOp[Tensor]: ...
+@overload
+def copy(dst: A, src: Tensor | DeviceOp[Tensor] | Exported) -> DeviceOp[A]: ...
+def copy(dst: Any, src: Any) -> DeviceOp[Any]:
     """Copy the elements of one tensor into another of the same shape and dtype.
 
-    Gives `dst`. Both may be views with any strides; they must not overlap. Either may be the result
-    of an operation, which runs first.
+    Gives `dst`. Both may be views with any strides; they must not overlap. Either may be an array
+    of another library on that device, or the result of an operation, which runs first.
     """
     if isinstance(dst, DeviceOp) or isinstance(src, DeviceOp):
         return defer("copy", {"dst": dst, "src": src}, lambda given: copy(*given))
+    into = _as_tensor(dst)
+    made = _copy(into, _as_tensor(src))
+    return made if into is dst else made.giving(dst)
+
+
+def _copy(dst: Tensor, src: Tensor) -> WorkOp[Tensor]:
     _check_pair(dst, src)
     if dst.dtype is not src.dtype:
         raise LaunchError(
@@ -55,20 +80,29 @@ def copy(dst: Tensor | DeviceOp[Tensor], src: Tensor | DeviceOp[Tensor]) -> Devi
 
 
 def convert(dst: Tensor, src: Tensor) -> DeviceOp[Tensor]:
-    """As `copy`, into a tensor of another dtype."""
+    """As `copy`, of tensors, into one of another dtype."""
     _check_pair(dst, src)
     check_roundable(dst.dtype)
     return _by_kernel(dst, src, dst.dtype, src.dtype)
 
 
-def fill(dst: Tensor | DeviceOp[Tensor], value: Any) -> DeviceOp[Tensor]:
-    """Store one value in every element of a tensor or a view; gives the tensor.
+@overload
+def fill(dst: Tensor | DeviceOp[Tensor], value: Any) -> DeviceOp[Tensor]: ...
+@overload
+def fill(dst: A, value: Any) -> DeviceOp[A]: ...
+def fill(dst: Any, value: Any) -> DeviceOp[Any]:
+    """Store one value in every element of a tensor, a view or an array; gives that.
 
     Either may be the result of an operation, which runs first.
     """
     if isinstance(dst, DeviceOp) or isinstance(value, DeviceOp):
         return defer("fill", {"dst": dst, "value": value}, lambda given: fill(*given))
-    _check_tensor(dst)
+    into = _as_tensor(dst)
+    made = _fill(into, value)
+    return made if into is dst else made.giving(dst)
+
+
+def _fill(dst: Tensor, value: Any) -> WorkOp[Tensor]:
     pattern = element_bytes(value, dst.dtype)
     if dst.region.dense:
         work = _FillBytes(dst.storage, dst.region.low, pattern, dst.size)
@@ -88,8 +122,9 @@ class _CopyBytes:
 
     def enqueue(self, stream: Stream) -> None:
         if self.nbytes:
-            to, from_ = self.target.allocation, self.source.allocation
-            stream.queue.copy(to, self.target_offset, from_, self.source_offset, self.nbytes)
+            to, from_ = self.target, self.source
+            start, source = to.place(self.target_offset), from_.place(self.source_offset)
+            stream.queue.copy(to.allocation, start, from_.allocation, source, self.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +136,17 @@ class _FillBytes:
 
     def enqueue(self, stream: Stream) -> None:
         if self.repeats:
-            allocation = self.storage.allocation
-            stream.queue.fill(allocation, self.pattern, self.repeats, self.offset)
+            start = self.storage.place(self.offset)
+            stream.queue.fill(self.storage.allocation, self.pattern, self.repeats, start)
 
 
-def _by_kernel(dst: Tensor, src: Tensor, to: type[DType], from_: type[DType]) -> DeviceOp[Tensor]:
+def _by_kernel(dst: Tensor, src: Tensor, to: type[DType], from_: type[DType]) -> WorkOp[Tensor]:
     into, out_of = _merged(dst.layout, src.layout)
     operation = load_copying().convert(dst.handle(into, to), src.handle(out_of, from_))
     return _giving(operation, dst)
 
 
-def _giving(operation: DeviceOp[Any], result: Tensor) -> DeviceOp[Tensor]:
+def _giving(operation: DeviceOp[Any], result: Tensor) -> WorkOp[Tensor]:
     assert isinstance(operation, WorkOp), "a launch has work of its own"
     return operation.giving(result)
 
@@ -119,18 +154,17 @@ def _giving(operation: DeviceOp[Any], result: Tensor) -> DeviceOp[Tensor]:
 # --- what fits ------------------------------------------------------------------------------------
 
 
-def _check_tensor(tensor: Any) -> None:
-    # A moved handle answers to nothing, and says so.
-    if not hasattr(type(tensor), "hand_over"):
+def _as_tensor(given: Any) -> Tensor:
+    found: Tensor | None = tensor_maker.make(given)
+    if found is None:
         raise LaunchError(
-            f"elements are copied between tensors, and {type(tensor).__name__} is none:"
-            " `tw.from_numpy` makes one of an array"
+            "elements are copied between tensors and arrays, and an object of type"
+            f" {type(given).__name__} is none: `tw.from_numpy` copies what NumPy can read"
         )
+    return found
 
 
 def _check_pair(dst: Tensor, src: Tensor) -> None:
-    _check_tensor(dst)
-    _check_tensor(src)
     if dst.device is not src.device:
         raise LaunchError(
             f"`src` is on {src.device.name} and `dst` on {dst.device.name}: go through the host,"

@@ -20,12 +20,13 @@ from tilewright.runtime.dlpack import CPU, CUDA, describe_capsule
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.refusals import OnlyOne
-from tilewright.runtime.sites import user_site
+from tilewright.runtime.sites import site_outside
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Role, Ticket
 
 __all__ = ["Export", "Exportable", "Exporting", "place_of"]
 
+_CONSUMERS = frozenset({"cupy", "jax", "numpy", "tensorflow", "torch"})  # whose code asks for one
 _NO_MEMORY = "a tensor without memory (tw.meta) cannot be exported"
 
 
@@ -105,7 +106,7 @@ class Export(OnlyOne):
             storage.device.settle_notes()
             storage.doubts(region)
             mode = Mode.READ if self.read_only else Mode.UPDATE
-            holder = _Hold("an export", user_site(), (Role(mode, ""),), (self.tensor,))
+            holder = _Hold("an export", site_outside(_CONSUMERS), (Role(mode, ""),), (self.tensor,))
             holder.acquire(storage.device)
             self._holder = holder
             storage.materialise(storage.device.stream)

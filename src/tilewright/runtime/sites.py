@@ -12,7 +12,7 @@ from pathlib import Path
 from sys import _getframe  # `inspect` costs more than all the rest
 from types import CodeType, FrameType
 
-__all__ = ["USER_FILES", "Site", "user_frame", "user_frame_above", "user_site"]
+__all__ = ["USER_FILES", "Site", "site_outside", "user_frame", "user_frame_above", "user_site"]
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _TOUR = f"{_OURS}cli{os.sep}tour"  # shown to people as code of their own would be
@@ -55,6 +55,14 @@ def user_site(depth: int = 1) -> Site:
     It is that many calls up, or further.
     """
     frame = user_frame(depth + 1)
+    return Site(frame.f_code, frame.f_lasti)
+
+
+def site_outside(packages: frozenset[str]) -> Site:
+    """The innermost call outside this package and others that work for the user."""
+    frame = user_frame(2)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
+        frame = frame.f_back
     return Site(frame.f_code, frame.f_lasti)
 
 

@@ -110,6 +110,10 @@ class Storage:
         assert self._allocation is not None, "the storage has not been used by a submission yet"
         return self._allocation
 
+    def place(self, offset: int) -> int:
+        """Where a byte lies in the allocation: foreign memory is counted from address 0."""
+        return self.address + offset - self.allocation.address
+
     @property
     def is_lazy(self) -> bool:
         """Whether no operation has needed the bytes yet."""

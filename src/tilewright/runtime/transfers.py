@@ -57,10 +57,8 @@ class _Download:
     def enqueue(self, stream: Stream) -> None:
         if self.target.size:
             stream.keep(self.target)
-            allocation = self.storage.allocation
-            # A storage of foreign memory begins at address 0, wherever its bytes do.
-            start = self.storage.address + self.offset - allocation.address
-            stream.queue.download(allocation, start, self.target)
+            start = self.storage.place(self.offset)
+            stream.queue.download(self.storage.allocation, start, self.target)
 
 
 def host_bytes(device: Device, nbytes: int) -> Bytes:
