@@ -30,7 +30,7 @@ from tilewright.errors import CompileError
 from tilewright.jit.call_readers import SEEN, Seen
 from tilewright.jit.choices import CHOICES, FORCED
 from tilewright.jit.courses import Course, note_course
-from tilewright.jit.recipes import Again, Recipe, Tensors, find_recipe
+from tilewright.jit.recipes import Again, Recipe, Remade, Tensors, find_recipe
 from tilewright.jit.tables import Table
 from tilewright.runtime.deferring import defer, has_operations
 from tilewright.runtime.device import current_device
@@ -58,6 +58,10 @@ _TEXT = """def {name}({parameters}):
             if _again.captures is None or _again.captures.are_current():
                 _picked, _result = _again.pick(_tensors), _again.give(_tensors)
                 return _Operation().build(_again.ready, _picked, _result)
+        elif _again.__class__ is _Remade and not _unusual.said and not _forced.said:
+            if _again.place is _device():
+                if _again.captures is None or _again.captures.are_current():
+                    return _again.build(_tensors)
         _like = ({like} _how, _device())
         _found = _calls.again(_key, _like, _tensors)
         if _found is not None:
@@ -102,7 +106,7 @@ class _Calls:
         }
         given = get_args(hints.get("return"))  # of the operation
         self._results = len(get_args(given[0])) if given and get_origin(given[0]) is tuple else 0
-        self._same: Table[Again | Seen] = Table(_SAME)
+        self._same: Table[Again | Remade | Seen] = Table(_SAME)
         self._like: Table[Recipe | Course | Seen] = Table(_LIKE)
         CHOICES.tell(self)
         self.made = self._compiled()
@@ -127,16 +131,19 @@ class _Calls:
         if found is None:
             return None
         picked, result = found
-        if not recipe.made:
-            known = self._same.find(key)
-            if known is None:
-                self._same.put(key, SEEN)
-            else:
-                again = self._prepare(key, known, recipe, tensors)
-                return ReadyOp().build(again.ready, picked, result, depth=3)
+        known = self._same.find(key)
+        if known is None:
+            self._same.put(key, SEEN)
+        elif recipe.made:
+            self._same.put(key, Remade(recipe, current_device()))
+        else:
+            again = self._prepare(key, known, recipe, tensors)
+            return ReadyOp().build(again.ready, picked, result, depth=3)
         return NewcomerOp().build(recipe.ready, picked, result, depth=3)
 
-    def _prepare(self, key: Any, known: Again | Seen, recipe: Recipe, tensors: Tensors) -> Again:
+    def _prepare(
+        self, key: Any, known: Again | Remade | Seen, recipe: Recipe, tensors: Tensors
+    ) -> Again:
         """The launch for handles that were launched before."""
         if isinstance(known, Again) and known.ready.plan is recipe.ready.plan:
             return known  # and not one that is no longer current
@@ -211,9 +218,9 @@ class _Calls:
         """The function that users call, with the parameters of the one that was written."""
         parameters = self._signature.parameters.values()
         known: dict[str, Any] = {
-            "_Again": Again, "_Operation": ReadyOp, "_Tensor": Tensor, "_calls": self,
-            "_device": current_device, "_forced": FORCED, "_plain": _PLAIN, "_repr": repr,
-            "_same": self._same, "_unusual": UNUSUAL,
+            "_Again": Again, "_Operation": ReadyOp, "_Remade": Remade, "_Tensor": Tensor,
+            "_calls": self, "_device": current_device, "_forced": FORCED, "_plain": _PLAIN,
+            "_repr": repr, "_same": self._same, "_unusual": UNUSUAL,
         }  # fmt: skip
         known |= {f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty}
         exec(compile(self._text(), _FILE, "exec"), known)

@@ -12,23 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from tilewright.frontend.captures import Captures
 from tilewright.jit.plans import PlannedLaunch, PreparedLaunch
+from tilewright.runtime.device import Device
 from tilewright.runtime.indexing import Place
 from tilewright.runtime.moulds import Mould, find_mould
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.ready import ReadyOp
-from tilewright.runtime.tensor import Tensor, cast_tensor
+from tilewright.runtime.spares import have_tensor
+from tilewright.runtime.tensor import Tensor
 
 __all__ = [
     "Again",
     "Choice",
     "Pick",
     "Recipe",
+    "Remade",
     "Tensors",
     "choose",
     "find_launch",
@@ -41,6 +44,8 @@ __all__ = [
 Tensors = tuple[Tensor | None, ...]
 # Operations whose tensors have all their memory from us.
 _OURS = (ReadyOp, NewcomerOp)
+_PLACES = 64  # of what is made for one launch that are remembered
+_serial = attrgetter("serial")
 # Some tensors among those of a call and those that were made for it.
 Pick = Callable[[tuple[Any, ...]], Any]
 
@@ -115,8 +120,7 @@ class Recipe(Again):
 
     def for_tensors(self, tensors: Tensors) -> tuple[Any, ...] | None:
         """The tensors of the launch and its result; None where an output may overlap another."""
-        if self.made:
-            tensors = (*tensors, *[cast_tensor(mould) for mould in self.made])
+        tensors = (*tensors, *map(have_tensor, self.made))
         picked = self.pick(tensors)
         if self.choice.apart and self.choice.may_meet(picked):
             return None
@@ -129,6 +133,51 @@ class Recipe(Again):
             return None
         ready = PreparedLaunch(self.ready.plan, picked, self.numbers)
         return Again(ready, self.choice, self.give)
+
+
+class Remade:
+    """A recipe for the very same handles, and for tensors that are made for every launch.
+
+    Those come back to the same places, too, once nobody has them (`spares`): then the launch is the
+    same as before.
+    """
+
+    __slots__ = ("_prepared", "captures", "place", "recipe")
+
+    def __init__(self, recipe: Recipe, place: Device) -> None:
+        self.recipe = recipe
+        self.captures = recipe.captures
+        self.place = place  # where the function made new tensors
+        self._prepared: dict[tuple[int, ...], PreparedLaunch] = {}
+
+    def build(self, tensors: Tensors) -> ReadyOp[Any]:
+        """The operation; two calls above is the user's."""
+        recipe = self.recipe
+        made = tuple(map(have_tensor, recipe.made))
+        whole = (*tensors, *made)
+        picked, result = recipe.pick(whole), recipe.give(whole)
+        ready = self._prepared.get(tuple(map(_serial, made)))
+        operation: ReadyOp[Any]
+        if ready is None:
+            return self._build_first(made, picked, result)
+        operation = ReadyOp().build(ready, picked, result, depth=3)
+        _, _, code, instruction = operation.claim
+        for tensor in made:
+            tensor.storage.sign(code, instruction)
+        return operation
+
+    def _build_first(
+        self, made: tuple[Tensor, ...], picked: tuple[Any, ...], result: Any
+    ) -> ReadyOp[Any]:
+        """The operation, and the launch is prepared for the next one if there is memory."""
+        recipe = self.recipe
+        if any(tensor.storage.is_lazy for tensor in picked):
+            return NewcomerOp().build(recipe.ready, picked, result, depth=4)
+        if len(self._prepared) >= _PLACES:
+            self._prepared.clear()
+        ready = PreparedLaunch(recipe.ready.plan, picked, recipe.numbers)
+        self._prepared[tuple(map(_serial, made))] = ready
+        return ReadyOp().build(ready, picked, result, depth=4)
 
 
 def find_recipe(operation: DeviceOp[Any], tensors: Tensors) -> Recipe | None:

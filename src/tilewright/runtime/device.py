@@ -291,6 +291,12 @@ class Device:
         self.settle_notes()
         return found
 
+    def give_up_spares(self) -> None:
+        """Have all memory freed that nobody has any more. The lock is held."""
+        for one in self.streams:
+            one.spares = None
+        self.settle_notes()
+
     def synchronize(self) -> None:
         """Wait for every stream of this device, and raise the first failure not told yet."""
         self.check_usable()
@@ -341,10 +347,11 @@ def current_device() -> Device:
     chosen = _chosen.get()
     if chosen is not None:
         return chosen
-    with _opening.lock:
-        if not _default:
-            _default.append(_find_default())
-        return _default[0]
+    if not _default:
+        with _opening.lock:
+            if not _default:
+                _default.append(_find_default())
+    return _default[0]
 
 
 def _find_default() -> Device:

@@ -49,20 +49,24 @@ class Pool(OnlyOne):
             self.backend: BackendPool = device.backend.new_pool(release_threshold, limit)
 
     def statistics(self) -> PoolStatistics:
-        """Bytes in use and taken from the system, now and at most."""
+        """Bytes in use and taken from the system, now and at most.
+
+        The most in use may count outputs that were kept for calls to come (`spares`).
+        """
         with self.device.lock:
-            self.device.settle_notes()
+            self.device.give_up_spares()
             return self.backend.statistics()
 
     def trim(self, keep: int = 0) -> None:
         """Give unused memory back to the system, all but `keep` bytes of it."""
         with self.device.lock:
-            self.device.settle_notes()
+            self.device.give_up_spares()
             self.backend.trim(keep)
 
     def reset_highest(self) -> None:
         """Let the highest numbers of the statistics start again from what is in use now."""
         with self.device.lock:
+            self.device.give_up_spares()
             self.backend.reset_highest()
 
     def __repr__(self) -> str:
@@ -98,6 +102,7 @@ def allocate(storage: Storage, stream: Stream) -> Allocation:
 def _make_room(device: Device, source: BackendPool) -> None:
     """Wait for all that runs, and free all that was dropped."""
     gc.collect()  # finalisers only leave notes, which are settled below
+    device.give_up_spares()
     for _ in range(2):  # what is freed now is free when the streams get there
         device.settle_notes()
         for stream in device.streams:

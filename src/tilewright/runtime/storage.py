@@ -16,6 +16,7 @@ fences off or the home away is counted in `shift`, so that such a launch knows w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import CodeType
 from weakref import ref
 
 from tilewright.runtime.backend import ALIGNMENT
@@ -103,6 +104,10 @@ class Storage:
     def site(self) -> Site:
         """Where it was made."""
         return Site(self._code, self._instruction)
+
+    def sign(self, code: CodeType, instruction: int) -> None:
+        """Have been made for a call there, and not where it was made at first."""
+        self._code, self._instruction = code, instruction
 
     @property
     def allocation(self) -> Allocation:

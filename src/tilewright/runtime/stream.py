@@ -21,6 +21,7 @@ from tilewright.runtime.refusals import OnlyOne
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
+    from tilewright.runtime.spares import Spares
 
 __all__ = ["POLL_FROM", "POLL_FROM_BYTES", "Stream", "check_device", "check_stream", "stream"]
 
@@ -49,6 +50,7 @@ class Stream(OnlyOne):
         "label",
         "may_be_home",
         "queue",
+        "spares",
         "waited",
     )
 
@@ -68,6 +70,7 @@ class Stream(OnlyOne):
         self._kept: deque[tuple[int, object, int]] = deque()
         self.kept_bytes = 0  # of other libraries' memory that nobody has any more
         self.has_loose_ends = False  # things kept, or ends that nobody has looked at
+        self.spares: Spares | None = None  # tensors for launches to come, once there are some
         with device.lock:
             device.check_usable()
             self.label = label or f"stream {len(device.streams)}"

@@ -1,0 +1,117 @@
+"""Tensors that were made for launches and that nobody has any more, for the next launch like them.
+
+An output that is made for every call of a function costs two calls of the driver, and objects that
+are made and dropped. So a stream keeps the last few it has seen, by what they are like, and hands
+one out again when nobody else has it: no handle, no view, no operation, no graph, no export. Python
+counts references, so that is a question of two numbers, and whatever we do not know of counts as
+somebody who has it. The tensor then is what one would be that the driver had given the same memory:
+its last use was on this stream, which is its home, so the next one here comes behind it.
+
+What is kept is bounded, and goes back to its pool when there is too little memory, when somebody
+asks how much is in use, and when a pool is trimmed. Only streams that run what is put on them, with
+nobody recording it, keep anything.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from sys import getrefcount
+from typing import TYPE_CHECKING
+from weakref import getweakrefcount
+
+from tilewright.runtime.facets import Facet
+from tilewright.runtime.moulds import Mould
+from tilewright.runtime.tensor import Tensor, cast_tensor
+
+if TYPE_CHECKING:
+    from tilewright.runtime.stream import Stream
+
+__all__ = ["Spares", "have_tensor"]
+
+_ALIKE = 8  # tensors that are kept of one shape
+_SHAPES = 128
+_TRIED = (1, 2, 3)  # of those that are alike, before one is made
+_BYTES = 256 << 20  # of all that is kept
+_LARGEST = 32 << 20  # to use so many bytes takes much longer than to get them
+
+
+def _count_alone() -> int:
+    """What Python counts for an object that a variable alone has."""
+    probe = object()
+    return getrefcount(probe)
+
+
+_ALONE = _count_alone()
+_ALONE_BUT_ONE = _ALONE + 1  # and one other object
+
+
+class _Shelf(deque[Tensor]):
+    """Tensors that are alike, those that were looked at last behind the others."""
+
+    __slots__ = ("nbytes",)
+
+    nbytes: int  # of each
+
+
+class Spares:
+    """What one stream keeps."""
+
+    __slots__ = ("shelves",)
+
+    def __init__(self) -> None:
+        self.shelves: dict[Facet, _Shelf] = {}
+
+    def put(self, tensor: Tensor) -> None:
+        """Keep a tensor that is being made, in place of an older one. The lock is held."""
+        shelf = self.shelves.get(tensor.facet)
+        if shelf is None:
+            shelf = self.shelves[tensor.facet] = _Shelf()
+            shelf.nbytes = tensor.nbytes
+        shelf.append(tensor)
+        if len(shelf) > _ALIKE:
+            shelf.popleft()
+            return
+        while len(self.shelves) > _SHAPES or self._nbytes > _BYTES:
+            del self.shelves[next(iter(self.shelves))]  # the one that was begun first
+
+    @property
+    def _nbytes(self) -> int:
+        return sum(len(shelf) * shelf.nbytes for shelf in self.shelves.values())
+
+
+def have_tensor(mould: Mould) -> Tensor:
+    """A tensor for a launch to write: one that nobody has any more, or else a new one."""
+    device = mould.device
+    stream = device.stream if device.current.said else device.default
+    if stream is None or not stream.is_plain or not stream.may_be_home:
+        return cast_tensor(mould)
+    spares = stream.spares
+    shelf = None if spares is None else spares.shelves.get(mould.look.facet)
+    if shelf:
+        try:
+            for _ in _TRIED:
+                tensor = shelf.popleft()  # from here on no other thread finds it
+                if getrefcount(tensor) == _ALONE and not getweakrefcount(tensor):
+                    if type(tensor) is not Tensor:  # it was moved away
+                        continue
+                    storage = tensor.storage
+                    if getrefcount(storage) == _ALONE_BUT_ONE:
+                        if storage.home is not stream or storage.pool is not device.pool:
+                            continue
+                        shelf.append(tensor)
+                        return tensor
+                shelf.append(tensor)  # somebody has it
+        except IndexError:  # all of them are gone
+            pass
+    return _made(mould, stream)
+
+
+def _made(mould: Mould, stream: Stream) -> Tensor:
+    """A new one, which is kept from now on."""
+    tensor = cast_tensor(mould)
+    if mould.nbytes <= _LARGEST:
+        with mould.device.lock:
+            if stream.spares is None:
+                stream.spares = Spares()
+            stream.spares.put(tensor)
+    return tensor
