@@ -34,7 +34,7 @@ from tilewright.runtime.uses import Freed, HomeUse, Use, unfold
 __all__ = ["FROM_USERS", "Initialiser", "Storage"]
 
 # Calls from one of a user's to the storage of a tensor that one of our functions makes, at least.
-FROM_USERS = 6
+FROM_USERS = 5
 _NEAR = 4  # fences among which one that can be moved on is looked for
 _CROWDED = 16  # fences on one storage from which passed ones are looked for
 
