@@ -126,6 +126,17 @@ def test_whole_axes():
         assert np.array_equal(z.numpy(), x * w)
 
 
+def test_how_many_rows_there_are_decides_nothing():
+    """What counts is whether vectors fill the axis along which memory runs."""
+    found = []
+    for m, n in ((16, 16), (3, 16), (1, 16), (12, 32), (16, 12), (5, 20)):
+        x, w = np.random.rand(m, n).astype(np.float32), np.random.rand(n).astype(np.float32)
+        z = tw.zeros((m, n), f32)
+        found.append(ran(rows(z.partition(2, None), tw.from_numpy(x), tw.from_numpy(w))))
+        assert np.array_equal(z.numpy(), x * w)
+    assert found == ["cold", *["planned"] * 3, "cold", "planned"]
+
+
 def test_walks_and_requirements():
     found = []
     for m, k, n in ((16, 16, 16), (48, 32, 16), (16, 16, 80)):

@@ -14,7 +14,7 @@ from tilewright.dtypes import AnyDType, DType, f16
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import MappedParam, MutParam, Signature, TensorParam, WholeParam
 from tilewright.frontend.specialization import PointerSpec, Specialization, TensorSpec
-from tilewright.jit.specialize import LARGEST_DIVISOR, divisor
+from tilewright.jit.specialize import LARGEST_DIVISOR, divisor, extent_divisors
 from tilewright.lang.hints import Hints
 
 __all__ = ["sample_specialization", "settable_names"]
@@ -102,11 +102,12 @@ def _tensor(
     strides = [1]  # of the last axis; each axis before it steps over all that follow
     for extent in reversed(extents[1:]):
         strides.insert(0, min(strides[0] * extent, LARGEST_DIVISOR))
+    runs_along = tuple(axis == param.rank - 1 for axis in range(param.rank))
     return TensorSpec(
         dtype=_dtype(param.dtype, given),
-        unit_strides=tuple(axis == param.rank - 1 for axis in range(param.rank)),
+        unit_strides=runs_along,
         address_divisor=LARGEST_DIVISOR,
-        extent_divisors=tuple(extents),
+        extent_divisors=extent_divisors(extents, runs_along),
         stride_divisors=tuple(strides[: param.rank]),
         tile=() if is_whole else tuple(None if n is None else int(n) for n in fixed),
         group=GROUP if isinstance(param, MappedParam) and param.rank > 1 else (1, 1),

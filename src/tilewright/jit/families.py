@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Family", "kin_of"]
 
-_BITS = 15  # an extent or a stride counts by its lowest bit, if that is one of these
+# A stride, or an extent of stride one, counts by its lowest bit, if that is one of these.
+_BITS = 15
 
 # What is passed to a kernel in a launch with these tensors, grid and number of blocks; None for
 # what is known later. None at all if something is not as it has to be.
@@ -49,7 +50,7 @@ def _kin_of_facet(facet: Facet) -> tuple[Any, ...]:
     bits: list[Any] = []
     for extent, stride in zip(facet.shape, facet.strides, strict=True):
         last += (extent - 1) * stride
-        bits.append((extent & -extent) & _BITS)
+        bits.append((extent & -extent) & _BITS if stride == 1 else 0)
         bits.append(((stride & -stride) & _BITS, stride == 1, stride > MAX_EXTENT))
     return (
         facet.dtype, facet.place, facet.device, facet.is_owned, facet.is_disjoint,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tilewright.frontend.signature import PointerParam, TensorParam
@@ -16,7 +17,7 @@ from tilewright.jit.binding import Binding
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["LARGEST_DIVISOR", "divisor", "specialize"]
+__all__ = ["LARGEST_DIVISOR", "divisor", "extent_divisors", "specialize"]
 
 LARGEST_DIVISOR = 16  # what TMA and vector loads need; more would only split the cache
 
@@ -63,11 +64,12 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
 def _plain_spec(tensor: Tensor) -> TensorSpec:
     """What is known of any tensor."""
     wide = any(stride > MAX_EXTENT for stride in tensor.strides)
+    runs_along = _unit_strides(tensor)
     return TensorSpec(
         dtype=tensor.dtype,
-        unit_strides=_unit_strides(tensor),
+        unit_strides=runs_along,
         address_divisor=_address_divisor(tensor),
-        extent_divisors=tuple(divisor(extent) for extent in tensor.shape),
+        extent_divisors=extent_divisors(tensor.shape, runs_along),
         stride_divisors=tuple(divisor(stride) for stride in tensor.strides),
         wide=wide,
         far=wide or _last_element(tensor) > MAX_EXTENT,
@@ -84,6 +86,16 @@ def _last_element(tensor: Tensor) -> int:
     """How far the last element is from the first."""
     ends = zip(tensor.shape, tensor.strides, strict=True)
     return sum((extent - 1) * stride for extent, stride in ends)
+
+
+def extent_divisors(shape: Iterable[int], runs_along: Iterable[bool]) -> tuple[int, ...]:
+    """What is known of extents: whether vectors fill the axis along which memory runs.
+
+    Machine code is the same whatever divides the others, and a program for each number of rows that
+    has another divisor would only be compiled more often.
+    """
+    axes = zip(shape, runs_along, strict=True)
+    return tuple(divisor(extent) if is_along else 1 for extent, is_along in axes)
 
 
 def divisor(number: int) -> int:
