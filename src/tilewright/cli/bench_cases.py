@@ -38,10 +38,8 @@ class _Precision(NamedTuple):
     torch: str
 
 
-_PRECISIONS = {
-    "cuda": _Precision(tw.f16, 2, 2e-3, "float16"),
-    "cpu": _Precision(tw.f32, 4, 1e-5, "float32"),
-}
+_NARROW = _Precision(tw.f16, 2, 2e-3, "float16")
+_PRECISIONS = {"cuda": _NARROW, "cpu": _Precision(tw.f32, 4, 1e-5, "float32")}
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,11 @@ class Case:
     torch: Callable[..., Any]  # takes the module first
     sizes: dict[str, tuple[int, int]]  # rows and columns by kind of device
     flops: Callable[[int, int], float] = lambda rows, columns: 0.0
+    is_narrow: bool = False  # it takes f16 wherever it runs
+
+    def precision(self, kind: str) -> _Precision:
+        """What it computes with on a kind of device."""
+        return _NARROW if self.is_narrow else _PRECISIONS[kind]
 
     def ours(self, inputs: Sequence[tw.Tensor], out: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
         """An operation of the library; its module is loaded now."""
@@ -77,6 +80,18 @@ def _softmax(x: Array) -> Array:
     return shares
 
 
+def _layer_norm(x: Array, weight: Array, bias: Array) -> Array:
+    off = x - np.mean(x, -1, keepdims=True)
+    scaled: Array = off / np.sqrt(np.mean(off * off, -1, keepdims=True) + 1e-5)
+    return np.asarray(scaled * weight + bias)
+
+
+def _attention(q: Array, k: Array, v: Array) -> Array:
+    wide = np.promote_types(q.dtype, np.float32)  # NumPy has no quick arithmetic of f16
+    q, k, v = (one.astype(wide) for one in (q, k, v))
+    return np.asarray(_softmax(q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])) @ v)
+
+
 def _rms_norm(x: Array, weight: Array) -> Array:
     scaled: Array = x / np.sqrt(np.mean(x * x, -1, keepdims=True) + _EPS) * weight
     return scaled
@@ -84,6 +99,8 @@ def _rms_norm(x: Array, weight: Array) -> Array:
 
 _LARGE = {"cuda": (8192, 8192), "cpu": (512, 1024)}
 _SQUARE = {"cuda": (8192, 8192), "cpu": (256, 256)}
+_TOKENS = {"cuda": (8192, 128), "cpu": (256, 64)}  # and channels
+_HEADS = 16
 
 CASES = (
     Case("add", _rows(2), np.add, lambda torch, x, y: torch.add(x, y), _LARGE),
@@ -97,9 +114,28 @@ CASES = (
         _rms_norm, lambda torch, x, w: torch.nn.functional.rms_norm(x, w.shape, w, _EPS), _LARGE,
     ),
     Case(
+        "layer_norm",
+        lambda rows, columns: ((rows, columns), (rows, columns), (columns,), (columns,)),
+        _layer_norm, lambda torch, x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b),
+        _LARGE,
+    ),
+    Case(
+        "cumsum", _rows(1), lambda x: np.cumsum(x, -1), lambda torch, x: torch.cumsum(x, -1),
+        _LARGE,
+    ),
+    Case(
+        "transpose", lambda rows, columns: ((columns, rows), (rows, columns)),
+        lambda x: np.ascontiguousarray(x.T), lambda torch, x: x.T.contiguous(), _LARGE,
+    ),
+    Case(
         "matmul", lambda rows, columns: ((rows, rows), (rows, columns), (columns, rows)),
         np.matmul, lambda torch, x, y: x @ y, _SQUARE,
         lambda rows, columns: 2.0 * rows * rows * columns,
+    ),
+    Case(
+        "attention", lambda rows, columns: ((1, _HEADS, rows, columns),) * 4, _attention,
+        lambda torch, q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v), _TOKENS,
+        lambda rows, columns: 4.0 * _HEADS * rows * rows * columns, is_narrow=True,
     ),
 )  # fmt: skip
 
@@ -119,7 +155,7 @@ class Row:
 def measure_case(case: Case, timer: Timer) -> Row:
     """Check a case and time it with its peer."""
     kind = timer.stream.device.kind
-    precision, size = _PRECISIONS[kind], case.sizes[kind]
+    precision, size = case.precision(kind), case.sizes[kind]
     candidates = list(_candidates(case, timer.stream.device, precision))
     found = compare(candidates, timer=timer)
     peer = candidates[1].name if len(candidates) > 1 else None
