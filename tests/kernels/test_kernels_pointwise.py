@@ -6,6 +6,8 @@ from library_cases import FLOATS, check, name_of, normal
 
 import tilewright as tw
 from tilewright import f32, f64, i32, kernels
+from tilewright.dtypes import numpy_dtype
+from tilewright.kernels.arguments import MOVED
 from tilewright.kernels.reference import memory_bound as reference
 from tilewright.tune import Config, forcing
 
@@ -98,6 +100,20 @@ def test_embedding(kind, width):
     np.testing.assert_array_equal(found, reference.embedding(ids, table))
 
 
+@pytest.mark.parametrize("dtype", MOVED, ids=lambda dtype: dtype.label)
+def test_what_is_only_moved_may_be_anything(dtype):
+    """Compared as bytes: not all are numbers to NumPy."""
+    kind = numpy_dtype(dtype)
+    x = np.random.default_rng(0).integers(0, 2, (7, 5 * kind.itemsize)).astype(np.uint8).view(kind)
+    ids, wanted = np.array([3, 40, 0]), np.zeros((3, 5), kind)
+    wanted[[0, 2]] = x[[3, 0]]
+    found = kernels.embedding(tw.from_numpy(ids), tw.from_numpy(x)).sync().numpy()
+    np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
+    found = kernels.transpose(tw.from_numpy(x)).sync().numpy()
+    wanted = np.ascontiguousarray(x.T)
+    np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
+
+
 def test_embedding_of_nothing():
     table = tw.zeros((0, 4), f32)
     assert not kernels.embedding(tw.zeros(3, i32), table).sync().numpy().any()
@@ -113,8 +129,13 @@ def test_transpose(shape, dtype):
     np.testing.assert_array_equal(found.numpy(), reference.transpose(x))
 
 
-@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint32])
-@pytest.mark.parametrize("bins", [30, 256, 300])
+@pytest.mark.parametrize(
+    ("bins", "kind"),
+    [
+        *((bins, kind) for bins in (30, 256, 300) for kind in (np.int32, np.int64, np.uint32)),
+        *((bins, kind) for bins in (256, 300) for kind in (np.uint8, np.int16, np.uint64)),
+    ],
+)
 def test_histogram(bins, kind):
     x = np.random.default_rng(0).integers(-5, bins + 10, (7, 501)).astype(kind)
     out = tw.full((bins,), 7, i32)

@@ -12,13 +12,30 @@ from operator import index as as_index
 from typing import Any, TypeVar
 
 import tilewright as tw
-from tilewright import bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from tilewright import (
+    bf16,
+    bool_,
+    f8e4m3fn,
+    f8e5m2,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
 
 __all__ = [
     "FLOATS",
     "INDICES",
     "INTEGERS",
     "LONGEST",
+    "MOVED",
     "as_lines",
     "axis_of",
     "check_extents",
@@ -38,6 +55,7 @@ __all__ = [
 
 FLOATS = (f16, bf16, f32, f64)  # that kernels compute with
 INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)  # the signed ones first
+MOVED = (*FLOATS, *INTEGERS, bool_, f8e4m3fn, f8e5m2)  # that need no arithmetic
 INDICES = (i32, i64, u32)  # what rows and classes are numbered with
 # What to convert to, if it is among those that are taken; the first that is.
 INSTEAD_OF_FLOATS = (f32, f64, bf16)

@@ -8,9 +8,8 @@ import tilewright as tw
 from tilewright import Mut, Ref, i64
 from tilewright.dims import BN, D, M, T, V
 from tilewright.kernels.arguments import (
-    FLOATS,
     INDICES,
-    INTEGERS,
+    MOVED,
     check_one_device,
     check_tensor,
     giving,
@@ -44,7 +43,7 @@ def embedding(
 ) -> tw.DeviceOp[tw.Tensor]:
     """`table[ids]`: a row of the table for each id, and zeros for an id that it does not have."""
     check_tensor("embedding", "ids", ids, INDICES)
-    check_tensor("embedding", "table", table, (*INTEGERS, *FLOATS))
+    check_tensor("embedding", "table", table, MOVED)
     check_one_device("embedding", ids=ids, table=table)
     if table.ndim != 2:
         raise tw.LaunchError(f"`table` of embedding has rows and columns, not shape {table.shape}")

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import tilewright as tw
-from tilewright import Accum, Const, Mut, Ref, i32
+from tilewright import Accum, Const, Mut, Ref, i8, i16, i32, u8, u16
 from tilewright.dims import BN, K, M, N, R, T
 from tilewright.kernels.arguments import (
-    INDICES,
+    INTEGERS,
     check_tensor,
     giving,
     lines_of,
@@ -42,6 +42,12 @@ MOST_BINS = 1 << 16  # in all rows
 def _joined(parts: Any, bits: int) -> Any:
     """Pairs along the last axis side by side in words, so many bits apart."""
     return tw.sum(parts << (tw.arange(2) * bits), axis=len(parts.shape) - 1)
+
+
+def _as_numbers(x: Any) -> Any:
+    """Integers of a dtype that every bin has a number in."""
+    is_narrow = x.dtype == u8 or x.dtype == u16 or x.dtype == i8 or x.dtype == i16
+    return x.astype(i32) if is_narrow else x
 
 
 def _digits(numbers: Any) -> tuple[Any, Any]:
@@ -71,7 +77,7 @@ def histogram_products(
     rest = (EDGE - tw.arange(EDGE)).reshape(1, EDGE, 1) * ones
     found = tw.zeros((GROUPS, EDGE, EDGE), i32)
     for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
-        numbers = xs[i, j]
+        numbers = _as_numbers(xs[i, j])
         is_bin = (numbers >= 0) & (numbers < EDGE * EDGE)
         if not EXACT:
             is_bin = is_bin & (j * PART + tw.arange(PART) < N)
@@ -103,14 +109,14 @@ def histogram_elements(
     """`counts[row, v] += 1` for every v in x, blocks in ROWS rows; what is no bin is dropped."""
     i, j = tw.block_id(0), tw.block_id(1)
     columns = j * PART + tw.arange(PART)
-    numbers = x.partition(1, PART)[i, j]
+    numbers = _as_numbers(x.partition(1, PART)[i, j])
     counts.add_at(1, (i + j) % ROWS, numbers, mask=(columns < N).reshape(1, PART))
 
 
 @tw.function
 def histogram(x: tw.Tensor, bins: int, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """How often each of the numbers 0, 1, … bins - 1 occurs in `x`, i32; others do not count."""
-    check_tensor("histogram", "x", x, INDICES)
+    check_tensor("histogram", "x", x, INTEGERS)
     bins = whole_number("histogram", "bins", bins)
     if bins < 1:
         raise tw.LaunchError(f"histogram counts in at least one bin, not {bins}")

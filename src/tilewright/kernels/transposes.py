@@ -9,8 +9,7 @@ import tilewright as tw
 from tilewright import Const, Mut, Ref
 from tilewright.dims import BM, BN, L, M, N, T
 from tilewright.kernels.arguments import (
-    FLOATS,
-    INTEGERS,
+    MOVED,
     check_tensor,
     giving,
     output,
@@ -41,7 +40,7 @@ def transpose(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.T
     `x.T` and `x.permute(…)` are views of the same memory and cost nothing; this is for whoever
     reads the result along its rows.
     """
-    check_tensor("transpose", "x", x, (*FLOATS, *INTEGERS))
+    check_tensor("transpose", "x", x, MOVED)
     if x.ndim < 2:
         raise tw.LaunchError(f"transpose exchanges two axes, and shape {x.shape} has {x.ndim}")
     *outer, m, n = x.shape
