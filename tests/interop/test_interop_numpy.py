@@ -141,3 +141,14 @@ def test_ragged_rows_with_offsets_of_numpy():
     cut = tw.partition(np.zeros(10, np.float32), 4, segments=offsets)
     assert cut.segments is not None
     assert cut.segments.shape == (3,)
+
+
+def test_bytes_are_copied_and_filled_in_place():
+    array, ours = numbers(8), tw.zeros(8, f32)
+    theirs = tw.from_dlpack(array)
+    assert np.array_equal(tw.copy(ours, theirs).sync().numpy(), array)
+    tw.fill(theirs[6:], 5.0).sync()
+    assert array.tolist() == [0, 1, 2, 3, 4, 5, 5, 5]
+    tw.copy(theirs[:2], ours[3:5]).sync()
+    assert array.tolist() == [3, 4, 2, 3, 4, 5, 5, 5]
+    assert np.array_equal(theirs.clone().numpy(), array)

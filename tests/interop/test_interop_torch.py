@@ -153,3 +153,18 @@ def test_a_freed_tensor_lives_on_in_its_handle():
     handle = tw.from_dlpack(torch.arange(1 << 16, dtype=torch.float32))
     torch.zeros(1 << 16)
     assert np.array_equal(handle.numpy(), np.arange(1 << 16, dtype=np.float32))
+
+
+def test_what_is_raised_on_new_tensors_is_heard_of():
+    """A stream of the CPU may raise, so no tensor is at home there, however new it is."""
+    stream = tw.Device("cpu").stream
+
+    def fail():
+        raise MemoryError("in the middle of a kernel")
+
+    for _ in range(4):
+        z, x = torch.zeros(8), torch.ones(8)
+        operation = copy(tw.partition(z, 8), x)
+        stream.queue.put(fail)
+        with pytest.raises(MemoryError, match="in the middle"):
+            operation.sync()

@@ -12,7 +12,7 @@ from runtime_doubles import reads, writes
 
 from tilewright import runtime as tw
 from tilewright.backends.cuda.module import POINTER, CudaFunction
-from tilewright.dtypes import bf16, f8e4m3fn, f8e5m2, f16, numpy_dtype
+from tilewright.dtypes import bf16, f8e4m3fn, f8e5m2, f16, f32, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.dlpack import look_into
 from tilewright.runtime.graph import graph as tw_graph
@@ -259,6 +259,47 @@ def test_no_stream_is_the_legacy_one(driver, cuda, build):
     del capsule
     with refuse("without a copy", BufferError):
         z.__dlpack__(copy=True)
+
+
+def test_bytes_are_copied_and_filled_where_the_array_lies(driver, cuda, library):
+    array, ours = library.array(2.0, at=1), tw.full(N, 3, f32)
+    theirs = from_dlpack(array)
+    assert tw.copy(ours, theirs).sync().numpy().tolist() == [2.0] * N
+    tw.fill(theirs[4:], 5).sync()
+    assert array.values.tolist() == [2.0] * 4 + [5.0] * 4
+    tw.copy(theirs[:4], ours[4:]).sync()
+    assert theirs.clone().numpy().tolist() == [2.0] * 4 + [5.0] * 4
+
+
+def test_an_export_to_two_streams_ends_on_both(driver, cuda):
+    x = tw.full(N, 1, f32)
+    x.numpy()
+    theirs = [driver.create_stream() for _ in range(2)]
+    exported = x.export()
+    capsules = [exported.__dlpack__(stream=driver.stream_number(one)) for one in theirs]
+    for one in theirs:
+        driver.copy(x.address, x.address, 4, one)  # they still work on it
+    del capsules, exported
+    driver.log.clear()
+    tw.fill(x, 2).submit()
+    assert {entry[1] for entry in driver.calls("record")} == set(theirs)
+    assert len(driver.calls("wait")) == 2
+
+
+def test_a_replay_comes_after_an_array_that_was_imported_again(driver, cuda, library):
+    array, z = DlpackArray(library.array(2.0)), tw.full(N, 0, f32)
+    with tw_graph() as recorded:
+        recorded.record(tw.copy(z, from_dlpack(array)))
+    for _ in range(2):
+        recorded.launch().submit()
+    ready = cuda.new_stream()
+    driver.patient = True
+    with tw.stream(ready):
+        again = from_dlpack(array)  # that stream waits for the library now
+    driver.log.clear()
+    recorded.launch().submit()
+    assert ("record", ready.queue.handle) in driver.calls("record")
+    assert again.numpy().tolist() == [2.0] * N
 
 
 def test_the_cuda_array_interface_is_on_the_export(driver, cuda, library, build):

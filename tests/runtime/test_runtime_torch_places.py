@@ -176,3 +176,15 @@ def test_a_home_that_another_form_moves_before_the_submission(lib):
     lib.driver.log.clear()
     lib.add(part, *narrow).submit()
     assert ("wait", second, first) in lib.order()
+
+
+def test_a_new_tensor_in_a_chain_is_run_by_the_chain_alone(lib):
+    _, x, y = lib.prepared()
+    z = torch.zeros(SIZE)
+    operation = lib.launch(z, x, y)
+    chain = operation.map(lambda given: given)
+    with pytest.raises(tw.LaunchError, match="is part of another operation"):
+        operation.submit()
+    assert lib.order() == []
+    chain.submit()
+    assert len(lib.driver.calls("launch")) == 1

@@ -76,17 +76,15 @@ class Batch:
         if not self._is_calm(stream):
             self.dissolve()
             return None
-        if stream.has_loose_ends:
-            stream.settle(ask=False)
         calls = iter(self._calls)
         try:
             for launch, tensors in calls:
                 launch(stream, tensors)
+            self._leave(stream, self._parts)
         except BaseException as error:
             left = sum(1 for _ in calls)
             self._stop(stream, len(self._parts) - left - 1, error)
             raise
-        self._leave(stream, self._parts)
         ends.reach(stream, stream.issued)
         return self._results
 
@@ -96,6 +94,8 @@ class Batch:
         if stream is not self._stream or UNUSUAL.get() or device.forked:
             return False
         device.settle_notes()
+        if stream.has_loose_ends:
+            stream.settle(ask=False)
         if device.epoch == self._epoch:
             return True
         return all(storage.shift == shift for storage, shift, _ in self._places)

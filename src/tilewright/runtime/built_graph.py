@@ -130,14 +130,14 @@ class BuiltGraph:
         instance, stamp, queue = self._instance, self.lease.stamp, stream.queue
         try:
             instance.launch(queue)
+            stream.issued = queue.marked = count = stream.issued + 1
+            if stamp is None or stamp.is_seen:
+                self.lease.stamp = Stamp(stream, count, {})
+            else:
+                stamp.count = count
         except BaseException as error:
             self._leave_refused(stream, error)
             raise
-        stream.issued = queue.marked = count = stream.issued + 1
-        if stamp is None or stamp.is_seen:
-            self.lease.stamp = Stamp(stream, count, {})
-        else:
-            stamp.count = count
         last = instance.last
         assert last is not None, "there was one before"
         last.count = count  # on the same stream: elsewhere the lease is not calm
@@ -150,15 +150,12 @@ class BuiltGraph:
             storage.materialise(stream)  # is it still where it was?
         doubts = self.lease.order(stream)
         self._renew_checks()
-        errors = self._launch(stream)
-        for storage, is_written in self._foreign.items():
-            if is_written:
-                storage.producer.note_write()
-        return self._stamp(stream, errors, doubts)
-
-    def _launch(self, stream: Stream) -> Mapping[int, BaseException]:
         try:
-            return self._instance.launch(stream.queue)
+            errors = self._instance.launch(stream.queue)
+            for storage, is_written in self._foreign.items():
+                if is_written:
+                    storage.producer.note_write()
+            return self._stamp(stream, errors, doubts)
         except BaseException as error:
             self._leave_refused(stream, error)
             raise

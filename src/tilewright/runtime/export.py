@@ -241,6 +241,9 @@ class _Returned(NamedTuple):
         """End the hold, ordered after what the consumer has put on its streams by now."""
         self.holder.release()
         for tensor, mode, _ in self.holder.accesses:
-            record = tensor.storage.record_write if mode.writes else tensor.storage.record_read
+            storage, region = tensor.storage, tensor.region
             for stream in self.streams:
-                record(tensor.region, Fence(stream, stream.advance(), None))
+                if mode.writes:
+                    storage.come_after(region, stream)
+                else:
+                    storage.record_read(region, Fence(stream, stream.advance(), None))

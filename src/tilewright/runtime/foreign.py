@@ -121,8 +121,8 @@ class ForeignStorage(Storage):
         return not (self._writes or self._reads or self.shares)
 
     def begin_at(self, stream: Stream) -> None:
-        """Be at home on a stream, if nobody has used the memory yet."""
-        if self.is_forgotten and self._group.home is not stream:
+        """Be at home on a stream that can be one, if nobody has used the memory yet."""
+        if self.is_forgotten and stream.may_be_home and self._group.home is not stream:
             self._group.home = stream
             self.device.epoch += 1
 
@@ -131,13 +131,6 @@ class ForeignStorage(Storage):
         self._group = group
         self.borrows, self._writes, self._reads = group.borrows, group.writes, group.reads
         self.shares = group.shares
-
-    def come_after(self, region: Region, stream: Stream) -> None:
-        """Order every use after a stream that has been made to wait for the library."""
-        # It takes the place of no other writer: nothing says that it came after them.
-        self._writes.append(Use(region, Fence(stream, stream.advance(), None)))
-        self._group.home = None
-        self._has_shifted()
 
     def why_not_written(self) -> str | None:
         """The producer's reason."""

@@ -20,7 +20,7 @@ from tilewright.runtime.surroundings import UNUSUAL
 __all__ = ["GuestNewcomerOp", "GuestOp", "check_written"]
 
 T = TypeVar("T")
-_CLOSED = State.CLOSED  # members of an enumeration are slow to find
+_BUILT = State.BUILT  # members of an enumeration are slow to find
 
 
 class GuestOp(ReadyOp[T]):
@@ -116,7 +116,7 @@ class GuestNewcomerOp(GuestOp[T]):
             if first.producer.current_stream(device) is home:
                 with device.lock:
                     if self._may_follow_at_home(home):
-                        self._ready.settle_in(home, self.launch_at(home), claim[1])
+                        self.launch_at(home)
                         self.note_writes()
                         return self
         return super().submit(stream)
@@ -126,7 +126,11 @@ class GuestNewcomerOp(GuestOp[T]):
         device = self.device
         if device.notes:
             device.settle_notes()
+        if home.has_loose_ends:
+            home.settle(ask=False)
         if device.latest is not self._claim or self._epoch != device.epoch:
+            return False
+        if self._state is not _BUILT:  # but part of another
             return False
         return self._lie_as_they_lay() and (home.is_plain or not home.queue.is_capturing())
 

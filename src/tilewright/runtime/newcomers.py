@@ -66,6 +66,8 @@ class NewcomerOp(ReadyOp[T]):
         try:
             if device.notes:
                 device.settle_notes()
+            if home.has_loose_ends:
+                home.settle(ask=False)
             if (
                 device.latest is claim
                 and home is (stream or self._chosen or usual or device.stream)
@@ -73,7 +75,7 @@ class NewcomerOp(ReadyOp[T]):
                 and self._state is _BUILT
                 and not (self._has_fresh and self._begin(home))
             ):
-                self._leave(home, self.launch_at(home))
+                self.launch_at(home)
                 return self
         finally:
             lock.release()
@@ -88,8 +90,12 @@ class NewcomerOp(ReadyOp[T]):
             raise
         return self.device.latest is not self._claim
 
-    def _leave(self, home: Stream, count: int) -> None:
+    def leave_at(self, stream: Stream) -> None:
         """Leave a region and a count on every storage. The lock is held."""
+        if self._home is not stream or self._epoch != self.device.epoch:
+            super().leave_at(stream)
+            return
+        count = self._count
         for tensor, (mode, _) in zip(self._claim[1], self._ready.roles, strict=True):
             storage, region = tensor.storage, tensor.region
             left = storage.written_at_home if mode.writes else storage.read_at_home
@@ -98,4 +104,4 @@ class NewcomerOp(ReadyOp[T]):
             else:
                 left.append((region, count))
                 if len(left) >= MANY_AT_HOME:
-                    thin_out(left, home)
+                    thin_out(left, stream)

@@ -15,10 +15,9 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 from tilewright.runtime.access import Handle
-from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.lifecycle import GONE, Ends, Gone, State
-from tilewright.runtime.ready_work import Claim, ReadyWork, make_ticket
+from tilewright.runtime.ready_work import Claim, DroppedClaim, ReadyWork, make_ticket
 from tilewright.runtime.sites import Site, user_frame_above
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
@@ -164,7 +163,7 @@ class ReadyOp(WorkOp[T]):
 
     def drop(self) -> None:
         """Leave a note to give the borrows back. No lock is held."""
-        self.device.notes.append(_Dropped(self.device, self._claim, self._held))
+        self.device.notes.append(DroppedClaim(self._claim, self._held))
 
     def give_back(self) -> None:
         """Give the borrows back. The lock is held."""
@@ -202,6 +201,8 @@ class ReadyOp(WorkOp[T]):
         lock.acquire()  # costs a third of `with`
         try:
             if self._state is _BUILT:
+                if ready.stream is chosen and chosen.has_loose_ends:
+                    chosen.settle(ask=False)  # before anything is asked: it may end other things
                 if not (
                     ready.epoch == device.epoch
                     and ready.stream is chosen
@@ -209,27 +210,29 @@ class ReadyOp(WorkOp[T]):
                     and not UNUSUAL.said
                     and not device.notes
                 ):
-                    is_put = self._put_at_home(chosen)
+                    is_put = self._may_be_home(chosen) and self._put_at_home(chosen)
                 else:
                     # The same with nothing to ask: a call of it would cost as much as this.
-                    if chosen.has_loose_ends:
-                        chosen.settle(ask=False)
-                    device.latest = None
                     try:
                         ready.launch(chosen, ())
+                        self._stream = chosen
+                        chosen.issued = self._count = count = chosen.issued + 1
+                        chosen.queue.marked = count
+                        if ready.epoch == device.epoch:
+                            for fence in ready.fences:
+                                fence.count = count
+                            device.latest = None
+                        else:  # a finaliser has done something meanwhile
+                            self.leave_at(chosen)
+                            self._let_go()
                     except BaseException as error:
-                        self.ticket.leave_refused(chosen, error)
+                        self._leave_refused(chosen, error)
                         raise
-                    self._stream = chosen
-                    chosen.issued = self._count = count = chosen.issued + 1
-                    chosen.queue.marked = count
-                    for fence in ready.fences:
-                        fence.count = count
                     if not ready.is_ours:
                         self.note_writes()
+                    self._state = _SUBMITTED
                     is_put = True
                 if is_put:
-                    self._state = _SUBMITTED
                     return self
         except BaseException as error:
             self.abandon(error)
@@ -238,22 +241,52 @@ class ReadyOp(WorkOp[T]):
             lock.release()
         return super().submit(stream)
 
-    def launch_at(self, stream: Stream) -> int:
-        """Launch at home, with nothing left to ask, and give the count. The lock is held."""
-        if stream.has_loose_ends:
-            stream.settle(ask=False)
-        self.device.latest = None
+    def _may_be_home(self, chosen: Any) -> bool:
+        """Whether what somebody says is a stream is one of ours; if not, the long way asks."""
+        return isinstance(chosen, Stream) and chosen.device is self.device
+
+    def launch_at(self, stream: Stream, *, is_settled: bool = False) -> None:
+        """Launch at home, with nothing left to ask. The lock is held.
+
+        The borrows stay until the fences are there: a finaliser may build something meanwhile.
+        """
+        device, ready = self.device, self._ready
+        epoch = device.epoch
         try:
-            self._ready.launch(stream, self._claim[1])
+            ready.launch(stream, self._claim[1])
+            self._stream = stream
+            stream.issued = self._count = count = stream.issued + 1
+            stream.queue.marked = count
+            if is_settled and epoch == device.epoch:
+                for fence in ready.fences:
+                    fence.count = count
+            else:
+                self.leave_at(stream)
+            self._let_go()
         except BaseException as error:
-            self.ticket.leave_refused(stream, error)
+            self._leave_refused(stream, error)
             self.abandon(error)
             raise
-        self._stream = stream
-        stream.issued = self._count = count = stream.issued + 1
-        stream.queue.marked = count
         self._state = _SUBMITTED
-        return count
+
+    def leave_at(self, stream: Stream) -> None:
+        """Leave the fences of a launch at home. The lock is held."""
+        self._ready.settle_in(stream, self._count, self._claim[1])
+
+    def _let_go(self) -> None:
+        """Give the borrows back of what has been launched. The lock is held."""
+        if self.device.latest is self._claim:
+            self.device.latest = None
+        else:
+            self.ticket.release()
+            self._held = None
+
+    def _leave_refused(self, stream: Stream, error: BaseException) -> None:
+        """Leave the fence of what may have been launched, or not as a whole. The lock is held."""
+        self._count = 0
+        self.ticket.leave_refused(stream, error)
+        if self.device.latest is self._claim:
+            self.device.latest = None
 
     def may_follow(self, stream: Stream) -> bool:
         """Whether another launch may follow the last one at once, if nothing has happened since."""
@@ -275,7 +308,6 @@ class ReadyOp(WorkOp[T]):
         try:
             state = self._state
             if (state is _BUILT or state is _TAKEN) and self._put_at_home(stream):
-                self._state = _SUBMITTED
                 ends.reach(stream, self._count)
                 result, self._result = cast("T", self._result), GONE
                 return result
@@ -305,9 +337,10 @@ class ReadyOp(WorkOp[T]):
 
     def _put_at_home(self, stream: Stream) -> bool:
         """Launch, if there is nothing else to do. The device's lock is held."""
-        device, ready, claim = self.device, self._ready, self._claim
-        tensors = claim[1]
+        device, ready, tensors = self.device, self._ready, self._claim[1]
         device.settle_notes()  # outputs of earlier launches, which nobody has any more
+        if stream.has_loose_ends:
+            stream.settle(ask=False)
         # In the same epoch nothing has happened since the last launch but that this one was built.
         is_calm = ready.epoch == device.epoch and ready.stream is stream
         is_settled = is_calm or (ready.stream is stream and ready.is_settled(tensors))
@@ -316,28 +349,9 @@ class ReadyOp(WorkOp[T]):
         is_unusual = UNUSUAL.said and UNUSUAL.get()
         if is_unusual or (not stream.is_plain and stream.queue.is_capturing()):
             return False
-        if stream.has_loose_ends:
-            stream.settle(ask=False)
         if not is_settled:
             begin_all(tensors, stream)
-        if device.latest is claim:
-            device.latest = None
-        else:
-            self.ticket.release()
-            self._held = None
-        try:
-            ready.launch(stream, tensors)
-        except BaseException as error:
-            self.ticket.leave_refused(stream, error)
-            raise
-        self._stream = stream
-        stream.issued = self._count = count = stream.issued + 1
-        stream.queue.marked = count
-        if is_settled:
-            for fence in ready.fences:
-                fence.count = count
-        else:
-            ready.settle_in(stream, count, tensors)
+        self.launch_at(stream, is_settled=is_settled)
         if not is_calm:
             ready.epoch = ready.calm_epoch(tensors)
         return True
@@ -367,21 +381,3 @@ def begin_all(tensors: tuple[Handle, ...], stream: Stream) -> None:
             except BaseException:
                 stream.advance()  # the count that others may have begun with
                 raise
-
-
-class _Dropped(NamedTuple):
-    """A built operation that was dropped."""
-
-    device: Device
-    claim: Claim
-    held: Ticket | None
-
-    def settle(self) -> None:
-        """Give its borrows back."""
-        if self.device.latest is self.claim:
-            self.device.latest = None
-            return
-        ticket = self.held or self.device.told.pop(id(self.claim), None)
-        if ticket is not None:
-            ticket.release()
-            ticket.forget()

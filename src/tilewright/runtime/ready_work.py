@@ -20,7 +20,15 @@ from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Role, Ticket
 from tilewright.runtime.work import Work
 
-__all__ = ["NEVER", "Claim", "Guests", "ReadyWork", "RepeatedWork", "make_ticket"]
+__all__ = [
+    "NEVER",
+    "Claim",
+    "DroppedClaim",
+    "Guests",
+    "ReadyWork",
+    "RepeatedWork",
+    "make_ticket",
+]
 
 # What a built operation holds and nobody else knows of yet: its work and its tensors, and the code
 # object and the instruction that built it.
@@ -123,3 +131,21 @@ def make_ticket(claim: Claim) -> Ticket:
     """What others are to know of an operation."""
     ready, tensors, code, instruction = claim
     return Ticket(ready.label, Site(code, instruction), ready.roles, tensors)
+
+
+class DroppedClaim(NamedTuple):
+    """A note: an operation that was built and dropped, and its ticket, if it had asked for it."""
+
+    claim: Claim
+    held: Ticket | None
+
+    def settle(self) -> None:
+        """Give its borrows back."""
+        device = self.claim[0].device
+        if device.latest is self.claim:
+            device.latest = None
+            return
+        ticket = self.held or device.told.pop(id(self.claim), None)
+        if ticket is not None:
+            ticket.release()
+            ticket.forget()

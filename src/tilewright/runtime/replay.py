@@ -148,9 +148,9 @@ class Replay(SingleOp[tuple[Any, ...]]):
                 " operations as its nodes: submit the operations themselves there"
             )
         theirs = library_streams(self.storages())
-        self.give_back()
         with in_their_order(stream, theirs):
             self._fence = graph.replay(stream)
+        self.give_back()
 
     def storages(self) -> Iterable[Storage]:
         """The memory of other libraries that the graph uses."""

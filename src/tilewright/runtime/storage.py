@@ -141,7 +141,10 @@ class Storage:
             return
         if self._allocation is None:
             self._get_bytes(stream)
+        before = list(self._writes)
         if self._initialiser is not None:
+            # Behind a first try, elsewhere, that has failed.
+            self.order(stream, Region.whole(self.nbytes), writes=True)
             # Taken off first: an initialiser may submit operations on this very storage.
             initialise, self._initialiser = self._initialiser, None
             self._is_beginning = True
@@ -149,19 +152,20 @@ class Storage:
                 initialise(self, stream)
             except BaseException:
                 self._initialiser = initialise
-                self.home = None
-                self._has_shifted()
+                self._leave_allocation(stream)
                 raise
             finally:
                 self._is_beginning = False
-        if not self._writes:
-            # The allocation itself is ordered on this stream, so even uninitialised bytes have one.
-            count = stream.advance()
-            whole = Region.whole(self.nbytes)
-            fence = Fence(stream, count, stream.watch(count, None, ()))
-            self._writes.append(Use(whole, fence))
-            self._find_home(fence)
-            self._has_shifted()
+        if self._writes == before:
+            self._leave_allocation(stream)
+
+    def _leave_allocation(self, stream: Stream) -> None:
+        """Leave a fence for bytes that no operation has written: even those have a stream."""
+        count = stream.advance()
+        fence = Fence(stream, count, stream.watch(count, None, ()))
+        self._writes[:] = [Use(Region.whole(self.nbytes), fence)]
+        self._find_home(fence)
+        self._has_shifted()
 
     def begin(self, stream: Stream, region: Region) -> None:
         """Get bytes, fresh as it is, for the launch of a region that is put on a stream next.
@@ -281,6 +285,17 @@ class Storage:
         if len(uses) >= _CROWDED and len(uses).bit_count() == 1:
             uses[:] = [use for use in uses if use.fence.matters or not use.fence.count]
             self._has_shifted()
+
+    def come_after(self, region: Region, stream: Stream) -> None:
+        """Order every use after all that a stream has now, where somebody else has worked."""
+        self.catch_up()
+        for share in self.shares:
+            share.touch()
+        # It takes the place of no other writer: nothing says that it came after them.
+        self._writes.append(Use(region, Fence(stream, stream.advance(), None)))
+        self._thin_out(self._writes)
+        self.home = None
+        self._has_shifted()
 
     def record_read(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a reader that is being submitted."""

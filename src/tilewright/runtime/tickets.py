@@ -126,10 +126,11 @@ class Ticket(Fence):
     def order(self, stream: Stream) -> None:
         """Give the tensors their bytes, and put the operation behind those that it conflicts with.
 
-        One after the other: bytes may be made by operations on the very same tensors.
+        In that order: bytes may be made by operations on the very same tensors.
         """
-        for tensor, (mode, _) in zip(self.tensors, self.roles, strict=True):
+        for tensor in self.tensors:
             tensor.storage.materialise(stream)
+        for tensor, (mode, _) in zip(self.tensors, self.roles, strict=True):
             tensor.storage.order(stream, tensor.region, writes=mode.writes)
 
 

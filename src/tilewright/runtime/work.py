@@ -105,6 +105,8 @@ class SingleOp(DeviceOp[T]):
         try:
             self.compile()
             with self.device.lock:
+                if self._state is not _TAKEN:
+                    self.check_built()
                 self._put(stream)
         except BaseException as error:
             self.abandon(error)
@@ -219,7 +221,7 @@ class WorkOp(SingleOp[T]):
         self._work = self._check = None
 
     def put(self, stream: Stream) -> None:
-        """Give the borrows back and put the work on a stream, where fences take their place."""
+        """Put the work on a stream, and give the borrows back, whose place fences have taken."""
         ticket, work, check = self.ticket, self.work, self.check
         if isinstance(stream, Tape):
             stream.add(self.label, self.site, ticket.accesses, work, check)
@@ -232,7 +234,6 @@ class WorkOp(SingleOp[T]):
                 used = ((tensor.storage, tensor.region) for tensor in ticket.tensors)
                 refuse_recorded(used, self.name)
             theirs = library_streams(self.storages())
-            ticket.release()
             with in_their_order(stream, theirs):
                 _run(ticket, work, check, stream)
         self.give_back()
@@ -268,11 +269,11 @@ def _run(ticket: Ticket, work: Work, check: Check | None, stream: Stream) -> Non
         causes = ticket.doubts()
     try:
         work.enqueue(stream)
+        count = stream.advance()
+        ticket.leave(stream, count, stream.watch(count, check, causes))
     except BaseException as error:
         ticket.leave_refused(stream, error)
         raise
-    count = stream.advance()
-    ticket.leave(stream, count, stream.watch(count, check, causes))
 
 
 def _record(accesses: tuple[Access, ...], work: Work, stream: Stream) -> None:
