@@ -128,8 +128,11 @@ def test_what_is_no_array_is_refused(thing):
 
 def test_a_resized_array_is_noticed_before_anything_runs():
     z, x = np.zeros(8, np.float32), tw.ones((8,), f32)
-    operation = copy(tw.partition(z, 8), x)
+    operation, place = copy(tw.partition(z, 8), x), z.ctypes.data
     z.resize(1 << 16, refcheck=False)
+    if z.ctypes.data == place:
+        operation.close()
+        pytest.skip("the allocator has made room without moving it")
     with refuse("has been moved or resized since: pass the array again", tw.BorrowError):
         operation.sync()
     copy(tw.partition(z[:8], 8), x).sync()

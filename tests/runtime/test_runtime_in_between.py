@@ -168,6 +168,26 @@ def test_a_finaliser_may_launch_while_room_is_made(kind, monkeypatch):
     long_way(bench, x, bench.tensors[2]).close()
 
 
+@WAYS
+def test_garbage_that_builds_something_when_it_goes(way):
+    """A refusal collects what only garbage holds; that is not to take what was looked at before."""
+    bench = bench_of(way)
+
+    class Cycle:
+        def __init__(self, held):
+            self.itself, self.held = self, held
+
+        def __del__(self):
+            built.append(bench.build(0, 2))
+
+    built = []
+    Cycle(bench.build(3, 1))
+    with pytest.raises(BorrowError), pytest.warns(RuntimeWarning, match="was never run"):
+        long_way(bench, bench.tensors[0], bench.tensors[3])
+    built.pop().close()
+    long_way(bench, bench.tensors[0], bench.tensors[3]).close()
+
+
 # --- signals --------------------------------------------------------------------------------------
 
 

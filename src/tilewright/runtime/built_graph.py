@@ -75,22 +75,28 @@ class BuiltGraph:
         """Let a built replay hold the lease, if nothing stands against it."""
         self._check_usable()
         self._report()
-        lease = self.lease
-        rival = lease.first_rival()
-        if rival is not None and self.device.collect_dropped():
-            rival = lease.first_rival()
+        refused = self._find_conflict(holder)
+        if refused is not None and self.device.collect_dropped():
+            refused = self._find_conflict(holder)  # anywhere: what was dropped may have built more
+        if refused is not None:
+            raise BorrowError(refused)
+        self.lease.holders.append(holder)
+
+    def _find_conflict(self, holder: Holder) -> str | None:
+        """Why a replay cannot be built, if something stands against it."""
+        rival = self.lease.first_rival()
         if rival is not None:
-            raise BorrowError(refusal(rival, "its tensors", True, holder, True))
-        for share in lease.due():
+            return refusal(rival, "its tensors", True, holder, True)
+        for share in self.lease.due():
             storage = share.member.storage
             for region, writes in share.member.claims:
                 held = storage.borrowed_against(region, writes=writes)
                 if held is not None:
                     name = held.name or storage.label
-                    raise BorrowError(refusal(held.holder, name, held.writes, holder, writes))
+                    return refusal(held.holder, name, held.writes, holder, writes)
             for region, _, hidden in share.member.inputs:
                 storage.doubts(region, hidden)
-        lease.holders.append(holder)
+        return None
 
     def refuse_recorded(self, label: str) -> None:
         """Refuse a replay inside a block on what is being recorded there."""

@@ -362,8 +362,6 @@ class ReadyOp(WorkOp[T]):
             return False
         tensors = self._claim[1]
         if not is_settled:
-            if not isinstance(stream, Stream) or stream.device is not self.device:
-                return False  # nobody has looked at it yet, and what is fresh has no home
             for tensor in tensors:
                 storage = tensor.storage
                 if storage.home is not stream and not (storage.is_fresh and stream.may_be_home):

@@ -222,12 +222,6 @@ class Storage:
 
     def borrowed_against(self, region: Region, *, writes: bool) -> Borrow | None:
         """A borrow that conflicts with a use, of an operation or of a built replay."""
-        held = self._borrowed_against(region, writes)
-        if held is not None and self.device.collect_dropped():
-            held = self._borrowed_against(region, writes)
-        return held
-
-    def _borrowed_against(self, region: Region, writes: bool) -> Borrow | None:
         for share in self.shares:
             held = share.held_against(region, writes=writes)
             if held is not None:
@@ -245,6 +239,8 @@ class Storage:
     def held_by(self, region: Region) -> Holder | None:
         """A built operation that holds a region, for whatever purpose, also if it is empty."""
         held = self.borrowed_against(region, writes=True)
+        if held is not None and self.device.collect_dropped():
+            held = self.borrowed_against(region, writes=True)
         if held is None:
             held = next((one for one in self._all_borrows() if one.region is region), None)
         return None if held is None else held.holder

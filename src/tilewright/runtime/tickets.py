@@ -55,6 +55,14 @@ class Ticket(Fence):
 
     def acquire(self, device: Device) -> None:
         """Take the borrows, all or none; raises if one is refused or what is read has failed."""
+        found = self._find_conflict(device)
+        if found is not None and device.collect_dropped():
+            found = self._find_conflict(device)  # anywhere: what was dropped may have built more
+        if found is not None:
+            raise BorrowError(_refusal(*found, self))
+        self.tell(device)
+
+    def _find_conflict(self, device: Device) -> tuple[Borrow, Access] | None:
         device.tell_latest()
         self.doubts()
         for access in self.accesses:
@@ -62,8 +70,8 @@ class Ticket(Fence):
             if storage.borrows or storage.shares:
                 held = storage.conflict(region, writes=access.mode.writes)
                 if held is not None:
-                    raise BorrowError(_refusal(held, access, self))
-        self.tell(device)
+                    return held, access
+        return None
 
     def tell(self, device: Device) -> None:
         """Write the borrows where others look."""
