@@ -29,7 +29,7 @@ from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_frame
 from tilewright.runtime.stream import Stream
-from tilewright.runtime.uses import Freed, HomeUse, Use, unfold
+from tilewright.runtime.uses import Freed, HomeUse, Use, forget_elsewhere, unfold
 
 __all__ = ["FROM_USERS", "Initialiser", "Storage"]
 
@@ -338,7 +338,8 @@ class Storage:
         """Whether everything is on one stream, with nothing else to look at, after another use."""
         stream = last.stream
         if last.outcome is None:
-            self._forget_elsewhere(stream)
+            forget_elsewhere(self._writes, stream)
+            forget_elsewhere(self._reads, stream)
         fences = (use.fence for use in (*self._writes, *self._reads))
         is_home = (
             stream.is_listed
@@ -348,16 +349,6 @@ class Storage:
             and all(one.stream is stream and one.outcome is None for one in fences)
         )
         self.home = stream if is_home else None
-
-    def _forget_elsewhere(self, stream: Stream) -> None:
-        """Drop what is known to have passed on other streams: then this one can be the home."""
-        for uses in (self._writes, self._reads):
-            if any(use.fence.stream is not stream for use in uses):
-                uses[:] = [
-                    use
-                    for use in uses
-                    if use.fence.stream is stream or not use.fence.is_known_to_be_over
-                ]
 
     def writers(self, region: Region) -> Iterator[Fence]:
         """The submitted writers that a reader of a region must know about."""

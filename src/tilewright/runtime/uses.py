@@ -18,7 +18,7 @@ from tilewright.runtime.regions import Region
 if TYPE_CHECKING:
     from tilewright.runtime.stream import Stream
 
-__all__ = ["MANY_AT_HOME", "Freed", "HomeUse", "Use", "thin_out", "unfold"]
+__all__ = ["MANY_AT_HOME", "Freed", "HomeUse", "Use", "forget_elsewhere", "thin_out", "unfold"]
 
 # A region, and the count of the last launch at home that has used it.
 HomeUse: TypeAlias = "tuple[Region, int]"
@@ -35,6 +35,13 @@ class Use:
         self.region = region
         self.fence = fence
         self.is_moved = is_moved  # whether the fence is this storage's own, to be moved on
+
+
+def forget_elsewhere(uses: list[Use], stream: Stream) -> None:
+    """Drop what is known to have passed on other streams: then this one can be the home."""
+    if any(use.fence.stream is not stream for use in uses):
+        fences = ((use, use.fence) for use in uses)
+        uses[:] = [u for u, f in fences if f.stream is stream or not f.is_known_to_be_over]
 
 
 def unfold(left: list[HomeUse], home: Stream) -> list[Use]:
