@@ -261,16 +261,6 @@ def test_no_stream_is_the_legacy_one(driver, cuda, build):
         z.__dlpack__(copy=True)
 
 
-def test_bytes_are_copied_and_filled_where_the_array_lies(driver, cuda, library):
-    array, ours = library.array(2.0, at=1), tw.full(N, 3, f32)
-    theirs = from_dlpack(array)
-    assert tw.copy(ours, theirs).sync().numpy().tolist() == [2.0] * N
-    tw.fill(theirs[4:], 5).sync()
-    assert array.values.tolist() == [2.0] * 4 + [5.0] * 4
-    tw.copy(theirs[:4], ours[4:]).sync()
-    assert theirs.clone().numpy().tolist() == [2.0] * 4 + [5.0] * 4
-
-
 def test_an_export_to_two_streams_ends_on_both(driver, cuda):
     x = tw.full(N, 1, f32)
     x.numpy()
