@@ -41,7 +41,10 @@ def embedding_rows(z: Mut[T, Literal[1], BN], ids: Ref[ID, M], table: Ref[T, V, 
 def embedding(
     ids: tw.Tensor, table: tw.Tensor, *, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
-    """`table[ids]`: a row of the table for each id, and zeros for an id that it does not have."""
+    """`table[ids]`: a row of the table for each id, and zeros for an id that it does not have.
+
+    `ids` are integers of any shape, `table` is [V, D], and the result has an axis more than `ids`.
+    """
     check_tensor("embedding", "ids", ids, INDICES)
     check_tensor("embedding", "table", table, MOVED)
     check_one_device("embedding", ids=ids, table=table)

@@ -191,7 +191,10 @@ def rms_norm_gradient(
     eps: float = 1e-6,
     out: tuple[tw.Tensor, tw.Tensor] | None = None,
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
-    """The gradients of `x` and `weight`, of `dz`, that of the result of `rms_norm`, as a pair."""
+    """The gradients of `x` and `weight`, of `dz`, that of the result of `rms_norm`, as a pair.
+
+    `dz` has the shape of `x`, and `weight` an element for each column; all have one dtype.
+    """
     given = given_outputs("rms_norm_gradient", out, 2)
     return _gradients("rms_norm_gradient", rms_norm_gradient_rows, (dz, x, weight), eps, given)
 
@@ -205,7 +208,10 @@ def layer_norm_gradient(
     eps: float = 1e-5,
     out: tuple[tw.Tensor, tw.Tensor, tw.Tensor] | None = None,
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor, tw.Tensor]]:
-    """The gradients of `x`, `weight` and `bias`, of `dz`, that of the result of `layer_norm`."""
+    """The gradients of `x`, `weight` and `bias`, of `dz`, that of the result of `layer_norm`.
+
+    `dz` has the shape of `x`, and `weight` an element for each column; all have one dtype.
+    """
     given = given_outputs("layer_norm_gradient", out, 3)
     return _gradients("layer_norm_gradient", layer_norm_gradient_rows, (dz, x, weight), eps, given)
 

@@ -245,7 +245,10 @@ def check_normed(caller: str, x: tw.Tensor, eps: float, **weights: tw.Tensor) ->
 def rms_norm(
     x: tw.Tensor, weight: tw.Tensor, *, eps: float = 1e-6, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
-    """`x / sqrt(mean(x²) + eps) * weight` along the last axis."""
+    """`x / sqrt(mean(x²) + eps) * weight` along the last axis.
+
+    `x` has any number of axes, and `weight` an element for each of its columns, in its dtype.
+    """
     rows = check_normed("rms_norm", x, eps, weight=weight)
     z = output("rms_norm", out, x.shape, x.dtype, x)
     if not z.size:
@@ -267,7 +270,8 @@ def add_rms_norm(
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
     """The RMS norm of `x + y` along the last axis, and `x + y` itself, as a pair.
 
-    The sum is rounded to its dtype before it is normalised, so that the norm is of what is kept.
+    `x` and `y` have one shape, and `weight` an element for each column; all have one dtype. The sum
+    is rounded to its dtype before it is normalised, so that the norm is of what is kept.
     """
     name = "add_rms_norm"
     rows = check_normed(name, x, eps, weight=weight)
@@ -293,7 +297,10 @@ def layer_norm(
     eps: float = 1e-5,
     out: tw.Tensor | None = None,
 ) -> tw.DeviceOp[tw.Tensor]:
-    """`(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias` along the last axis."""
+    """`(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias` along the last axis.
+
+    `x` has any number of axes; `weight` and `bias` have an element for each column, in its dtype.
+    """
     rows = check_normed("layer_norm", x, eps, weight=weight, bias=bias)
     z = output("layer_norm", out, x.shape, x.dtype, x)
     if not z.size:

@@ -172,7 +172,7 @@ def add(x: tw.Tensor, y: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.Devic
 def silu_mul(
     gate: tw.Tensor, up: tw.Tensor, *, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
-    """`gate * sigmoid(gate) * up`: the gate of a feed-forward layer."""
+    """`gate * sigmoid(gate) * up`, of one shape: the gate of a feed-forward layer."""
     both = (silu_mul_elements, silu_mul_rows)
     return _pointwise("silu_mul", both, {"gate": gate, "up": up}, out, FLOATS)
 
@@ -181,7 +181,7 @@ def silu_mul(
 def gelu(
     x: tw.Tensor, *, approximate: Literal["none", "tanh"] = "none", out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
-    """`x * P(X < x)` for a normally distributed X.
+    """`x * P(X < x)` for a normally distributed X, of every element.
 
     With `approximate="tanh"` it is `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³)))`.
     """

@@ -169,7 +169,10 @@ def top_k_of_keys(
 
 @tw.function
 def argmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
-    """Where the highest element along the last axis is, i64: the first of equals; a NaN wins."""
+    """Where the highest element along the last axis is, i64: the first of equals; a NaN wins.
+
+    The result has the shape of `x` without that axis.
+    """
     check_tensor("argmax", "x", x, FLOATS[:3])
     rows = rows_of("argmax", "x", x)
     if not rows.shape[1]:
@@ -207,8 +210,8 @@ def top_k(
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
     """The k highest elements along the last axis, the highest first, and where they are (i64).
 
-    Of equal elements the first comes first; a NaN is higher than all numbers. For small k: what it
-    costs grows with it.
+    Both results have k in place of the last extent of `x`. Of equal elements the first comes first;
+    a NaN is higher than all numbers. For small k, 256 at most: what it costs grows with it.
     """
     check_tensor("top_k", "x", x, FLOATS[:3])
     rows = rows_of("top_k", "x", x)

@@ -61,8 +61,10 @@ def varlen_attention(
 
     Sequence s has the queries `q_offsets[s]` to `q_offsets[s + 1]` and the keys `k_offsets[s]` to
     `k_offsets[s + 1]`; offsets are i32, rise, and are read on the device. What a query sees of the
-    keys of its sequence is as in `attention`. Queries of no sequence are left as they are in `out`,
-    the result of the operation; in a new one, which there is unless it is given, they are zero.
+    keys of its sequence is as in `attention`.
+
+    The result of the operation is `out`, which is new unless it is given. Queries of no sequence
+    are left as they are in it, and are zero in a new one.
     """
     caller = "varlen_attention"
     check_axes(caller, "token head channel", q=q, k=k, v=v)
