@@ -54,7 +54,7 @@ class Assembler:
 def tileiras(monkeypatch):
     double = Assembler()
     with ThreadPoolExecutor(4) as pool:
-        monkeypatch.setattr(cache, "_pool", lambda: pool)
+        monkeypatch.setattr(cache._background, "_pool", pool)
         monkeypatch.setattr(assembler, "assemble", double)
         monkeypatch.setattr(shift, "_executables", cache.SingleFlight())
         yield double

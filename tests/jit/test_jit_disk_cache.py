@@ -55,8 +55,9 @@ def folder(tmp_path, monkeypatch):
 
 def _end_background_work():
     """What other tests left to be assembled would use this test's doubles, and be counted."""
-    jit_cache._pool().shutdown()
-    jit_cache._pool.cache_clear()
+    pool, jit_cache._background._pool = jit_cache._background._pool, None
+    if pool is not None:
+        pool.shutdown()
 
 
 def _forget():

@@ -49,6 +49,9 @@ class ProcessLock:
         """Let the next one have it."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
+            fcntl.flock(
+                handle, fcntl.LOCK_UN
+            )  # closed alone, a child forked meanwhile would keep it
             os.close(handle)
 
     def __enter__(self) -> Self:
