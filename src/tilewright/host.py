@@ -95,6 +95,11 @@ def _rand(
 
 def _arange(n: SupportsIndex, dtype: type[DType] = i32, *, device: Place = None) -> Tensor:
     """0, 1, … n - 1 along one axis."""
+    if isinstance(dtype, int):
+        raise LaunchError(
+            f"tw.arange({n}, {dtype}): it counts from 0 to n - 1, in steps of 1; a part of"
+            f" `tw.arange({dtype})`, sliced, begins elsewhere or goes in other steps"
+        )
     kind, number = memory_dtype(dtype), _count(n)
     if kind.element.is_integer and number - 1 > limits(kind)[1]:
         raise LaunchError(f"tw.arange({number}) counts further than {kind.label} can")

@@ -109,19 +109,20 @@ def test_a_submitted_operation_is_only_waited_for(device):
     assert device.stream.issued == 2
 
 
+def failing(z):
+    return operation(
+        "failing", lambda _: None, updates(z), failure=lambda: OutOfBoundsError("index 9")
+    )
+
+
 def test_failures_reach_whoever_awaits():
     z, y = tw.zeros(1), tw.zeros(1)
 
-    def failing():
-        return operation(
-            "failing", lambda _: None, updates(z), failure=lambda: OutOfBoundsError("index 9")
-        )
-
     async def main():
         with pytest.raises(OutOfBoundsError, match="index 9"):
-            await failing()
+            await failing(z)
         await put(z, 1)
-        results = await asyncio.gather(failing(), put(y, 2), return_exceptions=True)
+        results = await asyncio.gather(failing(z), put(y, 2), return_exceptions=True)
         assert isinstance(results[0], OutOfBoundsError)
         assert results[1] == (y,)
         with pytest.raises(OutOfBoundsError, match="index 9"):
@@ -148,6 +149,45 @@ def test_a_cancelled_wait_leaves_the_work_in_its_stream(device):
 
     asyncio.run(main())
     assert z.numpy().tolist() == [4.0]
+
+
+def test_what_ran_out_of_time_is_awaited_again(device):
+    """A timeout ends the wait and nothing else: the result is there for whoever comes back."""
+    z = tw.zeros(1)
+
+    async def main():
+        stream = device.new_stream()
+        hold = stream.hold()
+        op = put(z, 5).submit(stream)
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await op
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(op, 0.01)
+        assert not op.done
+        hold.release()
+        return await op
+
+    assert asyncio.run(main()) == (z,)
+
+
+def test_tasks_in_a_group(device):
+    """An exception in one task cancels the waits of the others; their work goes on."""
+    z, y = tw.zeros(1), tw.zeros(1)
+    held = device.new_stream()
+
+    async def main():
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_awaited(put(z, 6).submit(held)))
+            group.create_task(_awaited(failing(y)))
+
+    hold = held.hold()
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(main())
+    assert [type(error) for error in caught.value.exceptions] == [OutOfBoundsError]
+    hold.release()
+    assert z.numpy().tolist() == [6.0]
 
 
 async def _awaited(tensor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import re
 import threading
@@ -116,7 +117,9 @@ def test_then_wants_an_operation_and_one_of_this_device():
     ("wait", "named"),
     [
         (lambda z: z.numpy(), r"numpy\(\)"),
+        (lambda z: z.item(), r"numpy\(\)"),
         (lambda z: z.wait(), r"tensor\.wait\(\)"),
+        (lambda z: np.from_dlpack(z), "an export"),
         (lambda z: add_one(z).sync(), "add_one"),
         (lambda z: z.device.stream.sync(), r"stream\.sync\(\)"),
         (lambda _: tw.synchronize(), r"stream\.sync\(\)"),
@@ -334,10 +337,24 @@ def test_schedule_takes_the_next_stream_of_a_policy(device):
     assert streams[0].issued == 5
     with pytest.raises(LaunchError, match="a policy needs a stream at least, not 0"):
         RoundRobin(device, 0)
+
+    class Alternating:  # whoever has `next_stream` is a policy
+        def next_stream(self):
+            streams.reverse()
+            return streams[0]
+
+    device.policy = Alternating()  # for what is awaited
+    for tensor in z:
+        asyncio.run(_awaited(put(tensor, 4)))
+    assert [stream.issued for stream in streams] == [7, 6]
     op = put(z[0], 3)
     with pytest.raises(LaunchError, match="cannot be submitted to a stream of cpu:1"):
         op.schedule(RoundRobin(tw.Device("cpu:1"), 1))
     op.close()
+
+
+async def _awaited(op):
+    return await op
 
 
 def test_repr_says_how_far_it_is_and_never_waits(device):

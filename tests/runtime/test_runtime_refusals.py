@@ -168,6 +168,8 @@ def test_what_is_no_device_stream_pool_or_policy(device):
     for wrong in ({"limit": "1 GiB"}, {"release_threshold": 1.5}, {"limit": -1}):
         with refuse("it is a number of bytes"):
             tw.Pool(device, **wrong)
+    with refuse("keep=-1: it is a number of bytes"):
+        device.pool.trim(-1)
     op = put(tw.zeros(4), 1)
     with refuse("a policy gives streams by `next_stream()`, and int has none"):
         op.schedule(3)

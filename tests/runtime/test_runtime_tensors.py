@@ -90,6 +90,7 @@ class TestCreation:
         [
             ((2**31,), "at most 2147483647: split it"),
             ((4, -1), "axis 1 of shape .* negative"),
+            ((2**31 - 1,) * 3, "bytes: no memory has so many"),
             ((1.5,), "a tuple of integers"),
             ("ab", "a tuple of integers"),
         ],

@@ -109,6 +109,8 @@ class TestReshape:
         assert z.reshape(3, 4).numpy().tolist() == np.arange(12).reshape(3, 4).tolist()
         assert z.reshape((2, -1)).shape == z.view([2, 6]).shape == (2, 6)
         assert z[4:8].reshape(2, 2).numpy().tolist() == [[4, 5], [6, 7]]
+        with pytest.raises(LaunchError, match=r"one extent of a shape may be -1, and \(-1, -1\)"):
+            z.reshape(-1, -1)
         with pytest.raises(LaunchError, match=r"12 elements of shape \(12,\) do not fit \(5, 2\)"):
             z.reshape(5, 2)
         for bad in ((-1, -1), (5, -1), (1.5, 8), (-3, -4)):

@@ -145,7 +145,9 @@ class Layout:
         except TypeError:
             raise LaunchError(f"a shape is a tuple of integers, not {shape!r}") from None
         known = prod(extent for extent in wanted if extent != -1)
-        if wanted.count(-1) == 1 and known and self.size % known == 0:
+        if wanted.count(-1) > 1:
+            raise LaunchError(f"one extent of a shape may be -1, and {wanted} has more")
+        if -1 in wanted and known and self.size % known == 0:
             wanted = tuple(self.size // known if extent == -1 else extent for extent in wanted)
         wanted = check_shape(wanted)
         if prod(wanted) != self.size:

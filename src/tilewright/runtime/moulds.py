@@ -12,6 +12,7 @@ from math import prod
 from typing import NamedTuple, cast
 
 from tilewright.dtypes import DType, numpy_dtype
+from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
 from tilewright.runtime.facets import Facet, find_facet
 from tilewright.runtime.indexing import Layout
@@ -20,6 +21,7 @@ from tilewright.runtime.regions import Region
 __all__ = ["Look", "Mould", "find_look", "find_mould"]
 
 _ALIGNMENT = 16  # bytes; no kernel is compiled for more
+_MOST_BYTES = (1 << 63) - 1  # that can be counted
 
 
 class Look(NamedTuple):
@@ -60,6 +62,8 @@ def _make_look(
 def _make_mould(device: Device, shape: tuple[int, ...], dtype: type[DType]) -> Mould:
     label = f"{dtype.label}[{', '.join(map(str, shape))}]"
     layout, nbytes = Layout.packed(shape), prod(shape) * numpy_dtype(dtype).itemsize
+    if nbytes > _MOST_BYTES:
+        raise LaunchError(f"a tensor of {label} would have {nbytes} bytes: no memory has so many")
     look = find_look(dtype, shape, layout.strides, 0, device, True)
     return Mould(device, dtype, nbytes, label, layout, look)
 

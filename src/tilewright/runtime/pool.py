@@ -59,6 +59,8 @@ class Pool(OnlyOne):
 
     def trim(self, keep: int = 0) -> None:
         """Give unused memory back to the system, all but `keep` bytes of it."""
+        if not isinstance(keep, int) or keep < 0:
+            raise LaunchError(f"keep={keep!r}: it is a number of bytes")
         with self.device.lock:
             self.device.give_up_spares()
             self.backend.trim(keep)
