@@ -11,50 +11,31 @@ import threading
 import weakref
 
 import numpy as np
+import paper_kernels
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from paper_kernels import SIZE, numbers
 
 import tilewright as tw
-from tilewright import Mut, Ref, f32
-from tilewright.backends.cuda import program as assembler
-from tilewright.dims import B, N
+from tilewright import f32
 from tilewright.errors import DriverError, OutOfMemoryError
-from tilewright.jit import disk_cache
 from tilewright.runtime import spares
 from tilewright.runtime.ready import ReadyOp
 
-SIZE = 16
 MANY = 20
-
-
-def add_one(driver, _blocks, *parameters):
-    z, x = (int.from_bytes(one, "little") for one in parameters if len(one) == 8)
-    length = int.from_bytes(next(one for one in parameters if len(one) == 4), "little")
-    driver.at(z, 4 * length).view(np.float32)[:] = driver.at(x, 4 * length).view(np.float32) + 1
 
 
 @pytest.fixture
 def gpu(driver, cuda, monkeypatch):
     """A GPU on paper that runs the kernel."""
-    monkeypatch.setattr(assembler, "assemble", lambda *_: b"cubin")
-    monkeypatch.setattr(disk_cache, "open_cache", lambda *_: None)
-    driver.kernels["one_more"] = ((8, 4, 4, 8, 4, 4), add_one)
-    return driver
+    return paper_kernels.set_up(driver, monkeypatch)
 
 
 @pytest.fixture
-def one_more(gpu):
-    @tw.kernel
-    def one_more(z: Mut[f32, B], x: Ref[f32, N]) -> None:
-        z.store(x.load_like(z) + 1.0)
-
-    return one_more
-
-
-@pytest.fixture
-def more(one_more):
+def more(gpu):
     """A function that makes its output."""
+    one_more = paper_kernels.one_more()
 
     @tw.function
     def more(x: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
@@ -78,16 +59,12 @@ def calls(gpu, *names):
     return [entry[0] for entry in gpu.calls(*(names or ("allocate", "free", "launch")))]
 
 
-def numbers(ahead=1):
-    return (np.arange(SIZE, dtype=np.float32) + ahead).tolist()
-
-
 def test_an_output_is_made_without_the_driver(gpu, more, x):
     for _ in range(MANY):
         operation = more(x).submit()
         assert isinstance(operation, ReadyOp)
         result = operation.sync()
-        assert result.numpy().tolist() == numbers()
+        assert result.numpy().tolist() == numbers(1)
     assert calls(gpu) == ["launch"] * MANY or calls(gpu).count("allocate") <= 1
 
 
@@ -172,7 +149,7 @@ def test_whoever_asks_a_pool_finds_nothing_that_nobody_has(gpu, cuda, more, x, a
     getattr(cuda.pool, ask)()
     gpu.synchronize_stream(gpu.streams[0])  # which frees
     assert cuda.pool.statistics().used == held.nbytes + x.nbytes
-    assert more(x).sync().numpy().tolist() == numbers()
+    assert more(x).sync().numpy().tolist() == numbers(1)
 
 
 def test_memory_that_nobody_has_is_freed_before_anybody_is_refused(gpu, cuda, x, monkeypatch):
@@ -206,7 +183,7 @@ def test_a_launch_elsewhere_waits_for_the_last_one(gpu, cuda, more, x):
     assert calls(gpu, "record", "wait", "launch") == ["record", "wait", "launch"]
     gpu.patient = False
     result = elsewhere.sync()
-    assert result.numpy().tolist() == numbers()
+    assert result.numpy().tolist() == numbers(1)
     place = result.address
     del result, elsewhere
     assert place not in {more(x).sync().address for _ in range(MANY)}  # it has moved house
@@ -230,7 +207,7 @@ def test_what_a_graph_has_is_not_handed_out(more, x):
     for _ in range(3):
         z = more(x).sync()
         graph.launch().sync()
-        assert z.numpy().tolist() == numbers()
+        assert z.numpy().tolist() == numbers(1)
 
 
 def test_an_output_of_a_launch_that_failed_is_not_handed_out(gpu, cuda, more, x, monkeypatch):

@@ -8,13 +8,16 @@ made again, or that launches otherwise than in a chain, leaves no course (`recip
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
+from tilewright.jit.call_readers import SEEN, Seen
 from tilewright.jit.choices import FORCED
-from tilewright.jit.plans import PlannedLaunch
+from tilewright.jit.plans import PlannedLaunch, PreparedLaunch
 from tilewright.jit.recipes import (
+    SERIAL,
     Choice,
     Pick,
     Tensors,
@@ -23,16 +26,20 @@ from tilewright.jit.recipes import (
     find_result,
     share_memory,
 )
+from tilewright.jit.tables import Table
 from tilewright.runtime.chain_steps import Given, How, Step
 from tilewright.runtime.moulds import Mould, find_mould
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.operation import Chain, DeviceOp
 from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.series import Launched, Series
+from tilewright.runtime.spares import have_tensor
 from tilewright.runtime.surroundings import UNUSUAL
-from tilewright.runtime.tensor import cast_tensor
 from tilewright.runtime.zipping import Zip, zip_operations
 
 __all__ = ["Course", "note_course"]
+
+_PREPARED = 64  # launches of one step for certain tensors, in each of two generations
 
 
 class _Launch(NamedTuple):
@@ -40,6 +47,26 @@ class _Launch(NamedTuple):
 
     ready: PlannedLaunch
     choice: Choice
+    prepared: Table[PreparedLaunch | Seen]  # for tensors that were launched before, by their places
+
+    def for_tensors(self, tensors: tuple[Any, ...]) -> PlannedLaunch | PreparedLaunch:
+        """The launch, prepared if there was one of these tensors before."""
+        places = tuple(map(SERIAL, tensors))
+        found = self.prepared.find(places)
+        if found.__class__ is PreparedLaunch:
+            return found
+        if found is None or any(tensor.storage.is_lazy for tensor in tensors):
+            self.prepared.put(places, SEEN)
+            return self.ready
+        made = PreparedLaunch(self.ready.plan, tensors, self.ready.numbers)
+        self.prepared.put(places, made)
+        return made
+
+    def build(self, tensors: tuple[Any, ...]) -> ReadyOp[Any]:
+        """The operation."""
+        ready = self.for_tensors(tensors)
+        kind = ReadyOp if isinstance(ready, PreparedLaunch) else NewcomerOp
+        return kind().build(ready, tensors, None, depth=3)
 
 
 class _Stage(NamedTuple):
@@ -48,12 +75,16 @@ class _Stage(NamedTuple):
     launches: tuple[_Launch, ...]
     is_zip: bool
 
-    def build(self, picked: tuple[tuple[Any, ...], ...], _: object = None) -> DeviceOp[Any]:
+    def build(self, picked: Iterable[tuple[Any, ...]], _: object = None) -> DeviceOp[Any]:
         """The operation, for the tensors of each launch."""
-        pairs = zip(self.launches, picked, strict=True)
-        built = [
-            NewcomerOp[Any]().build(one.ready, tensors, None, depth=2) for one, tensors in pairs
-        ]
+        built: list[DeviceOp[Any]] = []
+        try:
+            for one, tensors in zip(self.launches, picked, strict=False):
+                built.append(one.build(tensors))
+        except BaseException:
+            for operation in built:
+                operation.close()
+            raise
         return zip_operations(*built) if self.is_zip else built[0]
 
 
@@ -66,21 +97,35 @@ class Course(NamedTuple):
 
     def build(self, tensors: Tensors) -> DeviceOp[Any] | None:
         """The chain; None where an output may overlap another tensor."""
-        known = (*tensors, *[cast_tensor(mould) for mould in self.made])
-        picked = []
+        known = (*tensors, *map(have_tensor, self.made))
+        picked: list[tuple[Any, ...]] = []
+        launches: list[Launched] = []
         for stage in self.stages:
-            chosen = tuple([one.choice.pick(known) for one in stage.launches])
-            for one, tensors_of_it in zip(stage.launches, chosen, strict=True):
-                if one.choice.may_meet(tensors_of_it):
+            for one in stage.launches:
+                chosen = one.choice.pick(known)
+                if one.choice.may_meet(chosen):
                     return None
-            picked.append(chosen)
-        steps = [
-            Step(How.THEN, partial(stage.build, chosen))
-            for stage, chosen in zip(self.stages[1:], picked[1:], strict=True)
-        ]
-        first = self.stages[0].build(picked[0])
-        first.take()
-        return Chain(first, [*steps, Step(How.MAP, Given(self.give(known)))])
+                picked.append(chosen)
+                ready = one.for_tensors(chosen)
+                if isinstance(ready, PreparedLaunch):
+                    launches.append((ready, chosen))
+        steps, result = partial(self._steps, picked, known), self.give(known)
+        first = self.stages[0]
+        if first.is_zip or len(launches) < len(picked):
+            source = first.build(iter(picked))
+            source.take()
+            return Chain(source, steps())
+        source = ReadyOp().build(launches[0][0], picked[0], None, depth=3)
+        return Series(source, launches, steps, result)
+
+    def _steps(self, picked: list[tuple[Any, ...]], known: tuple[Any, ...]) -> list[Step]:
+        """What follows the first stage."""
+        rest = iter(picked)
+        steps = []
+        for stage in self.stages:
+            its_own = tuple(islice(rest, len(stage.launches)))
+            steps.append(Step(How.THEN, partial(stage.build, its_own)))
+        return [*steps[1:], Step(How.MAP, Given(self.give(known)))]
 
 
 def note_course(operation: DeviceOp[Any], tensors: Tensors, keep: Callable[[Course], None]) -> None:
@@ -145,7 +190,7 @@ class _Notes:
         # Steps run later, when nobody asks what has changed outside their kernels.
         if choice is None or not ready.plan.captures.are_fixed:
             return None
-        return _Launch(PlannedLaunch(ready.plan, ready.numbers), choice)
+        return _Launch(PlannedLaunch(ready.plan, ready.numbers), choice, Table(_PREPARED))
 
     def finish(self, _: object) -> None:
         """All of it has been put on a stream."""

@@ -27,6 +27,7 @@ from tilewright.runtime.spares import have_tensor
 from tilewright.runtime.tensor import Tensor
 
 __all__ = [
+    "SERIAL",
     "Again",
     "Choice",
     "Pick",
@@ -45,7 +46,8 @@ Tensors = tuple[Tensor | None, ...]
 # Operations whose tensors have all their memory from us.
 _OURS = (ReadyOp, NewcomerOp)
 _PLACES = 64  # of what is made for one launch that are remembered
-_serial = attrgetter("serial")
+# The number of the place of a tensor.
+SERIAL = attrgetter("serial")
 # Some tensors among those of a call and those that were made for it.
 Pick = Callable[[tuple[Any, ...]], Any]
 
@@ -156,7 +158,7 @@ class Remade:
         made = tuple(map(have_tensor, recipe.made))
         whole = (*tensors, *made)
         picked, result = recipe.pick(whole), recipe.give(whole)
-        ready = self._prepared.get(tuple(map(_serial, made)))
+        ready = self._prepared.get(tuple(map(SERIAL, made)))
         operation: ReadyOp[Any]
         if ready is None:
             return self._build_first(made, picked, result)
@@ -176,7 +178,7 @@ class Remade:
         if len(self._prepared) >= _PLACES:
             self._prepared.clear()
         ready = PreparedLaunch(recipe.ready.plan, picked, recipe.numbers)
-        self._prepared[tuple(map(_serial, made))] = ready
+        self._prepared[tuple(map(SERIAL, made))] = ready
         return ReadyOp().build(ready, picked, result, depth=4)
 
 

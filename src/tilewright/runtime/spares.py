@@ -14,7 +14,6 @@ nobody recording it, keep anything.
 
 from __future__ import annotations
 
-from collections import deque
 from sys import getrefcount
 from typing import TYPE_CHECKING
 from weakref import getweakrefcount
@@ -24,13 +23,13 @@ from tilewright.runtime.moulds import Mould
 from tilewright.runtime.tensor import Tensor, cast_tensor
 
 if TYPE_CHECKING:
+    from tilewright.runtime.pool import Pool
     from tilewright.runtime.stream import Stream
 
 __all__ = ["Spares", "have_tensor"]
 
 _ALIKE = 8  # tensors that are kept of one shape
 _SHAPES = 128
-_TRIED = (1, 2, 3)  # of those that are alike, before one is made
 _BYTES = 256 << 20  # of all that is kept
 _LARGEST = 32 << 20  # to use so many bytes takes much longer than to get them
 
@@ -45,8 +44,8 @@ _ALONE = _count_alone()
 _ALONE_BUT_ONE = _ALONE + 1  # and one other object
 
 
-class _Shelf(deque[Tensor]):
-    """Tensors that are alike, those that were looked at last behind the others."""
+class _Shelf(list[Tensor]):
+    """Tensors that are alike."""
 
     __slots__ = ("nbytes",)
 
@@ -54,7 +53,7 @@ class _Shelf(deque[Tensor]):
 
 
 class Spares:
-    """What one stream keeps."""
+    """What one stream keeps. Everything happens under the device's lock."""
 
     __slots__ = ("shelves",)
 
@@ -62,17 +61,37 @@ class Spares:
         self.shelves: dict[Facet, _Shelf] = {}
 
     def put(self, tensor: Tensor) -> None:
-        """Keep a tensor that is being made, in place of an older one. The lock is held."""
+        """Keep a tensor that is being made, in place of the one that is kept for longest."""
         shelf = self.shelves.get(tensor.facet)
         if shelf is None:
             shelf = self.shelves[tensor.facet] = _Shelf()
             shelf.nbytes = tensor.nbytes
         shelf.append(tensor)
         if len(shelf) > _ALIKE:
-            shelf.popleft()
+            del shelf[0]
             return
         while len(self.shelves) > _SHAPES or self._nbytes > _BYTES:
             del self.shelves[next(iter(self.shelves))]  # the one that was begun first
+
+    def take(self, facet: Facet, stream: Stream, pool: Pool) -> Tensor | None:
+        """One that nobody has any more; the first, so that calls in a loop find theirs again."""
+        shelf = self.shelves.get(facet)
+        if shelf is None:
+            return None
+        for tensor in shelf:
+            if getrefcount(tensor) == _ALONE_BUT_ONE and not getweakrefcount(tensor):
+                if type(tensor) is not Tensor:  # it was moved away
+                    return self._without(shelf, tensor)
+                storage = tensor.storage
+                if getrefcount(storage) == _ALONE_BUT_ONE or _has_but_its_parts(tensor):
+                    if storage.home is stream and storage.pool is pool:
+                        return tensor
+                    return self._without(shelf, tensor)
+        return None
+
+    def _without(self, shelf: _Shelf, unfit: Tensor) -> None:
+        """Keep one no longer that is not to be had here any more."""
+        shelf[:] = [tensor for tensor in shelf if tensor is not unfit]
 
     @property
     def _nbytes(self) -> int:
@@ -85,25 +104,25 @@ def have_tensor(mould: Mould) -> Tensor:
     stream = device.stream if device.current.said else device.default
     if stream is None or not stream.is_plain or not stream.may_be_home:
         return cast_tensor(mould)
-    spares = stream.spares
-    shelf = None if spares is None else spares.shelves.get(mould.look.facet)
-    if shelf:
-        try:
-            for _ in _TRIED:
-                tensor = shelf.popleft()  # from here on no other thread finds it
-                if getrefcount(tensor) == _ALONE and not getweakrefcount(tensor):
-                    if type(tensor) is not Tensor:  # it was moved away
-                        continue
-                    storage = tensor.storage
-                    if getrefcount(storage) == _ALONE_BUT_ONE:
-                        if storage.home is not stream or storage.pool is not device.pool:
-                            continue
-                        shelf.append(tensor)
-                        return tensor
-                shelf.append(tensor)  # somebody has it
-        except IndexError:  # all of them are gone
-            pass
-    return _made(mould, stream)
+    pool, lock = device.pool, device.lock
+    lock.acquire()  # costs a third of `with`
+    try:
+        spares = stream.spares
+        found = None if spares is None else spares.take(mould.look.facet, stream, pool)
+    finally:
+        lock.release()
+    return _made(mould, stream) if found is None else found
+
+
+def _has_but_its_parts(tensor: Tensor) -> bool:
+    """Whether nobody but whoever asks has its memory, but for parts of it that nobody else has."""
+    storage, parts = tensor.storage, tensor.parts
+    for part in parts.values():
+        if type(part) is not Tensor or part.parts or getweakrefcount(part):
+            return False
+        if getrefcount(part) != _ALONE_BUT_ONE:
+            return False
+    return bool(parts) and getrefcount(storage) == _ALONE_BUT_ONE + 1 + len(parts)
 
 
 def _made(mould: Mould, stream: Stream) -> Tensor:

@@ -1,0 +1,146 @@
+"""Chains of launches that are all ready, put on their stream in one go.
+
+A chain builds its next operation when the last one is on the stream. If all of them are known when
+it is made, each was launched before with the same tensors, and those are at home with nobody to
+hold them, then what is left are the driver's calls, one behind the other on one stream, which
+orders them. Anything else makes it the chain that it stands for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
+
+from tilewright.runtime.access import Handle
+from tilewright.runtime.chain_steps import Step
+from tilewright.runtime.lifecycle import GONE, Ends, State, Steps
+from tilewright.runtime.operation import Chain, DeviceOp
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.ready_work import RepeatedWork, make_ticket
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.surroundings import UNUSUAL
+
+__all__ = ["Launched", "Series"]
+
+T = TypeVar("T")
+_BUILT, _SUBMITTED = State.BUILT, State.SUBMITTED  # members of an enumeration are slow to find
+# Ready work, and the tensors that it was launched with before.
+Launched = tuple[RepeatedWork, tuple[Handle, ...]]
+
+
+class Series(Chain[T]):
+    """A chain whose first operation is built, and whose launches are all ready."""
+
+    __slots__ = ("_given", "_launches", "_make_steps")
+
+    def __init__(  # and nothing of a chain's: most need none of that
+        self,
+        source: ReadyOp[Any],
+        launches: Sequence[Launched],
+        steps: Callable[[], list[Step]],
+        given: T,
+    ) -> None:
+        source.take()
+        self.label, self.device = source.label, source.device
+        self._chosen = None
+        self._result = GONE
+        self._ends = Ends()
+        self._is_compiled = True
+        self._lock = threading.RLock()
+        self._source = source
+        self._todo = []
+        self._launches = launches  # that of the source is the first
+        self._make_steps: Callable[[], list[Step]] | None = steps  # what a chain does behind it
+        self._given = given
+        self._site = source.site
+        self._state = _BUILT
+
+    def submit(self, stream: Stream | None = None) -> Self:
+        """Hand the operation to a stream without waiting."""
+        device = self.device
+        usual = None if device.current.said else device.default
+        chosen = stream or self._chosen or usual or device.stream
+        with device.lock:
+            if self._state is _BUILT and self._is_calm(chosen):
+                self._launch(chosen)
+                return self
+        return super().submit(stream)
+
+    def _is_calm(self, stream: Stream) -> bool:
+        """Whether nothing is to be done but to launch. The device's lock is held."""
+        device, source = self.device, self._source
+        if UNUSUAL.said or device.notes or device.forked or not isinstance(source, ReadyOp):
+            return False
+        if device.latest is not source.claim:  # somebody had to know of it
+            return False
+        for ready, tensors in self._launches:
+            if ready.epoch != device.epoch or ready.stream is not stream:
+                for tensor in tensors:
+                    storage = tensor.storage
+                    if storage.home is not stream or storage.borrows:
+                        return False
+        return stream.is_plain
+
+    def _launch(self, stream: Stream) -> None:
+        """Launch all and move their fences on. The device's lock is held."""
+        if stream.has_loose_ends:
+            stream.settle(ask=False)
+        self.device.latest = None
+        source, launches, self._source, self._launches = self._source, self._launches, None, ()
+        assert isinstance(source, ReadyOp), "a series that has not run has its source"
+        number = 0
+        try:
+            for ready, tensors in launches:
+                ready.launch(stream, tensors)
+                number += 1
+        except BaseException as error:
+            self._stop(stream, source, launches[: number + 1], error)
+            raise
+        self._leave(stream, source, launches)
+        self._result, self._state = self._given, _SUBMITTED
+
+    def _stop(
+        self, stream: Stream, source: ReadyOp[Any], begun: Sequence[Launched], error: BaseException
+    ) -> None:
+        """The last one that was begun could not be launched: those before it run."""
+        *launched, (ready, tensors) = begun
+        if launched:
+            self._leave(stream, source, launched)
+            refused = make_ticket((ready, tensors, *source.claim[2:]))
+        else:
+            refused = source.ticket
+        refused.leave_refused(stream, error)
+        source.abandon(error)  # unless it runs
+        self.abandon(error)
+
+    def _leave(self, stream: Stream, source: ReadyOp[Any], launched: Sequence[Launched]) -> None:
+        count, epoch = stream.advance(len(launched)), self.device.epoch
+        for ready, tensors in launched:
+            is_calm = ready.epoch == epoch and ready.stream is stream
+            if is_calm or (ready.stream is stream and ready.is_settled(tensors)):
+                for fence in ready.fences:
+                    fence.count = count
+            else:
+                ready.settle_in(stream, count, tensors)
+            if not is_calm:
+                ready.epoch = ready.calm_epoch(tensors)
+        source.end_at_home(stream, count)
+        self._ends.reach(stream, count)
+
+    @property
+    def todo(self) -> list[Step]:
+        """The steps of the chain that it stands for."""
+        if self._make_steps is not None:
+            self._todo, self._make_steps = [*self._make_steps(), *self._todo], None
+        return self._todo
+
+    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Run as a chain."""
+        self._launches = ()
+        self._todo = self.todo
+        return super().run(stream, ends)
+
+    def _chained(self, step: Step) -> DeviceOp[Any]:
+        self._todo = self.todo
+        return super()._chained(step)

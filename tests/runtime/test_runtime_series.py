@@ -1,0 +1,191 @@
+"""Functions of several launches, called again and again on a GPU on paper.
+
+From the fourth call on, all launches are put on the stream at once, unless something is in the way:
+then it is the chain that it was at first.
+"""
+
+from __future__ import annotations
+
+import paper_kernels
+import pytest
+from paper_kernels import SIZE, numbers
+
+import tilewright as tw
+from tilewright import f32
+from tilewright.errors import BorrowError, DriverError
+from tilewright.runtime.series import Series
+
+
+@pytest.fixture
+def gpu(driver, cuda, monkeypatch):
+    return paper_kernels.set_up(driver, monkeypatch)
+
+
+@pytest.fixture
+def one_more(gpu):
+    return paper_kernels.one_more()
+
+
+@pytest.fixture
+def thrice(one_more):
+    """A function with two tensors between its launches."""
+
+    @tw.function
+    def thrice(x: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
+        out, a, b = (tw.empty(x.shape, f32, device=x.device) for _ in range(3))
+        return (
+            one_more(a.partition(SIZE), x)
+            .then(lambda _: one_more(b.partition(SIZE), a))
+            .then(lambda _: one_more(out.partition(SIZE), b))
+            .giving(out)
+        )
+
+    return thrice
+
+
+@pytest.fixture
+def fork(one_more):
+    """A function whose second step are two launches, the second of another tensor."""
+
+    @tw.function
+    def fork(x: tw.Tensor, y: tw.Tensor) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
+        a, b, c = (tw.empty(x.shape, f32, device=x.device) for _ in range(3))
+        both = lambda _: tw.zip(one_more(b.partition(SIZE), a), one_more(c.partition(SIZE), y))  # noqa: E731
+        return one_more(a.partition(SIZE), x).then(both).giving((b, c))
+
+    return fork
+
+
+def tensor(ahead=0):
+    return tw.from_numpy(__import__("numpy").float32(numbers(ahead)))
+
+
+@pytest.fixture
+def x(gpu, thrice):
+    made = tensor()
+    for _ in range(6):
+        thrice(made).sync()
+    operation = thrice(made)
+    assert isinstance(operation, Series)
+    operation.sync()
+    gpu.log.clear()
+    return made
+
+
+def names(gpu):
+    return [entry[0] for entry in gpu.log]
+
+
+def test_nothing_is_asked_of_the_driver_but_launches(gpu, thrice, x):
+    for _ in range(10):
+        thrice(x).submit()
+    assert names(gpu) == ["launch"] * 30
+    assert thrice(x).sync().numpy().tolist() == numbers(3)
+
+
+def test_each_result_is_what_it_should_be(thrice, x):
+    y = x
+    for call in range(10):
+        y = thrice(y).sync()
+        assert y.numpy().tolist() == numbers(3 * call + 3)
+
+
+def test_results_that_are_kept(thrice, x):
+    kept = [thrice(x).submit() for _ in range(10)]
+    results = [operation.sync() for operation in kept]
+    assert len({result.address for result in results}) == 10
+    for result in results:
+        assert result.numpy().tolist() == numbers(3)
+
+
+def test_two_at_once(gpu, fork):
+    x, y = tensor(), tensor(5)
+    for _ in range(8):
+        operation = fork(x, y)
+        b, c = operation.sync()
+        assert b.numpy().tolist() == numbers(2)
+        assert c.numpy().tolist() == numbers(6)
+        del b, c
+    assert isinstance(operation, Series)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_launch_that_is_refused(gpu, thrice, x, number):
+    operation = thrice(x)
+    ready, _ = operation._launches[number]
+    launch = ready.launch
+
+    def refused(*_):
+        raise DriverError("no")
+
+    ready.launch = refused
+    try:
+        with pytest.raises(DriverError, match="no"):
+            operation.submit()
+    finally:
+        ready.launch = launch
+    assert names(gpu).count("launch") == number
+    with pytest.raises(DriverError, match="no"):
+        operation.sync()
+    assert thrice(x).sync().numpy().tolist() == numbers(3)
+    tw.fill(x, 1.0).sync()  # nobody holds it
+
+
+def test_on_another_stream_it_is_a_chain(cuda, thrice, x):
+    gpu_stream = cuda.new_stream()
+    for _ in range(3):
+        assert thrice(x).sync_on(gpu_stream).numpy().tolist() == numbers(3)
+    assert thrice(x).sync().numpy().tolist() == numbers(3)
+
+
+def test_what_a_later_step_reads_is_held_by_somebody_else(fork):
+    """As for a chain: whoever writes it, and has not said when, is in the way when it is put."""
+    x, y = tensor(), tensor(5)
+    for _ in range(8):
+        fork(x, y).sync()
+    operation = fork(x, y)
+    assert isinstance(operation, Series)
+    writes = tw.fill(y, 1.0)
+    with pytest.raises(BorrowError, match="fill"):
+        operation.submit()
+    writes.close()
+    assert fork(x, y).sync()[1].numpy().tolist() == numbers(6)
+
+
+def test_what_the_first_step_reads_is_held(thrice, x):
+    operation = thrice(x)
+    with pytest.raises(BorrowError, match="one_more"):
+        tw.fill(x, 1.0)
+    operation.close()
+    tw.fill(x, 1.0).sync()
+
+
+def test_it_is_recorded_as_the_launches_that_it_is(thrice, x):
+    operation = thrice(x)
+    with tw.graph() as graph:
+        graph.record(operation)
+    assert len(graph) == 3 if hasattr(graph, "__len__") else True
+    graph.launch().sync()
+    graph.launch().sync()
+    assert thrice(x).sync().numpy().tolist() == numbers(3)
+
+
+def test_more_steps_behind_it(thrice, one_more, x):
+    z = tw.empty(SIZE, f32)
+    whole = thrice(x).then(lambda y: one_more(z.partition(SIZE), y)).giving(z)
+    assert whole.sync().numpy().tolist() == numbers(4)
+    pair = tw.zip(thrice(x), thrice(x)).sync()
+    assert [one.numpy().tolist() for one in pair] == [numbers(3)] * 2
+
+
+def test_one_that_is_never_run(thrice, x):
+    operation = thrice(x)
+    with pytest.warns(RuntimeWarning, match="was never run"):
+        del operation
+    tw.fill(x, 1.0).sync()
+
+
+def test_others_that_were_built_meanwhile(thrice, x):
+    first, second = thrice(x), thrice(x)
+    assert second.sync().numpy().tolist() == numbers(3)
+    assert first.sync().numpy().tolist() == numbers(3)
