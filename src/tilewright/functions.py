@@ -118,6 +118,7 @@ class _Calls:
 
     def again(self, key: Any, like: Any, tensors: Tensors) -> DeviceOp[Any] | None:
         """The operation for a call like one before; None if somebody has to look at it."""
+        age = CHOICES.age
         recipe = self._like.find(like)
         if recipe is None or isinstance(recipe, Seen):
             return None
@@ -135,23 +136,20 @@ class _Calls:
         if known is None:
             self._same.put(key, SEEN)
         elif recipe.made:
-            self._same.put(key, Remade(recipe, current_device()))
+            self._keep_same(age, key, Remade(recipe, current_device()))
         else:
-            again = self._prepare(key, known, recipe, tensors)
+            again = self._prepare(known, recipe, tensors)
+            if again is not recipe and again is not known:
+                self._keep_same(age, key, again)
             return ReadyOp().build(again.ready, picked, result, depth=3)
         return NewcomerOp().build(recipe.ready, picked, result, depth=3)
 
-    def _prepare(
-        self, key: Any, known: Again | Remade | Seen, recipe: Recipe, tensors: Tensors
-    ) -> Again:
+    @staticmethod
+    def _prepare(known: Again | Remade | Seen, recipe: Recipe, tensors: Tensors) -> Again:
         """The launch for handles that were launched before."""
         if isinstance(known, Again) and known.ready.plan is recipe.ready.plan:
             return known  # and not one that is no longer current
-        prepared = recipe.prepared(tensors)
-        if prepared is None:
-            return recipe
-        self._same.put(key, prepared)
-        return prepared
+        return recipe.prepared(tensors) or recipe
 
     def first(
         self, key: Any, like: Any, tensors: Tensors, args: tuple[Any, ...], named: dict[str, Any]
@@ -168,7 +166,7 @@ class _Calls:
             elif recipe.is_for_all:
                 self._keep(age, like, recipe)
             elif not recipe.made:
-                self._keep_prepared(age, key, recipe.prepared(tensors))
+                self._keep_same(age, key, recipe.prepared(tensors))
         return operation
 
     def _keep(self, age: int, like: Any, recipe: Recipe | Course) -> None:
@@ -176,10 +174,10 @@ class _Calls:
             if age == CHOICES.age:  # nothing was chosen by what has changed meanwhile
                 self._like.put(like, recipe)
 
-    def _keep_prepared(self, age: int, key: Any, prepared: Again | None) -> None:
+    def _keep_same(self, age: int, key: Any, kept: Again | Remade | None) -> None:
         with CHOICES.lock:
-            if age == CHOICES.age and prepared is not None:
-                self._same.put(key, prepared)
+            if age == CHOICES.age and kept is not None:
+                self._same.put(key, kept)
 
     def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> DeviceOp[Any]:
         """A call with something else among its arguments: an array, an operation, or a mistake."""

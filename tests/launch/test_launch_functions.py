@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import Mut, Ref, f16, f32, kernels
+from tilewright import Mut, Ref, f16, f32, functions, kernels
 from tilewright.dims import B, N
+from tilewright.jit import recipes
 from tilewright.jit.choices import CHOICES
 from tilewright.tune import Config, forcing
 
@@ -241,6 +242,27 @@ def test_records_that_change_are_looked_at(monkeypatch):
         check(z, x, y)
         assert len(ran) < 4
         ran.clear()
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_records_that_change_while_a_call_is_prepared(is_made, monkeypatch):
+    x, y, z = drawn(0), drawn(1), None if is_made else tw.zeros((LENGTH,), f32)
+    target = "tilewright.functions.Remade" if is_made else "tilewright.jit.recipes.PreparedLaunch"
+    prepare = functions.Remade if is_made else recipes.PreparedLaunch
+    changes = []
+
+    def change(*given):
+        CHOICES.forget()  # by another thread, say
+        changes.append(given)
+        return prepare(*given)
+
+    for _ in range(2):
+        combined(x, y, out=z).sync()
+        monkeypatch.setattr(target, change)  # the second one is prepared
+    monkeypatch.undo()
+    assert changes
+    combined(x, y, out=z).sync()
+    assert ran == ["combined"]
 
 
 def test_what_was_chosen_while_records_changed_is_not_kept():

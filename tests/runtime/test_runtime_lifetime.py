@@ -122,6 +122,38 @@ print(status, z.numpy()[0])
     assert ended.stdout == "0 0.0\n", ended.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_waits_for_no_lock_of_its_parent():
+    ended = run("""
+import threading
+from tilewright.backends.cpu.pool import CpuPool
+from tilewright.jit.choices import CHOICES
+
+def child(act):
+    pid = os.fork()
+    if pid == 0:
+        thread = threading.Thread(target=act, daemon=True)
+        thread.start()
+        thread.join(20)
+        os._exit(thread.is_alive())
+    print(os.waitpid(pid, 0)[1])
+
+def hold(lock):
+    with lock:
+        held.release()
+        over.wait()
+
+held, over, pool = threading.Semaphore(0), threading.Event(), CpuPool(None)
+for lock in (CHOICES.lock, pool._lock):
+    threading.Thread(target=hold, args=(lock,), daemon=True).start()
+    held.acquire()
+child(CHOICES.forget)
+child(lambda: pool.take(8))
+over.set()
+""")
+    assert ended.stdout == "0\n0\n", ended.stderr
+
+
 @pytest.mark.skipif(missing_driver() is None, reason="there is a CUDA driver here")
 def test_the_default_device_is_said_once():
     ended = run("""

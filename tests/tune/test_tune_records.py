@@ -177,6 +177,25 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(own_folder, monkey
     assert chosen("of a test", one.key, "sm_90") == one.config
 
 
+def test_records_that_two_threads_keep_at_once(own_folder, monkeypatch):
+    """Neither takes the other's away, though both begin with what there was before."""
+    one, other = (record(extent, 16, 16, kernel="of a test") for extent in (16, 1024))
+    threads = [threading.Thread(target=keep, args=(other, "sm_90"))]
+
+    def meanwhile(target):
+        found = records_for(target)
+        if not threads[0].ident:
+            threads[0].start()
+            threads[0].join(0.2)  # it has to wait
+        return found
+
+    monkeypatch.setattr(module, "records_for", meanwhile)
+    keep(one, "sm_90")
+    threads[0].join()
+    for kept in (one, other):
+        assert records_for("sm_90").get("of a test", kept.key) == kept
+
+
 def test_a_kept_record_is_used_at_once_and_by_the_next_process(own_folder):
     one = record(16, 16, 16, kernel="of a test")
     assert chosen("of a test", one.key, "sm_90") is None

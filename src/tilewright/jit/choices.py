@@ -6,11 +6,11 @@ it. So whoever changes them says so here, and everything that was remembered is 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any, Protocol
 from weakref import WeakSet
 
+from tilewright.runtime.forked_locks import ForkedLock
 from tilewright.runtime.surroundings import Surrounding
 
 __all__ = ["CHOICES", "FORCED", "Choices", "Forgetful"]
@@ -31,7 +31,7 @@ class Choices:
     def __init__(self) -> None:
         self.age = 0
         # Held while something is kept whose choice was made in this age, and no other.
-        self.lock = threading.Lock()
+        self.lock = ForkedLock()
         self._all: WeakSet[Forgetful] = WeakSet()
 
     def tell(self, one: Forgetful) -> None:
@@ -42,9 +42,9 @@ class Choices:
     def forget(self) -> None:
         """What choices are made by has changed."""
         with self.lock:
-            self.age += 1
             for one in self._all:
                 one.forget()
+            self.age += 1  # last: who has read it before may have found what is forgotten now
 
 
 # Those of this process.

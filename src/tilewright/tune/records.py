@@ -25,7 +25,6 @@ import json
 import logging
 import math
 import os
-import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -36,6 +35,7 @@ from typing import Any, ParamSpec
 from tilewright.errors import TuneError
 from tilewright.jit.choices import CHOICES, FORCED
 from tilewright.jit.loader import load_disk_cache
+from tilewright.runtime.forked_locks import ForkedLock
 from tilewright.settings import current_settings
 from tilewright.tune.config import Config
 from tilewright.tune.keys import Key
@@ -180,7 +180,7 @@ def _launched(record: Record | None) -> Config | None:
 
 
 _tables: dict[str, Records] = {}
-_changing = threading.Lock()
+_changing = ForkedLock()
 
 
 @contextmanager
@@ -260,9 +260,8 @@ def records_for(target: str) -> Records:
 
 def keep(record: Record, target: str) -> None:
     """Use a record from now on, and write it to the user's own file if there is to be one."""
-    known = records_for(target)
     with _changing:
-        _tables[target] = Records((*known, record))
+        _tables[target] = Records((*records_for(target), record))
         CHOICES.forget()
         file = own_file(target)
         if file is None:

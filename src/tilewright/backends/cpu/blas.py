@@ -11,7 +11,6 @@ start sets it and the last to end, often another one, puts the old number back.)
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from tilewright.runtime.forked_locks import ForkedLock
 
 __all__ = ["can_limit", "one_thread_each"]
 
@@ -32,7 +33,7 @@ class _Users:
     """How many runs want one thread, and how many threads there were before the first of them."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = ForkedLock()
         self.count = 0
         self.before = 1
 

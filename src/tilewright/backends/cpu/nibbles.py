@@ -5,17 +5,18 @@ A place is a number of nibbles, counted from the start of a memory. Tiles hold o
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
+
+from tilewright.runtime.forked_locks import ForkedLock
 
 __all__ = ["join", "read", "split", "write"]
 
 Array = np.ndarray[Any, Any]
 
 # A write changes half of a byte, so it reads the other half first.
-_WRITING = threading.Lock()
+_WRITING = ForkedLock()
 
 
 def read(memory: Array, at: Array) -> Array:

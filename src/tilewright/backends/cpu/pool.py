@@ -6,11 +6,10 @@ what is in use.
 
 from __future__ import annotations
 
-import threading
-
 from tilewright.backends.cpu.memory import Memory
 from tilewright.errors import OutOfMemoryError
 from tilewright.runtime.backend import ALIGNMENT, PoolStatistics
+from tilewright.runtime.forked_locks import ForkedLock
 
 __all__ = ["CpuPool"]
 
@@ -20,7 +19,7 @@ class CpuPool:
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        self._lock = threading.Lock()  # workers give memory back
+        self._lock = ForkedLock()  # workers give memory back
         self._used = 0
         self._highest = 0
 
