@@ -89,6 +89,10 @@ def test_where_the_records_go(run, folder):
     ("arguments", "message"),
     [
         ((), "say what to tune, `tilewright tune matmul`; --list shows what there is"),
+        (("matmul", "--finalists", "0"), "'--finalists': 0 is not in the range x>=1"),
+        (("matmul", "--seconds", "-4"), "'--seconds': -4.0 is not in the range x>0"),
+        (("matmul", "--patience", "0"), "'--patience': 0.0 is not in the range x>0"),
+        (("matmul", "--budget", "0"), "'--budget': 0.0 is not in the range x>0"),
         (("matmull", "--device", "cpu"), "no tunable kernel matmull; did you mean matmul?"),
         (("matmul", "--device", "cpu", "--arg", "x=1"), "--arg is for a kernel in a file"),
         (("matmul", "--device", "cpu", "--only", "i4"), "--only 'i4': no key has that in it"),

@@ -37,6 +37,7 @@ from tilewright.tune.turns import Need
 __all__ = ["tune_command"]
 
 _PATIENCE = 180.0  # seconds: the first candidates have to be assembled, too
+_SECONDS = click.FloatRange(min=0, min_open=True)
 _HERE = (sys.executable, "-m", "tilewright", "tune")
 
 
@@ -87,16 +88,34 @@ class Wanted:
     help="A tensor of a kernel in a file, --arg x=f16:4096,1024, or a number, --arg eps=1e-6.",
 )
 @click.option("--device", default="cuda:0", show_default=True, help="Where to measure.")
-@click.option("--seconds", default=120.0, show_default=True, help="The most for one search.")
+@click.option(
+    "--seconds",
+    type=_SECONDS,
+    default=120.0,
+    show_default=True,
+    help="The most for one search.",
+)
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_SECONDS,
     default=math.inf,
     help="Seconds after which no further search is begun; what needs it most comes first.",
 )
 @click.option("--stale", "is_stale", is_flag=True, help="Only keys that have no fresh record.")
-@click.option("--finalists", default=4, show_default=True, help="Candidates of the run-off.")
-@click.option("--patience", default=_PATIENCE, show_default=True, help="Seconds without a step.")
+@click.option(
+    "--finalists",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="Candidates of the run-off.",
+)
+@click.option(
+    "--patience",
+    type=_SECONDS,
+    default=_PATIENCE,
+    show_default=True,
+    help="Seconds without a step.",
+)
 @click.option(
     "--journal",
     type=click.Path(dir_okay=False, path_type=Path),
