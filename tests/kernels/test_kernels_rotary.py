@@ -22,7 +22,7 @@ def tensors(*arrays):
 
 class TestRope:
     @pytest.mark.parametrize("interleaved", [False, True])
-    @pytest.mark.parametrize("starts", [0, 7, [3, 30]])
+    @pytest.mark.parametrize("starts", [0, 7, [3, 30], [-2, 50]])
     @pytest.mark.parametrize(
         ("heads", "places", "channels"), [(3, 21, 32), (8, 1, 64), (1, 29, 2), (3, 21, 12)]
     )

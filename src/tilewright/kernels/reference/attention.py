@@ -104,7 +104,9 @@ def rope(
     """`tilewright.kernels.rope`: (B, H, S, D), turned by tables (P, D/2)."""
     first = np.broadcast_to(starts, x.shape[0])
     places = first[:, None] + np.arange(x.shape[2])
-    cos, sin = (table[places][:, None].astype(np.float64) for table in (cosines, sines))
+    known = ((places >= 0) & (places < len(cosines)))[:, :, None]
+    rows = np.where(known[..., 0], places, 0)
+    cos, sin = ((known * table[rows].astype(np.float64))[:, None] for table in (cosines, sines))
     pairs = x.astype(np.float64)
     split = (pairs[..., 0::2], pairs[..., 1::2]) if interleaved else np.split(pairs, 2, axis=-1)
     turned = (split[0] * cos - split[1] * sin, split[1] * cos + split[0] * sin)
