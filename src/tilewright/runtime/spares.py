@@ -78,20 +78,19 @@ class Spares:
         shelf = self.shelves.get(facet)
         if shelf is None:
             return None
-        for tensor in shelf:
+        for number in range(len(shelf)):  # to enumerate them would count as one that has it
+            tensor = shelf[number]
             if getrefcount(tensor) == _ALONE_BUT_ONE and not getweakrefcount(tensor):
-                if type(tensor) is not Tensor:  # it was moved away
-                    return self._without(shelf, tensor)
-                storage = tensor.storage
-                if getrefcount(storage) == _ALONE_BUT_ONE or _has_but_its_parts(tensor):
+                is_moved = type(tensor) is not Tensor
+                if not is_moved:
+                    storage = tensor.storage
+                    if getrefcount(storage) > _ALONE_BUT_ONE and not _has_but_its_parts(tensor):
+                        continue  # somebody has a view
                     if storage.home is stream and storage.pool is pool:
                         return tensor
-                    return self._without(shelf, tensor)
+                del shelf[number]  # it is not to be had here any more
+                break
         return None
-
-    def _without(self, shelf: _Shelf, unfit: Tensor) -> None:
-        """Keep one no longer that is not to be had here any more."""
-        shelf[:] = [tensor for tensor in shelf if tensor is not unfit]
 
     @property
     def _nbytes(self) -> int:
