@@ -189,3 +189,91 @@ def test_others_that_were_built_meanwhile(thrice, x):
     first, second = thrice(x), thrice(x)
     assert second.sync().numpy().tolist() == numbers(3)
     assert first.sync().numpy().tolist() == numbers(3)
+
+
+# --- what comes in between ------------------------------------------------------------------------
+
+
+class Ended:
+    """Something that does as it likes when it ends."""
+
+    def __init__(self, act):
+        self.act = act
+
+    def __del__(self):
+        self.act()
+
+
+def test_what_a_submission_ends_may_build_an_operation(cuda, thrice, x):
+    y, built = tensor(), []
+    operation = thrice(x)
+    with cuda.lock:
+        cuda.stream.keep(Ended(lambda: built.append(tw.fill(y, 1.0))))
+        cuda.stream.advance()
+    cuda.stream.queue.completed()
+    assert operation.sync().numpy().tolist() == numbers(3)
+    with pytest.raises(BorrowError):
+        tw.fill(y, 2.0)
+    built.pop().close()
+    tw.fill(x, 1.0).close()  # nobody holds it
+
+
+def test_a_finaliser_may_launch_between_two_launches(cuda, gpu, fork, monkeypatch):
+    """The collector runs where it likes; here it writes what the second step reads, elsewhere."""
+    x, y = tensor(), tensor(5)
+    for _ in range(8):
+        fork(x, y).sync()
+    operation, launch, elsewhere = fork(x, y), gpu.launch, cuda.new_stream()
+    assert isinstance(operation, Series)
+
+    def collected(*given):
+        monkeypatch.setattr(gpu, "launch", launch)
+        launch(*given)
+        with pytest.raises(BorrowError):
+            tw.fill(x, 1.0)
+        tw.fill(y, 1.0).submit(elsewhere)
+
+    monkeypatch.setattr(gpu, "launch", collected)
+    gpu.log.clear()
+    operation.submit()
+    assert [entry[0] for entry in gpu.calls("launch", "fill", "wait")] == [
+        "launch", "fill", "launch", "wait", "launch"
+    ]  # fmt: skip
+    assert operation.sync()[1].numpy().tolist() == [2.0] * SIZE
+
+
+def test_a_signal_behind_the_last_launch(cuda, gpu, thrice, x, monkeypatch):
+    operation = thrice(x)
+    out = operation._launches[2][1][0]
+
+    def interrupted(*_):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Series, "_leave", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        operation.submit()
+    assert names(gpu) == ["launch"] * 3
+    gpu.log.clear()
+    with pytest.raises(tw.LaunchError, match="the launch was interrupted"):
+        out.numpy()
+    tw.fill(x, 1.0).submit(cuda.new_stream())
+    assert names(gpu)[-3:] == ["record", "wait", "fill"]
+
+
+def test_two_threads_run_it_once(cuda, gpu, thrice, x):
+    """One of them on another stream, where it is a chain, and the other one comes in between."""
+
+    class Late(Series):
+        __slots__ = ()
+
+        def run(self, stream, ends):
+            self.submit()
+            return super().run(stream, ends)
+
+    operation = thrice(x)
+    operation.__class__ = Late
+    with pytest.raises(tw.LaunchError, match="runs once and was submitted already"):
+        operation.submit(cuda.new_stream())
+    assert names(gpu) == ["launch"] * 3
+    assert operation.sync().numpy().tolist() == numbers(3)

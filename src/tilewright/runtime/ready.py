@@ -224,9 +224,9 @@ class ReadyOp(WorkOp[T]):
                             device.latest = None
                         else:  # a finaliser has done something meanwhile
                             self.leave_at(chosen)
-                            self._let_go()
+                            self.release_claim()
                     except BaseException as error:
-                        self._leave_refused(chosen, error)
+                        self.leave_refused(chosen, error)
                         raise
                     if not ready.is_ours:
                         self.note_writes()
@@ -262,9 +262,9 @@ class ReadyOp(WorkOp[T]):
                     fence.count = count
             else:
                 self.leave_at(stream)
-            self._let_go()
+            self.release_claim()
         except BaseException as error:
-            self._leave_refused(stream, error)
+            self.leave_refused(stream, error)
             self.abandon(error)
             raise
         self._state = _SUBMITTED
@@ -273,7 +273,7 @@ class ReadyOp(WorkOp[T]):
         """Leave the fences of a launch at home. The lock is held."""
         self._ready.settle_in(stream, self._count, self._claim[1])
 
-    def _let_go(self) -> None:
+    def release_claim(self) -> None:
         """Give the borrows back of what has been launched. The lock is held."""
         if self.device.latest is self._claim:
             self.device.latest = None
@@ -281,7 +281,7 @@ class ReadyOp(WorkOp[T]):
             self.ticket.release()
             self._held = None
 
-    def _leave_refused(self, stream: Stream, error: BaseException) -> None:
+    def leave_refused(self, stream: Stream, error: BaseException) -> None:
         """Leave the fence of what may have been launched, or not as a whole. The lock is held."""
         self._count = 0
         self.ticket.leave_refused(stream, error)

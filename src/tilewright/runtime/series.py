@@ -62,7 +62,11 @@ class Series(Chain[T]):
         usual = None if device.current.said else device.default
         chosen = stream or self._chosen or usual or device.stream
         with device.lock:
-            if self._state is _BUILT and self._is_calm(chosen):
+            is_calm = self._state is _BUILT and self._is_calm(chosen)
+            if is_calm and chosen.has_loose_ends:
+                chosen.settle(ask=False)  # and whatever ends with that may do something
+                is_calm = self._state is _BUILT and self._is_calm(chosen)
+            if is_calm:
                 self._launch(chosen)
                 return self
         return super().submit(stream)
@@ -71,6 +75,8 @@ class Series(Chain[T]):
         """Whether nothing is to be done but to launch. The device's lock is held."""
         device, source = self.device, self._source
         if UNUSUAL.said or device.notes or device.forked or not isinstance(source, ReadyOp):
+            return False
+        if not self._launches:  # it runs as a chain, by another thread
             return False
         if device.latest is not source.claim:  # somebody had to know of it
             return False
@@ -84,21 +90,31 @@ class Series(Chain[T]):
 
     def _launch(self, stream: Stream) -> None:
         """Launch all and move their fences on. The device's lock is held."""
-        if stream.has_loose_ends:
-            stream.settle(ask=False)
-        self.device.latest = None
+        device = self.device
         source, launches, self._source, self._launches = self._source, self._launches, None, ()
         assert isinstance(source, ReadyOp), "a series that has not run has its source"
-        number = 0
+        number, epoch = 0, device.epoch
         try:
             for ready, tensors in launches:
+                if device.epoch != epoch:  # a finaliser has done something meanwhile
+                    break
                 ready.launch(stream, tensors)
                 number += 1
+            self._leave(stream, source, launches[:number])
         except BaseException as error:
             self._stop(stream, source, launches[: number + 1], error)
             raise
-        self._leave(stream, source, launches)
+        self._go_on(stream, launches[number:])
         self._result, self._state = self._given, _SUBMITTED
+
+    def _go_on(self, stream: Stream, left: Sequence[Launched]) -> None:
+        """Launch what is left one by one, as a chain does."""
+        try:
+            for ready, tensors in left:
+                ReadyOp[Any]().build(ready, tensors, None, depth=3).put_part(stream, self._ends)
+        except BaseException as error:
+            self.abandon(error)
+            raise
 
     def _stop(
         self, stream: Stream, source: ReadyOp[Any], begun: Sequence[Launched], error: BaseException
@@ -108,9 +124,10 @@ class Series(Chain[T]):
         if launched:
             self._leave(stream, source, launched)
             refused = make_ticket((ready, tensors, *source.claim[2:]))
+            refused.leave_refused(stream, error)
+            refused.forget()
         else:
-            refused = source.ticket
-        refused.leave_refused(stream, error)
+            source.leave_refused(stream, error)
         source.abandon(error)  # unless it runs
         self.abandon(error)
 
@@ -125,6 +142,7 @@ class Series(Chain[T]):
                 ready.settle_in(stream, count, tensors)
             if not is_calm:
                 ready.epoch = ready.calm_epoch(tensors)
+        source.release_claim()
         source.end_at_home(stream, count)
         self._ends.reach(stream, count)
 
@@ -136,8 +154,11 @@ class Series(Chain[T]):
         return self._todo
 
     def run(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Run as a chain."""
-        self._launches = ()
+        """Run as a chain, unless another thread has launched everything meanwhile."""
+        with self.device.lock:
+            if self._source is None:
+                self.check_built()
+            self._launches = ()
         self._todo = self.todo
         return super().run(stream, ends)
 
