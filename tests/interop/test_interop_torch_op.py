@@ -177,6 +177,11 @@ def test_launch_errors_reach_the_caller():
 
 
 def test_what_cannot_be_an_operator():
+    with refuse("torch_op takes a kernel, made by @tw.kernel, and function is none"):
+        tw.torch_op(fresh, fresh(), tiles={})
+    for name in ("add", "mine::", "mine::add::again", 3):
+        with refuse('an operator of torch has a namespace and a name, "mine::add"'):
+            tw.torch_op(add, name, tiles={"z": 16})
     with refuse("torch_op(add): tiles= says how each output is cut, so it has `z`, not nothing"):
         tw.torch_op(add, fresh(), tiles={})
     with refuse("so it has `z`, not `x`, `z`"):

@@ -7,6 +7,7 @@ nothing of the operator until it is told with the operator's `register_autograd`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter
@@ -29,6 +30,8 @@ from tilewright.runtime.imports import partition
 from tilewright.runtime.operation import DeviceOp
 
 __all__ = ["Cut", "Launchable", "torch_op"]
+
+_NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
 
 # How an output is cut: its tile, or a function of the tensor that gives the whole partition.
 Cut = int | tuple[int | None, ...] | Callable[[Any], Any]
@@ -60,6 +63,15 @@ def torch_op(
     `outputs`, a function of all other parameters by position and name that makes the outputs as
     torch tensors (`lambda x, y: torch.empty_like(x)`), the operator makes and returns them instead.
     """
+    if not isinstance(getattr(kernel, "signature", None), Signature):
+        raise LaunchError(
+            f"torch_op takes a kernel, made by @tw.kernel, and {type(kernel).__name__} is none"
+        )
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise LaunchError(
+            f"torch_op({kernel.__name__}): an operator of torch has a namespace and a name,"
+            f' "mine::{kernel.__name__}", not {name!r}'
+        )
     operator = _Operator(kernel, name, dict(tiles), outputs)
     operator.check()
     library = load_torch().library
