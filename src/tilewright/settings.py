@@ -45,6 +45,14 @@ def _bytes(text: str) -> int:
     return value
 
 
+def _folder(text: str) -> Path:
+    return Path(text).expanduser()  # which no shell does for files of variables
+
+
+def _folder_or_off(text: str) -> str:
+    return "off" if text.lower() == "off" else str(_folder(text))
+
+
 def _folders(text: str) -> tuple[Path, ...]:
     return tuple(Path(part) for part in text.split(os.pathsep) if part)
 
@@ -57,7 +65,7 @@ class Settings:
         default=None,
         metadata=_by(
             "TILEWRIGHT_TOOLKIT",
-            Path,
+            _folder,
             "Folder with bin/tileiras, bin/ptxas and libnvvm; nothing else is searched.",
         ),
     )
@@ -73,7 +81,7 @@ class Settings:
         default="",
         metadata=_by(
             "TILEWRIGHT_CACHE",
-            str,
+            _folder_or_off,
             "Folder for compiled kernels, or `off`; by default the user's cache folder.",
         ),
     )
@@ -89,16 +97,16 @@ class Settings:
         default="",
         metadata=_by(
             "TILEWRIGHT_TUNED",
-            str,
+            _folder_or_off,
             "Folder for configurations tuned here, or `off`; by default one beside the kernels.",
         ),
     )
     cuda_home: Path | None = field(
         default=None,
-        metadata=_by("CUDA_HOME", Path, "A CUDA toolkit, used if the packages have none."),
+        metadata=_by("CUDA_HOME", _folder, "A CUDA toolkit, used if the packages have none."),
     )
     cuda_path: Path | None = field(
-        default=None, metadata=_by("CUDA_PATH", Path, "The same, by its other name.")
+        default=None, metadata=_by("CUDA_PATH", _folder, "The same, by its other name.")
     )
     path: tuple[Path, ...] = field(
         default=(), metadata=_by("PATH", _folders, "Folders searched last for tileiras.")
@@ -115,7 +123,7 @@ class Settings:
                 continue
             try:
                 given[setting.name] = variable.read(text)
-            except ValueError as error:
+            except (ValueError, RuntimeError) as error:  # the latter: nobody's home
                 raise TilewrightError(f"{variable.name}={text!r}: {error}") from error
         return Settings(**given)
 

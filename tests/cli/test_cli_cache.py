@@ -45,7 +45,7 @@ def test_kernels_are_listed_counted_and_removed(run, store):
     assert "1.0 KiB" in listed
     (kernel,) = json.loads(run("cache", "ls", "--json").output)
     assert kernel["kernel"] == "add"
-    assert "1 kernels in" in run("cache", "stats").output
+    assert "1 kernel in" in run("cache", "stats").output
     assert "of 1.0 MiB" in run("cache", "stats").output
     assert "3 files removed" in run("cache", "clear").output
     assert json.loads(run("cache", "ls", "--json").output) == []

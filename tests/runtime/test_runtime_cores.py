@@ -19,7 +19,9 @@ def two_of_many(monkeypatch):
 def test_those_that_the_process_may_use_count(two_of_many):
     assert usable_cores() == 2
     assert CpuBackend().resident_blocks() == 2
-    with cache._pool.__wrapped__() as pool:
+    background = cache._Background()
+    assert background.start(lambda: 3).result() == 3
+    with background._pool as pool:
         assert pool._max_workers == 2
 
 

@@ -128,6 +128,17 @@ def test_settings_are_read_from_the_environment():
     assert settings.path == (Path("/a"), Path("/b"))
 
 
+def test_folders_may_be_at_home_and_off_is_a_word():
+    home = Path("~").expanduser()
+    settings = Settings.from_environment(
+        {"TILEWRIGHT_TOOLKIT": "~/kit", "TILEWRIGHT_CACHE": "~/kept", "TILEWRIGHT_TUNED": "OFF"}
+    )
+    assert settings.toolkit == home / "kit"
+    assert (settings.cache, settings.tuned) == (str(home / "kept"), "off")
+    with pytest.raises(TilewrightError, match="TILEWRIGHT_CACHE='~nobody_at_all/kept'"):
+        Settings.from_environment({"TILEWRIGHT_CACHE": "~nobody_at_all/kept"})
+
+
 def test_an_empty_environment_gives_the_defaults():
     assert Settings.from_environment({}) == Settings()
 

@@ -57,7 +57,8 @@ def stats_command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         screen.answer(numbers)
         return
-    screen.out.print(f"{numbers['kernels']} kernels in {store.root}", soft_wrap=True)
+    kernels = f"{numbers['kernels']} kernel{'' if numbers['kernels'] == 1 else 's'}"
+    screen.out.print(f"{kernels} in {store.root}", soft_wrap=True)
     screen.out.print(f"{in_units(used)} of {in_units(store.limit)}")
 
 
