@@ -1,4 +1,4 @@
-"""Every Python block of the pages runs as it stands."""
+"""Every Python block of the pages runs as it stands, and links lead somewhere."""
 
 import importlib.util
 import re
@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
 PAGES = (
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -19,6 +20,18 @@ BLOCKS = [
     for page in PAGES
     for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8")), start=1)
 ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    """Those to files of ours, and to headings of pages; what lies elsewhere is not looked at."""
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        place, _, heading = link.partition("#")
+        target = page.parent / place if place else page
+        assert target.exists(), link
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in {title.lower().replace(" ", "-") for title in titles}, link
 
 
 @pytest.mark.parametrize("code", BLOCKS)
