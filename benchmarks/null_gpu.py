@@ -77,6 +77,8 @@ def null_gpu() -> Iterator[None]:
     with (
         mock.patch.object(torch_tensors, "_device", _on_the_gpu),
         mock.patch.object(torch_tensors, "_raw_stream", _default_stream),
+        mock.patch.object(torch_tensors, "_is_allocated_by_torch", lambda _: True),
+        mock.patch.object(torch_tensors, "_tell_allocator", lambda *_: None),
         mock.patch.object(cuda_device, "open_driver", return_value=NullDriver()),
         mock.patch.object(cuda_program, "assemble", return_value=b""),
         mock.patch.object(disk_cache, "open_cache", return_value=None),

@@ -9,7 +9,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.dims import BM, BN, B, M, N, T
-from tilewright.runtime import foreign
+from tilewright.runtime import foreign_ranges
 
 
 @tw.kernel
@@ -36,4 +36,4 @@ def known_ranges() -> list[tuple[int, int]]:
     gc.collect()
     for _ in range(3):  # a range in use comes back when its streams have passed
         tw.synchronize()
-    return [(group.low, group.high) for group in foreign._table._groups]
+    return [(group.low, group.high) for group in foreign_ranges.RANGES.groups]

@@ -7,7 +7,7 @@ import pytest
 from runtime_doubles import RecordingDriver
 
 from tilewright import runtime as tw
-from tilewright.runtime import foreign
+from tilewright.runtime import foreign, foreign_ranges
 
 # By name: `tilewright.runtime.device` is also the function that opens a context.
 device_module = importlib.import_module("tilewright.runtime.device")
@@ -72,7 +72,9 @@ def driver(monkeypatch):
     """A GPU on paper; `tw.Device("cuda")` is on it."""
     double = RecordingDriver()
     _forget_devices(monkeypatch)
-    monkeypatch.setattr(foreign, "_table", foreign._Table())  # addresses on paper come back
+    ranges = foreign_ranges._Ranges()  # addresses on paper come back
+    for module in (foreign, foreign_ranges):
+        monkeypatch.setattr(module, "RANGES", ranges)
     monkeypatch.setattr(cuda_device, "open_driver", lambda ordinal: double)
     return double
 

@@ -13,7 +13,8 @@ import pytest
 from torch_doubles import SIZE
 
 import tilewright as tw
-from tilewright.runtime import foreign, torch_tensors
+from tilewright.runtime import foreign_ranges, torch_tensors
+from tilewright.runtime.foreign_ranges import MANY_LEFT
 from tilewright.runtime.stream import POLL_FROM, POLL_FROM_BYTES
 
 torch = pytest.importorskip("torch", reason="needs torch")
@@ -38,7 +39,7 @@ def test_memory_goes_back_though_the_stream_never_rests(lib):
         run_behind(lib)
         most = max(most, len(stream._kept))
     assert most <= POLL_FROM + 8
-    assert len(foreign._table._groups) <= POLL_FROM + 16
+    assert len(foreign_ranges.RANGES.groups) <= POLL_FROM + 16
 
 
 def test_much_memory_goes_back_sooner(lib):
@@ -131,4 +132,42 @@ def test_what_nobody_works_on_is_forgotten(lib, monkeypatch):
     gc.collect()
     tw.synchronize()
     assert allocator.told == []
-    assert foreign._table._groups == []
+    assert foreign_ranges.RANGES.groups == []
+
+
+def test_ranges_that_are_only_remembered_stay_few(lib, monkeypatch):
+    """Addresses that never come back, on a stream that never rests."""
+    Allocator(monkeypatch)
+    _, x, y = lib.prepared()
+    kept = []
+    for _ in range(8 * MANY_LEFT):
+        kept.append(torch.zeros(SIZE))  # so that the next one lies elsewhere
+        lib.launch(kept[-1][:], x, y).submit()
+        run_behind(lib)
+    assert len(foreign_ranges.RANGES.groups) <= 4 * MANY_LEFT
+    assert lib.driver.calls("query")[3 * MANY_LEFT :] == []  # and are not asked for every time
+
+
+def test_a_range_that_is_remembered_is_had_again(lib, monkeypatch):
+    """Whoever comes to it is counted: it is not forgotten when the others are looked through."""
+    Allocator(monkeypatch)
+    _, x, y = lib.prepared()
+    place = torch.zeros(SIZE)
+    lib.launch(place[:], x, y).submit()
+    (group,) = (one for one in foreign_ranges.RANGES.groups if one.low == place.data_ptr())
+    gc.collect()
+    lib.launch(place, x, y).submit()
+    assert group.is_left
+    assert group.count == 1
+    lib.finish()
+    kept = []
+    for _ in range(2 * MANY_LEFT):
+        kept.append(torch.zeros(SIZE))
+        lib.launch(kept[-1][:], x, y).submit()
+        lib.finish()
+    assert not group.is_left
+    assert group in foreign_ranges.RANGES.groups
+    operation = lib.launch(kept[0], place, y)
+    with pytest.raises(tw.BorrowError, match="nobody has said which comes first"):
+        lib.launch(place[:], x, y)
+    operation.close()

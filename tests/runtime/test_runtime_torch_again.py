@@ -17,7 +17,7 @@ from torch_doubles import SIZE, way
 import tilewright as tw
 from tilewright import f32
 from tilewright.kernel import Kernel
-from tilewright.runtime import foreign, passed_arrays
+from tilewright.runtime import foreign_ranges, passed_arrays
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
@@ -292,16 +292,16 @@ def test_memory_in_flight_outlives_its_tensor(lib):
     z, x, y = lib.prepared()
     lib.finish()
     tw.synchronize()
-    ranges = len(foreign._table._groups)
+    ranges = len(foreign_ranges.RANGES.groups)
     lib.launch(z, x, y).submit()
     del z, x, y
     gc.collect()
     assert passed_arrays._passed == {}
-    assert len(foreign._table._groups) == ranges == 3
+    assert len(foreign_ranges.RANGES.groups) == ranges == 3
     lib.finish()
     for _ in range(3):
         tw.synchronize()
-    assert foreign._table._groups == []
+    assert foreign_ranges.RANGES.groups == []
 
 
 def test_a_tensor_that_was_given_other_memory_keeps_none(lib):

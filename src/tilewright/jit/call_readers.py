@@ -38,7 +38,7 @@ from tilewright.frontend.signature import (
 from tilewright.jit.plans import HostedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
 from tilewright.runtime.guests import GuestNewcomerOp, GuestOp, check_written
-from tilewright.runtime.imports import adopted
+from tilewright.runtime.imports import adopted_anew
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.passed_arrays import passed_before
@@ -155,9 +155,9 @@ def _given(named: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _handle(value: Any) -> Tensor | None:
-    """The handle on an array; None of anything else, and of an array that cannot be taken."""
+    """The handle on an array that has none; None of anything else, and of what cannot be taken."""
     try:
-        return adopted(value)
+        return adopted_anew(value)
     except LaunchError:  # the long way says why
         return None
 

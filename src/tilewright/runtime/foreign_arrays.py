@@ -15,23 +15,15 @@ from typing import Any, NamedTuple, cast
 from tilewright.dtypes import DType, numpy_dtype
 from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
-from tilewright.runtime.foreign import ForeignStorage, Producer
+from tilewright.runtime.foreign import ForeignStorage, Place, Producer
 from tilewright.runtime.indexing import Layout, check_shape
-from tilewright.runtime.moulds import Look, find_look
+from tilewright.runtime.moulds import find_look
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["ForeignArray", "Form", "Place", "Reader", "adopt", "find_form", "refuse"]
+__all__ = ["ForeignArray", "Form", "Reader", "adopt", "find_form", "refuse"]
 
-_PLACES = 256  # of each form that are remembered; with more, all are forgotten
-
-
-class Place(NamedTuple):
-    """Where arrays of one form lie that begin at one address, one after the other."""
-
-    layout: Layout
-    look: Look
-    serials: dict[tuple[object, int], int]  # of all handles there: launches are found again
+_PLACES = 4096  # of each form that are remembered; with more, all are forgotten
 
 
 class Form:
@@ -48,18 +40,24 @@ class Form:
         self.itemsize = numpy_dtype(dtype).itemsize
         self.is_empty = not prod(shape)
         self.label = f"{dtype.label}[{', '.join(map(str, shape))}]"
-        self._places: dict[tuple[Device, int], Place] = {}
+        # By the device, the address, and whether nothing may be written.
+        self._places: dict[tuple[Device, int, bool], Place] = {}
 
-    def place(self, library: str, device: Device, address: int) -> Place:
+    def place(self, producer: Producer, device: Device, address: int) -> Place:
         """Where such an array lies; libraries give memory out again and again."""
-        found = self._places.get((device, address))
-        if found is None:
-            offset = 0 if self.is_empty else self._offset(library, address)
-            layout = Layout(self.shape, self.strides, offset)
-            look = find_look(self.dtype, self.shape, self.strides, offset, device, False)
-            if len(self._places) >= _PLACES:
-                self._places.clear()
-            found = self._places[device, address] = Place(layout, look, {})
+        found = self._places.get((device, address, producer.read_only))
+        return self._find_place(producer, device, address) if found is None else found
+
+    def _find_place(self, producer: Producer, device: Device, address: int) -> Place:
+        offset = 0 if self.is_empty else self._offset(producer.library, address)
+        layout = Layout(self.shape, self.strides, offset)
+        look = find_look(self.dtype, self.shape, self.strides, offset, device, False)
+        low, nbytes = look.region.low, look.region.high - look.region.low
+        allocation = device.backend.adopt(low, nbytes, read_only=producer.read_only)
+        if len(self._places) >= _PLACES:
+            self._places.clear()
+        found = Place(layout, look, {}, allocation)
+        self._places[device, address, producer.read_only] = found
         return found
 
     def _offset(self, library: str, address: int) -> int:
@@ -109,21 +107,25 @@ find_form = cast("Callable[..., Form]", lru_cache(maxsize=1024)(_make_form))
 def adopt(array: ForeignArray) -> Tensor:
     """A tensor on the memory of an array."""
     producer, device, form, address, ready = array
-    layout, look, serials = form.place(producer.library, device, address)
-    with device.lock:
+    place = form.place(producer, device, address)
+    lock = device.lock
+    lock.acquire()  # costs a third of `with`
+    try:
         if device.forked:
             device.check_usable()
         if device.notes:
             device.settle_notes()
-        storage = ForeignStorage(device, producer, look.region, address, form.label)
-        storage.serials = serials
-        if serials and storage.is_forgotten:
-            device.epoch += 1  # launches that were prepared have left their fences elsewhere
+        storage = ForeignStorage(device, producer, place, address, form.label)
         if ready is not None:
-            storage.come_after(look.region, ready)
-        elif producer.has_one_stream:
-            storage.begin_at(producer.current_stream(device) or device.stream)
-    return Tensor(storage, form.dtype, layout, look)
+            storage.come_after(place.look.region, ready)
+        elif storage.is_forgotten:
+            if place.serials:
+                device.epoch += 1  # launches that were prepared have left their fences elsewhere
+            if producer.has_one_stream:
+                storage.begin_at(producer.current_stream(device) or device.stream)
+    finally:
+        lock.release()
+    return Tensor(storage, form.dtype, place.layout, place.look)
 
 
 def _in_elements(

@@ -17,7 +17,7 @@ from tilewright.runtime.passed_arrays import passed_before, remember_passed
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.torch_tensors import find_passing_reader, find_torch_reader
 
-__all__ = ["adopted", "as_tensor", "from_dlpack", "is_array", "partition"]
+__all__ = ["adopted", "adopted_anew", "as_tensor", "from_dlpack", "is_array", "partition"]
 
 # How arrays of a type are read; types that were seen once are added.
 _READERS: dict[type, Reader] = {np.ndarray: read_numpy, np.ma.MaskedArray: read_masked}
@@ -47,12 +47,18 @@ def adopted(value: Any) -> Tensor | None:
     It keeps the memory of an array, and not the array.
     """
     found = passed_before(value)
-    if found is not None:
-        return found
-    reader = _PASSING_READERS.get(type(value)) or find_passing_reader(type(value))
+    return adopted_anew(value) if found is None else found
+
+
+def adopted_anew(value: Any) -> Tensor | None:
+    """The same of one that was not passed before, or has changed since."""
+    kind = type(value)
+    reader = _PASSING_READERS.get(kind)
     if reader is None:
-        return as_tensor(value)
-    _PASSING_READERS[type(value)] = reader
+        reader = find_passing_reader(kind)
+        if reader is None:
+            return as_tensor(value)
+        _PASSING_READERS[kind] = reader
     array = reader(value)
     made = adopt(array)
     remember_passed(value, made, array)
@@ -89,7 +95,7 @@ def partition(
     """Cut a tensor or an array of another library into tiles, as `Tensor.partition` does."""
     handle = passed_before(array)
     if handle is None:
-        handle = adopted(array)
+        handle = adopted_anew(array)
     if handle is None:
         handle = from_dlpack(array)  # which says what it would take
     if order == () and prefix is False and segments is None:

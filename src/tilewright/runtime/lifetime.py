@@ -13,7 +13,7 @@ import os
 from tilewright.errors import DriverError
 from tilewright.runtime.device import Device, open_devices, start_child
 from tilewright.runtime.failures import report_unseen
-from tilewright.runtime.foreign import reset_table
+from tilewright.runtime.foreign_ranges import RANGES
 
 __all__ = ["guard_process"]
 
@@ -23,7 +23,7 @@ def guard_process() -> None:
     atexit.register(_finish)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=start_child)
-        os.register_at_fork(after_in_child=reset_table)
+        os.register_at_fork(after_in_child=RANGES.reset)
 
 
 def _finish() -> None:

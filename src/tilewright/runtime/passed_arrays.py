@@ -34,7 +34,16 @@ class _Passed(ref[Any]):
 
 _OFTEN = 3  # times from which it pays to have a guard
 _passed: dict[int, _Passed] = {}  # by the identity of the tensor, which may be another one's later
-_next: list[int] = []  # whose turn it is to be looked at
+_FEW = 16  # tensors that may be passed before all are looked at
+
+
+class _Turns:
+    """How many may still be passed before that."""
+
+    left = _FEW
+
+
+_turns = _Turns()
 
 
 def passed_before(array: Any) -> Tensor | None:
@@ -70,8 +79,10 @@ def remember_passed(array: Any, handle: Tensor, lies: ForeignArray) -> None:
     made.number, made.handle = id(array), handle
     made.address, made.form = lies.address, lies.form
     made.guard, made.times = None, 0
-    _look_around()
     _passed[made.number] = made
+    _turns.left -= 1
+    if _turns.left < 0:
+        _look_around()
 
 
 def _forget(gone: _Passed) -> None:
@@ -81,14 +92,10 @@ def _forget(gone: _Passed) -> None:
 
 
 def _look_around() -> None:
-    """Let go of memory that a tensor has left: one is looked at whenever there is one more.
-
-    So all are before there are twice as many.
-    """
-    if not _next:
-        _next.extend(_passed)
-    if _next:
-        found = _passed.get(_next.pop())
-        array = None if found is None else found()
-        if found is not None and array is not None and array.data_ptr() != found.address:
+    """Let go of memory that tensors have left, whenever as many were passed as there are."""
+    entries = list(_passed.values())
+    _turns.left = len(entries) + _FEW
+    for found in entries:
+        array: Any = found()
+        if array is not None and array.data_ptr() != found.address:
             _forget(found)

@@ -120,7 +120,7 @@ class _TorchProducer(Producer):
         if not _is_allocated_by_torch(self.array):
             return False
         for stream in streams:
-            self.array.record_stream(_as_torch_stream(stream))
+            _tell_allocator(self.array, stream)
         return True
 
 
@@ -130,28 +130,28 @@ class _PassedProducer(_TorchProducer):
     What is kept is another tensor on the same memory, with the same version.
     """
 
+    given: ref[Any]
+    read_only = False
+
     def __init__(self, given: Any) -> None:
         self.array = given.detach()
-        self.read_only = False
         self._current = _raw_stream()
-        self.given = self._alive = ref(given)
+        self.given = ref(given)
         self._required_grad: bool = given.requires_grad
 
     def why_not_written(self) -> str | None:
         """Autograd would not see the write; most tensors that are written require no grad."""
-        given = self._alive()
-        required = self._required_grad if given is None else given.requires_grad
-        return super().why_not_written() if required else None
+        return super().why_not_written() if self.requires_grad() else None
 
     def is_at(self, address: int) -> bool:
         """Of the tensor, or of its memory if it is gone."""
-        given = self._alive()
+        given = self.given()
         now: int = (self.array if given is None else given).data_ptr()
         return now == address
 
     def requires_grad(self) -> bool:
         """Whether the tensor does, or did when it was passed."""
-        given = self._alive()
+        given = self.given()
         required: bool = self._required_grad if given is None else given.requires_grad
         return required
 
@@ -245,13 +245,18 @@ def _read_wrapper(tensor: Any) -> NoReturn:
 
 
 def _device(tensor: Any) -> Device:
-    if tensor.layout is not _torch().strided:
+    if tensor.layout is not _strided():
         raise _refused(tensor, f"is laid out as {tensor.layout}: pass t.to_dense()")
     found = _devices.get(tensor.device)
     return _find_device(tensor) if found is None else found
 
 
 _devices: dict[Any, Device] = {}  # by what torch calls them
+
+
+@functools.cache
+def _strided() -> Any:
+    return _torch().strided
 
 
 def _find_device(tensor: Any) -> Device:
@@ -271,7 +276,18 @@ def _is_allocated_by_torch(tensor: Any) -> bool:
     """Whether GPU memory is of torch's allocator; what others own cannot be resized by it."""
     if not tensor.is_cuda or not tensor.untyped_storage().resizable():
         return False
+    return _is_told_of_streams()
+
+
+@functools.cache
+def _is_told_of_streams() -> bool:
+    """Whether the allocator is: torch has one for the process, from its first tensor on."""
     return _torch().cuda.get_allocator_backend() in _TOLD_OF_STREAMS
+
+
+def _tell_allocator(tensor: Any, stream: Stream) -> None:
+    """Have torch keep the memory from others until a stream is done with what it has then."""
+    tensor.record_stream(_as_torch_stream(stream))
 
 
 @functools.cache

@@ -1,0 +1,303 @@
+"""Ranges of addresses in which arrays of other libraries lie, and what is known of each.
+
+There is one table for the process. Ranges that overlap, or are bridged by a third, form a *group*,
+whose members have one list of borrows and one of fences between them. A range is known while a
+handle or an unfinished operation uses it. Its producer lives as long, unless the library itself
+keeps the memory from others: then only the range is remembered, and an array that comes to that
+address is ordered behind it. Most do come back, so such ranges are looked through when there are
+many, and no sooner. Everything here happens under the device's lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from itertools import count
+from typing import NamedTuple, Protocol
+from weakref import ref
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.borrows import Borrows
+from tilewright.runtime.device import Device
+from tilewright.runtime.leases import Share
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.uses import Use
+
+__all__ = ["MANY_LEFT", "RANGES", "Group", "Left", "Member", "Owner"]
+
+_CROWD = 16  # members from which dead ones are looked for
+# Ranges of one device that are only remembered, from which those that are over are looked for.
+MANY_LEFT = 64
+_first_shifts = count(0, 1 << 40)  # so that what one has come to is never that of another
+
+
+class Member(Protocol):
+    """What a group needs to know of a storage."""
+
+    @property
+    def device(self) -> Device:
+        """Where it lives."""
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+
+    def join(self, group: Group) -> None:
+        """Have one state with everybody whose memory can overlap."""
+
+
+class Owner(Protocol):
+    """Whose memory it is."""
+
+    def hand_back(self, streams: tuple[Stream, ...]) -> bool:
+        """Whether the library keeps the memory from others until these streams are done with it."""
+
+
+class Group:
+    """Ranges that overlap or are bridged, and the state that their storages share."""
+
+    __slots__ = (
+        "_crowd", "borrows", "count", "device", "heir", "high", "home", "is_left", "low", "members",
+        "reads", "shares", "shift", "writes",
+    )  # fmt: skip
+
+    def __init__(self, device: Device, low: int, high: int) -> None:
+        self.device = device
+        self.low = low
+        self.high = high
+        self.members: list[ref[Member]] = []
+        self.count = 0  # of storages whose end nobody has settled yet
+        self.is_left = False  # among those that are only remembered
+        self.heir: Group | None = None  # that it has become one with
+        self._crowd = _CROWD
+        self.borrows: Borrows = {}
+        self.shares: list[Share] = []
+        self.writes: list[Use] = []
+        self.reads: list[Use] = []
+        self.home: Stream | None = None
+        self.shift = next(_first_shifts)
+
+    def take_in(self, other: Group) -> None:
+        """Become one with a group that has been bridged."""
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        for holder, borrows in other.borrows.items():
+            self.borrows.setdefault(holder, []).extend(borrows)
+        self.shares += other.shares
+        self.writes += other.writes
+        self.reads += other.reads
+        self.home = self.home if self.home is other.home else None
+        self.shift = next(_first_shifts)  # nobody has seen it
+        self.device.epoch += 1
+        self.count += other.count
+        other.heir = self
+        for member in other.living():
+            self.members.append(ref(member))
+            member.join(self)
+
+    def admit(self, member: Member) -> None:
+        """Have one more storage, and think of the dead no longer when there are many."""
+        self.count += 1
+        self.members.append(ref(member))
+        if len(self.members) > self._crowd:
+            self.members = [one for one in self.members if one() is not None]
+            self._crowd = max(_CROWD, 2 * len(self.members))
+
+    def living(self) -> list[Member]:
+        """The storages that somebody still uses."""
+        return [member for one in self.members if (member := one()) is not None]
+
+    def pending(self) -> tuple[Stream, ...]:
+        """Streams with operations that are not known to have completed; asks no device."""
+        found: list[Stream] = []
+        for uses in (self.writes, self.reads):
+            for use in uses:
+                fence = use.fence
+                stream = fence.stream
+                if fence.count > stream.queue.known and stream not in found:
+                    found.append(stream)
+        return tuple(found)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing uses the memory any more."""
+        return not self.count and not self.pending()
+
+
+class _Remembered:
+    """The ranges of one device that nobody has, but for streams that still work on them."""
+
+    __slots__ = ("groups", "many")
+
+    def __init__(self) -> None:
+        self.groups: list[Group] = []
+        self.many = MANY_LEFT
+
+    def add(self, group: Group) -> bool:
+        """Remember a range; whether it is time to look through all."""
+        if not group.is_left and not group.count:
+            group.is_left = True
+            self.groups.append(group)
+        return len(self.groups) >= self.many
+
+    def take_out(self) -> list[Group]:
+        """Those that are over, once the streams have said how far they are."""
+        for stream in {stream for group in self.groups for stream in group.pending()}:
+            stream.queue.progress()
+        over = []
+        groups, self.groups = self.groups, []
+        for group in groups:
+            if group.count or group.heir is not None or group.is_over:
+                group.is_left = False
+                over.append(group)
+            else:
+                self.groups.append(group)
+        self.many = max(MANY_LEFT, 2 * len(self.groups))
+        return over
+
+
+class _Ranges:
+    """The groups in order of their addresses; they do not overlap."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start with a new lock: nobody is left to release one that was held during a fork."""
+        self._lock = threading.RLock()
+        if not hasattr(self, "groups"):
+            self.groups: list[Group] = []
+            self._lows: list[int] = []
+            self._remembered: dict[Device, _Remembered] = {}
+
+    def find(self, member: Member, low: int, high: int) -> Group:
+        """The group of a range, which may bridge several; a new one, if it meets nobody."""
+        device = member.device
+        lock = self._lock
+        lock.acquire()  # costs a third of `with`
+        try:
+            behind = bisect_right(self._lows, low)
+            found = self.groups[behind - 1] if behind else None
+            if found is None or high > found.high or found.device is not device:
+                found = self._find_among(member, low, high)
+            found.admit(member)
+            return found
+        finally:
+            lock.release()
+
+    def _find_among(self, member: Member, low: int, high: int) -> Group:
+        """The same of a range that lies in none of its device that is known."""
+        first, last = self._overlapping(low, high)
+        if first != last:
+            return self._joined(member, range(low, high), slice(first, last))
+        made = Group(member.device, low, high)
+        self.groups.insert(first, made)
+        self._lows.insert(first, low)
+        return made
+
+    def _joined(self, member: Member, span: range, place: slice) -> Group:
+        """One group in the place of several that a range overlaps, or beyond which it reaches."""
+        device = member.device
+        met = []
+        for group in self.groups[place]:
+            if group.device is device:
+                met.append(group)
+            elif group.living() or group.pending():
+                raise LaunchError(
+                    f"{member.label} lies in memory that {group.device.name} uses, too, and"
+                    f" would be used by {device.name}: two devices have no order, so"
+                    " drop the tensors of one of them first"
+                )
+        found = met[0] if met else Group(device, span.start, span.stop)
+        for other in met[1:]:
+            found.take_in(other)
+        found.low, found.high = min(found.low, span.start), max(found.high, span.stop)
+        self.groups[place] = [found]
+        self._lows[place] = [found.low]
+        return found
+
+    def end(self, group: Group) -> None:
+        """Forget a group that nothing uses any more."""
+        with self._lock:
+            at = bisect_left(self._lows, group.low)
+            if at < len(self.groups) and self.groups[at] is group and group.is_over:
+                del self.groups[at], self._lows[at]
+                group.device.epoch += 1  # who comes back to its addresses is in another
+
+    def remember(self, group: Group) -> None:
+        """Have nothing of a range but what its streams still do."""
+        remembered = self._remembered.get(group.device)
+        if remembered is None:
+            remembered = self._remembered.setdefault(group.device, _Remembered())
+        if remembered.add(group):
+            for one in remembered.take_out():
+                self.end(one)
+
+    def _overlapping(self, low: int, high: int) -> tuple[int, int]:
+        first = last = bisect_right(self._lows, low)
+        if first and self.groups[first - 1].high > low:
+            first -= 1
+        if last < len(self._lows) and self._lows[last] < high:
+            last = bisect_left(self._lows, high)
+        return first, last
+
+
+# The one there is.
+RANGES = _Ranges()
+
+
+class Left(NamedTuple):
+    """A dropped storage; its producer lives on until nothing runs on the memory.
+
+    One whose library sees to that itself is let go at once: then only the range is remembered.
+    """
+
+    group: Group
+    producer: Owner
+    nbytes: int
+
+    def settle(self) -> None:
+        """Forget the range, or come back when the streams that use it have got to this point."""
+        group = self._final_group()
+        group.count -= 1
+        pending = group.pending()
+        if pending and self.producer.hand_back(pending):
+            RANGES.remember(group)
+        else:
+            self.wait_for(pending)
+
+    def _final_group(self) -> Group:
+        """The group that it is part of now."""
+        group = self.group
+        while group.heir is not None:
+            group = group.heir
+        return group
+
+    def wait_for(self, streams: tuple[Stream, ...]) -> None:
+        """Come back when these streams are done with what they have, one after the other."""
+        if not streams:
+            RANGES.end(self._final_group())
+            return
+        first, *others = streams
+        first.keep(_Return(_Waiting(self, tuple(others))), self.nbytes)
+        first.advance()
+
+
+class _Waiting(NamedTuple):
+    """A dropped storage that the first of some streams is done with."""
+
+    left: Left
+    others: tuple[Stream, ...]
+
+    def settle(self) -> None:
+        """Go on to the next."""
+        self.left.wait_for(self.others)
+
+
+class _Return:
+    """Leaves a note when a stream lets go of it."""
+
+    def __init__(self, note: _Waiting) -> None:
+        self._note = note
+
+    def __del__(self) -> None:
+        self._note.left.group.device.notes.append(self._note)
