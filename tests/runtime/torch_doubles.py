@@ -99,6 +99,7 @@ def set_up(driver, monkeypatch):
     monkeypatch.setattr(program, "assemble", lambda *_: b"")
     monkeypatch.setattr(cache, "open_cache", lambda *_: None)
     monkeypatch.setattr(passed_arrays, "_passed", {})
+    monkeypatch.setattr(passed_arrays._turns, "left", 0)
 
     def sizes(kernel):
         found = LearntSizes()

@@ -34,7 +34,7 @@ class _Passed(ref[Any]):
 
 _OFTEN = 3  # times from which it pays to have a guard
 _passed: dict[int, _Passed] = {}  # by the identity of the tensor, which may be another one's later
-_FEW = 16  # tensors that may be passed before all are looked at
+_FEW = 4  # tensors that may be passed before all are looked at
 
 
 class _Turns:
