@@ -71,14 +71,22 @@ def _default_stream() -> Callable[[int], int]:
     return lambda _: 0
 
 
+def _always(_: object) -> bool:
+    return True
+
+
+def _tell_nobody(_: object, __: object) -> None:
+    """Torch's allocator is told nothing: the streams are mere numbers, and the memory the CPU's."""
+
+
 @contextmanager
 def null_gpu() -> Iterator[None]:
     """Everything but the driver and the assembler is real; torch's memory counts as the GPU's."""
     with (
         mock.patch.object(torch_tensors, "_device", _on_the_gpu),
         mock.patch.object(torch_tensors, "_raw_stream", _default_stream),
-        mock.patch.object(torch_tensors, "_is_allocated_by_torch", lambda _: True),
-        mock.patch.object(torch_tensors, "_tell_allocator", lambda *_: None),
+        mock.patch.object(torch_tensors, "_is_allocated_by_torch", _always),
+        mock.patch.object(torch_tensors, "_tell_allocator", _tell_nobody),
         mock.patch.object(cuda_device, "open_driver", return_value=NullDriver()),
         mock.patch.object(cuda_program, "assemble", return_value=b""),
         mock.patch.object(disk_cache, "open_cache", return_value=None),

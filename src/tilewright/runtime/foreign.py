@@ -22,7 +22,6 @@ from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import user_frame
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
-from tilewright.runtime.uses import Use
 
 __all__ = ["ForeignStorage", "Place", "Producer"]
 
