@@ -1,5 +1,7 @@
 """torch tensors on the GPU: without copies, on torch's streams, compiled and recorded."""
 
+import threading
+
 import numpy as np
 import pytest
 from gpu_kernels import GPU, add
@@ -11,6 +13,7 @@ from tilewright.dtypes import numpy_dtype
 from tilewright.runtime import torch_tensors
 
 torch = pytest.importorskip("torch", reason="needs torch")
+cu = pytest.importorskip("cuda.bindings.driver", reason="needs the `cuda` extra")
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a torch with CUDA"),
@@ -165,6 +168,50 @@ def test_narrow_floats_both_ways(ours, theirs):
     assert torch.equal(z, given.float())
     widen(tw.partition(z, 64), x).sync()
     assert np.array_equal(z.cpu().numpy(), values)
+
+
+# --- threads with another context, or none --------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_another", [False, True])
+def test_a_thread_without_our_context(tensors, is_another):
+    """torch's default stream is that of the thread's context, whichever that is."""
+    x, y, z = tensors
+    w = torch.zeros_like(z)
+    for _ in range(4):
+        add(tw.partition(z, 128), x, y).submit()
+    with tw.graph() as graph:
+        graph.record(add(tw.partition(w, 128), x, y))
+    torch.cuda.synchronize()
+    z.zero_()
+    errors = []
+
+    def run():
+        try:
+            before = cu.cuCtxGetCurrent()[1]
+            context = cu.cuCtxCreate(None, 0, cu.cuDeviceGet(0)[1])[1] if is_another else 0
+            cu.cuCtxSetCurrent(context)
+            for _ in range(3):
+                add(tw.partition(z, 128), x, y).submit()
+                cu.cuCtxSetCurrent(context)
+            operation = add(tw.partition(z, 128), x, y)
+            cu.cuCtxSetCurrent(context)
+            operation.submit()
+            cu.cuCtxSetCurrent(context)
+            while not operation.done:
+                cu.cuCtxSetCurrent(context)
+            graph.launch().submit().sync()
+            cu.cuCtxSetCurrent(before)
+        except BaseException as error:  # noqa: BLE001 (raised by the test)
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not errors, errors
+    torch.cuda.synchronize()
+    assert torch.equal(z, x + y)
+    assert torch.equal(w, x + y)
 
 
 # --- memory that is dropped while the GPU works on it ---------------------------------------------

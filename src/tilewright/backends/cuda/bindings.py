@@ -146,6 +146,8 @@ class CudaDriver(LaunchCalls, GraphCalls, ExternalCalls):
 
     def query_stream(self, stream: Any) -> bool:
         """Whether everything put on a stream has completed."""
+        if not stream.has_context:
+            self.bind()  # or another context's default stream would be asked
         (code,) = cu.cuStreamQuery(stream.handle)
         if code == _NOT_READY:
             return False

@@ -10,13 +10,14 @@ definitions take them one by one as Python objects.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from cuda.bindings import driver as cu
 from cuda.core import ObjectCode
 
 from tilewright.backends.cuda.driver import Copy, Fill
+from tilewright.backends.cuda.launch_bindings import call_again
 from tilewright.errors import DriverError
 from tilewright.runtime.function import LaunchShape
 
@@ -149,7 +150,8 @@ class GraphCalls(ABC):
         """Put all nodes on a stream, in whose context they run, whatever the thread's own is."""
         (code,) = cu.cuGraphLaunch(executable, stream.handle)
         if code is not _SUCCESS:
-            self.check("cuGraphLaunch", code)
+            again = partial(cu.cuGraphLaunch, executable, stream.handle)
+            call_again(self, "cuGraphLaunch", code, stream, again)
 
     def destroy_executable_graph(self, executable: Any) -> None:
         """Give a graph that can be launched back."""
