@@ -11,6 +11,7 @@ from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, f64, i32, i64
 from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import grouped_matmul, matmul, matmul_kernel, matvec
 from tilewright.kernels.matmul_once import cut_at_once
+from tilewright.kernels.reference import products as reference
 from tilewright.tune import Config, forcing
 
 PRIMES = (37, 53, 29)  # M, N, K
@@ -240,6 +241,9 @@ class TestMatvec:
         for _ in range(3):
             matvec(a, x, activation="relu", out=out[..., ::2], **options).sync()
             self.check(out[..., ::2], a, x, activation="relu", **options)
+        arrays = {name: option.numpy() for name, option in options.items()}
+        exact = reference.matvec(a.numpy(), x.numpy(), activation="relu", **arrays)
+        np.testing.assert_allclose(out.numpy()[..., ::2], exact, atol=1e-4)
         assert not out.numpy()[..., 1::2].any()
 
     @pytest.mark.parametrize("shape", [(0, 5), (5, 0)])

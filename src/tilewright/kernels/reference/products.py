@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ACTIVATIONS", "finish", "grouped_matmul", "matmul", "rounding_bound"]
+__all__ = ["ACTIVATIONS", "finish", "grouped_matmul", "matmul", "matvec", "rounding_bound"]
 
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
@@ -53,6 +53,13 @@ def matmul(
     left = np.swapaxes(a, -1, -2) if transpose_a else a
     right = np.swapaxes(b, -1, -2) if transpose_b else b
     return finish(left.astype(np.float64) @ right.astype(np.float64), **epilogue)
+
+
+def matvec(a: Array, x: Array, *, transpose_a: bool = False, **epilogue: Any) -> Doubles:
+    """`activation(a @ x + bias) + residual`; the options of `kernels.matvec`."""
+    left = np.swapaxes(a, -1, -2) if transpose_a else a
+    sums = (left.astype(np.float64) @ x.astype(np.float64)[..., None])[..., 0]
+    return finish(sums, **epilogue)
 
 
 def grouped_matmul(
