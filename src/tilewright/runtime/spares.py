@@ -84,7 +84,8 @@ class Spares:
                 is_moved = type(tensor) is not Tensor
                 if not is_moved:
                     storage = tensor.storage
-                    if getrefcount(storage) > _ALONE_BUT_ONE and not _has_but_its_parts(tensor):
+                    is_alone = getrefcount(storage) == _ALONE_BUT_ONE or _has_but_its_parts(tensor)
+                    if not is_alone or storage.borrows:
                         continue  # somebody has a view
                     if storage.home is stream and storage.pool is pool:
                         return tensor
