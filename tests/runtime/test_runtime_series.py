@@ -231,16 +231,16 @@ def test_others_that_were_built_meanwhile(thrice, x, order):
 
 
 @pytest.mark.parametrize("calls", [1, 8])
-def test_while_a_graph_is_recorded(thrice, one_more, calls):
-    """Refused as the chain is, since the graph has not run."""
-    x = tensor()
+def test_while_a_graph_is_recorded(fork, one_more, calls):
+    """Refused as the chain is: a later step reads what the graph writes, which has not run."""
+    x, y, z = tensor(), tensor(), tensor()
     for _ in range(calls):
-        thrice(x).sync()
-    z = tensor()
+        fork(x, y).sync()
+    operation = fork(x, y)
     with tw.graph() as graph:
-        graph.record(one_more(x.partition(SIZE), z))
+        graph.record(one_more(y.partition(SIZE), z))
         with pytest.raises(tw.TilewrightError, match="record"):
-            thrice(x).submit()
+            operation.submit()
 
 
 # --- what comes in between ------------------------------------------------------------------------

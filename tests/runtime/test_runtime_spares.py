@@ -84,10 +84,6 @@ def keep_view(z):
     return z[2:]
 
 
-def keep_weak_reference(z):
-    return z, weakref.ref(z)
-
-
 def keep_export(z):
     return z.export(read_only=True)
 
@@ -106,7 +102,7 @@ def keep_in_cycle(z):
     return cycle
 
 
-KEPT = [keep_handle, keep_view, keep_weak_reference, keep_export, keep_operation, keep_moved]
+KEPT = [keep_handle, keep_view, keep_export, keep_operation, keep_moved]
 
 
 @pytest.mark.parametrize("keep", [*KEPT, keep_in_cycle])
@@ -123,12 +119,11 @@ def test_what_somebody_has_is_not_handed_out(more, x, keep):
             one.close()
 
 
-def test_a_weak_reference_ends_with_its_tensor(more, x):
+def test_a_handle_ends_when_it_is_dropped(more, x):
     z = more(x).sync()
-    seen, place = weakref.ref(z), z.address
+    seen = weakref.ref(z)
     del z
-    assert place not in {more(x).sync().address for _ in range(MANY)}
-    assert seen() is None or seen().address == place  # ours, until it is given up
+    assert seen() is None
 
 
 def test_what_is_made_is_made_where_the_context_says(gpu, cuda):

@@ -49,13 +49,13 @@ class Tensor(NotAnArray, Exporting):
     __slots__ = (
         "__weakref__",
         "_moved",
+        "_parts",
         "_tiling",
         "byte_offset",
         "dtype",
         "facet",
         "itemsize",
         "layout",
-        "parts",
         "region",
         "serial",
         "shape",
@@ -72,9 +72,9 @@ class Tensor(NotAnArray, Exporting):
     byte_offset: int
     region: Region
     layout: Layout
-    parts: dict[Place, Tensor]  # views that were made of it and are kept, for launches
     facet: Facet  # what it is like, wherever it lies: planned launches are found by it
     _moved: Site | None
+    _parts: dict[Place, Tensor]
     _tiling: Tiling | None  # how it was cut last, if its axes were cut in order
 
     def __init__(
@@ -96,7 +96,7 @@ class Tensor(NotAnArray, Exporting):
         self.layout = layout
         self.facet = facet
         self._moved = None
-        self.parts = _NO_PARTS
+        self._parts = _NO_PARTS
         self._tiling = None
         self.__class__ = Tensor  # pyright: ignore[reportAttributeAccessIssue] what it was
 
@@ -229,11 +229,11 @@ class Tensor(NotAnArray, Exporting):
 
     def part(self, place: Place) -> Tensor:
         """A view that is made once, for as long as there is this handle; for us, who know it."""
-        found = self.parts.get(place)
+        found = self._parts.get(place)
         if found is None:
-            if self.parts is _NO_PARTS:
-                _set(self, "parts", {})
-            found = self.parts[place] = self.handle(place.within(self.layout), self.dtype)
+            if self._parts is _NO_PARTS:
+                _set(self, "_parts", {})
+            found = self._parts[place] = self.handle(place.within(self.layout), self.dtype)
         return found
 
     def _view(self, layout: Layout) -> Tensor:
