@@ -19,7 +19,7 @@ from tilewright.runtime.ready import ReadyOp
 def double(driver, cuda, monkeypatch):
     """A kernel on a GPU on paper, whose streams can be the home of tensors."""
     monkeypatch.setattr(assembler, "assemble", lambda *_: b"cubin")
-    driver.kernels["double"] = ((8, 4, 4, 8, 4, 4), lambda *_: None)
+    driver.kernels["double"] = ((8, 4, 8, 4), lambda *_: None)
 
     @tw.kernel
     def double(z: Mut[f32, B], x: Ref[f32, N]) -> None:
