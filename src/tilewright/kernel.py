@@ -212,13 +212,14 @@ class Kernel:
         num_worker_warps: int | None = None,
         opt_level: int | None = None,
         allow_tma: bool | None = None,
+        starts_early: bool | None = None,
         hints: Mapping[str, Hints] | None = None,
     ) -> Kernel:
         """This kernel with other advice to the assembler: `k.with_hints(occupancy=2)(…)`.
 
         What is None stays as it was; `hints` has advice for single targets, as in the decorator.
         """
-        given = Hints(num_ctas, occupancy, num_worker_warps, opt_level, allow_tma)
+        given = Hints(num_ctas, occupancy, num_worker_warps, opt_level, allow_tma, starts_early)
         return _with_exactly(self, self.hints.updated(given, hints), self.options.report)
 
     def with_report(self, form: ReportForm | None) -> Kernel:
@@ -279,6 +280,7 @@ def kernel(
     num_worker_warps: int | None = None,
     opt_level: int | None = None,
     allow_tma: bool | None = None,
+    starts_early: bool | None = None,
     hints: Mapping[str, Hints] | None = None,
     report: ReportForm | None = None,
 ) -> Callable[[Callable[..., None]], Kernel]: ...
@@ -287,8 +289,8 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
     `deny_checks` refuses a kernel in which a bounds check would be left; `report` says how one that
     is left reports. `unsafe` allows raw pointers as parameters, and the kernel is then launched as
-    `k.unsafe(…)`. `num_ctas`, `occupancy`, `num_worker_warps`, `opt_level` and `allow_tma` advise
-    the assembler, and `hints={"sm_90": tw.Hints(…)}` does so for single targets.
+    `k.unsafe(…)`. `num_ctas`, `occupancy`, `num_worker_warps`, `opt_level`, `allow_tma` and
+    `starts_early` are advice, and `hints={"sm_90": tw.Hints(…)}` has it for single targets.
     """
     local_names = _locals_of(sys._getframe().f_back)  # annotations may name them
     if function is None:

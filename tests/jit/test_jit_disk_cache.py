@@ -305,7 +305,7 @@ def test_code_that_a_driver_refuses_is_made_anew_once(folder, counted, cuda_on_p
 @pytest.fixture
 def cuda_on_paper():
     class Driver:
-        def load_kernel(self, cubin, name):
+        def load_kernel(self, cubin, name, waits):
             if cubin in paper.refused:
                 raise DriverError("loading failed: CUDA_ERROR_INVALID_IMAGE")
             return name

@@ -103,6 +103,7 @@ def test_hints_survive_pickling():
         ({"num_worker_warps": 16}, "`num_worker_warps` is 4 or 8, not 16"),
         ({"opt_level": 4}, "`opt_level` is 0 to 3, not 4"),
         ({"allow_tma": 1}, "`allow_tma` is True or False, not 1"),
+        ({"starts_early": 1}, "`starts_early` is True or False, not 1"),
         ({"hints": {"sm_80": tw.Hints(num_ctas=2)}}, "which has no clusters"),
         ({"hints": {"hopper": tw.Hints()}}, "not for 'hopper'"),
         ({"hints": {"sm_90": 2}}, "are a tw.Hints, not 2"),

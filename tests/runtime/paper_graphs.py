@@ -51,6 +51,10 @@ class PaperGraphs:
         task = self.shaped_task(kernel, shape, parameters)
         return self._add(graph, after, "add_launch", task)
 
+    def add_early_node(self, graph, after, kernel, shape, parameters) -> _PaperNode:
+        task = self.shaped_task(kernel, shape, parameters)
+        return self._add(graph, [after], "add_early", task)
+
     def set_launch_node(self, executable, node, kernel, shape, parameters) -> None:
         self.log.append(("set_launch", node.number))
         executable[node] = self.shaped_task(kernel, shape, parameters)

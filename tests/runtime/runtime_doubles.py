@@ -125,6 +125,7 @@ class RecordingDriver(PaperGraphs):
         self.memory: dict[int, np.ndarray] = {}
         self.kernels: dict[str, tuple[tuple[int, ...], Callable[..., None]]] = {}
         self.externals: set[str] = set()  # kernels of threads, which get a whole shape
+        self.waiting: set[str] = set()  # kernels that wait themselves for those before
         self.shared_bytes: dict[str, int] = {}  # what each may ask for
         self.patient = False  # a query then says "not ready" for ever
         self._numbers = itertools.count(1)
@@ -285,9 +286,14 @@ class RecordingDriver(PaperGraphs):
     def wait_value(self, stream: _PaperStream, address: int, value: int) -> None:
         self.log.append(("wait_value", address, value))
 
-    def load_kernel(self, cubin: bytes, name: str) -> str:
+    def load_kernel(self, cubin: bytes, name: str, waits: bool) -> str:
         self.log.append(("load", len(cubin), name))
+        if waits:
+            self.waiting.add(name)
         return name
+
+    def waits(self, kernel: str) -> bool:
+        return kernel in self.waiting
 
     def load_external(self, code: bytes, name: str) -> str:
         self.log.append(("load_external", len(code), name))

@@ -1,4 +1,4 @@
-"""Calls of the driver in a thread that has another context or none, by codes that it gives."""
+"""Launches by the real bindings: in a thread of another context or none, and of early starters."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def launch(request, monkeypatch):
 
     def make(driver, *, has_context):
         handle = SimpleNamespace(handle=cu.CUstream(1), has_context=has_context)
-        kernel, parameters = SimpleNamespace(handle=0), SimpleNamespace(address=0)
+        kernel, parameters = SimpleNamespace(handle=0, waits=False), SimpleNamespace(address=0)
         monkeypatch.setattr(cu, "cuLaunchKernel", driver.call)
         monkeypatch.setattr(cu, "cuLaunchKernelEx", driver.call)
         if request.param == "launch":
             driver.launch(kernel, 1, 0, handle)
         else:
-            stream = SimpleNamespace(queue=SimpleNamespace(handle=handle))
+            stream = SimpleNamespace(queue=SimpleNamespace(handle=handle, is_adopted=False))
             driver.prepare_launch(kernel, 1, parameters)(stream, ())
 
     return make
@@ -69,3 +69,27 @@ def test_what_is_wrong_otherwise_is_told(launch):
         with pytest.raises(DriverError, match=driver.code.name):
             launch(driver, has_context=has_context)
         assert not driver.is_bound
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_only_what_waits_itself_starts_early_and_only_on_streams_of_ours(monkeypatch, waits):
+    asked = []
+    only = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+    def call(shape, *_):
+        attributes = shape.attrs[: shape.numAttrs]
+        assert all(one.id == only for one in attributes)
+        asked.append([one.value.programmaticStreamSerializationAllowed for one in attributes])
+        return (CODES.CUDA_SUCCESS,)
+
+    monkeypatch.setattr(cu, "cuLaunchKernelEx", call)
+    handle = SimpleNamespace(handle=cu.CUstream(1), has_context=True)
+    ours, theirs = (
+        SimpleNamespace(queue=SimpleNamespace(handle=handle, is_adopted=adopted))
+        for adopted in (False, True)
+    )
+    kernel, parameters = SimpleNamespace(handle=0, waits=waits), SimpleNamespace(address=0)
+    launch = Driver(CODES.CUDA_SUCCESS).prepare_launch(kernel, 1, parameters)
+    for stream in (ours, theirs, ours):
+        launch(stream, ())
+    assert asked == ([[1], [], [1]] if waits else [[], [], []])

@@ -36,9 +36,9 @@ def test_the_installed_toolkit():
 
 
 def test_a_complete_toolkit(tmp_path):
-    found = find_toolkit(Settings(toolkit=toolkit(tmp_path / "kit", "13.3.7")))
-    assert found.version == "13.3.7"
-    assert found.release == (13, 3)
+    found = find_toolkit(Settings(toolkit=toolkit(tmp_path / "kit", "13.4.7")))
+    assert found.version == "13.4.7"
+    assert found.release == (13, 4)
     assert found.ptxas == tmp_path / "kit/bin/ptxas"
     assert found.tileirdisasm is None
 
@@ -64,16 +64,16 @@ def test_all_missing_files_are_named(tmp_path):
     [
         (
             {"ptxas": "13.0.88"},
-            "release 13.3 or newer is needed, but this is tileiras 13.4.92, ptxas 13.0.88, "
+            "release 13.4 or newer is needed, but this is tileiras 13.4.92, ptxas 13.0.88, "
             "libnvvm 13.4.92",
         ),
         (
-            {"libnvvm": "13.3.1"},
-            "the releases are mixed: tileiras 13.4.92, ptxas 13.4.92, libnvvm 13.3.1",
+            {"libnvvm": "13.5.1"},
+            "the releases are mixed: tileiras 13.4.92, ptxas 13.4.92, libnvvm 13.5.1",
         ),
         (
             {"version": "12.8.61"},
-            "release 13.3 or newer is needed, but this is tileiras 12.8.61, ptxas 12.8.61, "
+            "release 13.4 or newer is needed, but this is tileiras 12.8.61, ptxas 12.8.61, "
             "libnvvm 12.8.61",
         ),
     ],
@@ -142,7 +142,7 @@ def test_a_stale_cuda_home_alone_is_an_error(tmp_path):
         find_toolkit(Settings(cuda_home=stale))
     assert str(caught.value) == (
         "no usable Tile IR toolkit\n"
-        f"  CUDA_HOME ({stale}): bin/tileiras is missing; release 13.3 or newer is needed, "
+        f"  CUDA_HOME ({stale}): bin/tileiras is missing; release 13.4 or newer is needed, "
         "but this is ptxas 12.4.1, libnvvm 12.4.1\n"
         f"  run: {_FIX}"
     )

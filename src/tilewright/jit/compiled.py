@@ -18,6 +18,7 @@ from tilewright.frontend.specialization import Specialization
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.passes.report_form import ReportForm
+from tilewright.passes.wait_for_grids import waits_for_grids
 
 if TYPE_CHECKING:
     from tilewright.bytecode.encode import Encoded
@@ -60,6 +61,7 @@ class LaunchFacts:
     sites: tuple[Site, ...]  # what a failure record's site number means
     written_whole: frozenset[str]  # outputs of which every element is written, and none read
     padded: tuple[PaddedReduction, ...] = ()  # reductions that would notice padding
+    waits_for_grids: bool = False  # so it may start before what it depends on has ended
 
     @property
     def may_fail(self) -> bool:
@@ -97,6 +99,7 @@ class CompiledKernel:
             self.sites,
             self.written_whole,
             self.padded,
+            waits_for_grids(self.module),
         )
 
     @cached_property

@@ -55,14 +55,15 @@ def compile_kernel(
         arguments = (*arguments, record_argument())
     hoisted = hoist_checks(settled.function)
     report = options.report or cheapest_report(hoisted)
-    lowered = lower_to_tile_ir(hoisted, arguments, report)
+    early = bool(specialization.hints.starts_early)
+    lowered = lower_to_tile_ir(hoisted, arguments, report, starts_early=early)
     target = specialization.target if specialization.target.startswith("sm_") else "sm_120"
     verify(lowered.module, target)
     return CompiledKernel(
         name=signature.kernel,
         specialization=specialization,
         module=lowered.module,
-        arguments=lowered.arguments,
+        arguments=arguments,
         launch_checks=settled.launch_checks,
         ledger=settled.ledger,
         sites=lowered.sites,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilewright.dtypes import Element
 from tilewright.errors import LaunchError
-from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.runtime.device import Device
 from tilewright.runtime.function import KernelFunction, KernelLimits, LaunchShape
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.frontend.capture import SourceFunction
     from tilewright.frontend.signature import Signature
     from tilewright.frontend.specialization import Specialization
-    from tilewright.jit.compiled import CompiledKernel, Options
+    from tilewright.jit.compiled import CompiledKernel, LaunchFacts, Options
     from tilewright.jit.disk_cache import DiskCache
     from tilewright.jit.store import FileStore
     from tilewright.settings import Settings
@@ -67,7 +66,7 @@ class Assembler(Protocol):
     def load_program(
         self,
         cubin: bytes,
-        arguments: tuple[Argument, ...],
+        facts: LaunchFacts,
         renew: Callable[[], bytes] | None,
     ) -> Program:
         """Code as something to launch; `renew` makes it anew if a driver does not take it."""

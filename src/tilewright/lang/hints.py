@@ -17,7 +17,8 @@ from tilewright.ir.function import ENTRY_HINTS, EntryHints
 __all__ = ["Hints", "KernelHints"]
 
 _OPT_LEVELS = range(4)
-_FIRST_WITH_CLUSTERS = 90  # before it a kernel has one CTA for each block
+_TRUTHS = ("allow_tma", "starts_early")
+_FIRST_WITH_CLUSTERS = 90  # before it a kernel has one CTA for each block, and none starts early
 
 
 @dataclass(frozen=True)
@@ -28,17 +29,21 @@ class Hints(EntryHints):
     multiprocessor, `num_worker_warps` compute in each, and `opt_level` (0 to 3) is the assembler's.
     `allow_tma` says whether the tensor memory accelerator may serve loads and stores: False is
     better where a block has few of them, because warps of their own wait for the accelerator.
+    With `starts_early` (sm_90 and newer) blocks come to the GPU while the kernel before is still
+    leaving it, and wait there: better where kernels are short.
     """
 
     opt_level: int | None = None
     allow_tma: bool | None = None
+    starts_early: bool | None = None
 
     def __post_init__(self) -> None:
         for name, row in ENTRY_HINTS.items():
             _check(name, getattr(self, name), row.wanted, row.allowed)
         _check("opt_level", self.opt_level, "0 to 3", _OPT_LEVELS)
-        if not isinstance(self.allow_tma, bool | None):
-            raise CompileError(f"the hint `allow_tma` is True or False, not {self.allow_tma!r}")
+        for name in _TRUTHS:
+            if not isinstance(value := getattr(self, name), bool | None):
+                raise CompileError(f"the hint `{name}` is True or False, not {value!r}")
 
     def given(self) -> dict[str, Any]:
         """What is not left to the assembler."""
@@ -71,7 +76,7 @@ class KernelHints:
     def of(self, target: str) -> Hints:
         """The hints for one target."""
         found = replace(self.general, **dict(self.targets).get(target, Hints()).given())
-        return found if _has_clusters(target) else replace(found, num_ctas=None)
+        return found if _has_clusters(target) else replace(found, num_ctas=None, starts_early=None)
 
 
 def _by_target(hints: Any) -> dict[str, Hints]:

@@ -154,6 +154,7 @@ def _applied(kernel: Kernel, config: Config) -> Kernel:
         num_worker_warps=hints.num_worker_warps,
         opt_level=hints.opt_level,
         allow_tma=hints.allow_tma,
+        starts_early=hints.starts_early,
     )
 
 

@@ -310,9 +310,16 @@ class CudaDriver(LaunchCalls, GraphCalls, ExternalCalls):
         (code,) = cu.cuStreamWaitValue32(stream.handle, address, value, at_least)
         _check("cuStreamWaitValue32", code)
 
-    def load_kernel(self, cubin: bytes, name: str) -> Any:
+    def load_kernel(self, cubin: bytes, name: str, waits: bool) -> Any:
         """A kernel of a cubin; it belongs to no context and runs in that of its stream."""
-        return self.load(ObjectCode.from_cubin, cubin, name)
+        kernel = self.load(ObjectCode.from_cubin, cubin, name)
+        kernel.waits = waits
+        return kernel
+
+    def waits(self, kernel: Any) -> bool:
+        """Whether a kernel waits itself for those before it."""
+        found: bool = kernel.waits
+        return found
 
     def load(self, read: Any, code: bytes, name: str) -> Any:
         """A kernel of code that one of cuda-core's functions reads."""
@@ -358,6 +365,7 @@ class _CudaKernel:
         self.kernel_handle = kernel
         self.launch_handle = cu.CUfunction(int(kernel))  # a launch takes either kind of handle
         self.handle = function  # of the context: the driver launches it in three quarters the time
+        self.waits = False  # for the grids before, by itself
 
 
 @contextmanager

@@ -68,6 +68,11 @@ class GraphDriver(Protocol):
     ) -> Any:
         """A node that launches a kernel; the parameters are copied now."""
 
+    def add_early_node(
+        self, graph: Any, after: Any, kernel: Any, shape: LaunchShape, parameters: int
+    ) -> Any:
+        """The same behind one launch, before whose end it may start: the kernel itself waits."""
+
     def set_launch_node(
         self, executable: Any, node: Any, kernel: Any, shape: LaunchShape, parameters: int
     ) -> None:
@@ -187,8 +192,8 @@ class Driver(GraphDriver, Protocol):
     def wait_value(self, stream: Any, address: int, value: int) -> None:
         """Make a stream wait until a 32-bit word in pinned memory is at least a value."""
 
-    def load_kernel(self, cubin: bytes, name: str) -> Any:
-        """A kernel of a cubin."""
+    def load_kernel(self, cubin: bytes, name: str, waits: bool) -> Any:
+        """A kernel of a cubin; one that `waits` itself for those before it may start early."""
 
     def parameter_sizes(self, kernel: Any) -> tuple[int, ...]:
         """Bytes of each parameter of a kernel."""
@@ -198,6 +203,9 @@ class Driver(GraphDriver, Protocol):
 
     def prepare_launch(self, kernel: Any, blocks: int, parameters: Parameters) -> ReadyCall:
         """The same as a function of a stream of ours; it keeps the parameters."""
+
+    def waits(self, kernel: Any) -> bool:
+        """Whether a kernel waits itself for those before it."""
 
     def load_external(self, code: bytes, name: str) -> Any:
         """A kernel of PTX, a cubin or a fat binary that somebody else has made."""

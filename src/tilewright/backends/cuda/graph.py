@@ -8,6 +8,9 @@ What a launch of a graph costs the host grows with how many nodes wait for nobod
 take longer to launch than they run. So no more than some stand in lanes of their own; others come
 behind one of those, though nothing but that makes them wait. And where there are several, all wait
 for a kernel that does nothing: then the GPU alone shares them out.
+
+A kernel that waits itself for what is before it may start early behind another one. The node stays
+one of such kernels: it is never changed to launch one that does not wait.
 """
 
 from __future__ import annotations
@@ -37,9 +40,13 @@ class _Kind(Enum):
     """What a node of the driver's is; it never becomes another."""
 
     LAUNCH = auto()
+    WAITING_LAUNCH = auto()  # of a kernel that waits itself
     FILL = auto()
     COPY = auto()
     EMPTY = auto()
+
+
+_LAUNCHES = (_Kind.LAUNCH, _Kind.WAITING_LAUNCH)
 
 
 class _Piece(NamedTuple):
@@ -47,6 +54,10 @@ class _Piece(NamedTuple):
 
     kind: _Kind
     handle: Any
+
+
+def _launch_kind(driver: Driver, kernel: Any) -> _Kind:
+    return _Kind.WAITING_LAUNCH if driver.waits(kernel) else _Kind.LAUNCH
 
 
 class _Mismatch(Exception):
@@ -108,20 +119,28 @@ class _Target(ABC):
 class _Adding(_Target):
     """Adds what is put to a graph, one behind the other."""
 
-    def __init__(self, driver: Driver, graph: Any, after: list[Any]) -> None:
+    def __init__(self, driver: Driver, graph: Any, after: list[_Piece]) -> None:
         self._driver = driver
         self._graph = graph
-        self._after = after
+        self._behind = after
         self.pieces: list[_Piece] = []
+
+    @property
+    def _after(self) -> list[Any]:
+        return [piece.handle for piece in self._behind]
 
     def _add(self, kind: _Kind, handle: Any) -> None:
         self.pieces.append(_Piece(kind, handle))
-        self._after = [handle]
+        self._behind = self.pieces[-1:]
 
     def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
         """A kernel node."""
-        add = self._driver.add_launch_node
-        self._add(_Kind.LAUNCH, add(self._graph, self._after, kernel, shape, parameters))
+        kind, kinds = _launch_kind(self._driver, kernel), [piece.kind for piece in self._behind]
+        if kind is _Kind.WAITING_LAUNCH and len(kinds) == 1 and kinds[0] in _LAUNCHES:
+            add, after = self._driver.add_early_node, self._after[0]
+        else:
+            add, after = self._driver.add_launch_node, self._after
+        self._add(kind, add(self._graph, after, kernel, shape, parameters))
 
     def put_fill(self, fill: Fill) -> None:
         """A memset node."""
@@ -153,7 +172,7 @@ class _Changing(_Target):
 
     def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
         """Another launch."""
-        node = self._next(_Kind.LAUNCH)
+        node = self._next(_launch_kind(self._driver, kernel))
         self._driver.set_launch_node(self._graph, node, kernel, shape, parameters)
 
     def put_fill(self, fill: Fill) -> None:
@@ -205,9 +224,10 @@ class CudaGraph:
         self._graph = driver.create_graph()
         try:
             behind = in_lanes([after for _, after in nodes])
-            start = [driver.add_idle_node(self._graph)] if starts_together(behind) else []
+            together = starts_together(behind)
+            start = [_Piece(_Kind.EMPTY, driver.add_idle_node(self._graph))] if together else []
             for (recipe, _), after in zip(nodes, behind, strict=True):
-                ends = [self._pieces[node][-1].handle for node in after]
+                ends = [self._pieces[node][-1] for node in after]
                 target = _Adding(driver, self._graph, ends or start)
                 recipe(target)
                 self._pieces.append(target.finish())

@@ -26,6 +26,8 @@ __all__ = ["GraphCalls"]
 _HOST = cu.CUmemorytype.CU_MEMORYTYPE_HOST
 _DEVICE = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
 _SUCCESS = cu.CUresult.CUDA_SUCCESS
+# CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC: where an edge leaves a kernel whose end none waits for.
+_PROGRAMMATIC_PORT = 1
 # The driver itself compiles it, for any GPU that runs tile kernels.
 _IDLE = b"""\
 .version 7.8
@@ -99,6 +101,15 @@ class GraphCalls(ABC):
         self.check("cuGraphAddKernelNode", code)
         return node
 
+    def add_early_node(
+        self, graph: Any, after: Any, kernel: Any, shape: LaunchShape, parameters: int
+    ) -> Any:
+        """The same behind one launch, before whose end it may start: the kernel itself waits."""
+        node = self.add_launch_node(graph, [], kernel, shape, parameters)
+        (code,) = cu.cuGraphAddDependencies(graph, [after], [node], [_early()], 1)
+        self.check("cuGraphAddDependencies", code)
+        return node
+
     def set_launch_node(
         self, executable: Any, node: Any, kernel: Any, shape: LaunchShape, parameters: int
     ) -> None:
@@ -164,6 +175,14 @@ class GraphCalls(ABC):
         self.bind()
         (code,) = cu.cuGraphDestroy(graph)
         self.check("cuGraphDestroy", code)
+
+
+def _early() -> Any:
+    """An edge between kernels that does not wait for the end of the first."""
+    edge = cu.CUgraphEdgeData()
+    edge.from_port = _PROGRAMMATIC_PORT
+    edge.type = int(cu.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
+    return edge
 
 
 def _fill(fill: Fill) -> Any:

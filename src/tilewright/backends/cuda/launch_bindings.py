@@ -60,7 +60,10 @@ class LaunchCalls(ABC):
         """Raise what a call failed with."""
 
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
-        """Launch blocks in a row, in the context of the stream, whatever the thread's own is."""
+        """Launch blocks in a row, in the context of the stream, whatever the thread's own is.
+
+        None of these starts early: what is launched often is prepared.
+        """
         given = (kernel.handle, blocks, 1, 1, 1, 1, 1, 0, stream.handle, parameters, 0)
         (code,) = cu.cuLaunchKernel(*given)
         if code is not _SUCCESS:
@@ -75,12 +78,16 @@ class LaunchCalls(ABC):
         shape = cu.CUlaunchConfig()
         shape.gridDimX, shape.gridDimY, shape.gridDimZ = blocks, 1, 1
         shape.blockDimX = shape.blockDimY = shape.blockDimZ = 1
+        if kernel.waits:
+            shape.attrs = [_starts_early()]
         last: Any = None
 
         def launch(stream: Any, _: object, _kept: Parameters = parameters) -> None:
             nonlocal last
             if stream is not last:
                 shape.hStream = stream.queue.handle.handle
+                # On its own streams another library may count on the whole order.
+                shape.numAttrs = int(kernel.waits and not stream.queue.is_adopted)
                 last = stream
             (code,) = call(shape, handle, address, 0)
             if code is not _SUCCESS:
@@ -88,3 +95,11 @@ class LaunchCalls(ABC):
                 call_again(self, "cuLaunchKernelEx", code, theirs, again)
 
         return launch
+
+
+def _starts_early() -> Any:
+    """The attribute of a kernel that waits itself for the one before it on its stream."""
+    attribute = cu.CUlaunchAttribute()
+    attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value.programmaticStreamSerializationAllowed = 1
+    return attribute

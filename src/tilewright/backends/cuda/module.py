@@ -93,9 +93,17 @@ class Packer:
 class CudaFunction:
     """A kernel of a cubin, ready to launch."""
 
-    def __init__(self, driver: Driver, cubin: bytes, name: str, kinds: tuple[Kind, ...]) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        cubin: bytes,
+        name: str,
+        kinds: tuple[Kind, ...],
+        *,
+        waits: bool = False,
+    ) -> None:
         self._driver = driver
-        self._kernel = driver.load_kernel(cubin, name)
+        self._kernel = driver.load_kernel(cubin, name, waits)
         self._kinds = kinds
         self._packer = Packer(kinds)
         expected = driver.parameter_sizes(self._kernel)

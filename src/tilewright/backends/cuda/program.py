@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import cast
+from typing import Protocol, cast
 
 from tilewright.backends.cuda.cubin import Resources, cubin_resources
 from tilewright.backends.cuda.device import CudaBackend
@@ -26,12 +26,32 @@ __all__ = ["CudaProgram", "assemble", "load_program", "tools_signature", "tools_
 Renewal = Callable[[], bytes]
 
 
+class Facts(Protocol):
+    """What must be known of a kernel to launch its code."""
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the host passes."""
+
+    @property
+    def waits_for_grids(self) -> bool:
+        """Whether the code itself waits for the kernels before it."""
+
+
 class CudaProgram:
     """A cubin and the functions that have been loaded from it."""
 
-    def __init__(self, cubin: bytes, kinds: tuple[Kind, ...], renew: Renewal | None = None) -> None:
+    def __init__(
+        self,
+        cubin: bytes,
+        kinds: tuple[Kind, ...],
+        renew: Renewal | None = None,
+        *,
+        waits: bool = False,
+    ) -> None:
         self.cubin = cubin
         self._kinds = kinds
+        self._waits = waits  # for the grids before, by itself
         self._renew = renew
         self._lock = threading.Lock()
         self._functions: dict[tuple[str, str], CudaFunction] = {}
@@ -51,13 +71,13 @@ class CudaProgram:
     def _load(self, entry: str, device: Device) -> CudaFunction:
         driver = cast("CudaBackend", device.backend).driver
         try:
-            return CudaFunction(driver, self.cubin, entry, self._kinds)
+            return CudaFunction(driver, self.cubin, entry, self._kinds, waits=self._waits)
         except DriverError:
             if self._renew is None:
                 raise
             renew, self._renew = self._renew, None  # once
             self.cubin = renew()
-            return CudaFunction(driver, self.cubin, entry, self._kinds)
+            return CudaFunction(driver, self.cubin, entry, self._kinds, waits=self._waits)
 
 
 def assemble(module: Module, target: str, opt_level: int | None) -> bytes:
@@ -67,11 +87,10 @@ def assemble(module: Module, target: str, opt_level: int | None) -> bytes:
     return find_toolchain().assemble(encoded, target, opt_level=level)
 
 
-def load_program(
-    cubin: bytes, arguments: tuple[Argument, ...], renew: Renewal | None
-) -> CudaProgram:
+def load_program(cubin: bytes, facts: Facts, renew: Renewal | None) -> CudaProgram:
     """Assembled code with what the host passes to it."""
-    return CudaProgram(cubin, tuple(_kind(argument) for argument in arguments), renew)
+    kinds = tuple(_kind(argument) for argument in facts.arguments)
+    return CudaProgram(cubin, kinds, renew, waits=facts.waits_for_grids)
 
 
 def tools_signature() -> str:

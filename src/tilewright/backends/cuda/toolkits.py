@@ -31,7 +31,7 @@ __all__ = [
 _EXECUTABLES = ("tileiras", "ptxas")
 _LIBNVVM = ("nvvm/lib64/libnvvm.so", "nvvm/lib64/libnvvm.so.4", "lib/libnvvm.so.4")
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d+)\.(\d+), V([\d.]+)")
-_OLDEST = (13, 3)
+_OLDEST = (13, 4)
 FIX = 'run: pip install "tilewright[cuda]"'  # the one command that puts it right
 
 
@@ -147,7 +147,7 @@ def _release_problems(versions: dict[str, str]) -> list[str]:
     old = [name for name, release in releases.items() if release < _OLDEST]
     found = ", ".join(f"{name} {version}" for name, version in versions.items())
     if old:
-        return [f"release 13.3 or newer is needed, but this is {found}"]
+        return [f"release 13.4 or newer is needed, but this is {found}"]
     return [f"the releases are mixed: {found}"] if len(set(releases.values())) > 1 else []
 
 

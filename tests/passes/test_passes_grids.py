@@ -1,0 +1,117 @@
+"""Kernels that wait themselves for the grids before them: no access comes before the wait."""
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import Mapped, Mut, Ref, f32, i32
+from tilewright.dims import B, M, N
+from tilewright.ir.op import Effect
+from tilewright.ir.ops.dependencies import GdcLaunchDependents, GdcWait
+from tilewright.ir.ops.memory import JoinTokens, MakeToken
+from tilewright.ir.rewrite import definitions
+from tilewright.jit.defaults import sample_specialization
+
+
+@tw.kernel
+def add(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(z.load() + x.load_like(z))
+    z.store(z.load() * 2.0)
+
+
+@tw.kernel
+def walked(z: Mapped[i32, B], x: Ref[i32, N]) -> None:
+    xs = x.partition(B)
+    for at in z.indices():
+        if at[0] < xs.num_tiles(0):
+            z.store(z.load(at) + xs[at[0]], at)
+
+
+@tw.kernel
+def left_early(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:
+    i = 0
+    while True:
+        i += 1
+        if i > n:
+            return
+        z.store(x.load_like(z) + z.load())
+
+
+@tw.kernel
+def checked(z: Mut[f32, B], x: Ref[f32, M], ids: Ref[i32, N]) -> None:
+    z.store(x.gather(ids.load_like(z)))
+
+
+@tw.kernel
+def still(z: Mut[f32, B]) -> None:
+    pass
+
+
+KERNELS = (add, walked, left_early, checked, still)
+
+
+def module(kernel, target="sm_90"):
+    chosen = sample_specialization(kernel.signature, target, {}, kernel.hints.of(target))
+    return kernel.specialized(chosen).module
+
+
+def leads_to(token, made, wait):
+    """Whether a token is the wait's, or of an access or a choice that is behind it."""
+    found = made[token]
+    if found.op is wait:
+        return True
+    if isinstance(found.op, MakeToken):
+        return False
+    if found.op.regions:  # control flow: what it starts with, and its accesses, lead there
+        return True
+    before = [v for v in found.op.operands if v.type == token.type]
+    joins = all if isinstance(found.op, JoinTokens) else any
+    return joins(leads_to(v, made, wait) for v in before)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
+def test_every_access_is_behind_the_wait(kernel):
+    for function in module(kernel.with_hints(starts_early=True)).functions:
+        first, *_ = function.body.ops
+        assert isinstance(first, GdcLaunchDependents)
+        accesses = [op for op in function.walk() if op.effect in (Effect.READ, Effect.WRITE)]
+        accesses = [op for op in accesses if not isinstance(op, GdcLaunchDependents | GdcWait)]
+        waits = [op for op in function.walk() if isinstance(op, GdcWait)]
+        assert len(waits) == 1
+        assert waits[0] in function.body.ops, "all blocks wait, whatever they choose later"
+        position = function.body.ops.index(waits[0])
+        for op in function.body.ops[:position]:
+            assert not op.regions
+            assert op not in accesses
+        made = definitions(function)
+        assert all(leads_to(op.token, made, waits[0]) for op in accesses)
+        assert not any(isinstance(op, MakeToken) for op in function.walk())
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
+def test_without_the_hint_nobody_waits(kernel):
+    ops = [op for function in module(kernel).functions for op in function.walk()]
+    assert not any(isinstance(op, GdcWait | GdcLaunchDependents) for op in ops)
+
+
+def test_what_a_launch_is_told():
+    chosen = {
+        early: sample_specialization(add.signature, "sm_90", {}, tw.Hints(starts_early=early))
+        for early in (None, False, True)
+    }
+    facts = {early: add.specialized(one).facts.waits_for_grids for early, one in chosen.items()}
+    assert facts == {None: False, False: False, True: True}
+
+
+def test_older_gpus_start_no_kernel_early():
+    ops = [op for function in module(add.with_hints(starts_early=True), "sm_89").functions
+           for op in function.walk()]  # fmt: skip
+    assert not any(isinstance(op, GdcWait) for op in ops)
+
+
+def test_results_are_the_same():
+    x = np.arange(10, dtype=np.float32)
+    for kernel in (add, add.with_hints(starts_early=True)):
+        z = tw.ones((10,), f32)
+        kernel(z.partition(4), tw.from_numpy(x)).sync()
+        np.testing.assert_array_equal(z.numpy(), (x + 1) * 2)
