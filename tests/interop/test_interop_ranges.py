@@ -14,6 +14,8 @@ from interop_kernels import add, copy, known_ranges, numbers
 
 import tilewright as tw
 from tilewright import f32
+from tilewright.runtime.foreign_arrays import adopt
+from tilewright.runtime.numpy_arrays import read_numpy
 
 
 @pytest.fixture(autouse=True)
@@ -168,3 +170,15 @@ def test_borrows_agree_with_the_bytes(steps):
             built.append((start, length, writes, operation))
     for *_, operation in built:
         operation.close()
+
+
+def test_memory_of_another_device_is_refused_and_forgotten():
+    """What was refused has joined nobody, so its end concerns nobody."""
+    memory = numbers(8)
+    handle = tw.from_dlpack(memory)
+    elsewhere = read_numpy(memory)._replace(device=tw.Device("cpu:1"))
+    with pytest.raises(tw.LaunchError, match="two devices have no order"):
+        adopt(elsewhere)
+    del elsewhere
+    gc.collect()
+    assert np.array_equal(handle.numpy(), memory)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from runtime_doubles import reads, writes
 
+from tilewright import runtime as tw
+from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32, numpy_dtype
 from tilewright.runtime.dlpack import describe_capsule
+from tilewright.runtime.imports import from_dlpack
 
 N = 8
 
@@ -97,3 +101,16 @@ class NamedStream:
 
     def __cuda_stream__(self):
         return 0, self.number
+
+
+def builder(driver, device):
+    """Builds operations that add one, of tensors and arrays."""
+    driver.kernels["add_one"] = ((8, 8), add_one)
+    function = CudaFunction(driver, b"cubin", "add_one", (POINTER, POINTER))
+
+    def make(z, x, failure=None):
+        z, x = from_dlpack(z), from_dlpack(x)
+        work = Launch(function, z, x)
+        return tw.WorkOp("add_one", device, (writes(z), reads(x)), work, z, failure=failure)
+
+    return make

@@ -211,6 +211,7 @@ class RecordingDriver(PaperGraphs):
         return float(second.at[1] - first.at[1])
 
     def record_event(self, event: _PaperEvent, stream: _PaperStream) -> None:
+        assert not stream.capturing, "an event there is part of the recording"
         self.log.append(("record", stream))
         event.at = (stream, stream.put)
 
@@ -219,6 +220,7 @@ class RecordingDriver(PaperGraphs):
         return not self.patient and stream.done >= put
 
     def wait_event(self, stream: _PaperStream, event: _PaperEvent) -> None:
+        assert not stream.capturing, "a wait there is part of the recording"
         self.log.append(("wait", stream, event.at[0]))
         self._put(stream, "wait", None, event.at)
 
@@ -241,12 +243,14 @@ class RecordingDriver(PaperGraphs):
 
     def allocate(self, nbytes: int, pool: dict, stream: _PaperStream) -> int:
         address, self._next = self._next, self._next + -(-max(nbytes, 1) // 256) * 256
+        assert not stream.capturing, "memory that is got there is part of the recording"
         self.log.append(("allocate", stream, address, nbytes))
         garbage = np.full(max(nbytes, 1), 0xAA, np.uint8)
         self._put(stream, "allocate", lambda: self.memory.update({address: garbage}))
         return address
 
     def free(self, address: int, stream: _PaperStream) -> None:
+        assert not stream.capturing, "memory that is freed there is part of the recording"
         self.log.append(("free", stream, address))
         self._put(stream, "free", lambda: self.memory.pop(address))
 

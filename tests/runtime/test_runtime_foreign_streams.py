@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import re
 
 import numpy as np
 import pytest
-from foreign_doubles import CudaArray, DlpackArray, Launch, Library, N, NamedStream, add_one
-from runtime_doubles import reads, writes
+from foreign_doubles import CudaArray, DlpackArray, Library, N, NamedStream, builder
 
 from tilewright import runtime as tw
-from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import bf16, f8e4m3fn, f8e5m2, f16, f32, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.dlpack import look_into
@@ -21,15 +18,7 @@ from tilewright.runtime.imports import from_dlpack
 
 @pytest.fixture
 def build(driver, cuda):
-    driver.kernels["add_one"] = ((8, 8), add_one)
-    function = CudaFunction(driver, b"cubin", "add_one", (POINTER, POINTER))
-
-    def make(z, x, failure=None):
-        z, x = from_dlpack(z), from_dlpack(x)
-        work = Launch(function, z, x)
-        return tw.WorkOp("add_one", cuda, (writes(z), reads(x)), work, z, failure=failure)
-
-    return make
+    return builder(driver, cuda)
 
 
 @pytest.fixture
@@ -309,73 +298,6 @@ def test_the_cuda_array_interface_is_on_the_export(driver, cuda, library, build)
         z.numpy()
     del exported
     assert (z.numpy() == 2).all()
-
-
-# --- a graph that the library records -------------------------------------------------------------
-
-
-@pytest.fixture
-def recording(driver, library):
-    library.stream.capturing = True
-    yield library
-    library.stream.capturing = False
-
-
-def test_operations_are_recorded(driver, recording, build):
-    driver.log.clear()
-    operation = build(recording.array(at=1), recording.array()).submit()
-    assert [entry[0] for entry in driver.log] == ["launch"]
-    assert driver.log[0][1] is recording.stream
-    operation.sync()
-    assert operation.done
-    for _ in range(200):  # notes and fences neither pile up nor ask
-        build(recording.array(at=1), recording.array()).submit()
-    assert {entry[0] for entry in driver.log} == {"launch"}
-
-
-def test_only_there(cuda, recording, build):
-    with refuse("is being recorded into a CUDA graph"):
-        build(recording.array(at=1), recording.array()).submit(cuda.new_stream())
-    with refuse("is being recorded into a CUDA graph"):
-        from_dlpack(recording.array()).numpy()
-
-
-def test_nothing_is_allocated(recording, build):
-    with refuse("x has no memory yet, and none can be allocated"):
-        build(recording.array(at=1), tw.zeros(N)).submit()
-
-
-def test_nothing_is_waited_for(driver, library, build):
-    x = tw.zeros(N)
-    build(x, tw.ones(N)).submit()
-    library.stream.capturing = True
-    with refuse("x is still in use on default stream"):
-        build(library.array(at=1), x).submit()
-    library.stream.capturing = False
-
-
-def test_our_memory_is_kept_for_good(driver, cuda, library, build):
-    x = tw.zeros(N)
-    x.numpy()
-    library.stream.capturing = True
-    build(library.array(at=1), x).submit()
-    library.stream.capturing = False
-    driver.log.clear()
-    del x
-    gc.collect()
-    cuda.synchronize()
-    assert driver.calls("free") == []
-
-
-def test_checks_are_not_recorded(recording, build):
-    with refuse("nobody would look at its failure"):
-        build(recording.array(at=1), recording.array(), failure=lambda: None).submit()
-
-
-def test_nothing_is_exported_to_a_recording(driver, cuda, recording):
-    z = tw.zeros(N)
-    with refuse("on which a graph is recorded", BufferError):
-        z.__dlpack__(stream=driver.stream_number(recording.stream))
 
 
 # --- graphs of ours -------------------------------------------------------------------------------

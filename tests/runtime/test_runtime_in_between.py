@@ -188,6 +188,17 @@ def test_garbage_that_builds_something_when_it_goes(way):
     long_way(bench, bench.tensors[0], bench.tensors[3]).close()
 
 
+def test_what_a_stream_ends_may_have_it_end_more():
+    stream = bench_of(Ready).device.stream
+    with stream.device.lock:
+        stream.keep(Ended(stream.settle), 100)
+        stream.keep(Ended(lambda: None), 50)
+        stream.advance()
+        stream.settle()
+    assert not stream.has_loose_ends
+    assert stream.kept_bytes == 0
+
+
 # --- signals --------------------------------------------------------------------------------------
 
 
@@ -279,6 +290,33 @@ def test_a_step_that_somebody_else_submits_meanwhile_runs_once(way):
     with pytest.raises(LaunchError, match="was submitted already"):
         operation.put_part(bench.streams[0], Ends())
     assert order(bench) == []
+
+
+@WAYS
+def test_whoever_sees_what_was_issued_may_wait_for_it(way):
+    bench = bench_of(way)
+    stream, seen = bench.streams[0], []
+
+    class Watched(type(stream.queue)):
+        """Nobody can have seen an operation of which the queue has not heard."""
+
+        @property
+        def marked(self):
+            return vars(self)["count"]
+
+        @marked.setter
+        def marked(self, count):
+            vars(self)["count"] = count
+            seen.append(stream.issued < count)
+
+    vars(stream.queue)["count"] = vars(stream.queue).pop("marked")
+    stream.queue.__class__ = Watched
+    for _ in range(3):
+        bench.build(0, 1).submit()
+        stream.advance()
+        assert stream.issued == stream.queue.marked
+    assert all(seen)
+    assert len(seen) == 6
 
 
 # --- contents that could not be made --------------------------------------------------------------

@@ -136,7 +136,7 @@ class BuiltGraph:
         instance, stamp, queue = self._instance, self.lease.stamp, stream.queue
         try:
             instance.launch(queue)
-            stream.issued = queue.marked = count = stream.issued + 1
+            queue.marked = stream.issued = count = stream.issued + 1
             if stamp is None or stamp.is_seen:
                 self.lease.stamp = Stamp(stream, count, {})
             else:

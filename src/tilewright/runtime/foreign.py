@@ -164,6 +164,6 @@ class ForeignStorage(Storage):
 
     def __del__(self) -> None:
         # No lock and no driver here: the collector may run this anywhere.
-        producer = getattr(self, "producer", None)
-        if producer is not None and self.nbytes:
-            self.device.notes.append(Left(self._group, producer, self.nbytes))
+        group = getattr(self, "_group", None)  # one that was refused has none
+        if group is not None and self.nbytes:
+            self.device.notes.append(Left(group, self.producer, self.nbytes))

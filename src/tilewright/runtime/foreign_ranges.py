@@ -20,6 +20,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.borrows import Borrows
 from tilewright.runtime.device import Device
 from tilewright.runtime.leases import Share
+from tilewright.runtime.postponed import Postponed
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.uses import Use
 
@@ -278,7 +279,8 @@ class Left(NamedTuple):
             RANGES.end(self._final_group())
             return
         first, *others = streams
-        first.keep(_Return(_Waiting(self, tuple(others))), self.nbytes)
+        note = _Waiting(self, tuple(others))
+        first.keep(Postponed(self.group.device, note), self.nbytes)
         first.advance()
 
 
@@ -291,13 +293,3 @@ class _Waiting(NamedTuple):
     def settle(self) -> None:
         """Go on to the next."""
         self.left.wait_for(self.others)
-
-
-class _Return:
-    """Leaves a note when a stream lets go of it."""
-
-    def __init__(self, note: _Waiting) -> None:
-        self._note = note
-
-    def __del__(self) -> None:
-        self._note.left.group.device.notes.append(self._note)

@@ -15,6 +15,7 @@ from tilewright.runtime.backend import BackendGraph, Queue, Recipe
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.graph_plan import Plan
+from tilewright.runtime.postponed import Postponed
 from tilewright.runtime.recording import Job, Recordable, RepeatedWork, Tape, Use
 from tilewright.runtime.sites import Site
 from tilewright.runtime.stream import Stream
@@ -112,16 +113,4 @@ class _Dropped(NamedTuple):
         if self.last is None or self.last.has_passed:
             self.graph.destroy()
         else:
-            self.last.stream.keep(_Later(self))
-
-
-class _Later:
-    """Leaves a note again when a stream lets go of it."""
-
-    __slots__ = ("_note",)
-
-    def __init__(self, note: _Dropped) -> None:
-        self._note = note
-
-    def __del__(self) -> None:
-        self._note.device.notes.append(self._note)
+            self.last.stream.keep(Postponed(self.device, self))

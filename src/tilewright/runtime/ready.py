@@ -216,8 +216,8 @@ class ReadyOp(WorkOp[T]):
                     try:
                         ready.launch(chosen, ())
                         self._stream = chosen
-                        chosen.issued = self._count = count = chosen.issued + 1
-                        chosen.queue.marked = count
+                        chosen.queue.marked = self._count = count = chosen.issued + 1
+                        chosen.issued = count
                         if ready.epoch == device.epoch:
                             for fence in ready.fences:
                                 fence.count = count
@@ -255,8 +255,8 @@ class ReadyOp(WorkOp[T]):
         try:
             ready.launch(stream, self._claim[1])
             self._stream = stream
-            stream.issued = self._count = count = stream.issued + 1
-            stream.queue.marked = count
+            stream.queue.marked = self._count = count = stream.issued + 1
+            stream.issued = count
             if is_settled and epoch == device.epoch:
                 for fence in ready.fences:
                     fence.count = count

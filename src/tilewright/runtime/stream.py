@@ -88,9 +88,10 @@ class Stream(OnlyOne):
 
     def advance(self, operations: int = 1) -> int:
         """End an operation here, or several at once, and give the count of the last."""
-        self.issued += operations
-        self.queue.marked = self.issued
-        return self.issued
+        count = self.issued + operations
+        self.queue.marked = count  # first: whoever sees what was issued may wait for it
+        self.issued = count
+        return count
 
     def wait_for(self, other: Stream, count: int) -> None:
         """Order everything submitted from now on after operation `count` of another stream."""
@@ -137,7 +138,9 @@ class Stream(OnlyOne):
         else:
             done = self.queue.completed() if ask else self.queue.known
         while self._kept and self._kept[0][0] <= done:
-            self.kept_bytes -= self._kept.popleft()[2]
+            _, thing, nbytes = self._kept.popleft()
+            self.kept_bytes -= nbytes
+            del thing  # last: its finaliser may come here again
         while self._unsettled and self._unsettled[0].count <= done:
             self._unsettled.popleft().settle()
         self.has_loose_ends = bool(self._kept or self._unsettled)

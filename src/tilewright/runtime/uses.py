@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.pool import Pool
+from tilewright.runtime.postponed import Postponed
 from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
 
@@ -75,11 +76,23 @@ class Freed(NamedTuple):
         """Free on the stream of the last use, ordered after the uses elsewhere."""
         device = self.pool.device
         device.storages.pop(id(self.allocation), None)
+        fences = [use.fence for use in self.uses]
         last = self.home
         if last is None:
-            fences = [use.fence for use in self.uses]
             some = device.streams[0]  # it was allocated on one of them
             last = max(fences, key=lambda fence: fence.count).stream if fences else some
-            for fence in fences:
-                last.wait_for(fence.stream, fence.count)
+        recorded = self._find_recorded(last, fences)
+        if recorded is not None:
+            recorded.keep(Postponed(device, self))
+            recorded.advance()
+            return
+        for fence in fences:
+            last.wait_for(fence.stream, fence.count)
         last.queue.free(self.allocation, self.pool.backend)
+
+    def _find_recorded(self, last: Stream, fences: list[Fence]) -> Stream | None:
+        """A stream that another library records a graph on: nothing can be freed there now."""
+        for stream in (last, *(fence.stream for fence in fences)):
+            if not stream.is_plain and stream.queue.is_capturing():
+                return stream
+        return None

@@ -120,6 +120,8 @@ class CudaQueue:
     def order_after(self, other: CudaQueue, count: int) -> int:
         """Wait for all that the other queue has now."""
         assert count <= other.marked, "only a submitted operation can be waited for"
+        if self.is_capturing() or other.is_capturing():
+            raise _recorded()  # an event would make both part of the recording
         if other._event is None:
             other._event = self.driver.create_event()
         self.driver.record_event(other._event, other.handle)
@@ -214,8 +216,18 @@ class AdoptedQueue(CudaQueue):
     def wait(self, count: int) -> None:
         """Block until operation `count` has completed, unless that would spoil a recording."""
         if self.is_capturing():
-            raise LaunchError(
-                "another library is recording a CUDA graph on its stream, and nothing can be"
-                " waited for until that has ended"
-            )
+            raise _recorded()
         super().wait(count)
+
+    def when_completed(self, count: int, tell: Tell) -> None:
+        """The same for whoever waits without blocking."""
+        if self.is_capturing():
+            raise _recorded()
+        super().when_completed(count, tell)
+
+
+def _recorded() -> LaunchError:
+    return LaunchError(
+        "another library is recording a CUDA graph on its stream, and nothing can be waited for"
+        " until that has ended"
+    )
