@@ -27,7 +27,7 @@ def copies(driver, cuda):
 
         def operation(z, x):
             work = FunctionWork(function, (z, x))
-            return tw.WorkOp(name, cuda, (updates(z), reads(x)), work, None)
+            return tw.WorkOp("copy", cuda, (updates(z), reads(x)), work, None)
 
         return operation
 
