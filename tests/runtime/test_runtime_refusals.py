@@ -75,6 +75,16 @@ def test_an_operation_has_no_items(use):
     op.close()
 
 
+def test_what_an_operation_gives_is_asked_of_its_result():
+    z = tw.zeros((2, 3))
+    op = put(z, 1).first()
+    for name in ("numpy", "shape", "reshape"):
+        with refuse(f"an operation has no `{name}`: if its result has, `.sync()", AttributeError):
+            getattr(op, name)
+    assert not hasattr(op, "__array_interface__")
+    assert op.map(lambda result: result.shape).sync() == (2, 3)
+
+
 @pytest.mark.parametrize("word", ["then", "map", "inspect"])
 def test_a_step_is_a_function(word):
     op = put(tw.zeros(4), 1)

@@ -71,6 +71,15 @@ class NotItsResult(OnlyOne):
 
         __iter__ = __getitem__ = _has_not_run
 
+        def __getattr__(self, name: str) -> NoReturn:
+            advice = ""
+            if not name.startswith("_"):
+                advice = (
+                    f": if its result has, `.sync().{name}` waits for it, and"
+                    f" `.map(lambda result: result.{name})` is for a chain"
+                )
+            raise AttributeError(f"an operation has no `{name}`{advice}", name=name, obj=self)
+
 
 class NotAnArray(OnlyOne):
     """Base of handles: the operators of arrays, refused by name."""
