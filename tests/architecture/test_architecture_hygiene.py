@@ -1,9 +1,10 @@
 """Nothing left lying about: vague file names, unfinished work, traces of one machine."""
 
+import ast
 import re
 from pathlib import Path
 
-from source_tree import ROOT, python_files, report
+from source_tree import ROOT, parse, python_files, report
 
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "stuff"}
 
@@ -24,6 +25,11 @@ PUBLIC_HOSTS = {
     "pypi.org",
     "www.apache.org",
 }
+
+
+# What changes something; `python -O` leaves assertions out, and everything in them.
+CHANGES = {"add", "append", "clear", "discard", "extend", "insert", "pop", "popleft", "popitem",
+           "put", "remove", "send", "setdefault", "sort", "submit", "update"}  # fmt: skip
 
 
 def _texts() -> list[Path]:
@@ -53,6 +59,22 @@ def test_files_are_named_after_what_they_hold():
         or VAGUE.intersection(path.stem.split("_"))
     ]
     report("files whose name says nothing", vague)
+
+
+def test_assertions_only_look():
+    changing = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.test)}"
+        for path in python_files("src")
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Assert) and any(map(_changes, ast.walk(node.test)))
+    ]
+    report("assertions that do something", changing)
+
+
+def _changes(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES
+    return isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom))
 
 
 def test_nothing_is_left_unfinished():

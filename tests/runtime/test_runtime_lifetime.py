@@ -64,6 +64,20 @@ operation("k", lambda _: print("ran", flush=True), writes(z)).submit()
     assert ended.stderr == ""
 
 
+def test_without_assertions_everything_is_done_all_the_same():
+    example = Path(tw.__file__).parents[2] / "examples" / "gemm.py"
+    if not example.exists():
+        pytest.skip("the examples are not here")
+    ended = subprocess.run(
+        [sys.executable, "-OO", str(example)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_operations_never_run_warn_like_coroutines():
     ended = run("""
 import warnings

@@ -158,7 +158,8 @@ class Emitter:
     def function(self, function: Callable[..., Any]) -> str:
         """A name for a function that the source calls."""
         name = f"{function.__name__}_{function.__module__.rpartition('.')[2] or 'numpy'}"
-        assert self.namespace.setdefault(name, function) is function, f"two functions are {name}"
+        known = self.namespace.setdefault(name, function)
+        assert known is function, f"two functions are {name}"
         return name
 
     def call(self, function: Callable[..., Any], *arguments: str | int | bool) -> str:
