@@ -136,7 +136,7 @@ class _PassedProducer(_TorchProducer):
     def __init__(self, given: Any) -> None:
         self.array = given.detach()
         self._current = _raw_stream()
-        self.given = ref(given)
+        self.given = ref(given)  # pyright: ignore[reportIncompatibleVariableOverride] always one
         self._required_grad: bool = given.requires_grad
 
     def why_not_written(self) -> str | None:
