@@ -67,7 +67,7 @@ _TEXT = """def {name}({parameters}):
         if _found is not None:
             return _found
         return _calls.first(_key, _like, _tensors, ({positional}), {{{keywords}}})
-    return _calls.other(({positional}), {{{keywords}}})
+    return _calls.other(({all}))
 """
 # Whoever is shown where something was built is not shown this.
 _FILE = str(Path(__file__).with_name("<how a function is called>"))
@@ -106,6 +106,9 @@ class _Calls:
         }
         given = get_args(hints.get("return"))  # of the operation
         self._results = len(get_args(given[0])) if given and get_origin(given[0]) is tuple else 0
+        self._groups = [name for name, kind in self._kinds.items() if kind.tensors > 1]
+        kinds = {parameter.kind for parameter in self._signature.parameters.values()}
+        self._is_by_name = inspect.Parameter.POSITIONAL_ONLY not in kinds
         self._same: Table[Again | Remade | Seen] = Table(_SAME)
         self._like: Table[Recipe | Course | Seen] = Table(_LIKE)
         CHOICES.tell(self)
@@ -179,35 +182,40 @@ class _Calls:
             if age == CHOICES.age and kept is not None:
                 self._same.put(key, kept)
 
-    def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> DeviceOp[Any]:
+    def other(self, values: tuple[Any, ...]) -> DeviceOp[Any]:
         """A call with something else among its arguments: an array, an operation, or a mistake."""
-        call = self._signature.bind(*args, **named)
-        if self._take_arrays(call.arguments):
-            taken: DeviceOp[Any] = self.made(*call.args, **call.kwargs)
-            return taken
-        if not has_operations((*args, *named.values())):
-            mistaken: DeviceOp[Any] = self._body(*args, **named)
-            return mistaken
-        names = tuple(call.arguments)
+        parameters = self._signature.parameters.values()
+        pairs = zip(parameters, values, strict=True)
+        given = {one.name: value for one, value in pairs if value is not one.default}
+        if self._take_arrays(given):
+            return self._call(self.made, given)
+        if not has_operations(given.values()):
+            return self._call(self._body, given)
+        names = tuple(given)
 
-        def build(values: tuple[Any, ...]) -> DeviceOp[Any]:
-            whole = inspect.BoundArguments(self._signature, dict(zip(names, values, strict=True)))
-            operation: DeviceOp[Any] = self.made(*whole.args, **whole.kwargs)
-            return operation
+        def build(results: tuple[Any, ...]) -> DeviceOp[Any]:
+            return self._call(self.made, dict(zip(names, results, strict=True)))
 
-        several = [name for name, kind in self._kinds.items() if kind.tensors > 1]
         label, count = self._body.__name__, self._results or None
-        return defer(label, call.arguments, build, count=count, tuples=several)
+        return defer(label, given, build, count=count, tuples=self._groups)
+
+    def _call(self, function: Callable[..., DeviceOp[Any]], given: dict[str, Any]) -> DeviceOp[Any]:
+        if self._is_by_name:
+            return function(**given)
+        whole = inspect.BoundArguments(self._signature, given)
+        return function(*whole.args, **whole.kwargs)
 
     def _take_arrays(self, arguments: dict[str, Any]) -> bool:
         """Put tensors in the places of arrays of other libraries; whether there were any."""
         taken = False
-        for name, kind in self._kinds.items():
-            value = arguments.get(name)
-            if kind.tensors > 1 and isinstance(value, tuple):
+        for name, value in arguments.items():
+            width = self._kinds[name].tensors
+            if isinstance(value, (Tensor, DeviceOp)) or not width:
+                continue
+            if width > 1 and isinstance(value, tuple):
                 arguments[name] = tuple(map(_taken, value))
                 taken |= any(map(_is_foreign, value))
-            elif kind.tensors and _is_foreign(value):
+            elif is_array(value):
                 arguments[name] = _taken(value)
                 taken = True
         return taken
@@ -252,6 +260,7 @@ class _Calls:
             same=_listed(part for one in tensors.items() for part in _fields(*one, "serial")),
             like=_listed(part for one in tensors.items() for part in _fields(*one, "facet")),
             tensors=_listed(part for one in tensors.items() for part in _tensors(*one)),
+            all=_listed(parameters),
             positional=_listed(name for name in parameters if name not in keywords),
             keywords=_listed(f"{name!r}: {name}" for name in keywords),
         )

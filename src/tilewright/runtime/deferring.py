@@ -15,6 +15,7 @@ from tilewright.errors import LaunchError, TilewrightError
 from tilewright.runtime.chain_steps import How, Step
 from tilewright.runtime.cut_results import choose_one
 from tilewright.runtime.operation import Chain, DeviceOp
+from tilewright.runtime.sites import user_site
 from tilewright.runtime.zipping import zip_operations
 
 __all__ = ["defer", "has_operations"]
@@ -44,15 +45,19 @@ def defer(
     single = [name for name in waiting if name not in tuples]
     for name in single:
         operation = waiting[name]
-        _refuse_several(operation.known_count(), f"{operation.name} given for `{name}` of {label},")
+        number = operation.known_count()
+        if number is not None:  # to name an operation takes longer than to run it
+            _refuse_several(number, f"{operation.name} given for `{name}` of {label},")
     operations = list({id(operation): operation for operation in waiting.values()}.values())
-    source = zip_operations(*operations, label=label)
+    is_zip = len(operations) > 1
+    source = zip_operations(*operations, label=label) if is_zip else operations[0]
     places = {id(operation): place for place, operation in enumerate(operations)}
     where = {name: places[id(operation)] for name, operation in waiting.items()}
     plain = {name: None if name in waiting else value for name, value in arguments.items()}
-    site = source.site
+    site = user_site(2)
 
-    def step(results: tuple[Any, ...]) -> DeviceOp[T]:
+    def step(given: Any) -> DeviceOp[T]:
+        results = given if is_zip else (given,)
         values = plain | {name: results[place] for name, place in where.items()}
         try:
             for name in single:
@@ -64,7 +69,7 @@ def defer(
             error.add_note(f"{label} was called at {site}, with operations among its arguments")
             raise
 
-    return Deferred(source, step, count)
+    return Deferred(source, step, count, label)
 
 
 def _refuse_several(number: int | None, what: str) -> None:
@@ -79,12 +84,14 @@ class Deferred(Chain[T]):
 
     def __init__(
         self,
-        source: DeviceOp[tuple[Any, ...]],
-        build: Callable[[tuple[Any, ...]], DeviceOp[T]],
+        source: DeviceOp[Any],
+        build: Callable[[Any], DeviceOp[T]],
         count: int | None,
+        label: str,
     ) -> None:
         source.take()
         super().__init__(source, [Step(How.THEN, build)])
+        self.label = label
         self._count = count
 
     def known_count(self) -> int | None:
