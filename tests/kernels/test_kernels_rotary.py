@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import bf16, f16, f32, f64, i32, kernels
+from tilewright import bf16, f8e4m3fn, f16, f32, f64, i8, i32, kernels
+from tilewright.dtypes import numpy_dtype
 from tilewright.kernels.reference import attention as reference
 
 PLACES = 60
@@ -118,6 +119,18 @@ class TestAppend:
         for found, cache, rows in zip(done, caches, new, strict=True):
             wanted = reference.append_kv(cache, rows, first.astype(np.int64))
             np.testing.assert_array_equal(found.numpy(), wanted)
+
+    @pytest.mark.parametrize("dtype", [f8e4m3fn, f32, i8], ids=lambda dtype: dtype.label)
+    @pytest.mark.parametrize("tokens", [3, 40])
+    def test_caches_of_other_dtypes(self, tokens, dtype):
+        random, kind = np.random.default_rng(0), numpy_dtype(dtype)
+        caches = (random.standard_normal((2, 1, 2, 50, 24)) * 9).astype(kind)
+        new = (random.standard_normal((2, 1, 2, tokens, 24)) * 9).astype(kind)
+        first = np.array([7], np.int32)
+        done = kernels.append_kv(*tensors(*caches, *new, first)).sync()
+        for found, cache, rows in zip(done, caches, new, strict=True):
+            wanted = reference.append_kv(cache, rows, first)
+            np.testing.assert_array_equal(found.numpy().view(np.uint8), wanted.view(np.uint8))
 
     def test_nothing_to_write(self):
         cache = tw.zeros((2, 3, 50, 16), f16)

@@ -55,9 +55,10 @@ class Heads:
         return max(16, power_of_two(self.channels))
 
 
-def check_axes(caller: str, axes: str, **tensors: tw.Tensor) -> None:
-    """Tensors of f16 or bf16, alike, each with as many axes as there are words in `axes`."""
-    dtypes: tuple[type[tw.DType], ...] = DTYPES
+def check_axes(
+    caller: str, axes: str, dtypes: tuple[type[tw.DType], ...] = DTYPES, /, **tensors: tw.Tensor
+) -> None:
+    """Tensors of one of the dtypes, alike, each with as many axes as there are words in `axes`."""
     for name, tensor in tensors.items():
         check_tensor(caller, name, tensor, dtypes)
         dtypes = (tensor.dtype,)

@@ -15,6 +15,7 @@ import tilewright as tw
 from tilewright import All, Const, Mapped, Mut, Ref, i32
 from tilewright.dims import BD, BM, B, D, K, S, T
 from tilewright.kernels.arguments import (
+    MOVED,
     check_extents,
     check_one_device,
     check_tensor,
@@ -108,12 +109,12 @@ def append_kv(
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
     """`keys[b, h, starts[b] + s] = k[b, h, s]`, and the values alike.
 
-    Caches are (B, K, L, D), new keys and values (B, K, S, D); `starts` is i32 (B) and read on the
-    device. A place that the caches do not have is left out, whatever `starts` holds. The result of
-    the operation is the two caches.
+    Caches are (B, K, L, D), new keys and values (B, K, S, D), all of one dtype, also an 8-bit one;
+    `starts` is i32 (B) and read on the device. A place that the caches do not have is left out,
+    whatever `starts` holds. The result of the operation is the two caches.
     """
     caller = "append_kv"
-    check_axes(caller, "sequence head place channel", keys=keys, values=values, k=k, v=v)
+    check_axes(caller, "sequence head place channel", MOVED, keys=keys, values=values, k=k, v=v)
     batch, heads, _, channels = keys.shape
     check_extents(caller, "values", values, keys.shape)
     check_extents(caller, "k", k, (batch, heads, k.shape[2], channels))
