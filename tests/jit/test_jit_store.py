@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tilewright.jit.process_lock import ProcessLock
 from tilewright.jit.store import FileStore, Unusable
 
 KEY = "ab" + "0" * 62
@@ -109,8 +110,18 @@ def test_the_least_recently_used_go_first(tmp_path):
     assert key(1) not in left
 
 
-def test_the_limit_holds_for_processes_that_write_little(tmp_path):
-    random.seed(7)
+def test_what_would_drive_out_all_others_is_not_kept(tmp_path):
+    store = FileStore(tmp_path / "cache", limit=10_000)
+    store.prepare()
+    assert store.put(KEY, bytes(900))
+    assert not store.put(key(1), bytes(9_000))
+    store.evict()
+    assert [file.key for file in store.files()] == [KEY]
+    assert not FileStore(tmp_path / "cache", limit=0).put(key(2), b"")
+
+
+def test_the_limit_holds_for_processes_that_write_little(tmp_path, monkeypatch):
+    monkeypatch.setattr("tilewright.jit.store._chance", random.Random(7))
     for number in range(1000):
         FileStore(tmp_path, limit=16_000).put(key(number), bytes(60))  # each as another process
     assert 8_000 < sum(file.nbytes for file in FileStore(tmp_path, 0).files()) < 24_000
@@ -126,6 +137,25 @@ def test_scraps_of_processes_that_were_killed_are_removed_in_time(store):
     assert not old.exists()
     assert new.exists()  # somebody may be writing it
     assert store.get(KEY) == b"x"
+
+
+def test_nothing_is_removed_while_another_process_is_at_it(tmp_path):
+    store = FileStore(tmp_path / "cache", limit=2_000)
+    store.prepare()
+    with ProcessLock(store.root / "evicting.lock", 0):
+        for number in range(10):
+            store.put(key(number), bytes(900))
+        assert store.evict() == 0
+        assert sum(1 for _ in store.files()) == 10
+    assert store.evict() == 9
+
+
+def test_numbers_of_users_are_left_alone(store):
+    random.seed(3)
+    wanted = random.random()
+    random.seed(3)
+    store.put(KEY, b"x")
+    assert random.random() == wanted
 
 
 def test_locks_are_few(store):

@@ -57,9 +57,12 @@ class TestTensors:
     @pytest.mark.parametrize(
         ("call", "message"),
         [
-            (lambda: kernels.softmax([1.0]), "a tensor of ours, and this is list: `tw.from_numpy"),
-            (lambda: kernels.add(x(), 1.0), "`y` of add is a tensor of ours, and this is float"),
-            (lambda: kernels.softmax(None), "`x` of softmax is a tensor of ours, .* NoneType"),
+            (lambda: kernels.softmax([1.0]), "and list is neither: `tw.from_numpy"),
+            (
+                lambda: kernels.add(x(), 1.0),
+                "`y` of add is a tensor .* float is neither",
+            ),
+            (lambda: kernels.softmax(None), "`x` of softmax .*, and NoneType is neither"),
             # What to convert to loses least of what there is.
             (lambda: kernels.add(*[tw.zeros(4, f8e4m3fn)] * 2), r"convert, `x.astype\(f32\)`"),
             (lambda: kernels.sum(tw.zeros(4, bool_)), r"not bool: convert, `x.astype\(i64\)`"),
@@ -119,6 +122,11 @@ class TestArraysOfOtherLibraries:
         a = np.ones((2, 4), np.float32)
         total, other = kernels.add(kernels.gelu(a), a).sync(), kernels.gelu(a).sync()
         np.testing.assert_array_equal(total.numpy(), other.numpy() + 1)
+
+    def test_memory_in_between(self):
+        q, k = np.ones((2, 4, 16), np.float16), np.ones((2, 2, 9, 16), np.float16)
+        lengths, parts = np.array([3, 9], np.int32), kernels.decode_parts(q, k)
+        assert (kernels.decode_attention(q, k, k, lengths, parts=parts).sync().numpy() == 1).all()
 
     def test_an_output_that_is_read_is_refused(self):
         a = np.ones((2, 8), np.float32)

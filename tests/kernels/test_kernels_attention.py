@@ -228,6 +228,8 @@ class TestDecode:
     def test_nobody_attends(self):
         q, k = tw.zeros((0, 4, 32), f16), tw.zeros((0, 2, 10, 32), f16)
         assert kernels.decode_attention(q, k, k, tw.zeros(0, i32)).sync().shape == q.shape
+        q, k = tw.zeros((2, 0, 32), f16), tw.zeros((2, 2, 10, 32), f16)
+        assert kernels.decode_attention(q, k, k, tw.zeros(2, i32)).sync().shape == q.shape
 
 
 class TestVarlen:
@@ -279,7 +281,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("changed", "message"),
         [
-            ({"q": 3}, "`q` of attention is a tensor of ours, and this is int"),
+            ({"q": 3}, "`q` of attention is a tensor or an array, and int is neither"),
             ({"q": tw.zeros((1, 4, 8, 16), f32)}, "`q` of attention is one of f16, bf16, not f32"),
             ({"k": tw.zeros((1, 2, 8, 16), bf16)}, "`k` of attention is one of f16, not bf16"),
             ({"v": tw.zeros((2, 8, 16), f16)}, r"`v` .* axes \(sequence, head, place, channel\)"),

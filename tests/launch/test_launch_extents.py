@@ -191,3 +191,22 @@ def test_what_is_kin_needs_one_specialisation(one, other, places):
     (kin, spec), (kin_too, spec_too) = map(facet_and_spec, (one, other), places)
     if kin == kin_too:
         assert spec == spec_too
+
+
+@tw.kernel
+def first_of_two(z: Mut[f32, B], x: Ref[f32, N], unused: Ref[f32, N]) -> None:
+    z.store(x.load_like(z))
+
+
+def test_a_tensor_that_the_kernel_leaves_alone_counts_at_the_launch_all_the_same():
+    z, x, y, _ = vectors(64)
+    first_of_two(z.partition(16), x, y).sync()
+    assert np.array_equal(z.numpy(), x.numpy())
+    short, *_ = vectors(48)
+    with refuse("has extent 48 along axis 0, but N is 64"):
+        first_of_two(z.partition(16), x, short)
+    with pytest.raises(tw.BorrowError, match="is written by this launch and also read by it"):
+        first_of_two(z.partition(16), x, z)
+    z, x, y, _ = vectors(96)
+    assert ran(first_of_two(z.partition(16), x, y)) == "planned"
+    assert np.array_equal(z.numpy(), x.numpy())

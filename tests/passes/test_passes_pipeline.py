@@ -71,6 +71,20 @@ def test_the_result_is_valid_tile_ir(name, form):
         assert not internal & set(mnemonics(function))
 
 
+def test_what_no_entry_uses_of_a_tensor_is_not_passed():
+    sample = gather_rows()
+    result = lowered(sample, ReportForm.AUDIT)
+    assert len(result.module.functions) == 2
+    left = [argument.term for argument in result.arguments]
+    for entry in result.module.functions:
+        assert [param.type for param in entry.params] == [one.type for one in result.arguments]
+    dropped = [one.term for one in sample.arguments() if one.term not in left]
+    assert Stride("ids", 0) in dropped, "it is one"
+    assert BaseAddress("x") in left, "the kernel reads it, and the audit does not"
+    assert all(isinstance(term, Extent | Stride) for term in dropped)
+    assert left == [one.term for one in sample.arguments() if one.term in left], "in their order"
+
+
 @pytest.fixture(scope="module")
 def toolchain():
     try:
@@ -94,7 +108,7 @@ class Launch:
     def __init__(self, sample, form):
         result = lowered(sample, form)
         self.kernels = [compile_function(function) for function in result.module.functions]
-        self.arguments = sample.arguments()
+        self.arguments = result.arguments
         self.sites = result.sites
 
     def run(self, blocks, scalars=(), **arrays):

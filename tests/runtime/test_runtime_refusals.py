@@ -14,6 +14,10 @@ from runtime_doubles import put
 
 import tilewright as tw
 from tilewright import BorrowError, LaunchError, RoundRobin, SingleStream
+from tilewright.runtime.guests import GuestOp
+from tilewright.runtime.newcomers import NewcomerOp
+from tilewright.runtime.partition import Partition
+from tilewright.runtime.ready import ReadyOp
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -146,7 +150,7 @@ def test_functions_of_numpy_are_told_where_the_contents_are(use):
 def test_names_that_other_arrays_have_lead_to_ours(name, way):
     with refuse(f"a tensor has no `{name}`: {way}", AttributeError):
         getattr(tw.zeros(4), name)
-    with refuse("a tensor has no `nonsense`", AttributeError):
+    with refuse("object has no attribute 'nonsense'", AttributeError):
         tw.zeros(4).nonsense  # noqa: B018
     assert not hasattr(tw.zeros(4), "__cuda_array_interface__")
 
@@ -225,3 +229,10 @@ def test_a_replay_in_garbage_holds_no_lease():
     with refuse("graph replay", BorrowError):
         g.launch()
     held.close()
+
+
+@pytest.mark.parametrize("kind", [tw.Tensor, Partition, ReadyOp, GuestOp, NewcomerOp])
+def test_attributes_of_what_launches_use_are_found_at_once(kind):
+    """Python cannot remember where attributes are of classes that answer for missing ones."""
+    assert not hasattr(kind, "__getattr__")
+    assert kind.__getattribute__ is object.__getattribute__

@@ -63,7 +63,7 @@ def compile_kernel(
         name=signature.kernel,
         specialization=specialization,
         module=lowered.module,
-        arguments=arguments,
+        arguments=lowered.arguments,
         launch_checks=settled.launch_checks,
         ledger=settled.ledger,
         sites=lowered.sites,

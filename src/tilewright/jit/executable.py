@@ -2,17 +2,20 @@
 
 On a CPU the whole way takes milliseconds and nothing is kept. For a GPU the disk is asked first;
 what is not there is compiled here, assembled in the background, once for all processes, and kept.
+The logger `tilewright` hears what was done for each kernel, and how long it took.
 """
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tilewright.frontend.captures import Captures
+from tilewright.frontend.specialization import describe
 from tilewright.jit.cache import in_background
 from tilewright.jit.compiled import CompiledKernel, LaunchFacts, Request
 from tilewright.jit.loader import (
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from tilewright.jit.disk_cache import DiskCache, Found
 
 __all__ = ["Executable", "make_executable"]
+
+_log = logging.getLogger("tilewright")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +51,19 @@ def make_executable(
     kind: str, request: Request, compile_: Callable[[], CompiledKernel]
 ) -> Executable:
     """Find or make what runs on a kind of device; `compile_` runs the front end."""
+    start = time.perf_counter()
     if kind == "cpu":
         compiled = compile_()
         program = load_program_maker().make_program(compiled.module)
+        _tell(request, "compiled", start)
         return Executable(compiled.facts, compiled.captures, _at_once(program))
     disk = load_disk_cache().open_cache(load_assembler())
     found = None if disk is None else disk.find(request)
     if disk is not None and found is not None:
+        _tell(request, "found on disk", start)
         return _from_disk(request, compile_, disk, found)
     compiled = compile_()
+    _tell(request, "compiled", start)
     return Executable(
         compiled.facts, compiled.captures, in_background(lambda: _made(request, compiled, disk))
     )
@@ -86,7 +95,13 @@ def _made(request: Request, compiled: CompiledKernel, disk: DiskCache | None) ->
 def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -> bytes:
     """The code of a kernel: from disk, if its bytecode was assembled before."""
     target, level = request.specialization.target, request.specialization.hints.opt_level
-    assemble = partial(load_assembler().assemble, compiled.module, target, level)
+
+    def assemble() -> bytes:
+        start = time.perf_counter()
+        made = load_assembler().assemble(compiled.module, target, level)
+        _tell(request, "assembled", start)
+        return made
+
     if disk is None:
         return assemble()
     key = disk.cubin_key(compiled.content, target, level)
@@ -97,3 +112,11 @@ def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -
             disk.keep_cubin(key, cubin)
         disk.keep(request, compiled.facts, compiled.captures, key)
     return cubin
+
+
+def _tell(request: Request, done: str, start: float) -> None:
+    """Say what was done for a kernel, and how long it took, to whoever listens."""
+    if _log.isEnabledFor(logging.DEBUG):
+        took = 1e3 * (time.perf_counter() - start)
+        what = describe(request.signature, request.specialization)
+        _log.debug("tilewright: %s: %s in %.1f ms", what, done, took)

@@ -33,6 +33,9 @@ _SCRATCH_SUFFIX = ".part"
 _STALE_SECONDS = 3600  # after which whoever was writing a file is gone
 
 
+_chance = random.Random()  # the numbers of users of `random` stay as they are
+
+
 class Unusable(Exception):
     """A folder that must not be used, and why."""
 
@@ -97,6 +100,8 @@ class FileStore:
     def put(self, key: str, contents: bytes) -> bool:
         """Keep contents under a key; False if the folder does not take them."""
         data = _MAGIC + hashlib.sha256(contents).digest() + contents
+        if len(data) > self.limit * _EVICT_TO:
+            return False  # it would drive out all others, and go itself
         try:
             self._write(self.path(key), data)
         except OSError as error:
@@ -105,7 +110,7 @@ class FileStore:
                 _log.warning("tilewright: nothing is kept in %s: %s", self.root, error)
             return False
         # Now and then, by chance: most processes write too little to know how full the folder is.
-        if len(data) > random.random() * self.limit / _LOOKS:
+        if len(data) > _chance.random() * self.limit / _LOOKS:
             self.evict()
         return True
 

@@ -68,7 +68,7 @@ R = TypeVar("R")
 def check_tensor(
     caller: str, name: str, tensor: tw.Tensor, dtypes: tuple[type[tw.DType], ...]
 ) -> None:
-    """A tensor of ours, of one of these dtypes."""
+    """A tensor of one of these dtypes; arrays of other libraries have become tensors before."""
     if isinstance(tensor, tw.DeviceOp):
         raise tw.LaunchError(
             f"`{name}` of {caller} is a tensor, and an operation gives it only when it runs: chain"
@@ -77,8 +77,8 @@ def check_tensor(
     if not isinstance(tensor, tw.Tensor):
         kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}".removeprefix("builtins.")
         raise tw.LaunchError(
-            f"`{name}` of {caller} is a tensor of ours, and this is {kind}: `tw.from_numpy(x)`"
-            " copies an array, `tw.from_dlpack(x)` shares one"
+            f"`{name}` of {caller} is a tensor or an array, and {kind} is neither:"
+            " `tw.from_numpy(x)` copies what NumPy can read"
         )
     if tensor.dtype not in dtypes:
         known = ", ".join(dtype.label for dtype in dtypes)

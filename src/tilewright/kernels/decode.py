@@ -110,6 +110,7 @@ class Parts(NamedTuple):
 
 def decode_parts(q: tw.Tensor, k: tw.Tensor) -> Parts:
     """Memory for `decode_attention` of these queries and keys, to be used again and again."""
+    q, k = (tw.from_dlpack(one) if hasattr(one, "__dlpack__") else one for one in (q, k))
     heads = _check("decode_parts", q, k, k)
     config = choose_decode(heads)
     most = min(-(-heads.length // config["BN"]), MOST_SPLITS)
@@ -141,7 +142,10 @@ def decode_attention(
     check_tensor(caller, "lengths", lengths, (i32,))
     check_extents(caller, "lengths", lengths, (heads.batch,))
     check_one_device(caller, q=q, lengths=lengths)
+    numbers = (scale_of(caller, scale, heads), window_of(caller, window))
     z = output(caller, out, q.shape, q.dtype, q)
+    if not z.size:
+        return tw.value(z, device=z.device)
     between = decode_parts(q, k) if parts is None else _checked_parts(caller, parts, heads, q)
     config = choose_decode(heads)
     rows = max(16, power_of_two(heads.group))  # what tensor cores take at once
@@ -149,8 +153,7 @@ def decode_attention(
         between.means.partition(1, 1, 1, rows, heads.width),
         between.lses.partition(1, 1, 1, rows),
         *(_grouped(q, heads), k, v, lengths),
-        scale_of(caller, scale, heads),
-        window_of(caller, window),
+        *numbers,
         BN=config["BN"],
     )
     return giving(first.then(lambda _: _merged(_grouped(z, heads), between, heads)), z)

@@ -85,7 +85,7 @@ HALF = (
     _tile(256, 256, 64, (811, 2.7), num_ctas=2, num_worker_warps=8),
     _tile(128, 256, 64, (790, 1.7), LATENCY=6, num_worker_warps=8),
     _tile(128, 128, 64, (760, 1.4), num_worker_warps=4),
-    _tile(64, 128, 64, (520, 1.2), num_worker_warps=4),
+    _tile(64, 128, 64, (520, 1.2), LATENCY=5, num_worker_warps=4),
     _tile(256, 256, 64, (796, 1.9), BX=64, num_ctas=2, num_worker_warps=8),
     _tile(128, 256, 64, (809, 2.1), BX=64, num_worker_warps=8),
     _tile(128, 128, 64, (777, 2.5), BX=64, LATENCY=6, num_worker_warps=4),

@@ -13,6 +13,7 @@ from tilewright.ir.function import Function, Module
 from tilewright.passes.avoid_tma import avoid_tma
 from tilewright.passes.bind_arguments import bind_arguments
 from tilewright.passes.drop_dead_code import drop_dead_code
+from tilewright.passes.drop_parameters import drop_parameters
 from tilewright.passes.fuse_fma import fuse_fma
 from tilewright.passes.lower_arithmetic import lower_arithmetic
 from tilewright.passes.lower_assumptions import lower_assumptions
@@ -31,9 +32,10 @@ __all__ = ["Lowered", "lower_to_tile_ir"]
 
 @dataclass(frozen=True)
 class Lowered:
-    """Pure Tile IR: the kernel, then the audit kernel if it has one; and its check sites."""
+    """Pure Tile IR: the kernel, then the audit kernel if it has one; what they take; its checks."""
 
     module: Module
+    arguments: tuple[Argument, ...]
     sites: tuple[Site, ...]
 
 
@@ -44,14 +46,15 @@ def lower_to_tile_ir(
     *,
     starts_early: bool = False,
 ) -> Lowered:
-    """Lower a checked function. Both entries of the module take the same arguments.
+    """Lower a checked function. Both entries of the module take the same arguments, as needed.
 
     One that `starts_early` waits itself for what comes before it.
     """
     placed = place_checks(function, report)
     entries = [placed.function] if placed.audit is None else [placed.function, placed.audit]
     lowered = tuple(_lower(entry, arguments, starts_early) for entry in entries)
-    return Lowered(Module(lowered, name=function.name), placed.sites)
+    lowered, arguments = drop_parameters(lowered, arguments)
+    return Lowered(Module(lowered, name=function.name), arguments, placed.sites)
 
 
 def _lower(function: Function, arguments: tuple[Argument, ...], starts_early: bool) -> Function:

@@ -81,6 +81,20 @@ class NotItsResult(OnlyOne):
             raise AttributeError(f"an operation has no `{name}`{advice}", name=name, obj=self)
 
 
+class _Elsewhere:
+    """An attribute that is not there. A `__getattr__` would slow all those down that are."""
+
+    __slots__ = ("_name", "_way")
+
+    def __init__(self, name: str, way: str) -> None:
+        self._name = name
+        self._way = way
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        text = f"a tensor has no `{self._name}`: {self._way}"
+        raise AttributeError(text, name=self._name, obj=owner if instance is None else instance)
+
+
 class NotAnArray(OnlyOne):
     """Base of handles: the operators of arrays, refused by name."""
 
@@ -91,13 +105,6 @@ class NotAnArray(OnlyOne):
         "a tensor is memory of this process and is not pickled: send `x.numpy()`, and make a tensor"
         " of it there, `tw.from_numpy(…)`"
     )
-
-    if not TYPE_CHECKING:  # type checkers say so themselves
-
-        def __getattr__(self, name: str) -> NoReturn:
-            way = _WAYS.get(name)
-            advice = "" if way is None else f": {way}"
-            raise AttributeError(f"a tensor has no `{name}`{advice}", name=name, obj=self)
 
     def _no_arithmetic(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(
@@ -133,3 +140,7 @@ class NotAnArray(OnlyOne):
         raise TypeError("a tensor is no number: `.item()` waits for a single element")
 
     __int__ = __float__ = __complex__ = __index__ = _no_number
+
+
+for _name, _way in _WAYS.items():
+    setattr(NotAnArray, _name, _Elsewhere(_name, _way))

@@ -44,7 +44,7 @@ BANDS = ((1, 4, 1), (1, 16, 1))  # beside the usual one
 FAST_LIMIT = 2e-2  # of the error of sums that may be less exact
 ANY = 1 << 20  # blocks: one for each tile, which the GPU starts when there is room
 # Stages that loads are started ahead; shared memory may have room for fewer.
-LATENCIES = (3, 4, 6, 8)
+LATENCIES = (3, 4, 5, 6, 8)
 DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
 
 
