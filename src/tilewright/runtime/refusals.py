@@ -33,6 +33,12 @@ _WAYS = {
     "tolist": "`.numpy().tolist()`",
     "zero_": "`tw.fill(z, 0)` is the operation",
 }
+# What tensors have, and operations that give one have not.
+_OF_RESULTS = (
+    "T", "address", "astype", "clone", "dtype", "export", "item", "nbytes", "ndim", "numpy",
+    "permute", "reinterpret", "reshape", "shape", "size", "squeeze", "strides", "tensor", "tolist",
+    "unsqueeze", "view",
+)  # fmt: skip
 
 
 class OnlyOne:
@@ -71,27 +77,19 @@ class NotItsResult(OnlyOne):
 
         __iter__ = __getitem__ = _has_not_run
 
-        def __getattr__(self, name: str) -> NoReturn:
-            advice = ""
-            if not name.startswith("_"):
-                advice = (
-                    f": if its result has, `.sync().{name}` waits for it, and"
-                    f" `.map(lambda result: result.{name})` is for a chain"
-                )
-            raise AttributeError(f"an operation has no `{name}`{advice}", name=name, obj=self)
-
 
 class _Elsewhere:
     """An attribute that is not there. A `__getattr__` would slow all those down that are."""
 
-    __slots__ = ("_name", "_way")
+    __slots__ = ("_kind", "_name", "_way")
 
-    def __init__(self, name: str, way: str) -> None:
+    def __init__(self, kind: str, name: str, way: str) -> None:
+        self._kind = kind
         self._name = name
         self._way = way
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        text = f"a tensor has no `{self._name}`: {self._way}"
+        text = f"{self._kind} has no `{self._name}`: {self._way}"
         raise AttributeError(text, name=self._name, obj=owner if instance is None else instance)
 
 
@@ -143,4 +141,10 @@ class NotAnArray(OnlyOne):
 
 
 for _name, _way in _WAYS.items():
-    setattr(NotAnArray, _name, _Elsewhere(_name, _way))
+    setattr(NotAnArray, _name, _Elsewhere("a tensor", _name, _way))
+for _name in _OF_RESULTS:
+    _way = (
+        f"if its result has, `.sync().{_name}` waits for it, and `.map(lambda result:"
+        f" result.{_name})` is for a chain"
+    )
+    setattr(NotItsResult, _name, _Elsewhere("an operation", _name, _way))
