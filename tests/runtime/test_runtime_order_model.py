@@ -225,7 +225,7 @@ def test_every_conflict_is_ordered_and_no_wait_is_in_vain(part, record_property)
             error.add_note(f"Program({seed})")
             raise
         submissions += program.submissions
-        waits += program.driver.waits
+        waits += program.driver.waits_put
         naive += program.driver.naive_waits
     summary = f"{submissions:,} submissions, {waits:,} waits inserted; {naive:,} without memory"
     record_property("waits", summary)

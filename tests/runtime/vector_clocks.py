@@ -95,7 +95,7 @@ class ClockedDriver(RecordingDriver):
         super().__init__(seed)
         self.subject: tuple = ()  # (tensor, whether it is written) of what is being submitted
         self.acts: defaultdict[object, list[Act]] = defaultdict(list)
-        self.waits = 0
+        self.waits_put = 0
         self.naive_waits = 0  # one for each other stream with earlier work in conflict
         self.problems: list[str] = []
         self._clocks: defaultdict[object, Clock] = defaultdict(Clock)
@@ -115,7 +115,7 @@ class ClockedDriver(RecordingDriver):
 
     def wait_event(self, stream, event):
         super().wait_event(stream, event)
-        self.waits += 1
+        self.waits_put += 1
         self._pending[stream].append(_Wait(event.at[0], self._clocks[stream] | self._seen))
         self._clocks[stream] |= self._events[event.number]
 
