@@ -56,10 +56,20 @@ class TestCreation:
         assert tw.full(2, 255, u8).numpy().tolist() == [255, 255]
         assert tw.full(2, True, bool_).numpy().tolist() == [True, True]
         assert np.isnan(tw.full(1, float("nan"), f32).numpy()).all()
+        assert tw.full(1, -float("inf"), bf16).numpy()[0] == -np.inf
+        assert tw.full(1, 0.1, dtypes.f16).numpy()[0] == np.float16(0.1)
+        assert tw.full(1, ml_dtypes.bfloat16(1.5), f32).numpy()[0] == 1.5
+        assert tw.full(1, np.int64(7), i32).numpy()[0] == 7
 
     @pytest.mark.parametrize(
-        ("value", "dtype"), [(256, u8), (1.5, i32), ("a", f32), ([1, 2], f32), (-1, u8)]
-    )
+        ("value", "dtype"),
+        [
+            (256, u8), (1.5, i32), ("a", f32), ([1, 2], f32), (-1, u8), (None, f32), (1j, f32),
+            (float("nan"), i32), (float("inf"), i32), (1e300, f32), (1e6, dtypes.f16),
+            (float("inf"), dtypes.f8e4m3fn), (0, dtypes.f8e8m0fnu), (10**30, dtypes.i64),
+            ("1", f32),
+        ],
+    )  # fmt: skip
     def test_values_that_do_not_fit(self, value, dtype):
         with pytest.raises(LaunchError, match=f"is no {dtype.label}"):
             tw.full(3, value, dtype)

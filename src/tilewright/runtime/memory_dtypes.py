@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import isfinite, isnan
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType, dtype_of_numpy, f8e8m0fnu, numpy_dtype
 from tilewright.errors import LaunchError
@@ -12,6 +14,7 @@ from tilewright.errors import LaunchError
 __all__ = ["check_roundable", "element_bytes", "memory_dtype"]
 
 
+_NUMBERS = "biufV"  # kinds of NumPy's dtypes; those of ml_dtypes are the last
 _SEEN: set[Any] = set()  # classes that were found to be dtypes of tensors
 
 
@@ -50,13 +53,25 @@ def check_roundable(dtype: type[DType]) -> None:
 
 
 def element_bytes(value: Any, dtype: type[DType]) -> bytes:
-    """One element, as it lies in memory."""
+    """One element, as it lies in memory: a number that the dtype has, or rounds to one it has."""
     refused = LaunchError(f"{value!r} is no {dtype.label}")
     try:
-        element = np.array(value).astype(numpy_dtype(dtype), casting="unsafe")
-        fits = not dtype.element.is_integer or bool(element == value)
+        given = np.array(value)
+        if given.shape or given.dtype.kind not in _NUMBERS:
+            raise refused
+        with np.errstate(all="ignore"):
+            element = given.astype(numpy_dtype(dtype), casting="unsafe")
+        if not _is_kept(given, element, dtype):
+            raise refused
     except (TypeError, ValueError, OverflowError):
         raise refused from None
-    if not fits or element.shape:
-        raise refused
     return element.tobytes()
+
+
+def _is_kept(given: npt.NDArray[Any], element: npt.NDArray[Any], dtype: type[DType]) -> bool:
+    """Whether an element is the number that was given, or for a float the nearest."""
+    if dtype.element.is_integer:
+        return bool(element == given)
+    kept = float(element)
+    # What is too large, and a zero where there is none, turn into something else.
+    return isfinite(kept) or kept == float(given) or (isnan(kept) and isnan(float(given)))
