@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import random
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.backends.cuda.stream import CudaQueue
 from tilewright.dtypes import f32
+from tilewright.errors import BorrowError
 
 COUNT = int(os.environ.get("MODEL_COUNT", "4000"))
 SEED = int(os.environ.get("MODEL_SEED", "0"))
@@ -51,12 +53,22 @@ CREATORS = (
 )
 
 
+class Ended:
+    """Does something when it ends."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act = act
+
+    def __del__(self) -> None:
+        self.act()
+
+
 class Program:
     """One program on a paper GPU; a change is a method, drawn by weight."""
 
     WEIGHTS = {
         "submit": 60, "chain": 6, "read": 8, "drop": 8, "record": 4, "replay": 20, "update": 4,
-        "forget": 2, "step": 12, "wait": 2, "wait_for_stream": 2, "synchronize": 1,
+        "forget": 2, "step": 12, "wait": 2, "wait_for_stream": 2, "synchronize": 1, "end": 6,
     }  # fmt: skip
 
     def __init__(self, seed: int, streams: int = STREAMS) -> None:
@@ -194,6 +206,20 @@ class Program:
 
     def synchronize(self) -> None:
         self.device.synchronize()
+
+    def end(self) -> None:
+        """Something ends when its stream is next looked at, and launches as it likes."""
+        stream = self.stream()
+        with self.device.lock:
+            stream._kept.appendleft((0, Ended(self.submit_in_between), 0))
+            stream.has_loose_ends = True
+
+    def submit_in_between(self) -> None:
+        subject = self.driver.subject  # of whoever is being submitted
+        if self.roots:
+            with suppress(BorrowError):  # and holds what this one would like to have
+                self.submit()
+        self.driver.subject = subject
 
 
 def _apart(z: tw.Tensor, x: tw.Tensor) -> bool:
