@@ -114,9 +114,9 @@ def test_rope(interleaved, starts, channels):
     np.testing.assert_allclose(found.numpy(), wanted, rtol=2**-10, atol=1e-6)
 
 
-@pytest.mark.parametrize("tokens", [1, 16, 300])
-def test_append(tokens):
-    keys, values = random(0, 3, 8, 1000, 128), random(1, 3, 8, 1000, 128)
+@pytest.mark.parametrize(("tokens", "places"), [(1, 1000), (16, 1000), (300, 1000), (300, 1024)])
+def test_append(tokens, places):
+    keys, values = random(0, 3, 8, places, 128), random(1, 3, 8, places, 128)
     k, v = random(2, 3, 8, tokens, 128), random(3, 3, 8, tokens, 128)
     starts = np.array([0, 900, -5], np.int32)
     wanted = [

@@ -108,10 +108,13 @@ class TestAppend:
             wanted = reference.append_kv(cache, rows, first.astype(np.int64))
             np.testing.assert_array_equal(found.numpy(), wanted)
 
+    @pytest.mark.parametrize(
+        "places", [701, 512, 1536]
+    )  # walked over, or dealt out in 1 or 3 rounds
     @pytest.mark.parametrize("starts", [(3, 470, -2), (2**31 - 1, 128, -(2**31))])
-    def test_many_rows_fill_whole_tiles_and_parts_of_them(self, starts):
+    def test_many_rows_fill_whole_tiles_and_parts_of_them(self, starts, places):
         random = np.random.default_rng(1)
-        caches = random.standard_normal((2, 3, 2, 701, 24)).astype(np.float16)
+        caches = random.standard_normal((2, 3, 2, places, 24)).astype(np.float16)
         new = random.standard_normal((2, 3, 2, 307, 24)).astype(np.float16)
         first = np.array(starts, np.int32)
         with tw.race_check():
@@ -121,10 +124,10 @@ class TestAppend:
             np.testing.assert_array_equal(found.numpy(), wanted)
 
     @pytest.mark.parametrize("dtype", [f8e4m3fn, f32, i8], ids=lambda dtype: dtype.label)
-    @pytest.mark.parametrize("tokens", [3, 40])
-    def test_caches_of_other_dtypes(self, tokens, dtype):
+    @pytest.mark.parametrize(("tokens", "places"), [(3, 50), (40, 50), (40, 256)])
+    def test_caches_of_other_dtypes(self, tokens, places, dtype):
         random, kind = np.random.default_rng(0), numpy_dtype(dtype)
-        caches = (random.standard_normal((2, 1, 2, 50, 24)) * 9).astype(kind)
+        caches = (random.standard_normal((2, 1, 2, places, 24)) * 9).astype(kind)
         new = (random.standard_normal((2, 1, 2, tokens, 24)) * 9).astype(kind)
         first = np.array([7], np.int32)
         done = kernels.append_kv(*tensors(*caches, *new, first)).sync()
@@ -132,10 +135,25 @@ class TestAppend:
             wanted = reference.append_kv(cache, rows, first)
             np.testing.assert_array_equal(found.numpy().view(np.uint8), wanted.view(np.uint8))
 
+    def test_places_before_heads(self):
+        random = np.random.default_rng(2)
+        caches = random.standard_normal((2, 2, 256, 3, 32)).astype(np.float16)
+        new = random.standard_normal((2, 2, 3, 128, 32)).astype(np.float16)
+        first = np.array((100, 64), np.int32)
+        views = [tw.from_numpy(cache).permute(0, 2, 1, 3) for cache in caches]
+        done = kernels.append_kv(*views, *tensors(*new, first)).sync()
+        for found, cache, rows in zip(done, caches, new, strict=True):
+            wanted = reference.append_kv(cache.transpose(0, 2, 1, 3), rows, first.astype(np.int64))
+            np.testing.assert_array_equal(found.numpy(), wanted)
+
     def test_nothing_to_write(self):
         cache = tw.zeros((2, 3, 50, 16), f16)
         new = tw.zeros((2, 3, 0, 16), f16)
         kernels.append_kv(cache, cache.clone(), new, new, tw.zeros(2, i32)).sync()
+        more = tw.ones((2, 3, 40, 16), f16)
+        for some in (cache[:, :, :0], cache[:, :0], cache[:0]):
+            given = more[: len(some), : some.shape[1]]
+            kernels.append_kv(some, some.clone(), given, given, tw.zeros(len(some), i32)).sync()
 
     @pytest.mark.parametrize(
         ("changed", "error", "message"),

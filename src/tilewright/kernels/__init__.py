@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         histogram_elements,
         histogram_products,
     )
-    from tilewright.kernels.kv_cache import append_few, append_kv, append_many
+    from tilewright.kernels.kv_cache import append_dealt, append_few, append_kv, append_many
     from tilewright.kernels.matmul_once import matmul_once_kernel
     from tilewright.kernels.matmul_wide import matmul_wide_kernel
     from tilewright.kernels.matmuls import matmul, matmul_kernel, matvec, sum_splits_kernel
@@ -108,6 +108,7 @@ __all__ = [
     "add_rms_norm",
     "add_rms_norm_rows",
     "add_rows",
+    "append_dealt",
     "append_few",
     "append_kv",
     "append_many",
@@ -189,7 +190,7 @@ _NAMES = {
     "gemv": "gemv_kernel",
     "grouped": "grouped_matmul grouped_matmul_kernel",
     "histograms": "histogram histogram_bins histogram_elements histogram_products",
-    "kv_cache": "append_few append_kv append_many",
+    "kv_cache": "append_dealt append_few append_kv append_many",
     "matmul_once": "matmul_once_kernel",
     "matmul_wide": "matmul_wide_kernel",
     "matmuls": "matmul matmul_kernel matvec sum_splits_kernel",
