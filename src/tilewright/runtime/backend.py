@@ -82,7 +82,7 @@ class Queue(Protocol[_A]):
         """The last operation known to have completed, without asking the device."""
 
     @property
-    def is_adopted(self) -> bool:
+    def may_be_recorded(self) -> bool:
         """Whether it is somebody else's, who may record what is put on it."""
 
     def is_capturing(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -93,15 +94,27 @@ def partition(
     segments: Any = None,
 ) -> Partition:
     """Cut a tensor or an array of another library into tiles, as `Tensor.partition` does."""
-    handle = passed_before(array)
-    if handle is None:
-        handle = adopted_anew(array)
+    handle = adopted(array)
     if handle is None:
         handle = from_dlpack(array)  # which says what it would take
-    if order == () and prefix is False and segments is None:
-        return handle.partition(*tile)
     offsets = None if segments is None else from_dlpack(segments)
     return handle.partition(*tile, order=order, prefix=prefix, segments=offsets)
+
+
+if not TYPE_CHECKING:
+    _partition_anyhow = partition
+
+    def partition(array: Any, *tile: int | None, **how: Any) -> Partition:
+        """The same, by the tile alone: to match a call to names takes longer than to cut."""
+        if not how:
+            handle = passed_before(array)
+            if handle is None:
+                handle = adopted_anew(array)
+            if handle is not None:
+                return handle.partition(*tile)
+        return _partition_anyhow(array, *tile, **how)
+
+    update_wrapper(partition, _partition_anyhow)
 
 
 def _find_reader(kind: type) -> Reader | None:

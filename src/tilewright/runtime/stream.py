@@ -80,7 +80,7 @@ class Stream(OnlyOne):
                 device.streams.append(self)
         self.is_listed = is_listed
         # Whether what is put here runs and nothing else: not a tape, and nobody else records it.
-        self.is_plain = is_listed and not self.queue.is_adopted
+        self.is_plain = is_listed and not self.queue.may_be_recorded
         # Whether storages can have all of their uses here, none of which can fail.
         self.may_be_home = is_listed and not self.queue.may_raise
 

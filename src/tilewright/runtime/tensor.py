@@ -18,6 +18,7 @@ from tilewright.dtypes import DType, bool_, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError, MovedError
 from tilewright.runtime.awaiting import completed
 from tilewright.runtime.copies import convert, copy
+from tilewright.runtime.cutting import Cuttings
 from tilewright.runtime.device import Device
 from tilewright.runtime.export import Exporting
 from tilewright.runtime.facets import Facet
@@ -26,12 +27,10 @@ from tilewright.runtime.indexing import Layout, Place, one_by_one
 from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.memory_dtypes import memory_dtype
 from tilewright.runtime.moulds import Look, Mould, find_look, find_mould
-from tilewright.runtime.partition import Partition
 from tilewright.runtime.refusals import NotAnArray
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
 from tilewright.runtime.storage import FROM_USERS, Initialiser, Storage
-from tilewright.runtime.tilings import PLAIN_TILINGS, Tiling, find_tiling
 from tilewright.runtime.transfers import download
 
 __all__ = ["Tensor", "cast_tensor", "move", "new_tensor"]
@@ -40,17 +39,15 @@ _serials = itertools.count(1)
 _PLACES = 64  # of one storage that are remembered; with more, all are forgotten
 _set = object.__setattr__
 _NO_PARTS: dict[Any, Any] = {}  # of a handle of which none were asked for
-_IN_ORDER = ()  # the axes of a grid, if nobody says another order
 
 
-class Tensor(NotAnArray, Exporting):
+class Tensor(NotAnArray, Exporting, Cuttings):
     """A handle on device memory. Made by `tw.zeros`, `tw.from_numpy` and the like."""
 
     __slots__ = (
         "__weakref__",
         "_moved",
         "_parts",
-        "_tiling",
         "byte_offset",
         "dtype",
         "facet",
@@ -75,7 +72,6 @@ class Tensor(NotAnArray, Exporting):
     facet: Facet  # what it is like, wherever it lies: planned launches are found by it
     _moved: Site | None
     _parts: dict[Place, Tensor]
-    _tiling: Tiling | None  # how it was cut last, if its axes were cut in order
 
     def __init__(
         self, storage: Storage, dtype: type[DType], layout: Layout, look: Look | None = None
@@ -183,42 +179,6 @@ class Tensor(NotAnArray, Exporting):
         with self.device.lock:
             self.storage.doubts(self.region)
         return self
-
-    def partition(
-        self,
-        *tile: int | None,
-        order: tuple[int, ...] = _IN_ORDER,
-        prefix: bool = False,
-        segments: Tensor | None = None,
-    ) -> Partition:
-        """Cut into tiles, for an output of a kernel. None leaves an axis whole.
-
-        `order` permutes the grid: its axis `a` runs along axis `order[a]` of the tensor, the last
-        one fastest; `~a` in it has the blocks of the last tiles start first. With `prefix=True` a
-        launch may have fewer blocks than there are tiles; the tiles beyond them are left.
-
-        `segments` holds offsets along the first axis, i32 or i64: segment `s` begins behind
-        everything up to `offsets[s]` and ends at `offsets[s + 1]`, and is cut into pieces by
-        itself. Whatever it holds, no element is in two pieces and none outside the tensor.
-        """
-        tiling = None
-        if order is _IN_ORDER and prefix is False and segments is None:
-            tiling = self._tiling
-            if not (tiling and len(tile) == 1 and type(tile[0]) is int and tile[0] == tiling.only):
-                for entry in tile:
-                    if type(entry) is not int and entry is not None:
-                        tiling = None  # True and 1.0 are equal to 1
-                        break
-                else:
-                    if tiling is None or tiling.tile != tile:
-                        tiling = PLAIN_TILINGS.get((self.shape, tile))
-                        _set_tiling(self, tiling)
-        if tiling is None:
-            tiling = find_tiling(self.shape, tile, order, bool(prefix), segments)
-        cut = Partition()
-        cut._tensor = self  # noqa: SLF001 (a call of `__init__` takes twice as long)
-        cut._tiling = tiling  # noqa: SLF001
-        return cut
 
     def handle(self, layout: Layout, dtype: type[DType]) -> Tensor:
         """Another handle on what this one has; for us, who know how it lies."""
@@ -337,9 +297,6 @@ class Tensor(NotAnArray, Exporting):
         extents = ", ".join(map(str, self.shape))
         lazy = ", no bytes yet" if self.storage.is_lazy else ""
         return f"<tensor {self.dtype.label}[{extents}] on {self.device.name}{lazy}>"
-
-
-_set_tiling = Tensor.__dict__["_tiling"].__set__  # in half the time of `_set`
 
 
 class _Unsealed(Tensor):

@@ -110,10 +110,11 @@ class _TorchProducer(Producer):
 
     def note_write(self) -> None:
         """Raise its version."""
-        if self._written is None:
-            self._written = () if self.array.is_inference() else (self.array,)
-        if self._written:
-            _raise_versions()(self._written)
+        written = self._written
+        if written is None:
+            self._written = written = () if self.array.is_inference() else (self.array,)
+        if written:
+            _raise_versions()(written)
 
     def hand_back(self, streams: tuple[Stream, ...]) -> bool:
         """Tell torch's allocator who still works on the memory, if it is that allocator's."""

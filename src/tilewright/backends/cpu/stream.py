@@ -99,7 +99,7 @@ class CpuQueue(Tasks):
 
     number = 0
     may_raise = True
-    is_adopted = False
+    may_be_recorded = False
 
     def __init__(self, label: str) -> None:
         self._label = label

@@ -59,7 +59,7 @@ class CudaQueue:
     """One CUDA stream."""
 
     may_raise = False
-    is_adopted = False
+    may_be_recorded = False
 
     def __init__(self, driver: Driver, poller: Poller, handle: Any) -> None:
         self.driver = driver
@@ -203,11 +203,13 @@ class CudaQueue:
 class AdoptedQueue(CudaQueue):
     """A stream of another library, which may be recording a graph on it."""
 
-    is_adopted = True
+    def __init__(self, driver: Driver, poller: Poller, handle: Any) -> None:
+        super().__init__(driver, poller, handle)
+        self.may_be_recorded = self.number != LEGACY_STREAM  # CUDA's default stream never is
 
     def is_capturing(self) -> bool:
-        """Asks the driver; the default stream of CUDA cannot be captured."""
-        return self.number != LEGACY_STREAM and self.driver.is_capturing(self.handle)
+        """Asks the driver."""
+        return self.may_be_recorded and self.driver.is_capturing(self.handle)
 
     def completed(self) -> int:
         """The last operation that has completed; to ask would spoil a recording."""
