@@ -35,7 +35,7 @@ class Peer:
         """A launch on our tensors, the output first; `blocks` counts for persistent kernels."""
         if self._kernel is None:
             driver: Any = stream.device.backend
-            self._kernel = driver.driver.load_kernel(self._cubin, self._entry)
+            self._kernel = driver.driver.load_kernel(self._cubin, self._entry, waits=False)
         grid = self._tiles(tensors[0])
         line = {"line": prod(grid), "persistent": min(blocks, prod(grid))}
         shape = (grid[1], grid[0]) if self._grid == "rows" else (line[self._grid], 1)

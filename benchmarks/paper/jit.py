@@ -90,7 +90,7 @@ def _load(lab: Lab, cubin: bytes) -> float:
         return math.nan
     backend: Any = lab.device.backend
     (name,) = cubin_resources(cubin)
-    return _median(lambda: backend.driver.load_kernel(cubin, name), 5)[0]
+    return _median(lambda: backend.driver.load_kernel(cubin, name, waits=False), 5)[0]
 
 
 def _median(run: Callable[[], Any], count: int) -> tuple[float, Any]:
