@@ -8,7 +8,7 @@ from torch_doubles import SIZE
 
 import tilewright as tw
 from tilewright import f32
-from tilewright.runtime import foreign
+from tilewright.runtime import foreign_ranges
 
 torch = pytest.importorskip("torch", reason="needs torch")
 ROWS = 40  # more than are kept before it is looked whether they have passed
@@ -79,4 +79,4 @@ def test_what_is_bridged_is_like_nothing_before(lib):
     bridge = tw.from_dlpack(whole)
     shift = bridge.storage._group.shift
     assert shift > max(before)
-    assert next(foreign._first_shifts) - shift == max(before) - min(before)  # the next number
+    assert next(foreign_ranges._first_shifts) - shift == max(before) - min(before)  # the next number
