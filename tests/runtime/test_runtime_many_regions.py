@@ -79,4 +79,4 @@ def test_what_is_bridged_is_like_nothing_before(lib):
     bridge = tw.from_dlpack(whole)
     shift = bridge.storage._group.shift
     assert shift > max(before)
-    assert next(foreign_ranges._first_shifts) - shift == max(before) - min(before)  # the next number
+    assert next(foreign_ranges._first_shifts) - shift == max(before) - min(before)

@@ -197,6 +197,20 @@ def test_a_launch_elsewhere_waits_for_the_last_one(gpu, cuda, more, x):
     assert place not in {more(x).sync().address for _ in range(MANY)}  # it has moved house
 
 
+def test_streams_in_turn_wait_for_nothing(gpu, cuda, more, x):
+    """Where launches go to one stream after the other, each makes its output there."""
+    cuda.pool.trim()
+    streams = [cuda.new_stream() for _ in range(4)]
+    cuda.synchronize()
+    gpu.patient = True
+    gpu.log.clear()
+    for _ in range(5):
+        for stream in streams:
+            more(x).submit(stream)
+    assert "wait" not in calls(gpu, "wait", "launch")
+    gpu.patient = False
+
+
 def test_another_pool_has_its_own(cuda, more, x):
     usual = {more(x).sync().address for _ in range(MANY)}
     pool = tw.Pool(cuda)
