@@ -88,7 +88,8 @@ def main() -> None:
     norms = 1 + generator.standard_normal((2, WIDTH)) / 10
     angles = np.outer(np.arange(PLACES), 1e4 ** (-np.arange(CHANNELS // 2) / (CHANNELS // 2)))
     narrow = (one.astype(np.float16) for one in (*norms, *matrices))
-    host = Weights(*narrow, np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32))
+    waves = (wave(angles).astype(np.float32) for wave in (np.cos, np.sin))
+    host = Weights(*narrow, *waves)
     x = generator.standard_normal((TOKENS, WIDTH)).astype(np.float16)
 
     row, number = (1, WIDTH), (1,)
