@@ -59,6 +59,7 @@ class CudaQueue:
     """One CUDA stream."""
 
     may_raise = False
+    is_adopted = False  # somebody else's
     may_be_recorded = False
 
     def __init__(self, driver: Driver, poller: Poller, handle: Any) -> None:
@@ -202,6 +203,8 @@ class CudaQueue:
 
 class AdoptedQueue(CudaQueue):
     """A stream of another library, which may be recording a graph on it."""
+
+    is_adopted = True
 
     def __init__(self, driver: Driver, poller: Poller, handle: Any) -> None:
         super().__init__(driver, poller, handle)
