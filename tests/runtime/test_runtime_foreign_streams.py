@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from foreign_doubles import CudaArray, DlpackArray, Library, N, NamedStream, builder
 
 from tilewright import runtime as tw
+from tilewright.backends.cuda.stream import AdoptedQueue
 from tilewright.dtypes import bf16, f8e4m3fn, f8e5m2, f16, f32, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.dlpack import look_into
@@ -318,3 +320,13 @@ def test_a_replay_runs_in_the_librarys_order(driver, cuda, library, build):
     with refuse("cannot be recorded into a CUDA graph of another library"):
         graph.launch().submit()
     library.stream.capturing = False
+
+
+def test_only_streams_of_others_are_adopted_and_the_default_one_is_never_recorded(cuda, driver):
+    other = cuda.adopt_stream(driver.stream_number(driver.create_stream()))
+    assert [one.queue.is_adopted for one in (cuda.stream, other)] == [False, True]
+    assert [one.is_plain for one in (cuda.stream, other)] == [True, False]
+    asked = SimpleNamespace(stream_number=lambda number: number, is_capturing=lambda _: True)
+    for number, recorded in ((1, False), (77, True)):
+        queue = AdoptedQueue(asked, None, number)
+        assert queue.may_be_recorded is queue.is_capturing() is recorded
