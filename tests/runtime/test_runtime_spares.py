@@ -211,7 +211,7 @@ def test_streams_in_turn_wait_for_nothing(gpu, cuda, more, x):
     gpu.patient = False
 
 
-def test_another_pool_has_its_own(cuda, more, x):
+def test_another_pool_ends_with_its_tensors(cuda, more, x):
     usual = {more(x).sync().address for _ in range(MANY)}
     pool = tw.Pool(cuda)
     with tw.pool(pool):
@@ -219,6 +219,11 @@ def test_another_pool_has_its_own(cuda, more, x):
             z = more(x).sync()
             assert z.storage.pool is pool
             assert z.address not in usual
+    seen = weakref.ref(pool.backend)
+    del z, pool
+    cuda.synchronize()
+    assert seen() is None
+    assert more(x).sync().address in usual
 
 
 def test_what_a_graph_has_is_not_handed_out(more, x):

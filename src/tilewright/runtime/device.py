@@ -63,7 +63,6 @@ class Device:
 
     __slots__ = (
         "_policy",
-        "_pool",
         "_pools",
         "adopted",
         "backend",
@@ -84,6 +83,7 @@ class Device:
         "target",
         "told",
         "unseen",
+        "usual_pool",
     )
 
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
@@ -105,8 +105,8 @@ class Device:
     target: str
     told: dict[int, Ticket]  # of operations that others had to know of, by the ids of their claims
     unseen: set[Outcome]
+    usual_pool: Pool | None  # where no context has chosen another, once it was needed
     _policy: SchedulingPolicy | None
-    _pool: Pool | None
     _pools: ContextVar[Pool | None]
 
     def __new__(cls, name: str = "cpu") -> Self:
@@ -145,7 +145,7 @@ class Device:
         self.forked = False
         self.default = None
         self._policy = None
-        self._pool = None
+        self.usual_pool = None
         self._pools = ContextVar(f"pool of {self.name}")
         self.storages = {}
         self.current = Surrounding(f"stream of {self.name}")
@@ -231,10 +231,10 @@ class Device:
         chosen = self._pools.get(None)
         if chosen is not None:
             return chosen
-        if self._pool is None:
+        if self.usual_pool is None:
             with self.lock:
-                self._pool = self._pool or Pool(self)
-        return self._pool
+                self.usual_pool = self.usual_pool or Pool(self)
+        return self.usual_pool
 
     @contextmanager
     def allocating_from(self, chosen: Pool) -> Iterator[None]:

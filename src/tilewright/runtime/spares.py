@@ -23,7 +23,6 @@ from tilewright.runtime.storage import Storage
 from tilewright.runtime.tensor import Tensor, cast_tensor
 
 if TYPE_CHECKING:
-    from tilewright.runtime.pool import Pool
     from tilewright.runtime.stream import Stream
 
 __all__ = ["Spares", "have_tensor"]
@@ -78,7 +77,7 @@ class Spares:
             nbytes -= len(one) * one.nbytes
             self.shelves.pop(oldest, None)
 
-    def take(self, facet: Facet, stream: Stream, pool: Pool) -> Storage | None:
+    def take(self, facet: Facet, stream: Stream) -> Storage | None:
         """One that nobody has any more; the first, so that calls in a loop find theirs again."""
         shelf = self.shelves.get(facet)
         if shelf is None:
@@ -87,7 +86,7 @@ class Spares:
             for number in range(len(shelf)):  # to enumerate them would count as one who has it
                 storage = shelf[number]
                 if getrefcount(storage) == _ALONE and not storage.borrows:
-                    if storage.home is stream and storage.pool is pool:
+                    if storage.home is stream:
                         return storage
                     del shelf[number]  # it is not to be had here any more
                     break
@@ -102,11 +101,13 @@ def have_tensor(mould: Mould) -> Tensor:
     stream = device.stream if device.current.said else device.default
     if stream is None or not stream.is_plain or not stream.may_be_home:
         return cast_tensor(mould)
-    facet, pool, lock = look.facet, device.pool, device.lock
+    if device.pool is not device.usual_pool:  # one that somebody has made has an end
+        return cast_tensor(mould)
+    facet, lock = look.facet, device.lock
     lock.acquire()  # costs a third of `with`
     try:
         spares = stream.spares
-        found = None if spares is None else spares.take(facet, stream, pool)
+        found = None if spares is None else spares.take(facet, stream)
         if found is not None:
             return Tensor(found, dtype, layout, look)
         made = cast_tensor(mould)
