@@ -18,7 +18,7 @@ from tilewright.runtime.graph import graph
 from tilewright.runtime.lifecycle import Ends
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.ready import ReadyOp
-from tilewright.runtime.tickets import Role
+from tilewright.runtime.tickets import Role, Ticket
 from tilewright.runtime.zipping import zip_operations
 
 WAYS = pytest.mark.parametrize("way", [Ready, Newcomers, None], ids=["again", "new", "long"])
@@ -186,6 +186,24 @@ def test_garbage_that_builds_something_when_it_goes(way):
         long_way(bench, bench.tensors[0], bench.tensors[3])
     built.pop().close()
     long_way(bench, bench.tensors[0], bench.tensors[3]).close()
+
+
+def test_a_finaliser_may_build_something_while_borrows_are_looked_at(monkeypatch):
+    bench, built = bench_of(None), []
+    doubts = Ticket.doubts
+
+    def collected(ticket):
+        if not built:
+            built.append(None)
+            planned = Newcomers(bench.device, bench.function, None)
+            built[0] = NewcomerOp().build(planned, tuple(bench.tensors[:2]), None, depth=1)
+        return doubts(ticket)
+
+    monkeypatch.setattr(Ticket, "doubts", collected)
+    with pytest.raises(BorrowError):
+        bench.build(1, 2)
+    built[0].close()
+    bench.build(1, 2).close()
 
 
 def test_what_a_stream_ends_may_have_it_end_more():

@@ -63,14 +63,18 @@ class Ticket(Fence):
         self.tell(device)
 
     def _find_conflict(self, device: Device) -> tuple[Borrow, Access] | None:
-        device.tell_latest()
-        self.doubts()
-        for access in self.accesses:
-            storage, region = access.tensor.storage, access.tensor.region
-            if storage.borrows or storage.shares:
-                held = storage.conflict(region, writes=access.mode.writes)
-                if held is not None:
-                    return held, access
+        """A borrow that stands against one of these; looks again if one was built meanwhile."""
+        epoch = None
+        while device.latest is not None or device.epoch != epoch:
+            device.tell_latest()
+            epoch = device.epoch
+            self.doubts()
+            for access in self.accesses:
+                storage, region = access.tensor.storage, access.tensor.region
+                if storage.borrows or storage.shares:
+                    held = storage.conflict(region, writes=access.mode.writes)
+                    if held is not None:
+                        return held, access
         return None
 
     def tell(self, device: Device) -> None:
