@@ -5,8 +5,9 @@ from ir_samples import Sample, only
 from token_order import assert_ordered, ordered
 
 from tilewright.ir.ops.elementwise import AddI, DivI, RemI
-from tilewright.ir.ops.internal import PartIndex
-from tilewright.ir.ops.memory import StoreView
+from tilewright.ir.ops.internal import PartIndex, Walk
+from tilewright.ir.ops.memory import LoadView, StoreView
+from tilewright.passes import order_tokens
 
 
 def stores_in_walk(build):
@@ -120,7 +121,39 @@ def test_parts_of_the_walked_pieces_are_stored_without_tokens():
     assert store.token is None
 
 
-def test_parts_at_any_place_of_a_piece_belong_to_its_step():
+@pytest.fixture
+def large(monkeypatch):
+    """Tiles of these tests count as large: every element is in one thread."""
+    monkeypatch.setattr(order_tokens, "_MOST_THREADS", 1)
+
+
+def add_in_place(s, z, i, j):
+    s.store(s.sum(s.load(z, i, j), s.tile(1, 2)), z, i, j)
+
+
+def read_and_written():
+    s = Sample()
+    z = s.view("z", 2)
+    with s.loop(s.index(2)), s.walk(s.count("z", 0), s.count("z", 1)) as (i, j):
+        add_in_place(s, z, i, j)
+    function = ordered(s)
+    assert_ordered(function, count=3)
+    (load,), (walk,) = only(function, LoadView), only(function, Walk)
+    return load.token, walk
+
+
+def test_large_tiles_that_are_read_and_written_wait_for_none_of_the_same_walk(large):
+    token, walk = read_and_written()
+    assert token is not None, "it waits for the walk before"
+    assert token not in walk.body.args
+
+
+def test_small_tiles_that_are_read_and_written_wait_for_each_other():
+    token, walk = read_and_written()
+    assert token in walk.body.args
+
+
+def test_parts_at_any_place_of_a_piece_belong_to_its_step(large):
     def build(s, z, i):
         s.store(s.tile(1), z, part(s, i, s.index(0)))
         with s.loop(s.index(2)) as c:

@@ -290,7 +290,7 @@ class RecordingDriver(PaperGraphs):
     def wait_value(self, stream: _PaperStream, address: int, value: int) -> None:
         self.log.append(("wait_value", address, value))
 
-    def load_kernel(self, cubin: bytes, name: str, waits: bool) -> str:
+    def load_kernel(self, cubin: bytes, name: str, waits: bool = False) -> str:
         self.log.append(("load", len(cubin), name))
         if waits:
             self.waiting.add(name)

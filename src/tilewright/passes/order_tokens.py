@@ -14,27 +14,37 @@ waits for a load, because that would undo the pipelining of loops. The tokens go
 before what follows. Where the steps of a loop touch different tiles (`disjoint_steps`), they wait
 only for what came before the loop.
 
+But steps that read small tiles and write them wait for each other. Threads of several warps hold
+the same elements of a tile that has fewer than there are threads to hold them; tileiras (13.4,
+sm_90) reads the first tiles ahead and, inside a second loop, has no barrier before it stores them,
+so the last warp could read what another has stored already.
+
 Needs `place_checks` (it puts stores into branches), `merge_duplicates` (equal views are one value)
 and `drop_dead_code` (an unused load would be kept alive by its token); runs before `lower_walks`.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum, auto
 
+from tilewright.dtypes import Element
 from tilewright.ir.attributes import MemoryOrder
-from tilewright.ir.function import Function
+from tilewright.ir.function import ENTRY_HINTS, Function
 from tilewright.ir.op import Effect, Op, Value
-from tilewright.ir.ops.memory import JoinTokens, MakeToken
+from tilewright.ir.ops.memory import JoinTokens, LoadView, MakeToken, StoreView
 from tilewright.ir.rewrite import definitions, nested_ops, use_counts, with_parts
-from tilewright.ir.types import TokenType
+from tilewright.ir.types import TileType, TokenType
 from tilewright.passes.carried_state import Frame, StateRewriter
 from tilewright.passes.disjoint_steps import steps_are_disjoint
 from tilewright.passes.memory_roots import ANYWHERE, MemoryRoots
 
 __all__ = ["order_tokens"]
+
+_MOST_THREADS = 256  # that hold the elements of a tile, in each CTA of a block
+_MOST_AT_ONCE = 16  # bytes that one of them reads or writes by one instruction
 
 Tokens = tuple[Value, ...]  # all of them have to be waited for; none: nothing to wait for
 
@@ -59,6 +69,7 @@ class _Conflicts:
     """Which tensors each op touches, counting only tensors where order matters."""
 
     def __init__(self, function: Function) -> None:
+        self._held_once = _held_once(function)
         self._definitions = definitions(function)
         self._uses = use_counts(function)
         roots = MemoryRoots(self._definitions)
@@ -84,9 +95,19 @@ class _Conflicts:
         return dict(sorted(found.items()))
 
     def are_disjoint(self, loop: Op, root: str) -> bool:
-        """Whether the steps of a loop touch different parts of a tensor."""
+        """Whether the steps of a loop touch different parts of a tensor, and need no order."""
         accesses = [op for op in nested_ops(loop) if root in self.of(op)]
-        return steps_are_disjoint(loop, accesses, self._definitions)
+        if not steps_are_disjoint(loop, accesses, self._definitions):
+            return False
+        return all(map(_changes, accesses)) or all(map(self._is_held_once, accesses))
+
+    def _is_held_once(self, op: Op) -> bool:
+        """Whether no two threads have the same element of a tile."""
+        assert isinstance(op, LoadView | StoreView), "other accesses are nowhere disjoint"
+        of = op.tile.type
+        assert isinstance(of, TileType)
+        assert isinstance(of.element, Element)
+        return math.prod(of.shape) * of.element.bits // 8 >= self._held_once
 
     def _needs_order(self, root: str) -> bool:
         accesses = [op for op, found in self._touched.items() if root in found]
@@ -172,6 +193,12 @@ class _Ordering(StateRewriter[Variable, Tokens]):
             return self.as_value(self.state[key])
         inside = (token for token in self.state[key] if token not in outside)
         return self.as_value((argument, *inside))
+
+
+def _held_once(function: Function) -> int:
+    """Bytes from which on all threads are needed for one tile."""
+    ctas = () if function.hints is None else function.hints.named(ENTRY_HINTS["num_ctas"].name)
+    return _MOST_THREADS * _MOST_AT_ONCE * max((n for n in ctas if isinstance(n, int)), default=1)
 
 
 def _distinct(tokens: Iterable[Value]) -> Tokens:

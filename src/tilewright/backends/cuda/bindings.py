@@ -310,7 +310,7 @@ class CudaDriver(LaunchCalls, GraphCalls, ExternalCalls):
         (code,) = cu.cuStreamWaitValue32(stream.handle, address, value, at_least)
         _check("cuStreamWaitValue32", code)
 
-    def load_kernel(self, cubin: bytes, name: str, waits: bool) -> Any:
+    def load_kernel(self, cubin: bytes, name: str, waits: bool = False) -> Any:
         """A kernel of a cubin; it belongs to no context and runs in that of its stream."""
         kernel = self.load(ObjectCode.from_cubin, cubin, name)
         kernel.waits = waits

@@ -192,7 +192,7 @@ class Driver(GraphDriver, Protocol):
     def wait_value(self, stream: Any, address: int, value: int) -> None:
         """Make a stream wait until a 32-bit word in pinned memory is at least a value."""
 
-    def load_kernel(self, cubin: bytes, name: str, waits: bool) -> Any:
+    def load_kernel(self, cubin: bytes, name: str, waits: bool = False) -> Any:
         """A kernel of a cubin; one that `waits` itself for those before it may start early."""
 
     def parameter_sizes(self, kernel: Any) -> tuple[int, ...]:
