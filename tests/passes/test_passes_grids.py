@@ -88,25 +88,33 @@ def test_every_access_is_behind_the_wait(kernel):
         assert not any(isinstance(op, MakeToken) for op in function.walk())
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
-def test_without_the_hint_nobody_waits(kernel):
-    ops = [op for function in module(kernel).functions for op in function.walk()]
-    assert not any(isinstance(op, GdcWait | GdcLaunchDependents) for op in ops)
+@tw.kernel
+def multiply(z: Mut[f32, 16, 16], x: Ref[f32, M, N]) -> None:
+    tile = x.load_like(z)
+    z.store(tw.mma(tile, tile, tw.zeros((16, 16), f32)))
 
 
-def test_what_a_launch_is_told():
-    chosen = {
-        early: sample_specialization(add.signature, "sm_90", {}, tw.Hints(starts_early=early))
-        for early in (None, False, True)
-    }
-    facts = {early: add.specialized(one).facts.waits_for_grids for early, one in chosen.items()}
-    assert facts == {None: False, False: False, True: True}
+def waits(kernel, target="sm_90", **hints):
+    """Whether a kernel waits in every entry, as its launches are told; None if in some."""
+    kernel = kernel.with_hints(**hints)
+    chosen = sample_specialization(kernel.signature, target, {}, kernel.hints.of(target))
+    compiled = kernel.specialized(chosen)
+    entries = {any(isinstance(op, GdcWait) for op in f.walk()) for f in compiled.module.functions}
+    assert entries == {compiled.facts.waits_for_grids}
+    return compiled.facts.waits_for_grids
 
 
-def test_older_gpus_start_no_kernel_early():
-    ops = [op for function in module(add.with_hints(starts_early=True), "sm_89").functions
-           for op in function.walk()]  # fmt: skip
-    assert not any(isinstance(op, GdcWait) for op in ops)
+@pytest.mark.parametrize("kernel", [*KERNELS, multiply], ids=lambda kernel: kernel.__name__)
+def test_who_waits(kernel):
+    assert waits(kernel, starts_early=True)
+    assert not waits(kernel, starts_early=False)
+    assert waits(kernel) == (kernel is not multiply), "left open, kernels without products wait"
+
+
+@pytest.mark.parametrize("target", ["sm_89", "cpu"])
+def test_only_newer_gpus_start_kernels_early(target):
+    assert not waits(add, target)
+    assert not waits(add, target, starts_early=True)
 
 
 def test_results_are_the_same():

@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,8 +112,9 @@ def test_the_disassembler_knows_better(tmp_path):
 
 
 def test_bytecode_that_is_too_new(tmp_path):
-    root = toolkit(tmp_path / "kit", "13.3.5")
-    toolchain = Toolchain(find_toolkit(Settings(toolkit=root)), 30.0)
+    root = toolkit(tmp_path / "kit")
+    found = find_toolkit(Settings(toolkit=root))
+    toolchain = Toolchain(replace(found, version="13.3.5"), 30.0)  # older than any that is found
     with pytest.raises(ToolchainError) as caught:
         toolchain.assemble(encode(Module((gemm(),)), (13, 4)), "sm_90")
     assert str(caught.value) == (

@@ -22,15 +22,21 @@ from tilewright.frontend.specialization import (
     describe,
     record_argument,
 )
+from tilewright.ir.function import Function
+from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI
+from tilewright.ir.rewrite import has_any
 from tilewright.ir.verify import verify
 from tilewright.jit.compiled import CompiledKernel, Options
 from tilewright.jit.coverage import whole_outputs
 from tilewright.jit.reporting import cheapest_report
+from tilewright.lang.hints import starts_kernels_early
 from tilewright.passes.hoist_checks import hoist_checks
 from tilewright.passes.pipeline import lower_to_tile_ir
 from tilewright.passes.place_checks import has_residual_checks
 
 __all__ = ["compile_kernel"]
+
+_PRODUCTS = (MmaF, MmaFScaled, MmaI)
 
 
 def compile_kernel(
@@ -55,7 +61,7 @@ def compile_kernel(
         arguments = (*arguments, record_argument())
     hoisted = hoist_checks(settled.function)
     report = options.report or cheapest_report(hoisted)
-    early = bool(specialization.hints.starts_early)
+    early = _starts_early(hoisted, specialization)
     lowered = lower_to_tile_ir(hoisted, arguments, report, starts_early=early)
     target = specialization.target if specialization.target.startswith("sm_") else "sm_120"
     verify(lowered.module, target)
@@ -83,3 +89,15 @@ def _denied(ledger: Ledger) -> list[Problem]:
         for entry in ledger.in_kernel
         if entry.location is not None
     ]
+
+
+def _starts_early(function: Function, specialization: Specialization) -> bool:
+    """Whether blocks may come to the GPU before what they depend on has ended.
+
+    tileiras plans loops with products anew in a kernel that waits, and not always better: those
+    start early only if somebody says so.
+    """
+    if not starts_kernels_early(specialization.target):
+        return False
+    wanted = specialization.hints.starts_early
+    return not has_any(function, _PRODUCTS) if wanted is None else wanted

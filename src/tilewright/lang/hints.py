@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.errors import CompileError
 from tilewright.ir.function import ENTRY_HINTS, EntryHints
 
-__all__ = ["Hints", "KernelHints"]
+__all__ = ["Hints", "KernelHints", "starts_kernels_early"]
 
 _OPT_LEVELS = range(4)
 _TRUTHS = ("allow_tma", "starts_early")
@@ -30,7 +30,7 @@ class Hints(EntryHints):
     `allow_tma` says whether the tensor memory accelerator may serve loads and stores: False is
     better where a block has few of them, because warps of their own wait for the accelerator.
     With `starts_early` (sm_90 and newer) blocks come to the GPU while the kernel before is still
-    leaving it, and wait there: better where kernels are short.
+    leaving it, and wait there; left open, kernels without matrix products do.
     """
 
     opt_level: int | None = None
@@ -98,6 +98,11 @@ def _by_target(hints: Any) -> dict[str, Hints]:
                 f"they came with sm_{_FIRST_WITH_CLUSTERS}"
             )
     return dict(hints)
+
+
+def starts_kernels_early(target: str) -> bool:
+    """Whether a target is a GPU on which a kernel may wait itself for the one before it."""
+    return target.startswith("sm_") and _has_clusters(target)
 
 
 def _has_clusters(target: str) -> bool:
