@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from types import SimpleNamespace
 
 import pytest
 from torch_doubles import SIZE
@@ -171,3 +172,38 @@ def test_a_range_that_is_remembered_is_had_again(lib, monkeypatch):
     with pytest.raises(tw.BorrowError, match="nobody has said which comes first"):
         lib.launch(place[:], x, y)
     operation.close()
+
+
+def test_no_stream_is_asked_while_another_is_recorded(lib, monkeypatch, cuda):
+    Allocator(monkeypatch)
+    _, x, y = lib.prepared()
+    kept = [torch.zeros(SIZE) for _ in range(2 * MANY_LEFT)]
+    recorded = lib.driver.create_stream()
+    cuda.adopt_stream(lib.driver.stream_number(recorded))
+    recorded.capturing = True
+    for tensor in kept:
+        lib.launch(tensor[:], x, y).submit()
+    assert lib.driver.calls("query", "record", "create_event") == []
+    recorded.capturing = False
+    for tensor in kept[:3]:
+        lib.launch(tensor[:], x, y).submit()
+    assert lib.driver.calls("query") != []
+
+
+@pytest.mark.parametrize(
+    ("backend", "resizable", "expected"),
+    [("native", True, True), ("cudaMallocAsync", True, True), ("pluggable", True, False),
+     ("native", False, False)],
+)  # fmt: skip
+def test_only_an_allocator_that_is_told_of_streams_gets_memory_early(
+    monkeypatch, backend, resizable, expected
+):
+    asked = SimpleNamespace(cuda=SimpleNamespace(get_allocator_backend=lambda: backend))
+    storage = SimpleNamespace(resizable=lambda: resizable)
+    tensor = SimpleNamespace(is_cuda=True, untyped_storage=lambda: storage)
+    monkeypatch.setattr(torch_tensors, "_torch", lambda: asked)
+    torch_tensors._is_told_of_streams.cache_clear()
+    try:
+        assert torch_tensors._is_allocated_by_torch(tensor) is expected
+    finally:
+        torch_tensors._is_told_of_streams.cache_clear()

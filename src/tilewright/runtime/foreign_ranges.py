@@ -229,7 +229,7 @@ class _Ranges:
         remembered = self._remembered.get(group.device)
         if remembered is None:
             remembered = self._remembered.setdefault(group.device, _Remembered())
-        if remembered.add(group):
+        if remembered.add(group) and not _is_recorded(group.device):
             for one in remembered.take_out():
                 self.end(one)
 
@@ -240,6 +240,11 @@ class _Ranges:
         if last < len(self._lows) and self._lows[last] < high:
             last = bisect_left(self._lows, high)
         return first, last
+
+
+def _is_recorded(device: Device) -> bool:
+    """Whether another library records a graph: to ask any stream then could spoil it."""
+    return any(not one.is_plain and one.queue.is_capturing() for one in device.streams)
 
 
 # The one there is.
