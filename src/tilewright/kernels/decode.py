@@ -51,7 +51,7 @@ class BG(tw.Dim):
     """Tile of `G`: all query heads that share a key head."""
 
 
-@tw.kernel(deny_checks=True)
+@tw.kernel(deny_checks=True, starts_early=True)
 def attend_split(
     parts: Mut[f32, Literal[1], Literal[1], Literal[1], BG, BD],
     lses: Mut[f32, Literal[1], Literal[1], Literal[1], BG],

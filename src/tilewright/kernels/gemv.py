@@ -23,7 +23,7 @@ __all__ = ["gemv_kernel", "launch_gemv"]
 
 
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
-@tw.kernel(deny_checks=True)
+@tw.kernel(deny_checks=True, starts_early=True)
 def gemv_kernel(
     out: Mut[OUT, Literal[1], BM, BN], a: Ref[T, P, R, K], b: Ref[T, Q, S, K],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],

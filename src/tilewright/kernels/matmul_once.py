@@ -21,7 +21,7 @@ __all__ = ["cut_at_once", "fits_at_once", "launch_once", "matmul_once_kernel"]
 
 
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
-@tw.kernel(deny_checks=True)
+@tw.kernel(deny_checks=True, starts_early=True)
 def matmul_once_kernel(
     out: Mut[OUT, BM, BN], a: Ref[T, M, K], b: Ref[T, K, N],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],

@@ -29,7 +29,7 @@ class BX(tw.Dim):
 
 
 # The dims of biases and residuals are tied to no others, because a stand-in may have any.
-@tw.kernel(deny_checks=True)
+@tw.kernel(deny_checks=True, starts_early=True)
 def matmul_wide_kernel(
     out: Mut[OUT, BM, BN], last_out: Mut[OUT, BM, BX],
     a: Ref[T, M, K], b: Ref[T, K, N], last_b: Ref[T, K, X],

@@ -48,7 +48,7 @@ SUM_TILE = (16, 128)  # of the kernel that adds splits
 
 
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
-@tw.kernel(deny_checks=True)
+@tw.kernel(deny_checks=True, starts_early=True)
 def matmul_kernel(
     out: Mapped[OUT, Literal[1], BM, BN], a: Ref[T, P, M, K], b: Ref[T, Q, K, N],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],

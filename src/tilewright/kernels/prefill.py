@@ -154,7 +154,7 @@ def attend_behind(
     return take(rows, weights, values[b, h, max(last - 1, 0), 0].reshape(BN, BD))
 
 
-@tw.kernel(deny_checks=True)
+@tw.kernel(deny_checks=True, starts_early=True)
 def attention_tiles(
     z: Mut[T, Literal[1], Literal[1], BM, BD],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
@@ -180,7 +180,7 @@ def attention_tiles(
     z.store(means(rows).astype(z.dtype).reshape(1, 1, BM, BD))
 
 
-@tw.kernel(deny_checks=True)
+@tw.kernel(deny_checks=True, starts_early=True)
 def attention_tiles_with_lse(
     z: Mut[T, Literal[1], Literal[1], BM, BD], lse: Mut[f32, Literal[1], Literal[1], BM],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
@@ -203,7 +203,7 @@ def attention_tiles_with_lse(
     lse.store(log_of_sums(rows, scale).reshape(1, 1, BM))
 
 
-@tw.kernel(deny_checks=True)
+@tw.kernel(deny_checks=True, starts_early=True)
 def attention_walk(
     z: Mapped[T, Literal[1], Literal[1], BM, BD],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
