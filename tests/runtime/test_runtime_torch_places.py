@@ -188,3 +188,20 @@ def test_a_new_tensor_in_a_chain_is_run_by_the_chain_alone(lib):
     assert lib.order() == []
     chain.submit()
     assert len(lib.driver.calls("launch")) == 1
+
+
+def test_an_output_that_only_its_partition_has(lib):
+    """What was passed is gone when the operation is submitted; its memory is looked at instead."""
+    _, x, y = lib.prepared()
+    place = torch.zeros(SIZE)
+    for _ in range(4):
+        lib.launch(place[:], x, y).submit()
+    operation = lib.launch(place[:], x, y)
+    assert way(operation) == "hosted"
+    operation.submit()
+    assert place._version == 5
+    operation = lib.launch(place[:], x, y)
+    place.resize_(1 << 16)  # and the memory that they share is another
+    with pytest.raises(tw.BorrowError, match="has been moved or resized since"):
+        operation.submit()
+    assert lib.order() == [("launch", lib.stream, "plain_add")] * 5

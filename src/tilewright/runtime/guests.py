@@ -47,9 +47,14 @@ class GuestOp(ReadyOp[T]):
         ready, tensors, _, _ = self._claim
         for at in ready.guests[0]:
             storage: Any = tensors[at].storage
-            given = storage.producer.given  # of one library, which has one stream
-            array = None if given is None else given()
-            if array is None or array.data_ptr() != storage.first:
+            given = storage.producer.given
+            if given is None:  # or it is of one library, which has one stream
+                return False
+            array = given()
+            if array is None:  # the memory is kept all the same
+                if not storage.producer.is_at(storage.first):
+                    return False
+            elif array.data_ptr() != storage.first:
                 return False
         return stream.is_plain or not stream.queue.is_capturing()
 
