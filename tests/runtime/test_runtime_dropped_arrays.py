@@ -147,6 +147,7 @@ def test_ranges_that_are_only_remembered_stay_few(lib, monkeypatch):
         run_behind(lib)
     assert len(foreign_ranges.RANGES.groups) <= 4 * MANY_LEFT
     assert lib.driver.calls("query")[3 * MANY_LEFT :] == []  # and are not asked for every time
+    lib.finish()
 
 
 def test_a_range_that_is_remembered_is_had_again(lib, monkeypatch):
@@ -188,6 +189,7 @@ def test_no_stream_is_asked_while_another_is_recorded(lib, monkeypatch, cuda):
     for tensor in kept[:3]:
         lib.launch(tensor[:], x, y).submit()
     assert lib.driver.calls("query") != []
+    lib.finish()
 
 
 @pytest.mark.parametrize(
