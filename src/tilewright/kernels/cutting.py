@@ -21,6 +21,7 @@ __all__ = [
     "element_config",
     "gradient_config",
     "in_parts",
+    "keeps_wide",
     "lanes_of",
     "line_config",
     "logits_config",
@@ -62,12 +63,13 @@ class RowWay(NamedTuple):
     loads: tuple[int, int, int] = (1, 2, 2)  # of a thread for a part, by MANY, twice, more; 0: all
     shared: int = 2 * SHORT  # elements of short rows that share a tile
     by_four: int = TILE // 2  # columns of a row for which four warps are enough
+    wide: int = 0  # columns, rounded up, of a row that is made f32 once and kept so
 
 
 # With parts of one load weights are read before sums are made, which takes registers.
 ROW_WAYS = {
     "add_rms_norm": RowWay(loads=(0, 2, 2)),
-    "layer_norm": RowWay(loads=(1, 2, 0), shared=TILE, by_four=TILE),
+    "layer_norm": RowWay(loads=(1, 2, 0), shared=TILE, by_four=TILE, wide=SHORT),
     "rms_norm": RowWay(loads=(1, 2, 0)),
     "softmax": RowWay(loads=(0, 2, 1)),
 }
@@ -146,6 +148,11 @@ def in_parts(config: Config, x: tw.Tensor) -> dict[str, int]:
     return {"PART": part, "KEPT": kept, "EXACT": are_exact(x, height, part)}
 
 
+def keeps_wide(config: Config) -> bool:
+    """Whether rows that registers hold are made wide once; others are so each time."""
+    return bool(config.values.get("WIDE"))
+
+
 def are_exact(x: tw.Tensor, height: int, part: int) -> bool:
     """Whether tiles cover a matrix with nothing left over: then no access of them has a mask."""
     rows, columns = x.shape
@@ -182,12 +189,12 @@ def _rows(name: str, columns: int, itemsize: int) -> Config:
     if loads or together > 1:
         most = max(loads, 1) * THREADS * warps * LOAD // itemsize
         part = min(part, max(most // together, 1))
-    registers = (HELD if itemsize < WORD else HELD_WIDE) * each + OTHERS
+    is_wide = whole == way.wide
+    registers = (HELD_WIDE if is_wide or itemsize >= WORD else HELD) * each + OTHERS
     blocks = int(REGISTERS / (THREADS * warps * registers))
     occupancy = max(min(blocks, MOST_WARPS // warps), 1)
-    return Config.of(
-        BM=together, PART=part, num_worker_warps=warps, occupancy=occupancy, allow_tma=False
-    )
+    cut = {"BM": together, "PART": part} | ({"WIDE": True} if is_wide else {})
+    return Config.of(**cut, num_worker_warps=warps, occupancy=occupancy, allow_tma=False)
 
 
 @_of_tensors

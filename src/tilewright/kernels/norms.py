@@ -33,7 +33,7 @@ from tilewright.kernels.arithmetic import (
     wide,
     wide_dtype,
 )
-from tilewright.kernels.cutting import in_parts, row_config
+from tilewright.kernels.cutting import in_parts, keeps_wide, row_config
 
 __all__ = [
     "add_rms_norm",
@@ -52,6 +52,14 @@ def _root_scale(squares: Any, columns: Any, eps: Any) -> Any:
     dtype = squares.dtype
     mean = tw.sum(squares, axis=1, keepdims=True) * quotient(1.0, number(columns, dtype))
     return tw.rsqrt(mean + eps.astype(dtype))
+
+
+def _widened(row: Any) -> Any:
+    """A kept row in the dtype that is computed in."""
+    parts: tuple[Any, ...] = ()
+    for part in row:
+        parts = (*parts, wide(part))
+    return parts
 
 
 def _total(row: Any) -> Any:
@@ -186,8 +194,12 @@ def layer_norm_rows(
     PART: Const[int] = 1024,
     KEPT: Const[int] = 0,
     EXACT: Const[bool] = False,
+    WIDE: Const[bool] = False,
 ) -> None:
-    """`z = (x - mean x) / sqrt(variance x + eps) * weight + bias`."""
+    """`z = (x - mean x) / sqrt(variance x + eps) * weight + bias`.
+
+    WIDE: parts that stay in registers are made wide once, which takes more of them and less work.
+    """
     tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
     xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
@@ -196,6 +208,8 @@ def layer_norm_rows(
     if KEPT:
         tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
         row, gains, offsets = kept(xs, i, KEPT), kept_line(weights, KEPT), kept_line(biases, KEPT)
+        if WIDE:
+            row = _widened(row)
         mean = _total(row) * quotient(1.0, columns)
         scale = _root_scale(_centred_squares(row, mean, N, EXACT), N, eps)
         for j in tw.static_range(KEPT):
@@ -307,5 +321,6 @@ def layer_norm(
         return tw.value(z, device=z.device)
     config = row_config("layer_norm", rows)
     pieces = rows_of("layer_norm", "out", z).partition(config["BM"], None)
-    kernel, how = config.applied_to(layer_norm_rows), in_parts(config, rows)
+    kernel = config.applied_to(layer_norm_rows)
+    how = in_parts(config, rows) | {"WIDE": keeps_wide(config)}
     return giving(kernel(pieces, rows, weight, bias, eps, **how), z)
