@@ -37,9 +37,14 @@ def left_early(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:
         z.store(x.load_like(z) + z.load())
 
 
-@tw.kernel
-def checked(z: Mut[f32, B], x: Ref[f32, M], ids: Ref[i32, N]) -> None:
-    z.store(x.gather(ids.load_like(z)))
+@tw.kernel(report=tw.ReportForm.AUDIT)
+def audited(z: Mut[f32, B], x: Ref[f32, M], ids: Ref[i32, N]) -> None:
+    z.store(x.partition(B)[ids.partition(1)[z.index[0]].item()])
+
+
+@tw.kernel(report=tw.ReportForm.AT_END)
+def reporting(z: Mut[f32, B], x: Ref[f32, M], ids: Ref[i32, N]) -> None:
+    z.store(x.partition(B)[ids.partition(1)[z.index[0]].item()])
 
 
 @tw.kernel
@@ -47,7 +52,7 @@ def still(z: Mut[f32, B]) -> None:
     pass
 
 
-KERNELS = (add, walked, left_early, checked, still)
+KERNELS = (add, walked, left_early, audited, reporting, still)
 
 
 def module(kernel, target="sm_90"):
@@ -115,6 +120,10 @@ def test_who_waits(kernel):
 def test_only_newer_gpus_start_kernels_early(target):
     assert not waits(add, target)
     assert not waits(add, target, starts_early=True)
+
+
+def test_both_entries_of_an_audited_kernel_wait():
+    assert len(module(audited.with_hints(starts_early=True)).functions) == 2
 
 
 def test_results_are_the_same():
