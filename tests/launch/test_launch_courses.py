@@ -166,9 +166,10 @@ def test_nothing_outlives_the_handles():
     x, y = drawn(0), drawn(1)
     for _ in range(3):
         z = product_of_sum(x, y).sync()
-    gone = [weakref.ref(one.storage) for one in (x, y, z)]
+    gone, pool = [weakref.ref(one.storage) for one in (x, y, z)], x.device.pool
     del x, y, z
     gc.collect()
+    pool.statistics()  # what is kept for launches to come goes, too
     assert [one() for one in gone] == [None] * 3
     tw.synchronize()
     used = drawn(0).device.pool.statistics().used
@@ -176,7 +177,7 @@ def test_nothing_outlives_the_handles():
         both(drawn(0), drawn(1)).sync()
     gc.collect()
     tw.synchronize()
-    assert drawn(0).device.pool.statistics().used == used
+    assert drawn(0).device.pool.statistics().used <= used
 
 
 def test_operations_as_arguments():

@@ -125,7 +125,9 @@ def test_then_wants_an_operation_and_one_of_this_device():
         (lambda _: tw.synchronize(), r"stream\.sync\(\)"),
     ],
 )
-def test_a_step_cannot_wait(wait, named):
+def test_a_step_cannot_wait(device, wait, named):
+    if named == "an export" and not device.name.startswith("cpu"):
+        pytest.skip("exports of a GPU's memory let a stream wait, and not the host")
     z = tw.zeros(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the operation that was not synced

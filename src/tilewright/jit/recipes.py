@@ -159,14 +159,9 @@ class Remade:
         whole = (*tensors, *made)
         picked, result = recipe.pick(whole), recipe.give(whole)
         ready = self._prepared.get(tuple(map(SERIAL, made)))
-        operation: ReadyOp[Any]
         if ready is None:
             return self._build_first(made, picked, result)
-        operation = ReadyOp().build(ready, picked, result, depth=3)
-        _, _, code, instruction = operation.claim
-        for tensor in made:
-            tensor.storage.sign(code, instruction)
-        return operation
+        return ReadyOp().build(ready, picked, result, depth=3)
 
     def _build_first(
         self, made: tuple[Tensor, ...], picked: tuple[Any, ...], result: Any

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.runtime.facets import Facet
 from tilewright.runtime.moulds import Mould
+from tilewright.runtime.sites import user_frame
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.tensor import Tensor, cast_tensor
 
@@ -109,6 +110,8 @@ def have_tensor(mould: Mould) -> Tensor:
         spares = stream.spares
         found = None if spares is None else spares.take(facet, stream)
         if found is not None:
+            frame = user_frame(2)
+            found.sign(frame.f_code, frame.f_lasti)
             return Tensor(found, dtype, layout, look)
         made = cast_tensor(mould)
         if nbytes <= _LARGEST:
