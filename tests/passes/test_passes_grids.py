@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from ordered_kernels import branched, in_place, left_early, repeated, walked
 
 import tilewright as tw
-from tilewright import Mapped, Mut, Ref, f32, i32
+from tilewright import Mut, Ref, f32, i32
 from tilewright.dims import B, M, N
 from tilewright.ir.op import Effect
 from tilewright.ir.ops.dependencies import GdcLaunchDependents, GdcWait
@@ -14,21 +15,7 @@ from tilewright.jit.defaults import sample_specialization
 
 
 @tw.kernel
-def add(z: Mut[f32, B], x: Ref[f32, N]) -> None:
-    z.store(z.load() + x.load_like(z))
-    z.store(z.load() * 2.0)
-
-
-@tw.kernel
-def walked(z: Mapped[i32, B], x: Ref[i32, N]) -> None:
-    xs = x.partition(B)
-    for at in z.indices():
-        if at[0] < xs.num_tiles(0):
-            z.store(z.load(at) + xs[at[0]], at)
-
-
-@tw.kernel
-def left_early(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:
+def returning(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:
     i = 0
     while True:
         i += 1
@@ -52,7 +39,17 @@ def still(z: Mut[f32, B]) -> None:
     pass
 
 
-KERNELS = (add, walked, left_early, audited, reporting, still)
+KERNELS = (
+    audited,
+    branched,
+    in_place,
+    left_early,
+    repeated,
+    reporting,
+    returning,
+    still,
+    walked,
+)
 
 
 def module(kernel, target="sm_90"):
@@ -118,8 +115,8 @@ def test_who_waits(kernel):
 
 @pytest.mark.parametrize("target", ["sm_89", "cpu"])
 def test_only_newer_gpus_start_kernels_early(target):
-    assert not waits(add, target)
-    assert not waits(add, target, starts_early=True)
+    assert not waits(in_place, target)
+    assert not waits(in_place, target, starts_early=True)
 
 
 def test_both_entries_of_an_audited_kernel_wait():
@@ -127,8 +124,8 @@ def test_both_entries_of_an_audited_kernel_wait():
 
 
 def test_results_are_the_same():
-    x = np.arange(10, dtype=np.float32)
-    for kernel in (add, add.with_hints(starts_early=True)):
-        z = tw.ones((10,), f32)
+    x = np.arange(10, dtype=np.int32)
+    for kernel in (in_place, in_place.with_hints(starts_early=True)):
+        z = tw.ones((10,), i32)
         kernel(z.partition(4), tw.from_numpy(x)).sync()
         np.testing.assert_array_equal(z.numpy(), (x + 1) * 2)
