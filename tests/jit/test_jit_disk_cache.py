@@ -19,10 +19,11 @@ from tilewright import Mut, Ref, f32, i32
 from tilewright.backends.cuda import program as assembler
 from tilewright.backends.cuda.program import CudaProgram
 from tilewright.dims import B, N
-from tilewright.errors import DriverError, ToolchainError
+from tilewright.errors import DriverError, LaunchError, ToolchainError
 from tilewright.frontend.captures import Captures
 from tilewright.jit import cache as jit_cache
 from tilewright.jit import compiler, disk_cache
+from tilewright.jit.compiled import CompiledKernel
 from tilewright.jit.entries import read_facts
 from tilewright.jit.fingerprints import Unknown, fingerprint
 from tilewright.settings import current_settings
@@ -297,16 +298,24 @@ def test_code_that_a_driver_refuses_is_made_anew_once(folder, counted, cuda_on_p
     cuda_on_paper.refused.add(b"cubin 3 of add")
     with pytest.raises(DriverError, match="CUDA_ERROR_INVALID_IMAGE"):
         again.function("add", cuda_on_paper.device)
-    plain = CudaProgram(b"cubin 3 of add", ())
     with pytest.raises(DriverError, match="CUDA_ERROR_INVALID_IMAGE"):
-        plain.function("add", cuda_on_paper.device)
+        CudaProgram(b"cubin 3 of add", ()).function("add", cuda_on_paper.device)
+
+
+def test_code_of_a_kernel_that_has_changed_meanwhile(folder, counted, cuda_on_paper, monkeypatch):
+    build(add)
+    program = build(add).program.result()
+    cuda_on_paper.refused.add(program.cubin)
+    monkeypatch.setattr(CompiledKernel, "content", b"another")
+    with pytest.raises(LaunchError, match=r"^add has changed .* was loaded; launch it again$"):
+        program.function("add", cuda_on_paper.device)
 
 
 @pytest.fixture
 def cuda_on_paper():
     class Driver:
         def load_kernel(self, cubin, name, waits):
-            if cubin in paper.refused:
+            if cubin in Paper.refused:
                 raise DriverError("loading failed: CUDA_ERROR_INVALID_IMAGE")
             return name
 
@@ -322,15 +331,13 @@ def cuda_on_paper():
             class backend:
                 driver = Driver()
 
-    paper = Paper
-    return paper
+    return Paper
 
 
 def test_only_our_own_classes_are_read(folder):
-    with pytest.raises(pickle.UnpicklingError, match=r"has no place here"):
-        read_facts(pickle.dumps(os.system), ())
-    with pytest.raises(pickle.UnpicklingError, match=r"has no place here"):
-        read_facts(pickle.dumps(tw.zeros), ())
+    for other in (os.system, tw.zeros):
+        with pytest.raises(pickle.UnpicklingError, match=r"has no place here"):
+            read_facts(pickle.dumps(other), ())
     with pytest.raises(pickle.UnpicklingError, match="no facts about a kernel"):
         read_facts(pickle.dumps((1, 2)), ())
 

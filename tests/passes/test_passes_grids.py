@@ -1,5 +1,7 @@
 """Kernels that wait themselves for the grids before them: no access comes before the wait."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ordered_kernels import branched, in_place, left_early, repeated, walked
@@ -7,11 +9,13 @@ from ordered_kernels import branched, in_place, left_early, repeated, walked
 import tilewright as tw
 from tilewright import Mut, Ref, f32, i32
 from tilewright.dims import B, M, N
-from tilewright.ir.op import Effect
+from tilewright.ir.function import Module
+from tilewright.ir.op import Block, Effect
 from tilewright.ir.ops.dependencies import GdcLaunchDependents, GdcWait
 from tilewright.ir.ops.memory import JoinTokens, MakeToken
 from tilewright.ir.rewrite import definitions
 from tilewright.jit.defaults import sample_specialization
+from tilewright.passes.wait_for_grids import waits_for_grids
 
 
 @tw.kernel
@@ -22,6 +26,31 @@ def returning(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:
         if i > n:
             return
         z.store(x.load_like(z) + z.load())
+
+
+@tw.kernel
+def guarded(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:
+    if z.index[0] >= n:
+        return
+    z.store(x.load_like(z))
+
+
+@tw.kernel
+def searching(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:
+    i = z.index[0]
+    while True:
+        i += 3
+        if i == n:
+            return
+        if i > n:
+            break
+    z.store(x.load_like(z))
+
+
+@tw.kernel
+def printing(z: Mut[i32, B], x: Ref[i32, N], n: i32) -> None:
+    print("n is", n)  # noqa: T201 (the kernel prints)
+    z.store(x.load_like(z))
 
 
 @tw.kernel(report=tw.ReportForm.AUDIT)
@@ -42,11 +71,14 @@ def still(z: Mut[f32, B]) -> None:
 KERNELS = (
     audited,
     branched,
+    guarded,
     in_place,
     left_early,
+    printing,
     repeated,
     reporting,
     returning,
+    searching,
     still,
     walked,
 )
@@ -76,15 +108,16 @@ def test_every_access_is_behind_the_wait(kernel):
     for function in module(kernel.with_hints(starts_early=True)).functions:
         first, *_ = function.body.ops
         assert isinstance(first, GdcLaunchDependents)
-        accesses = [op for op in function.walk() if op.effect in (Effect.READ, Effect.WRITE)]
-        accesses = [op for op in accesses if not isinstance(op, GdcLaunchDependents | GdcWait)]
+        ours = GdcLaunchDependents, GdcWait
+        accesses = [op for op in function.walk() if "token" in op.part_names]
+        accesses = [op for op in accesses if not isinstance(op, ours)]
         waits = [op for op in function.walk() if isinstance(op, GdcWait)]
         assert len(waits) == 1
         assert waits[0] in function.body.ops, "all blocks wait, whatever they choose later"
         position = function.body.ops.index(waits[0])
-        for op in function.body.ops[:position]:
-            assert not op.regions
-            assert op not in accesses
+        for op in function.body.ops[1:position]:
+            assert op.effect is Effect.NONE
+            assert not op.regions, "a block might end there"
         made = definitions(function)
         assert all(leads_to(op.token, made, waits[0]) for op in accesses)
         assert not any(isinstance(op, MakeToken) for op in function.walk())
@@ -117,6 +150,15 @@ def test_who_waits(kernel):
 def test_only_newer_gpus_start_kernels_early(target):
     assert not waits(in_place, target)
     assert not waits(in_place, target, starts_early=True)
+
+
+def test_whoever_does_something_before_does_not_count_as_waiting():
+    (function,) = module(guarded.with_hints(starts_early=True)).functions
+    assert waits_for_grids(Module((function,)))
+    ops = function.body.ops
+    wait = next(n for n, op in enumerate(ops) if isinstance(op, GdcWait))
+    later = Block(function.body.args, [*ops[:wait], *ops[wait + 1 : -1], ops[wait], ops[-1]])
+    assert not waits_for_grids(Module((replace(function, body=later),)))
 
 
 def test_both_entries_of_an_audited_kernel_wait():

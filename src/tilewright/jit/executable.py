@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilewright.errors import LaunchError
 from tilewright.frontend.captures import Captures
 from tilewright.frontend.specialization import describe
 from tilewright.jit.cache import in_background
@@ -79,9 +80,14 @@ def _from_disk(
     request: Request, compile_: Callable[[], CompiledKernel], disk: DiskCache, found: Found
 ) -> Executable:
     def assemble_again() -> bytes:
-        """What a driver did not take is made anew."""
+        """What a driver did not take is made anew; the facts that are known of it must hold."""
         disk.forget(found.cubin_key)
-        return _cubin(request, compile_(), disk)
+        compiled = compile_()
+        if _key(request, compiled, disk) != found.cubin_key:
+            raise LaunchError(
+                f"{compiled.name} has changed while its code was loaded; launch it again"
+            )
+        return _cubin(request, compiled, disk)
 
     program = load_assembler().load_program(found.cubin, found.facts, assemble_again)
     return Executable(found.facts, found.captures, _at_once(program))
@@ -104,7 +110,7 @@ def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -
 
     if disk is None:
         return assemble()
-    key = disk.cubin_key(compiled.content, target, level)
+    key = _key(request, compiled, disk)
     with disk.making(key):
         cubin = disk.cubin(key)
         if cubin is None:
@@ -120,3 +126,9 @@ def _tell(request: Request, done: str, start: float) -> None:
         took = 1e3 * (time.perf_counter() - start)
         what = describe(request.signature, request.specialization)
         _log.debug("tilewright: %s: %s in %.1f ms", what, done, took)
+
+
+def _key(request: Request, compiled: CompiledKernel, disk: DiskCache) -> str:
+    """What code is kept by."""
+    target, level = request.specialization.target, request.specialization.hints.opt_level
+    return disk.cubin_key(compiled.content, target, level)

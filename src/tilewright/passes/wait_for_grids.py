@@ -9,9 +9,10 @@
 A GPU takes its time between the last block of one grid and the first of the next. A grid whose code
 waits for the grids before it needs none of that: its blocks come to lie on the multiprocessors as
 those of the grid before leave them, find out what they are, and wait there. All accesses come
-behind the wait, by tokens, so nothing is read or written sooner than by a kernel that starts later,
-and a grid that has ended has waited for all before it. Whoever comes next may do the same from the
-first op on: it waits for the end of this grid, not for that op.
+behind the wait, by tokens, so nothing is read or written sooner than by a kernel that starts later.
+Before it there are no branches, so no block ends without it: a grid that has ended has waited for
+all before it. Whoever comes next may do the same from the first op on: it waits for the end of this
+grid, not for that op.
 
 A kernel goes through here if its hints say so, because tileiras plans some loops anew, and not
 always better, in a kernel that waits. The launch relies on it: `backends.cuda` lets no kernel start
@@ -20,13 +21,11 @@ early but those of which `waits_for_grids` holds. Runs behind all passes that lo
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Effect, Op, Value
 from tilewright.ir.ops.dependencies import GdcLaunchDependents, GdcWait
 from tilewright.ir.ops.memory import MakeToken
-from tilewright.ir.rewrite import Rewriter, nested_ops, with_parts
+from tilewright.ir.rewrite import Rewriter, with_parts
 
 __all__ = ["wait_for_grids", "waits_for_grids"]
 
@@ -37,12 +36,17 @@ def wait_for_grids(function: Function) -> Function:
 
 
 def waits_for_grids(module: Module) -> bool:
-    """Whether all entries have come from here, so that they may start before others end."""
-    return all(any(isinstance(op, GdcWait) for op in entry.body.ops) for entry in module.functions)
+    """Whether every block of all entries waits before all else, so that they may start early."""
+    return all(map(_waits_first, module.functions))
+
+
+def _waits_first(function: Function) -> bool:
+    done = (op for op in function.body.ops if not isinstance(op, GdcLaunchDependents))
+    return isinstance(next(filter(_may_matter, done), None), GdcWait)
 
 
 class _Waiting(Rewriter):
-    """Puts the wait before the first op with an access, and its token wherever there is none."""
+    """Puts the wait before the first op that matters, and its token wherever there is none."""
 
     def __init__(self) -> None:
         super().__init__({MakeToken: _start})
@@ -51,16 +55,14 @@ class _Waiting(Rewriter):
     def function(self, function: Function) -> Function:
         """The whole function; the next grids may start at once."""
         new = super().function(function)
-        # Where nothing is accessed, whoever waits for this grid still waits for those before it.
-        waits = [GdcWait()] if self._token is None else []
-        new.body.ops[:0] = [GdcLaunchDependents(), *waits]
+        new.body.ops.insert(0, GdcLaunchDependents())
         return new
 
     def visit(self, op: Op) -> None:
         """Rebuild one op; an access that waits for nothing in its block waits for the grids."""
-        if self._token is None and _touches_memory(op):
+        if _may_matter(op):
             self.start()
-        if _is_access(op) and not _waits(op):
+        if _is_free(op):
             new = with_parts(op.rebuilt(self.values, ()), token=self.start())
             self.builder.add(new)
             self.replace(op, *new.results)
@@ -79,13 +81,11 @@ def _start(waiting: _Waiting, op: MakeToken) -> None:
     waiting.replace(op, waiting.start())
 
 
-def _touches_memory(op: Op) -> bool:
-    return _is_access(op) or any(map(_is_access, nested_ops(op)))
+def _may_matter(op: Op) -> bool:
+    """Whether an op is more than a number: accesses, prints, choices, and the end."""
+    return op.effect is not Effect.NONE or bool(op.regions)
 
 
-def _is_access(op: Op) -> bool:
-    return op.effect in (Effect.READ, Effect.WRITE)
-
-
-def _waits(op: Any) -> bool:
-    return op.token is not None
+def _is_free(op: Op) -> bool:
+    """Whether an access or a print waits for nothing in its block."""
+    return "token" in op.part_names and op.__dict__["token"] is None

@@ -14,6 +14,7 @@ nobody recording it, keep anything.
 
 from __future__ import annotations
 
+import sys
 from sys import getrefcount
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,9 @@ def _count_alone() -> int:
 
 
 _ALONE = _count_alone()
+# Without the interpreter's lock a count says nothing: others may be about to take what it counts.
+_is_gil_enabled = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
+_COUNTS = _is_gil_enabled is None or _is_gil_enabled()
 
 
 class _Shelf(list[Storage]):
@@ -102,7 +106,7 @@ def have_tensor(mould: Mould) -> Tensor:
     stream = device.stream if device.current.said else device.default
     if stream is None or not stream.is_plain or not stream.may_be_home:
         return cast_tensor(mould)
-    if device.pool is not device.usual_pool:  # one that somebody has made has an end
+    if device.pool is not device.usual_pool or not _COUNTS:  # another pool has an end
         return cast_tensor(mould)
     facet, lock = look.facet, device.lock
     lock.acquire()  # costs a third of `with`
