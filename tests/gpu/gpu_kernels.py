@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
-from tilewright import Mut, Ref, bool_, i32
+from tilewright import Mapped, Mut, Ref, bool_, i32
 from tilewright.cli.tour_kernels import gemm, gemm_persistent, saxpy, softmax
 from tilewright.dims import B, N, T
 
@@ -63,3 +63,14 @@ def relative_error(found: Any, expected: Any) -> float:
     """The norm of the difference over the norm of what is expected."""
     difference = np.linalg.norm(found.astype(np.float64) - expected)
     return float(difference / max(np.linalg.norm(expected), 1e-30))
+
+
+@tw.kernel(deny_checks=True)
+def add_to_rows(z: Mapped[i32, 1, tw.All], first: Ref[i32, 1], n: i32) -> None:
+    """Small tiles of an output, read and written again and again."""
+    start = first.partition(1)[0].item()
+    for turn in range(3):
+        for at in z.indices_within((start, start + n), None):
+            parts = z.piece(at).partition(1, 16)
+            for c in range(parts.num_tiles(1)):
+                parts.store(parts[0, c] + (1 + turn), 0, c)

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from gpu_kernels import run_both
+from gpu_kernels import add_to_rows, run_both
 
 import tilewright as tw
 from tilewright import Mapped, Ref, i32
@@ -39,16 +39,6 @@ def test_ranges_of_two_axes(blocks, group):
         inside = (i >= rows[0]) & (i < rows[1]) & (j >= columns[0]) & (j < columns[1])
         np.testing.assert_array_equal(found, np.where(inside, poison + 1 + i * 100 + j, poison))
         np.testing.assert_array_equal(found, expected)
-
-
-@tw.kernel(deny_checks=True)
-def add_to_rows(z: Mapped[i32, 1, tw.All], first: Ref[i32, 1], n: i32) -> None:
-    start = first.partition(1)[0].item()
-    for turn in range(3):
-        for at in z.indices_within((start, start + n), None):
-            parts = z.piece(at).partition(1, 16)
-            for c in range(parts.num_tiles(1)):
-                parts.store(parts[0, c] + (1 + turn), 0, c)
 
 
 @pytest.mark.parametrize("first", [0, 5, 30, -3])

@@ -4,5 +4,5 @@ import sys
 from pathlib import Path
 
 _REPOSITORY = Path(__file__).parents[2]
-for _folder in ("tests/ir", "benchmarks"):
+for _folder in ("tests/ir", "tests/gpu", "benchmarks"):
     sys.path.insert(0, str(_REPOSITORY / _folder))

@@ -1,11 +1,12 @@
 """What the safety of kernels rests on, in machine code: waits and barriers where they must be."""
 
 import pytest
+from gpu_kernels import add_to_rows
 from kernels import gemm
 from machine_code import before_the_wait, disassembled, stores_without_barrier
 
 import tilewright as tw
-from tilewright import Mapped, Mut, Ref, f32, i32
+from tilewright import Mut, Ref, f32, i32
 from tilewright.backends.cuda.program import assemble
 from tilewright.dims import B, M, N
 from tilewright.jit.defaults import sample_specialization
@@ -56,23 +57,12 @@ def test_a_kernel_that_does_not_wait_is_seen(tmp_path):
     assert before_the_wait(machine_code(add.with_hints(starts_early=False), tmp_path))
 
 
-@tw.kernel(deny_checks=True)
-def add_again(z: Mapped[i32, 1, tw.All], first: Ref[i32, 1], n: i32) -> None:
-    """Small tiles of an output, read and written again and again."""
-    start = first.partition(1)[0].item()
-    for turn in range(3):
-        for at in z.indices_within((start, start + n), None):
-            parts = z.piece(at).partition(1, 16)
-            for c in range(parts.num_tiles(1)):
-                parts.store(parts[0, c] + (1 + turn), 0, c)
-
-
 def test_all_threads_have_read_a_small_tile_before_one_writes_it(tmp_path):
-    assert stores_without_barrier(machine_code(add_again, tmp_path)) == 0
+    assert stores_without_barrier(machine_code(add_to_rows, tmp_path)) == 0
 
 
 def test_that_needs_order_between_the_steps(tmp_path, monkeypatch):
     """As if every tile were large: should this fail, the assembler has learnt to do without."""
     monkeypatch.setattr(order_tokens, "_MOST_THREADS", 0)
-    other = tw.kernel(deny_checks=True)(add_again.source.plain())
+    other = tw.kernel(deny_checks=True)(add_to_rows.source.plain())
     assert stores_without_barrier(machine_code(other, tmp_path)) > 0
