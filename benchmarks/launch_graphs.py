@@ -9,18 +9,19 @@ driver launches them faster.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from lab import Lab
 from launch_rates import LENGTH, Additions
+from raw_graphs import in_a_chain, raw_graph
 from timed_ways import timed_ways
 
 import tilewright as tw
 from tilewright.backends.cuda.graph import in_lanes, starts_together
 from tilewright.bench import Bound, Report, Table, Target, each
 
-__all__ = ["NODES", "in_a_chain", "measure_graphs", "raw_graph", "target_name"]
+__all__ = ["NODES", "measure_graphs", "target_name"]
 
 NODES = 100
 DRIVER, SIDE_BY_SIDE = "driver", "driver, no edges"
@@ -84,32 +85,3 @@ def _tensors(additions: Additions, tensors: int) -> list[tuple[tw.Tensor, ...]]:
         return [(additions.z, additions.x, additions.y)] * NODES
     lab = additions.lab
     return [(lab.empty(LENGTH), lab.random(LENGTH), lab.random(LENGTH)) for _ in range(NODES)]
-
-
-def in_a_chain(count: int) -> list[tuple[int, ...]]:
-    """The nodes before each node, where each waits for the last one."""
-    return [(node - 1,) if node else () for node in range(count)]
-
-
-def raw_graph(
-    lab: Lab, launches: list[Any], behind: Sequence[tuple[int, ...]], *, has_start: bool = False
-) -> Callable[[], None]:
-    """The replay of a graph that was built with the driver's own calls, each node behind some.
-
-    Those that are behind none may wait for a kernel that does nothing.
-    """
-    backend: Any = lab.device.backend
-    queue: Any = lab.stream.queue
-    driver, stream = backend.driver, queue.handle
-    graph = driver.create_graph()
-    start = [driver.add_idle_node(graph)] if has_start else []
-    nodes: list[Any] = []
-    for launch, before in zip(launches, behind, strict=True):
-        nodes.append(launch.add_to(driver, graph, [nodes[node] for node in before] or start))
-    executable = driver.instantiate_graph(graph)
-
-    def replay(kept: Any = launches) -> None:
-        assert kept, "the tensors live as long as the graph"
-        driver.launch_graph(executable, stream)
-
-    return replay

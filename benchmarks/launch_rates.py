@@ -1,7 +1,8 @@
 """Microseconds a launch: z = x + y of 2,048 f16 numbers in one block, a thousand in a row.
 
 Every way to launch is timed in turn with its peers: until the last launch is queued, and until the
-device is done. The floor is the driver's own call with parameters that are ready.
+device is done. The floor is the driver's own call with parameters that are ready; beside it is the
+driver's call for a graph of that one launch, as which ours go where the host takes the time.
 
 "New handles" are tensors with memory of their own that no launch has had; others of the same shape,
 dtype and alignment have been launched. They are made, bytes and all, before the timer starts; what
@@ -20,6 +21,7 @@ from typing import Any
 import kernels
 import numpy as np
 from lab import Lab
+from raw_graphs import in_a_chain, raw_graph
 from timed_ways import later, timed_ways
 
 import tilewright as tw
@@ -76,6 +78,10 @@ class Additions:
         """The floor first, then the peers, then ours."""
         if f"add-f16-{LENGTH}" in self.lab.peers:
             yield FLOOR, later(self.raw)
+            yield (
+                "driver, a graph of one node",
+                later(lambda: raw_graph(self.lab, [self.raw()], in_a_chain(1))),
+            )
         if self.lab.has_gpu:
             yield from self._peers()
         cut = self.z.partition(LENGTH)

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any
 
 from lab import Lab
-from launch_graphs import in_a_chain, raw_graph
 from launch_rates import FLOOR, Additions
+from raw_graphs import in_a_chain, raw_graph
 
 import tilewright as tw
 from tilewright.bench import (

@@ -12,8 +12,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from lab import Lab
-from launch_graphs import in_a_chain, raw_graph
 from launch_rates import LENGTH, Additions
+from raw_graphs import in_a_chain, raw_graph
 
 from tilewright.bench import Plot, Report, Series, Table, drain, graph_of, on_stream
 

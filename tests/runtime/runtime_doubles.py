@@ -180,6 +180,9 @@ class RecordingDriver(PaperGraphs):
     def stream_number(self, stream: _PaperStream) -> int:
         return 0x100 + stream.number
 
+    def disregard_captures(self) -> None:
+        self.log.append(("disregard_captures",))
+
     def is_capturing(self, stream: _PaperStream) -> bool:
         return stream.capturing
 

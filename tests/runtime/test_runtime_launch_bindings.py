@@ -9,13 +9,16 @@ import pytest
 from tilewright.errors import DriverError
 
 cu = pytest.importorskip("cuda.bindings.driver", reason="needs the `cuda` extra")
-bindings = pytest.importorskip("tilewright.backends.cuda.launch_bindings")
+bindings = pytest.importorskip("tilewright.backends.cuda.ready_bindings")
 
 CODES = cu.CUresult
+PARAMETERS = SimpleNamespace(address=0, may_change=False)
 
 
-class Driver(bindings.LaunchCalls):
+class Driver(bindings.ReadyCalls):
     """Binds and checks; launches succeed in its context alone."""
+
+    context = None
 
     def __init__(self, code):
         self.code = code
@@ -28,6 +31,9 @@ class Driver(bindings.LaunchCalls):
     def check(self, call, code):
         if code is not CODES.CUDA_SUCCESS:
             raise DriverError(f"{call}: {code.name}")
+
+    def load(self, *_):
+        raise AssertionError("nothing is loaded")
 
     def call(self, *_):
         if not self.is_bound:
@@ -42,7 +48,7 @@ def launch(request, monkeypatch):
 
     def make(driver, *, has_context):
         handle = SimpleNamespace(handle=cu.CUstream(1), has_context=has_context)
-        kernel, parameters = SimpleNamespace(handle=0, waits=False), SimpleNamespace(address=0)
+        kernel, parameters = SimpleNamespace(handle=0, waits=False), PARAMETERS
         monkeypatch.setattr(cu, "cuLaunchKernel", driver.call)
         monkeypatch.setattr(cu, "cuLaunchKernelEx", driver.call)
         if request.param == "launch":
@@ -88,7 +94,7 @@ def test_only_what_waits_itself_starts_early_and_only_on_streams_of_ours(monkeyp
         SimpleNamespace(queue=SimpleNamespace(handle=handle, is_adopted=adopted))
         for adopted in (False, True)
     )
-    kernel, parameters = SimpleNamespace(handle=0, waits=waits), SimpleNamespace(address=0)
+    kernel, parameters = SimpleNamespace(handle=0, waits=waits), PARAMETERS
     launch = Driver(CODES.CUDA_SUCCESS).prepare_launch(kernel, 1, parameters)
     for stream in (ours, theirs, ours):
         launch(stream, ())

@@ -24,9 +24,9 @@ from cuda.core import (
 )
 from cuda.core import Stream as CoreStream
 
+from tilewright.backends.cuda.capture_bindings import disregard_captures
 from tilewright.backends.cuda.external_bindings import ExternalCalls
-from tilewright.backends.cuda.graph_bindings import GraphCalls
-from tilewright.backends.cuda.launch_bindings import LaunchCalls
+from tilewright.backends.cuda.ready_bindings import ReadyCalls
 from tilewright.errors import DriverError, OutOfMemoryError
 from tilewright.runtime.device import PER_THREAD_STREAM
 
@@ -72,7 +72,7 @@ def device_count() -> int:
     return int(count)
 
 
-class CudaDriver(LaunchCalls, GraphCalls, ExternalCalls):
+class CudaDriver(ReadyCalls, ExternalCalls):
     """One GPU through its primary context, which it shares with torch and CuPy."""
 
     def __init__(self, ordinal: int) -> None:
@@ -128,6 +128,10 @@ class CudaDriver(LaunchCalls, GraphCalls, ExternalCalls):
     def stream_number(self, stream: Any) -> int:
         """The number of a stream, the same for all libraries."""
         return int(stream.handle)
+
+    def disregard_captures(self) -> None:
+        """Let this thread, which is ours, ask for anything."""
+        disregard_captures()
 
     def is_capturing(self, stream: Any) -> bool:
         """Whether work put on a stream is recorded into a graph."""

@@ -46,9 +46,10 @@ class Copy(NamedTuple):
 
 
 class Parameters(Protocol):
-    """Parameters that lie somewhere and stay as they are."""
+    """Parameters that lie somewhere."""
 
     address: int  # of an array of their addresses
+    may_change: bool  # or they stay as they are
 
 
 class GraphDriver(Protocol):
@@ -122,6 +123,9 @@ class Driver(GraphDriver, Protocol):
 
     def stream_number(self, stream: Any) -> int:
         """The number of a stream, the same for all libraries."""
+
+    def disregard_captures(self) -> None:
+        """Let this thread ask for anything, whatever streams others capture meanwhile."""
 
     def is_capturing(self, stream: Any) -> bool:
         """Whether work put on a stream is recorded into a graph."""

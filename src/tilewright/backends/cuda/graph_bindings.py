@@ -96,7 +96,7 @@ class GraphCalls(ABC):
     ) -> Any:
         """A node that launches a kernel; the parameters are copied now."""
         self.bind()
-        launch = self._launch(kernel, shape, parameters)
+        launch = self.node_launch(kernel, shape, parameters)
         code, node = cu.cuGraphAddKernelNode(graph, after, len(after), launch)
         self.check("cuGraphAddKernelNode", code)
         return node
@@ -115,11 +115,12 @@ class GraphCalls(ABC):
     ) -> None:
         """Another launch in place of a node's."""
         self.bind()
-        launch = self._launch(kernel, shape, parameters)
+        launch = self.node_launch(kernel, shape, parameters)
         (code,) = cu.cuGraphExecKernelNodeSetParams(executable, node, launch)
         self.check("cuGraphExecKernelNodeSetParams", code)
 
-    def _launch(self, kernel: Any, shape: LaunchShape, parameters: int) -> Any:
+    def node_launch(self, kernel: Any, shape: LaunchShape, parameters: int) -> Any:
+        """A launch, as nodes take it; the parameters stay where they are."""
         launch = cu.CUDA_KERNEL_NODE_PARAMS()
         launch.kern, launch.ctx = kernel.kernel_handle, self.context
         launch.gridDimX, launch.gridDimY, launch.gridDimZ = shape.grid

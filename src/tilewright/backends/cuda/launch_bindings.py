@@ -13,13 +13,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol
 
 from cuda.bindings import driver as cu
-
-from tilewright.backends.cuda.driver import Parameters
-from tilewright.runtime.function import ReadyCall
 
 __all__ = ["LaunchCalls", "call_again"]
 
@@ -68,38 +64,3 @@ class LaunchCalls(ABC):
         (code,) = cu.cuLaunchKernel(*given)
         if code is not _SUCCESS:
             call_again(self, "cuLaunchKernel", code, stream, lambda: cu.cuLaunchKernel(*given))
-
-    def prepare_launch(self, kernel: Any, blocks: int, parameters: Parameters) -> ReadyCall:
-        """The same as a function of a stream of ours; it keeps the parameters.
-
-        Launches happen under the device's lock, and most are on the stream of the one before.
-        """
-        call, handle, address = cu.cuLaunchKernelEx, kernel.handle, parameters.address
-        shape = cu.CUlaunchConfig()
-        shape.gridDimX, shape.gridDimY, shape.gridDimZ = blocks, 1, 1
-        shape.blockDimX = shape.blockDimY = shape.blockDimZ = 1
-        if kernel.waits:
-            shape.attrs = [_starts_early()]
-        last: Any = None
-
-        def launch(stream: Any, _: object, _kept: Parameters = parameters) -> None:
-            nonlocal last
-            if stream is not last:
-                shape.hStream = stream.queue.handle.handle
-                # On its own streams another library may count on the whole order.
-                shape.numAttrs = int(kernel.waits and not stream.queue.is_adopted)
-                last = stream
-            (code,) = call(shape, handle, address, 0)
-            if code is not _SUCCESS:
-                again, theirs = partial(call, shape, handle, address, 0), stream.queue.handle
-                call_again(self, "cuLaunchKernelEx", code, theirs, again)
-
-        return launch
-
-
-def _starts_early() -> Any:
-    """The attribute of a kernel that waits itself for the one before it on its stream."""
-    attribute = cu.CUlaunchAttribute()
-    attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-    attribute.value.programmaticStreamSerializationAllowed = 1
-    return attribute

@@ -48,8 +48,9 @@ _BITS = {1: "B", 2: "H"}  # floats that `struct` lacks travel as their bits
 class Packer:
     """Puts arguments where the driver reads them."""
 
-    def __init__(self, kinds: tuple[Kind, ...]) -> None:
+    def __init__(self, kinds: tuple[Kind, ...], *, may_change: bool = False) -> None:
         self._kinds = kinds
+        self.may_change = may_change  # between the launches that were prepared with it
         self._struct = struct.Struct("<" + "".join(_slot_code(kind) for kind in kinds))
         self._buffer = ctypes.create_string_buffer(max(len(kinds), 1) * _SLOT)
         start = ctypes.addressof(self._buffer)
@@ -139,7 +140,7 @@ class CudaFunction:
         """The same for any tensors: one buffer is enough, as it is for `launch`."""
         if not blocks:
             return _nothing
-        packer = Packer(self._kinds)
+        packer = Packer(self._kinds, may_change=True)
         packer.pack(arguments)
         call = self._driver.prepare_launch(self._kernel, blocks, packer)
         return _filling(addresses)(call, packer.slots)

@@ -48,6 +48,7 @@ class Poller:
                 self._arrived.notify()
 
     def _poll(self) -> None:
+        self._driver.disregard_captures()
         while self._has_work():
             passed = self._take_passed()
             for tell, error in passed:

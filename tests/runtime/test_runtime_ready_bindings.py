@@ -1,0 +1,269 @@
+"""Launches made over and over: by launch while their stream is busy, by graph while it waits."""
+
+from __future__ import annotations
+
+import gc
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from tilewright.errors import DriverError
+
+cu = pytest.importorskip("cuda.bindings.driver", reason="needs the `cuda` extra")
+bindings = pytest.importorskip("tilewright.backends.cuda.ready_bindings")
+
+CODES = cu.CUresult
+MODES = cu.CUstreamCaptureMode
+LAUNCHES, GRAPHS = bindings._LAUNCHES, bindings._GRAPHS
+
+
+class Driver(bindings.ReadyCalls):
+    """Writes down what it is asked for; graphs are numbers."""
+
+    context = None
+
+    def __init__(self):
+        self.log = []
+        self.made = 0
+        self.refuses = False
+
+    def bind(self):
+        pass
+
+    def load(self, *_):
+        raise AssertionError("nothing is loaded")
+
+    def check(self, call, code):
+        if code is not CODES.CUDA_SUCCESS:
+            raise DriverError(f"{call}: {code.name}")
+
+    def create_graph(self):
+        self.made += 1
+        return f"graph {self.made}"
+
+    def add_launch_node(self, graph, after, kernel, shape, parameters):
+        assert after == []
+        return f"node of {graph}: {shape.grid[0]} blocks, {parameters}"
+
+    def node_launch(self, kernel, shape, parameters):
+        return f"{shape.grid[0]} blocks, {parameters}"
+
+    def instantiate_graph(self, graph):
+        if self.refuses:
+            raise DriverError("cuGraphInstantiate: no room")
+        return f"executable {graph}"
+
+    def destroy_executable_graph(self, executable):
+        self.log.append(f"destroy {executable}")
+
+    def destroy_graph(self, graph):
+        self.log.append(f"destroy {graph}")
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """A driver whose calls are written down, with streams that are busy or wait."""
+    made = Driver()
+    made.busy = set()
+    made.mode = MODES.CU_STREAM_CAPTURE_MODE_GLOBAL
+
+    def launch(shape, *_):
+        made.log.append(f"launch on {int(shape.hStream)}")
+        return (CODES.CUDA_SUCCESS,)
+
+    def launch_graph(executable, stream):
+        made.log.append(f"{executable} on {int(stream)}")
+        return (CODES.CUDA_SUCCESS,)
+
+    def change(executable, node, parameters):
+        made.log.append(f"change {node} to {parameters}")
+        return (CODES.CUDA_SUCCESS,)
+
+    def query(stream):
+        assert made.mode is MODES.CU_STREAM_CAPTURE_MODE_RELAXED, "or a capture elsewhere is lost"
+        made.log.append(f"query {int(stream)}")
+        is_busy = int(stream) in made.busy
+        return (CODES.CUDA_ERROR_NOT_READY if is_busy else CODES.CUDA_SUCCESS,)
+
+    def exchange(mode):
+        before, made.mode = made.mode, mode
+        return CODES.CUDA_SUCCESS, before
+
+    monkeypatch.setattr(cu, "cuLaunchKernelEx", launch)
+    monkeypatch.setattr(cu, "cuGraphLaunch", launch_graph)
+    monkeypatch.setattr(cu, "cuGraphExecKernelNodeSetParams", change)
+    monkeypatch.setattr(cu, "cuStreamQuery", query)
+    monkeypatch.setattr(cu, "cuThreadExchangeStreamCaptureMode", exchange)
+    return made
+
+
+def a_stream(number):
+    handle = SimpleNamespace(handle=cu.CUstream(number), has_context=True)
+    return SimpleNamespace(queue=SimpleNamespace(handle=handle, is_adopted=False))
+
+
+def prepared(driver, *, may_change=False):
+    kernel = SimpleNamespace(handle=0, waits=True)
+    return driver.prepare_launch(kernel, 7, SimpleNamespace(address=64, may_change=may_change))
+
+
+def taken(driver):
+    """What was asked of a driver since the last time, and how often in a row."""
+    found = []
+    for one in driver.log:
+        if found and found[-1][0] == one:
+            found[-1][1] += 1
+        else:
+            found.append([one, 1])
+    driver.log.clear()
+    return [f"{count} x {one}" for one, count in found]
+
+
+def test_a_stream_that_waits_for_the_host_is_given_graphs(driver):
+    launch, stream = prepared(driver), a_stream(1)
+    for _ in range(LAUNCHES + 1 + GRAPHS + 1):
+        launch(stream, ())
+    assert taken(driver) == [
+        f"{LAUNCHES + 1} x launch on 1",
+        "1 x query 1",
+        f"{GRAPHS + 1} x executable graph 1 on 1",
+    ]
+    assert driver.mode is MODES.CU_STREAM_CAPTURE_MODE_GLOBAL
+
+
+def test_a_stream_that_is_busy_is_given_launches_which_start_early(driver):
+    launch, stream = prepared(driver), a_stream(1)
+    driver.busy.add(1)
+    for _ in range(2 * LAUNCHES + 2):
+        launch(stream, ())
+    assert taken(driver) == [
+        f"{LAUNCHES + 1} x launch on 1",
+        "1 x query 1",
+        f"{LAUNCHES + 1} x launch on 1",
+    ]
+    assert not driver.made
+
+
+def test_a_stream_that_becomes_busy_is_given_launches_again(driver):
+    launch, stream = prepared(driver), a_stream(1)
+    for _ in range(LAUNCHES + 1 + GRAPHS + 1):
+        launch(stream, ())
+    driver.busy.add(1)
+    taken(driver)
+    launch(stream, ())
+    assert taken(driver) == ["1 x query 1", "1 x launch on 1"]
+    driver.busy.clear()
+    for _ in range(LAUNCHES + 1):
+        launch(stream, ())
+    assert taken(driver)[-1] == "1 x executable graph 1 on 1"  # the one there is
+
+
+def test_a_graph_stays_with_its_stream(driver):
+    # On another one it would wait for the first, and whoever lets that go may wait for this one.
+    launch, first, second = prepared(driver), a_stream(1), a_stream(2)
+    for _ in range(LAUNCHES + 2):
+        launch(first, ())
+    assert taken(driver)[-1] == "1 x executable graph 1 on 1"
+    for _ in range(3 * LAUNCHES):
+        launch(second, ())
+    assert {one for one in taken(driver) if "graph" in one} == set()
+    for _ in range(LAUNCHES + 2):
+        launch(first, ())
+    assert taken(driver)[-1] == "1 x executable graph 1 on 1"
+    assert driver.made == 1
+
+
+def test_launches_on_streams_in_turn_are_no_graphs(driver):
+    launch, first, second = prepared(driver), a_stream(1), a_stream(2)
+    for _ in range(3 * LAUNCHES):
+        launch(first, ())
+        launch(second, ())
+    assert taken(driver) == ["1 x launch on 1", "1 x launch on 2"] * (3 * LAUNCHES)
+
+
+def test_parameters_that_change_are_given_to_every_launch_of_a_graph(driver):
+    launch, stream = prepared(driver, may_change=True), a_stream(1)
+    for _ in range(LAUNCHES + 3):
+        launch(stream, ())
+    assert (
+        taken(driver)[-4:]
+        == [
+            "1 x change node of graph 1: 7 blocks, 64 to 7 blocks, 64",
+            "1 x executable graph 1 on 1",
+        ]
+        * 2
+    )
+
+
+@pytest.mark.parametrize("name", ["cuGraphExecKernelNodeSetParams", "cuGraphLaunch"])
+def test_what_a_graph_fails_with_is_told(driver, monkeypatch, name):
+    launch, stream = prepared(driver, may_change=True), a_stream(1)
+    for _ in range(LAUNCHES + 2):
+        launch(stream, ())
+    monkeypatch.setattr(cu, name, lambda *_: (CODES.CUDA_ERROR_LAUNCH_FAILED,))
+    if name == "cuGraphLaunch":  # which the launch has found before
+        launch = prepared(driver)
+        for _ in range(LAUNCHES + 1):
+            launch(stream, ())
+    with pytest.raises(DriverError, match=re.escape("cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED")):
+        launch(stream, ())
+
+
+def test_a_graph_that_cannot_be_made_is_missed_by_nobody(driver):
+    launch, stream = prepared(driver), a_stream(1)
+    driver.refuses = True
+    for _ in range(3 * LAUNCHES):
+        launch(stream, ())
+    assert driver.made == 1  # and is not tried again
+    assert [one for one in taken(driver) if "destroy" in one] == ["1 x destroy graph 1"]
+
+
+def test_a_graph_that_nobody_has_is_given_back_before_the_next_is_made(driver):
+    launch, stream = prepared(driver), a_stream(1)
+    for _ in range(LAUNCHES + 2):
+        launch(stream, ())
+    taken(driver)
+    del launch
+    gc.collect()
+    assert taken(driver) == []  # a finaliser calls no driver
+    another = prepared(driver)
+    for _ in range(LAUNCHES + 2):
+        another(stream, ())
+    assert taken(driver)[2:] == [
+        "1 x destroy executable graph 1",
+        "1 x destroy graph 1",
+        "1 x executable graph 2 on 1",
+    ]
+
+
+def test_there_are_no_more_graphs_than_some(driver, monkeypatch):
+    monkeypatch.setattr(bindings, "_MOST", 2)
+    launches, stream = [prepared(driver) for _ in range(3)], a_stream(1)
+    for launch in launches:
+        for _ in range(LAUNCHES + 2):
+            launch(stream, ())
+    assert driver.made == 2
+    del launches[0], launch
+    gc.collect()
+    for _ in range(LAUNCHES + 2):
+        launches[-1](stream, ())
+    assert driver.made == 3
+
+
+def test_a_choice_that_breaks_off_is_made_again(driver, monkeypatch):
+    launch, first, second = prepared(driver), a_stream(1), a_stream(2)
+    launch(first, ())
+    chosen = bindings._ReadyLaunch.choose
+
+    def interrupted(self, queue, **how):
+        chosen(self, queue, **how)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bindings._ReadyLaunch, "choose", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            launch(second, ())
+    taken(driver)
+    launch(first, ())
+    assert taken(driver) == ["1 x launch on 1"]  # not where the other would have been
