@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +14,7 @@ bindings = pytest.importorskip("tilewright.backends.cuda.ready_bindings")
 
 CODES = cu.CUresult
 MODES = cu.CUstreamCaptureMode
-LAUNCHES, GRAPHS = bindings._LAUNCHES, bindings._GRAPHS
+LAUNCHES, QUESTIONS = bindings._LAUNCHES, bindings._QUESTIONS
 
 
 class Driver(bindings.ReadyCalls):
@@ -46,9 +45,6 @@ class Driver(bindings.ReadyCalls):
         assert after == []
         return f"node of {graph}: {shape.grid[0]} blocks, {parameters}"
 
-    def node_launch(self, kernel, shape, parameters):
-        return f"{shape.grid[0]} blocks, {parameters}"
-
     def instantiate_graph(self, graph):
         if self.refuses:
             raise DriverError("cuGraphInstantiate: no room")
@@ -76,10 +72,6 @@ def driver(monkeypatch):
         made.log.append(f"{executable} on {int(stream)}")
         return (CODES.CUDA_SUCCESS,)
 
-    def change(executable, node, parameters):
-        made.log.append(f"change {node} to {parameters}")
-        return (CODES.CUDA_SUCCESS,)
-
     def query(stream):
         assert made.mode is MODES.CU_STREAM_CAPTURE_MODE_RELAXED, "or a capture elsewhere is lost"
         made.log.append(f"query {int(stream)}")
@@ -92,7 +84,6 @@ def driver(monkeypatch):
 
     monkeypatch.setattr(cu, "cuLaunchKernelEx", launch)
     monkeypatch.setattr(cu, "cuGraphLaunch", launch_graph)
-    monkeypatch.setattr(cu, "cuGraphExecKernelNodeSetParams", change)
     monkeypatch.setattr(cu, "cuStreamQuery", query)
     monkeypatch.setattr(cu, "cuThreadExchangeStreamCaptureMode", exchange)
     return made
@@ -122,12 +113,12 @@ def taken(driver):
 
 def test_a_stream_that_waits_for_the_host_is_given_graphs(driver):
     launch, stream = prepared(driver), a_stream(1)
-    for _ in range(LAUNCHES + 1 + GRAPHS + 1):
+    for _ in range(2 * LAUNCHES + 2):
         launch(stream, ())
     assert taken(driver) == [
         f"{LAUNCHES + 1} x launch on 1",
         "1 x query 1",
-        f"{GRAPHS + 1} x executable graph 1 on 1",
+        f"{LAUNCHES + 1} x executable graph 1 on 1",
     ]
     assert driver.mode is MODES.CU_STREAM_CAPTURE_MODE_GLOBAL
 
@@ -139,20 +130,37 @@ def test_a_stream_that_is_busy_is_given_launches_which_start_early(driver):
         launch(stream, ())
     assert taken(driver) == [
         f"{LAUNCHES + 1} x launch on 1",
-        "1 x query 1",
+        f"{QUESTIONS} x query 1",
         f"{LAUNCHES + 1} x launch on 1",
     ]
     assert not driver.made
 
 
+def test_a_stream_that_has_caught_up_by_the_last_question_waits_for_the_host(driver, monkeypatch):
+    launch, stream = prepared(driver), a_stream(1)
+    driver.busy.add(1)
+    query, asked = cu.cuStreamQuery, []
+
+    def end_at_last(number):
+        asked.append(number)
+        if len(asked) == QUESTIONS:
+            driver.busy.clear()
+        return query(number)
+
+    monkeypatch.setattr(cu, "cuStreamQuery", end_at_last)
+    for _ in range(LAUNCHES + 2):
+        launch(stream, ())
+    assert taken(driver)[-1] == "1 x executable graph 1 on 1"
+
+
 def test_a_stream_that_becomes_busy_is_given_launches_again(driver):
     launch, stream = prepared(driver), a_stream(1)
-    for _ in range(LAUNCHES + 1 + GRAPHS + 1):
+    for _ in range(2 * LAUNCHES + 2):
         launch(stream, ())
     driver.busy.add(1)
     taken(driver)
     launch(stream, ())
-    assert taken(driver) == ["1 x query 1", "1 x launch on 1"]
+    assert taken(driver) == [f"{QUESTIONS} x query 1", "1 x launch on 1"]
     driver.busy.clear()
     for _ in range(LAUNCHES + 1):
         launch(stream, ())
@@ -182,32 +190,33 @@ def test_launches_on_streams_in_turn_are_no_graphs(driver):
     assert taken(driver) == ["1 x launch on 1", "1 x launch on 2"] * (3 * LAUNCHES)
 
 
-def test_parameters_that_change_are_given_to_every_launch_of_a_graph(driver):
+def test_parameters_that_change_are_no_graph(driver):
     launch, stream = prepared(driver, may_change=True), a_stream(1)
-    for _ in range(LAUNCHES + 3):
+    for _ in range(3 * LAUNCHES):
         launch(stream, ())
-    assert (
-        taken(driver)[-4:]
-        == [
-            "1 x change node of graph 1: 7 blocks, 64 to 7 blocks, 64",
-            "1 x executable graph 1 on 1",
-        ]
-        * 2
-    )
+    assert taken(driver) == [f"{3 * LAUNCHES} x launch on 1"]
 
 
-@pytest.mark.parametrize("name", ["cuGraphExecKernelNodeSetParams", "cuGraphLaunch"])
-def test_what_a_graph_fails_with_is_told(driver, monkeypatch, name):
-    launch, stream = prepared(driver, may_change=True), a_stream(1)
+def test_what_a_graph_fails_with_is_told(driver, monkeypatch):
+    monkeypatch.setattr(cu, "cuGraphLaunch", lambda *_: (CODES.CUDA_ERROR_LAUNCH_FAILED,))
+    launch, stream = prepared(driver), a_stream(1)
+    for _ in range(LAUNCHES + 1):
+        launch(stream, ())
+    with pytest.raises(DriverError, match="cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED"):
+        launch(stream, ())
+
+
+@pytest.mark.parametrize(
+    "code", [CODES.CUDA_ERROR_INVALID_CONTEXT, CODES.CUDA_ERROR_INVALID_HANDLE]
+)
+def test_a_graph_on_the_default_stream_is_that_of_the_context(driver, monkeypatch, code):
+    codes = [code, CODES.CUDA_SUCCESS]
+    monkeypatch.setattr(cu, "cuGraphLaunch", lambda *_: (codes.pop(0),))
+    launch, stream = prepared(driver), a_stream(1)
+    stream.queue.handle.has_context = False
     for _ in range(LAUNCHES + 2):
         launch(stream, ())
-    monkeypatch.setattr(cu, name, lambda *_: (CODES.CUDA_ERROR_LAUNCH_FAILED,))
-    if name == "cuGraphLaunch":  # which the launch has found before
-        launch = prepared(driver)
-        for _ in range(LAUNCHES + 1):
-            launch(stream, ())
-    with pytest.raises(DriverError, match=re.escape("cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED")):
-        launch(stream, ())
+    assert codes == []
 
 
 def test_a_graph_that_cannot_be_made_is_missed_by_nobody(driver):
@@ -240,11 +249,11 @@ def test_a_graph_that_nobody_has_is_given_back_before_the_next_is_made(driver):
 def test_there_are_no_more_graphs_than_some(driver, monkeypatch):
     monkeypatch.setattr(bindings, "_MOST", 2)
     launches, stream = [prepared(driver) for _ in range(3)], a_stream(1)
-    for launch in launches:
+    for number in range(3):
         for _ in range(LAUNCHES + 2):
-            launch(stream, ())
+            launches[number](stream, ())
     assert driver.made == 2
-    del launches[0], launch
+    del launches[0]
     gc.collect()
     for _ in range(LAUNCHES + 2):
         launches[-1](stream, ())

@@ -24,10 +24,11 @@ from cuda.core import (
 )
 from cuda.core import Stream as CoreStream
 
-from tilewright.backends.cuda.capture_bindings import disregard_captures
+from tilewright.backends.cuda.capture_bindings import beside_captures, disregard_captures
 from tilewright.backends.cuda.external_bindings import ExternalCalls
+from tilewright.backends.cuda.pool_bindings import PoolCalls
 from tilewright.backends.cuda.ready_bindings import ReadyCalls
-from tilewright.errors import DriverError, OutOfMemoryError
+from tilewright.errors import DriverError
 from tilewright.runtime.device import PER_THREAD_STREAM
 
 __all__ = ["CudaDriver", "device_count"]
@@ -51,14 +52,8 @@ _NEXT_STEPS = {
 }
 _STEPS_BY_NAME = {code.name: step for code, step in _NEXT_STEPS.items()}
 _DEFAULT_STEP = "`tilewright doctor` checks the driver"
-_Attribute = cu.CUmemPool_attribute
-_USED = _Attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT
-_HIGHEST_USED = _Attribute.CU_MEMPOOL_ATTR_USED_MEM_HIGH
-_RESERVED = _Attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
-_HIGHEST_RESERVED = _Attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH
 _SUCCESS = cu.CUresult.CUDA_SUCCESS
 _NOT_READY = cu.CUresult.CUDA_ERROR_NOT_READY
-_OUT_OF_MEMORY = cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY
 
 
 def device_count() -> int:
@@ -72,7 +67,7 @@ def device_count() -> int:
     return int(count)
 
 
-class CudaDriver(ReadyCalls, ExternalCalls):
+class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
     """One GPU through its primary context, which it shares with torch and CuPy."""
 
     def __init__(self, ordinal: int) -> None:
@@ -113,6 +108,7 @@ class CudaDriver(ReadyCalls, ExternalCalls):
         if code is not _SUCCESS:
             _check("cuCtxSetCurrent", code)
 
+    @beside_captures
     def create_stream(self) -> Any:
         """A stream that does not wait for the legacy default stream."""
         self.bind()
@@ -148,6 +144,7 @@ class CudaDriver(ReadyCalls, ExternalCalls):
         _check("cuPointerGetAttribute", code)
         return int(number)
 
+    @beside_captures
     def query_stream(self, stream: Any) -> bool:
         """Whether everything put on a stream has completed."""
         if not stream.has_context:
@@ -158,18 +155,22 @@ class CudaDriver(ReadyCalls, ExternalCalls):
         _check("cuStreamQuery", code)
         return True
 
+    @beside_captures
     def synchronize_stream(self, stream: Any) -> None:
         """Block until everything put on a stream has completed."""
-        self.bind()
+        if not stream.has_context:
+            self.bind()  # or another context's default stream would be waited for
         (code,) = cu.cuStreamSynchronize(stream.handle)
         _check("cuStreamSynchronize", code)
 
+    @beside_captures
     def create_event(self) -> Any:
         """An event without timing, which is cheaper."""
         self.bind()
         with _core_call("creating an event"):
             return self._device.create_event()
 
+    @beside_captures
     def create_timing_event(self) -> Any:
         """An event that notes the time."""
         self.bind()
@@ -187,6 +188,7 @@ class CudaDriver(ReadyCalls, ExternalCalls):
         with _core_call("recording an event"):
             stream.core.record(event)
 
+    @beside_captures
     def query_event(self, event: Any) -> bool:
         """Whether what an event has recorded has completed."""
         self.bind()
@@ -199,66 +201,13 @@ class CudaDriver(ReadyCalls, ExternalCalls):
         with _core_call("waiting for an event"):
             stream.core.wait(event)
 
+    @beside_captures
     def create_pool(self, limit: int) -> Any:
         """A memory pool of this GPU."""
         self.bind()
         options = DeviceMemoryResourceOptions(max_size=limit)
         with _core_call("creating a memory pool"):
             return _CudaPool(DeviceMemoryResource(self._device, options))
-
-    def set_release_threshold(self, pool: Any, nbytes: int) -> None:
-        """How much a pool keeps when nothing of it is in use."""
-        self._set_attribute(pool, _Attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, nbytes)
-
-    def pool_statistics(self, pool: Any) -> tuple[int, int, int, int]:
-        """Bytes used, the most ever used, bytes reserved, the most ever reserved."""
-        self.bind()
-        return (
-            self._attribute(pool, _USED),
-            self._attribute(pool, _HIGHEST_USED),
-            self._attribute(pool, _RESERVED),
-            self._attribute(pool, _HIGHEST_RESERVED),
-        )
-
-    def reset_pool_statistics(self, pool: Any) -> None:
-        """Let the highest numbers start again."""
-        for name in (_HIGHEST_USED, _HIGHEST_RESERVED):
-            self._set_attribute(pool, name, 0)
-
-    def trim_pool(self, pool: Any, keep: int) -> None:
-        """Give unused memory back to the system, all but so many bytes."""
-        self.bind()
-        (code,) = cu.cuMemPoolTrimTo(pool.handle, keep)
-        _check("cuMemPoolTrimTo", code)
-
-    def _attribute(self, pool: Any, name: Any) -> int:
-        code, number = cu.cuMemPoolGetAttribute(pool.handle, name)
-        _check("cuMemPoolGetAttribute", code)
-        return int(number)
-
-    def _set_attribute(self, pool: Any, name: Any, number: int) -> None:
-        self.bind()
-        (code,) = cu.cuMemPoolSetAttribute(pool.handle, name, cu.cuuint64_t(number))
-        _check("cuMemPoolSetAttribute", code)
-
-    def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
-        """Memory from a stream-ordered pool; an empty tensor gets a byte."""
-        if not stream.has_context:
-            self.bind()
-        code, address = cu.cuMemAllocFromPoolAsync(max(nbytes, 1), pool.handle, stream.handle)
-        if code is not _SUCCESS:
-            if code == _OUT_OF_MEMORY:
-                raise OutOfMemoryError(f"the GPU has no room for {nbytes} bytes")
-            _check("cuMemAllocFromPoolAsync", code)
-        return int(address)
-
-    def free(self, address: int, stream: Any) -> None:
-        """Give memory back after everything put on the stream so far."""
-        if not stream.has_context:
-            self.bind()
-        (code,) = cu.cuMemFreeAsync(address, stream.handle)
-        if code is not _SUCCESS:
-            _check("cuMemFreeAsync", code)
 
     def fill(self, address: int, pattern: bytes, repeats: int, stream: Any) -> None:
         """Repeat a pattern of 1, 2, 4 or 8 bytes."""
@@ -297,6 +246,7 @@ class CudaDriver(ReadyCalls, ExternalCalls):
         (code,) = cu.cuMemcpyDtoHAsync(target, address, nbytes, stream.handle)
         _check("cuMemcpyDtoHAsync", code)
 
+    @beside_captures
     def allocate_pinned(self, nbytes: int) -> tuple[int, int]:
         """Host memory that kernels can write: its host address and its device address."""
         self.bind()
@@ -325,6 +275,7 @@ class CudaDriver(ReadyCalls, ExternalCalls):
         found: bool = kernel.waits
         return found
 
+    @beside_captures
     def load(self, read: Any, code: bytes, name: str) -> Any:
         """A kernel of code that one of cuda-core's functions reads."""
         self.bind()

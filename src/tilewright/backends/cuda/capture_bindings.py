@@ -1,7 +1,7 @@
-"""Captures of other libraries, which ours must not end.
+"""Captures of other libraries, which calls of ours must not end.
 
-While any thread captures a stream, the driver holds some calls of every thread for unsafe: it
-refuses them, and the capture is lost. None of ours has to do with what is captured, so they say so.
+While any thread captures a stream, the driver takes many calls of all threads for unsafe, refuses
+them, and ends the capture. Ours have nothing to do with what is captured, and have to say so.
 """
 
 # The package is compiled and has no stubs.
@@ -9,14 +9,16 @@ refuses them, and the capture is lost. None of ours has to do with what is captu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from cuda.bindings import driver as cu
 
 __all__ = ["beside_captures", "disregard_captures"]
 
 _RELAXED = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def disregard_captures() -> None:
@@ -24,11 +26,15 @@ def disregard_captures() -> None:
     cu.cuThreadExchangeStreamCaptureMode(_RELAXED)
 
 
-@contextmanager
-def beside_captures() -> Iterator[None]:
-    """The same for some calls in a thread of somebody else's."""
-    _, before = cu.cuThreadExchangeStreamCaptureMode(_RELAXED)
-    try:
-        yield
-    finally:
-        cu.cuThreadExchangeStreamCaptureMode(before)
+def beside_captures(function: Function) -> Function:
+    """The same for one function, in whichever thread."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _, before = cu.cuThreadExchangeStreamCaptureMode(_RELAXED)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            cu.cuThreadExchangeStreamCaptureMode(before)
+
+    return cast("Function", call)

@@ -16,6 +16,7 @@ from typing import Any
 from cuda.bindings import driver as cu
 from cuda.core import ObjectCode
 
+from tilewright.backends.cuda.capture_bindings import beside_captures
 from tilewright.backends.cuda.driver import Copy, Fill
 from tilewright.backends.cuda.launch_bindings import call_again
 from tilewright.errors import DriverError
@@ -96,7 +97,7 @@ class GraphCalls(ABC):
     ) -> Any:
         """A node that launches a kernel; the parameters are copied now."""
         self.bind()
-        launch = self.node_launch(kernel, shape, parameters)
+        launch = self._launch(kernel, shape, parameters)
         code, node = cu.cuGraphAddKernelNode(graph, after, len(after), launch)
         self.check("cuGraphAddKernelNode", code)
         return node
@@ -115,12 +116,11 @@ class GraphCalls(ABC):
     ) -> None:
         """Another launch in place of a node's."""
         self.bind()
-        launch = self.node_launch(kernel, shape, parameters)
+        launch = self._launch(kernel, shape, parameters)
         (code,) = cu.cuGraphExecKernelNodeSetParams(executable, node, launch)
         self.check("cuGraphExecKernelNodeSetParams", code)
 
-    def node_launch(self, kernel: Any, shape: LaunchShape, parameters: int) -> Any:
-        """A launch, as nodes take it; the parameters stay where they are."""
+    def _launch(self, kernel: Any, shape: LaunchShape, parameters: int) -> Any:
         launch = cu.CUDA_KERNEL_NODE_PARAMS()
         launch.kern, launch.ctx = kernel.kernel_handle, self.context
         launch.gridDimX, launch.gridDimY, launch.gridDimZ = shape.grid
@@ -151,6 +151,7 @@ class GraphCalls(ABC):
         (code,) = cu.cuGraphExecMemcpyNodeSetParams(executable, node, _copy(copy), self.context)
         self.check("cuGraphExecMemcpyNodeSetParams", code)
 
+    @beside_captures
     def instantiate_graph(self, graph: Any) -> Any:
         """A graph that can be launched."""
         self.bind()
@@ -165,12 +166,14 @@ class GraphCalls(ABC):
             again = partial(cu.cuGraphLaunch, executable, stream.handle)
             call_again(self, "cuGraphLaunch", code, stream, again)
 
+    @beside_captures
     def destroy_executable_graph(self, executable: Any) -> None:
         """Give a graph that can be launched back."""
         self.bind()
         (code,) = cu.cuGraphExecDestroy(executable)
         self.check("cuGraphExecDestroy", code)
 
+    @beside_captures
     def destroy_graph(self, graph: Any) -> None:
         """Give a graph back."""
         self.bind()

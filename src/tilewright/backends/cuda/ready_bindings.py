@@ -15,10 +15,9 @@ one it would wait for the first, as nobody has asked it to: so a graph stays wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property, partial
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 from cuda.bindings import driver as cu
 
@@ -32,15 +31,13 @@ from tilewright.runtime.function import LaunchShape, ReadyCall
 __all__ = ["ReadyCalls"]
 
 _SUCCESS = cu.CUresult.CUDA_SUCCESS
-# Launches until a stream is asked: a graph takes as long to make as it saves in twenty.
+# Launches until a stream is asked again: a graph takes as long to make as it saves in twenty.
 _LAUNCHES = 32
-# Graphs until then: what has become busy meanwhile waits for early starts.
-_GRAPHS = 16
+# Times that it is asked: a launch that came just before takes as long until it has ended.
+_QUESTIONS = 8
 # Graphs of one node that a GPU keeps; each takes some 110 KiB of its memory.
 _MOST = 256
 
-# Puts a launch on a stream, and gives the driver's code.
-Call = Callable[[], tuple[Any]]
 # A graph that can be launched, and the one that it was made of.
 _Handles = tuple[Any, Any]
 
@@ -54,20 +51,24 @@ class ReadyCalls(LaunchCalls, GraphCalls):
         Launches happen under the device's lock, and most are on the stream of the one before.
         """
         ready = _ReadyLaunch(self, kernel, blocks, parameters)
+        launch_kernel, launch_graph = cu.cuLaunchKernelEx, cu.cuGraphLaunch
+        shape, handle, address = ready.given
         last: Any = None
-        left = 0
-        call: Any = None
+        left, graph = 0, None
 
         def launch(stream: Any, _: object) -> None:
-            nonlocal last, left, call
+            nonlocal last, left, graph
             left -= 1
             if left < 0 or stream is not last:
                 is_another, last = stream is not last, None  # if this breaks off, all is open
-                call, left = ready.choose(stream.queue, is_another=is_another)
-                last = stream
-            (code,) = call()
+                graph = ready.choose(stream.queue, is_another=is_another)
+                last, left = stream, _LAUNCHES
+            if graph is None:
+                (code,) = launch_kernel(shape, handle, address, 0)
+            else:
+                (code,) = launch_graph(*graph)
             if code is not _SUCCESS:
-                call_again(self, _name_of(call), code, stream.queue.handle, call)
+                ready.call_again(graph, code, stream.queue.handle)
 
         return launch
 
@@ -80,71 +81,70 @@ class ReadyCalls(LaunchCalls, GraphCalls):
 class _ReadyLaunch:
     """One launch and both ways to make it. The device's lock is held."""
 
-    __slots__ = ("_driver", "_graph", "_may_have_graph", "_node", "_shape")
+    __slots__ = ("_driver", "_graph", "_kernel", "_may_have_graph", "_parameters", "given")
 
     def __init__(
         self, driver: ReadyCalls, kernel: Any, blocks: int, parameters: Parameters
     ) -> None:
-        self._driver = driver
-        self._node = _Node(kernel, LaunchShape.of_blocks(blocks), parameters)
-        self._shape = cu.CUlaunchConfig()
-        self._shape.gridDimX, self._shape.gridDimY, self._shape.gridDimZ = blocks, 1, 1
-        self._shape.blockDimX = self._shape.blockDimY = self._shape.blockDimZ = 1
-        if kernel.waits:
-            self._shape.attrs = [_starts_early()]
+        self._driver, self._kernel, self._parameters = driver, kernel, parameters
+        # Where parameters change, a graph would have to be laid out anew.
+        self._may_have_graph = not parameters.may_change
         self._graph: _OneNode | None = None
-        self._may_have_graph = True
+        shape = cu.CUlaunchConfig()
+        shape.gridDimX, shape.gridDimY, shape.gridDimZ = blocks, 1, 1
+        shape.blockDimX = shape.blockDimY = shape.blockDimZ = 1
+        if kernel.waits:
+            shape.attrs = [_starts_early()]
+        self.given = shape, kernel.handle, parameters.address
 
-    def choose(self, queue: Any, *, is_another: bool) -> tuple[Call, int]:
-        """How to launch from now on, and how many more times before this is asked again."""
-        if is_another:
-            return self._as_launch(queue), _LAUNCHES
-        with beside_captures():
-            graph = self._find_graph(queue) if _is_idle(self._driver, queue.handle) else None
-        if graph is None:
-            return self._as_launch(queue), _LAUNCHES
-        return graph.call, _GRAPHS
-
-    def _as_launch(self, queue: Any) -> Call:
-        self._shape.hStream = queue.handle.handle
+    def choose(self, queue: Any, *, is_another: bool) -> tuple[Any, Any] | None:
+        """What the driver takes to launch a graph on a stream; None if a launch is better there."""
+        may_be_graph = self._may_have_graph and not is_another
+        graph = self._find_graph(queue) if may_be_graph and _catches_up(queue.handle) else None
+        if graph is not None:
+            return graph.given
+        shape = self.given[0]
+        shape.hStream = queue.handle.handle
         # On its own streams another library may count on the whole order.
-        kernel, _, parameters = self._node
-        self._shape.numAttrs = int(kernel.waits and not queue.is_adopted)
-        return partial(cu.cuLaunchKernelEx, self._shape, kernel.handle, parameters.address, 0)
+        shape.numAttrs = int(self._kernel.waits and not queue.is_adopted)
+        return None
+
+    def call_again(self, graph: tuple[Any, Any] | None, code: Any, stream: Any) -> None:
+        """Make a launch again that was refused as a launch or as a graph, or say why it was."""
+        if graph is None:
+            launch = partial(cu.cuLaunchKernelEx, *self.given, 0)
+            call_again(self._driver, "cuLaunchKernelEx", code, stream, launch)
+        else:
+            call_again(
+                self._driver, "cuGraphLaunch", code, stream, partial(cu.cuGraphLaunch, *graph)
+            )
 
     def _find_graph(self, queue: Any) -> _OneNode | None:
         """The graph for a stream, made when it is first asked for; None if it can have none."""
-        if self._graph is None and self._may_have_graph:
+        if self._graph is None:
+            shape, _, address = self.given
             try:
-                self._graph = self._driver.graphs.make(self._node, queue)
+                self._graph = self._driver.graphs.make(self._kernel, shape.gridDimX, address, queue)
             except DriverError:  # launches work without; what is wrong with the GPU they tell
                 self._may_have_graph = False
         has_one = self._graph is not None and self._graph.queue is queue
         return self._graph if has_one else None
 
 
-class _Node(NamedTuple):
-    """What a graph of one node launches."""
-
-    kernel: Any
-    shape: LaunchShape
-    parameters: Parameters
-
-
 class _OneNode:
     """A graph of one launch on one stream; it is given back when nobody has it any more."""
 
-    __slots__ = ("_handles", "_left_behind", "call", "queue")
+    __slots__ = ("_graph", "_left_behind", "given", "queue")
 
-    def __init__(
-        self, handles: _Handles, queue: Any, call: Call, left_behind: SimpleQueue[_Handles]
-    ) -> None:
-        self.queue, self.call = queue, call
-        self._handles, self._left_behind = handles, left_behind
+    def __init__(self, handles: _Handles, queue: Any, left_behind: SimpleQueue[_Handles]) -> None:
+        executable, self._graph = handles
+        self.given = executable, queue.handle.handle
+        self.queue = queue
+        self._left_behind = left_behind
 
     def __del__(self) -> None:
         # The collector may run this anywhere: no lock, and no call of a driver.
-        self._left_behind.put(self._handles)
+        self._left_behind.put((self.given[0], self._graph))
 
 
 class _Graphs:
@@ -155,25 +155,22 @@ class _Graphs:
         self._count = 0
         self._left_behind: SimpleQueue[_Handles] = SimpleQueue()
 
-    def make(self, node: _Node, queue: Any) -> _OneNode | None:
+    def make(self, kernel: Any, blocks: int, parameters: int, queue: Any) -> _OneNode | None:
         """Another one, for a stream; None if there are enough."""
         self._give_back()
         if self._count >= _MOST:
             return None
-        driver, launch = self._driver, (node.kernel, node.shape, node.parameters.address)
+        driver = self._driver
         graph = driver.create_graph()
         try:
-            handle = driver.add_launch_node(graph, [], *launch)
+            shape = LaunchShape.of_blocks(blocks)
+            driver.add_launch_node(graph, [], kernel, shape, parameters)
             executable = driver.instantiate_graph(graph)
         except BaseException:
             driver.destroy_graph(graph)
             raise
         self._count += 1
-        call: Any = partial(cu.cuGraphLaunch, executable, queue.handle.handle)
-        if node.parameters.may_change:
-            changed = (executable, handle, driver.node_launch(*launch))
-            call = partial(_change_and_launch, changed, call)
-        return _OneNode((executable, graph), queue, call, self._left_behind)
+        return _OneNode((executable, graph), queue, self._left_behind)
 
     def _give_back(self) -> None:
         """Give back what nobody has any more; the driver waits for launches under way."""
@@ -184,23 +181,10 @@ class _Graphs:
             self._driver.destroy_graph(graph)
 
 
-def _change_and_launch(changed: tuple[Any, Any, Any], launch: Call) -> tuple[Any]:
-    """Launch a graph with the parameters as they are now; launches under way keep theirs."""
-    (code,) = cu.cuGraphExecKernelNodeSetParams(*changed)
-    return launch() if code is _SUCCESS else (code,)
-
-
-def _is_idle(driver: ReadyCalls, stream: Any) -> bool:
-    """Whether a stream has nothing to do."""
-    if not stream.has_context:
-        driver.bind()  # or another context's default stream would be asked
-    (code,) = cu.cuStreamQuery(stream.handle)
-    return code is _SUCCESS
-
-
-def _name_of(call: Any) -> str:
-    """What the driver calls it."""
-    return "cuLaunchKernelEx" if call.func is cu.cuLaunchKernelEx else "cuGraphLaunch"
+@beside_captures
+def _catches_up(stream: Any) -> bool:
+    """Whether a stream has done everything, or soon has."""
+    return any(cu.cuStreamQuery(stream.handle)[0] is _SUCCESS for _ in range(_QUESTIONS))
 
 
 def _starts_early() -> Any:
