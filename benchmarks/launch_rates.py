@@ -35,6 +35,7 @@ __all__ = [
     "FLOOR",
     "LENGTH",
     "NEW_HANDLES",
+    "ONE_NODE",
     "OURS",
     "TORCH_ARGUMENTS",
     "Additions",
@@ -45,6 +46,7 @@ __all__ = [
 LENGTH = 2048
 LAUNCHES = 1000  # below the depth of a stream's queue, so that no launch waits for room
 FLOOR = "driver, parameters ready"
+ONE_NODE = "driver, a graph of one node"
 CUTILE = "cuTile Python, ct.launch"
 OURS = "ours, same handles"
 CHAIN = "ours, chain built before"

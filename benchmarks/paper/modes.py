@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from lab import Lab
-from launch_rates import FLOOR, Additions
+from launch_rates import FLOOR, ONE_NODE, Additions
 from raw_graphs import in_a_chain, raw_graph
 
 import tilewright as tw
@@ -107,7 +107,8 @@ def _peers(lab: Lab, additions: Additions, count: int) -> Iterator[tuple[str, Wa
         graph = functools.cache(partial(_captured, lab, additions, name, prepare, count))
         yield f"{name}: sync each", _calling(partial(_each, once, wait, count))
         yield f"{name}: one wait", _calling(lambda run=together: (run()(), wait()))
-        yield f"{name}: graph", _calling(lambda run=graph: (run()(), wait()))
+        if name != ONE_NODE:  # which is one
+            yield f"{name}: graph", _calling(lambda run=graph: (run()(), wait()))
 
 
 def _each(made: Callable[[], Any], wait: Callable[[], object], count: int) -> None:

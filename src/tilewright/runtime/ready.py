@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 from tilewright.runtime.access import Handle
 from tilewright.runtime.failures import Check, Fence
+from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.lifecycle import GONE, Ends, Gone, State
 from tilewright.runtime.ready_work import Claim, DroppedClaim, ReadyWork, make_ticket
 from tilewright.runtime.sites import Site, user_frame_above
@@ -240,6 +241,19 @@ class ReadyOp(WorkOp[T]):
         finally:
             lock.release()
         return super().submit(stream)
+
+    def sync(self) -> T:
+        """Submit if that has not been done, wait, and hand the result over."""
+        refuse_waiting(self.label)
+        if self._state is _BUILT:
+            self.submit()
+        if (
+            self._count and self._state is _SUBMITTED
+        ):  # at home, where there is one end and no other
+            self._stream.wait(self._count)
+            self._state = _COMPLETED
+            return self.hand_over()
+        return super().sync()
 
     def _may_be_home(self, chosen: Any) -> bool:
         """Whether what somebody says is a stream is one of ours; if not, the long way asks."""

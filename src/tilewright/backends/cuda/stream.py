@@ -103,7 +103,8 @@ class CudaQueue:
         marked = self.marked
         assert count <= marked, "only a submitted operation can be waited for"
         self.driver.synchronize_stream(self.handle)
-        self.known = max(self.known, marked)
+        if marked > self.known:
+            self.known = marked
 
     def passes_soon(self, count: int) -> bool:
         """Whether operation `count` has completed; asks for as long as most launches take."""
