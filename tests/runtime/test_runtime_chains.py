@@ -122,7 +122,8 @@ def test_then_wants_an_operation_and_one_of_this_device():
         (lambda z: np.from_dlpack(z), "an export"),
         (lambda z: add_one(z).sync(), "add_one"),
         (lambda z: z.device.stream.sync(), r"stream\.sync\(\)"),
-        (lambda _: tw.synchronize(), r"stream\.sync\(\)"),
+        (lambda z: z.device.synchronize(), r"synchronize\(\)"),
+        (lambda _: tw.synchronize(), r"synchronize\(\)"),
     ],
 )
 def test_a_step_cannot_wait(device, wait, named):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gc
+import threading
+import weakref
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from runtime_doubles import copy, operation, put, reads, updates, writes
 
 from tilewright import runtime as tw
-from tilewright.errors import OutOfBoundsError
+from tilewright.errors import LaunchError, OutOfBoundsError
+from tilewright.runtime.imports import from_dlpack
 from tilewright.runtime.lifecycle import State
 
 
@@ -38,6 +42,69 @@ def test_every_observer_sees_it(device):
             observer()
     assert {op.state, behind.state, further.state} == {State.FAILED}
     assert op.done
+
+
+def test_everything_is_waited_for_before_a_failure_is_told(device, monkeypatch):
+    """Whoever catches the failure may use what the other streams have been asked for."""
+    first, second, told = device.new_stream(), device.new_stream(), []
+    waiting, wait = threading.Event(), type(second.queue).wait
+
+    def noted(queue, count):
+        if queue is second.queue:
+            waiting.set()
+        wait(queue, count)
+
+    def synchronize():
+        try:
+            tw.synchronize()
+        except OutOfBoundsError as error:
+            told.append(error)
+
+    monkeypatch.setattr(type(second.queue), "wait", noted)
+    failing(tw.zeros(4)).submit(first)
+    hold = second.hold()
+    op = put(tw.zeros(4), 1).submit(second)
+    thread = threading.Thread(target=synchronize)
+    thread.start()
+    is_waiting = waiting.wait(20)
+    assert not told
+    hold.release()
+    thread.join()
+    assert is_waiting
+    assert len(told) == 1
+    assert op.done
+
+
+@pytest.mark.parametrize("how", ["while it runs", "when it is submitted"])
+def test_a_failure_keeps_nothing_that_those_have_who_were_told(cpu, how):
+    """Memory of other libraries stays known by its place, and would keep its failure for good."""
+
+    class Array(np.ndarray):
+        pass
+
+    class Work:
+        def enqueue(self, stream):
+            if how == "when it is submitted":
+                raise LaunchError("no such place")
+
+    def run(array):
+        handle = from_dlpack(array)  # which the exception's traceback has
+        tw.WorkOp("gather", cpu, (writes(handle),), Work(), None, failure=check()).sync()
+
+    array = np.zeros(4, np.float32).view(Array)
+    alive, text = weakref.ref(array), ""
+    for _ in range(2):
+        try:
+            run(array)
+        except (OutOfBoundsError, LaunchError) as error:
+            text = str(error)
+    assert text in ("index 9 left axis 0", "no such place")
+    del array
+    gc.collect()
+    with pytest.raises(OutOfBoundsError) if how == "while it runs" else nullcontext():
+        cpu.synchronize()
+    put(tw.zeros(4), 1).sync()
+    assert alive() is None
 
 
 def test_the_stream_tells_once(device):

@@ -24,7 +24,7 @@ from tilewright.runtime.failures import Outcome
 from tilewright.runtime.policies import RoundRobin, SchedulingPolicy
 from tilewright.runtime.pool import Pool
 from tilewright.runtime.records import FailureRecord
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.stream import Stream, sync_all
 from tilewright.runtime.surroundings import Surrounding
 
 if TYPE_CHECKING:
@@ -298,15 +298,14 @@ class Device:
         self.settle_notes()
 
     def synchronize(self) -> None:
-        """Wait for every stream of this device, and raise the first failure not told yet."""
+        """Wait for every stream of this device; then raise the first failure not told yet."""
         self.check_usable()
         with self.lock:
             if self.notes:
                 self.settle_notes()  # what was dropped is freed by the streams: wait for that, too
                 for one in self.streams:
                     one.advance()
-        for one in tuple(self.streams):
-            one.sync()
+        sync_all(tuple(self.streams))
         with self.lock:
             self.settle_notes()
 
@@ -391,6 +390,8 @@ def start_child() -> None:
 
 
 def synchronize() -> None:
-    """Wait for everything submitted so far, on every device."""
-    for one in open_devices():
+    """Wait for everything submitted so far, on every device; then raise a failure not told yet."""
+    devices = open_devices()
+    sync_all(tuple(stream for one in devices for stream in one.streams))
+    for one in devices:
         one.synchronize()

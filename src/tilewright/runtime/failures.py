@@ -4,12 +4,18 @@ An `Outcome` exists for an operation that can fail while it runs, or that read w
 operation wrote; all others leave no trace. It is *settled* once its fence has passed. An operation
 that read from a failed one counts as failed by the same exception; the *root* is the operation
 whose own work failed. All of this happens under the device's lock.
+
+What is kept of a failure is never raised itself: an exception that was caught refers to the frames
+it went through and to all that they have, and memory that failed would keep that for as long as it
+is known. Whoever asks gets the same exception as the others, as long as one of them has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import TYPE_CHECKING, NoReturn
+from weakref import ref
 
 from tilewright.errors import LaunchError, TilewrightError
 
@@ -25,7 +31,7 @@ Check = Callable[[], BaseException | None]
 class Outcome:
     """The end of one operation, known or not yet."""
 
-    __slots__ = ("_check", "causes", "count", "error", "root", "settled", "stream")
+    __slots__ = ("_check", "_told", "causes", "count", "error", "root", "settled", "stream")
 
     def __init__(
         self, stream: Stream, count: int, check: Check | None, causes: Iterable[Outcome]
@@ -34,6 +40,7 @@ class Outcome:
         self.count = count
         self.error: BaseException | None = None
         self.root = self
+        self._told: ref[BaseException] | None = None  # what somebody was told with, at the root
         self.settled = False
         self._check = check
         self.causes = tuple(causes)
@@ -43,8 +50,12 @@ class Outcome:
         """The end of an operation whose submission itself raised, which its caller has seen."""
         outcome = cls(stream, count, None, ())
         outcome.settled = True
-        interrupted = LaunchError("the launch was interrupted")
-        outcome.error = error if isinstance(error, Exception) else interrupted
+        if not isinstance(error, Exception):
+            outcome.error = LaunchError("the launch was interrupted")
+        elif isinstance(error, TilewrightError):
+            outcome.error, outcome._told = _without_frames(copy(error)), ref(error)
+        else:
+            outcome.error = error
         return outcome
 
     def settle(self) -> None:
@@ -80,7 +91,17 @@ class Outcome:
         """Raise the failure to somebody who asked."""
         assert self.error is not None, "only a failed outcome can surface"
         self.root.stream.device.unseen.discard(self.root)
-        raise self.error.with_traceback(None)
+        raise self.root.exception(self.error).with_traceback(None)
+
+    def exception(self, error: BaseException) -> BaseException:
+        """What is raised of this root's failure: the same, as long as anybody has it."""
+        if not isinstance(error, TilewrightError):
+            return error  # a bug, whose frames are the clue
+        told = None if self._told is None else self._told()
+        if told is None:
+            told = copy(error)
+            self._told = ref(told)
+        return told
 
 
 class Fence:

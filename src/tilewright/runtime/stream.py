@@ -9,7 +9,7 @@ lock; `sync` and `wait` block without it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from tilewright.runtime.device import Device
     from tilewright.runtime.spares import Spares
 
-__all__ = ["POLL_FROM", "POLL_FROM_BYTES", "Stream", "check_device", "check_stream", "stream"]
+__all__ = [
+    "POLL_FROM",
+    "POLL_FROM_BYTES",
+    "Stream",
+    "check_device",
+    "check_stream",
+    "stream",
+    "sync_all",
+]
 
 # Unsettled entries, or bytes kept, from which a submission asks the device how far it is.
 POLL_FROM, POLL_FROM_BYTES = 64, 16 << 20
@@ -195,6 +203,15 @@ class Stream(OnlyOne):
 
     def __repr__(self) -> str:
         return f"<{self.label} of {self.device.name}, {self.issued} operations submitted>"
+
+
+def sync_all(streams: Sequence[Stream]) -> None:
+    """Block until everything on some streams has completed; then raise a failure not told yet."""
+    refuse_waiting("synchronize()")
+    for one in streams:
+        one.wait(one.issued)  # all of them, before a failure of one is told
+    for one in streams:
+        one.sync()
 
 
 def check_device(given: Any) -> Device:
