@@ -108,6 +108,20 @@ def test_handles_moved_away_after_recording(device):
     assert kept[1].numpy()[0] == 1
 
 
+def test_handles_are_not_moved_away_while_they_are_recorded():
+    x, y, z = tw.ones(8), tw.ones(8), tw.zeros(8)
+    with tw.graph() as g:
+        g.record(add(z.partition(4), x, x))
+        for recorded in (x, z):
+            with pytest.raises(BorrowError, match=r"^add, recorded at .* the tensor behind the bl"):
+                tw.move(recorded)
+        y = tw.move(y)  # which nothing recorded uses
+        g.record(add(x.partition(4), z, y))
+    z = tw.move(z)
+    g.launch().sync()
+    assert (z.numpy()[0], x.numpy()[0]) == (2, 3)
+
+
 def test_meta_tensors_have_no_graph():
     x, z = (tw.meta(100, target="cpu") for _ in range(2))
     with pytest.raises(LaunchError, match="has no memory, so nothing runs on it"):

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
-from tilewright.errors import LaunchError
+from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.access import Access, Mode
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check
@@ -38,6 +38,7 @@ __all__ = [
     "graph_maker",
     "is_recording",
     "recording_on",
+    "refuse_move",
     "refuse_recorded",
 ]
 
@@ -194,6 +195,17 @@ def refuse_recorded(used: Iterable[tuple[Storage, Region]], label: str) -> None:
                     f" {job.site}: recording runs nothing, so what it writes is not there yet."
                     " End the block and replay the graph first, or record this operation, too"
                 )
+
+
+def refuse_move(storage: Storage, region: Region) -> None:
+    """Refuse to move what operations use that a block around here has recorded."""
+    block = _open_block()
+    for job in () if block is None else block.jobs:
+        if any(use.meets(storage, region) for use in job.uses):
+            raise BorrowError(
+                f"{job.label}, recorded at {job.site}, uses this tensor, and its graph is made when"
+                " the block ends: move the tensor behind the block"
+            )
 
 
 class GraphMaker:

@@ -27,6 +27,7 @@ from tilewright.runtime.indexing import Layout, Place, one_by_one
 from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.memory_dtypes import memory_dtype
 from tilewright.runtime.moulds import Look, Mould, find_look, find_mould
+from tilewright.runtime.recording import refuse_move
 from tilewright.runtime.refusals import NotAnArray
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_site
@@ -271,6 +272,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
                     f"{held.label}, built at {held.site}, holds this tensor and {held.state},"
                     " before the tensor is moved"
                 )
+            refuse_move(self.storage, self.region)
             moved = Tensor(self.storage, self.dtype, self.layout)
             _set(self, "_moved", user_site())
             # A swap, so that the check costs nothing on the way.
