@@ -240,7 +240,11 @@ class WorkOp(SingleOp[T]):
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
-        if self._state is _BUILT or self._state is _TAKEN:
+        try:
+            state = self._state
+        except AttributeError:
+            return  # torch's compiler makes objects without their constructor when it looks at them
+        if state is _BUILT or state is _TAKEN:
             self.drop()
             self.warn_if_never_run()
 
