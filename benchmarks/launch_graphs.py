@@ -2,8 +2,8 @@
 
 With 3 tensors every node waits for the one before, with 300 none has to, and ours stand in lanes,
 behind a kernel that does nothing. The driver's graph has the same edges and the same kernel as
-cuTile Python compiles it; one without any edge is timed as well, since lanes are our choice and the
-driver launches them faster.
+cuTile Python compiles it, which starts when the one before it has ended; ours start early. One
+without any edge is timed as well, since lanes are our choice and the driver launches them faster.
 """
 
 from __future__ import annotations
