@@ -93,11 +93,14 @@ def _rand(
     return _random("tw.rand", load_creation().uniform_numbers, shape, dtype, (seed, offset), device)
 
 
-def _arange(n: SupportsIndex, dtype: type[DType] = i32, *, device: Place = None) -> Tensor:
+def _arange(
+    n: SupportsIndex, dtype: type[DType] = i32, *more: object, device: Place = None
+) -> Tensor:
     """0, 1, … n - 1 along one axis."""
-    if isinstance(dtype, int):
+    if more or isinstance(dtype, int):
+        given = ", ".join(map(str, (n, dtype, *more)))
         raise LaunchError(
-            f"tw.arange({n}, {dtype}): it counts from 0 to n - 1, in steps of 1; a part of"
+            f"tw.arange({given}): it counts from 0 to n - 1, in steps of 1; a part of"
             f" `tw.arange({dtype})`, sliced, begins elsewhere or goes in other steps"
         )
     kind, number = memory_dtype(dtype), _count(n)
@@ -107,6 +110,8 @@ def _arange(n: SupportsIndex, dtype: type[DType] = i32, *, device: Place = None)
 
 
 def _count(number: SupportsIndex) -> int:
+    if not hasattr(number, "__index__"):
+        raise LaunchError(f"the number of elements is an integer, not {number!r}")
     (checked,) = check_shape((number,))
     return checked
 

@@ -94,6 +94,22 @@ def test_exporters_that_cannot():
         tw.from_dlpack(Wrong(numbers(4)))
 
 
+def test_what_stands_for_an_array_lies_nowhere():
+    class Nowhere(Exporter):
+        def __dlpack_device__(self):
+            raise AttributeError("it has no place")
+
+    with refuse("does not say where its array lies (it has no place): pass an array that has cont"):
+        tw.from_dlpack(Nowhere(numbers(4)))
+    jax = pytest.importorskip("jax", reason="needs JAX")
+    with refuse("jax does not say where its array lies"):
+        jax.jit(lambda x: tw.from_dlpack(x).numpy())(numbers(4))
+    deleted = jax.numpy.ones(4)
+    deleted.delete()
+    with refuse("jax does not say where its array lies"):
+        tw.from_dlpack(deleted)
+
+
 def test_a_version_from_the_future_is_not_read():
     capsule = numbers(4).__dlpack__(max_version=(1, 0))
     get = ctypes.pythonapi.PyCapsule_GetPointer

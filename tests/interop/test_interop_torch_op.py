@@ -176,6 +176,42 @@ def test_launch_errors_reach_the_caller():
         op(same, same, torch.zeros(10))
 
 
+@pytest.mark.parametrize(
+    ("make", "given"),
+    [
+        (lambda x: (torch.empty_like(x), torch.empty_like(x)), "torch.Tensor, torch.Tensor"),
+        (lambda _: None, "builtins.NoneType"),
+        (lambda x: tw.zeros(x.shape, f32), "tilewright.Tensor"),
+    ],
+)
+def test_outputs_are_as_many_tensors_of_torch_as_the_kernel_has(make, given):
+    op = tw.torch_op(copy, fresh(), tiles={"z": 16}, outputs=make)
+    with refuse(f"torch_op(copy): outputs= gives z as tensors of torch, and gave {given}"):
+        op(torch.rand(20))
+
+
+def test_outputs_of_a_kernel_that_has_one_may_be_a_tuple():
+    op = tw.torch_op(copy, fresh(), tiles={"z": 16}, outputs=lambda x: (torch.empty_like(x),))
+    x = torch.rand(20)
+    for function in (op, compiled(lambda x: op(x))):
+        assert torch.equal(function(x), x)
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo:UserWarning")  # of what it finds in our code
+def test_a_kernel_that_a_compiled_function_calls_itself():
+    """torch leaves its graph there: the call does what it does outside."""
+
+    def function(x):
+        z = torch.zeros_like(x)
+        add(tw.partition(z, 16), x * 2, x).sync()
+        return z + 1
+
+    compiled_function = torch.compile(function, backend="eager")
+    for n in (16, 33, 64):
+        x = torch.rand(n)
+        assert torch.equal(compiled_function(x), x * 2 + x + 1)
+
+
 def test_what_cannot_be_an_operator():
     with refuse("torch_op takes a kernel, made by @tw.kernel, and function is none"):
         tw.torch_op(fresh, fresh(), tiles={})
@@ -184,6 +220,8 @@ def test_what_cannot_be_an_operator():
             tw.torch_op(add, name, tiles={"z": 16})
     with refuse("torch_op(add): tiles= says how each output is cut, so it has `z`, not nothing"):
         tw.torch_op(add, fresh(), tiles={})
+    with refuse('tiles= says by name how each output is cut, {"z": 128}, and 16 has no names'):
+        tw.torch_op(add, fresh(), tiles=16)
     with refuse("so it has `z`, not `x`, `z`"):
         tw.torch_op(add, fresh(), tiles={"z": 16, "x": 16})
 

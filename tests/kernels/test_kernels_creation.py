@@ -41,7 +41,7 @@ class TestArange:
             (129, i8, "further than i8"),
             (3, bool_, "further than bool"),
             (-1, i32, "negative"),
-            (1.5, i32, "a tuple of integers"),
+            (1.5, i32, r"the number of elements is an integer, not 1\.5"),
             (2, "f32", "is no dtype"),
             (2, 9, r"it counts from 0 to n - 1, .* `tw\.arange\(9\)`, sliced, begins elsewhere"),
             (2, f8e8m0fnu, "holds powers of two, not zero"),
@@ -51,6 +51,13 @@ class TestArange:
     def test_refused(self, n, dtype, message):
         with pytest.raises(tw.LaunchError, match=message):
             tw.arange(n, dtype)
+
+    def test_steps_are_slices(self):
+        with pytest.raises(
+            tw.LaunchError, match=r"tw\.arange\(0, 10, 2\): .*, sliced, begins else"
+        ):
+            tw.arange(0, 10, 2)
+        assert tw.arange(10)[::2].numpy().tolist() == [0, 2, 4, 6, 8]
 
 
 class TestLinspace:

@@ -39,6 +39,15 @@ def test_a_tensor_keeps_the_pool_it_was_made_in(cpu):
         put(z, 1).submit()
 
 
+def test_a_pool_serves_its_own_device(cpu):
+    mine, theirs = Pool(cpu), Pool(tw.Device("cpu:1"))
+    with pool(mine), pool(theirs):
+        here, there = tw.zeros(256), tw.zeros(128, device="cpu:1")
+        for tensor in (here, there):
+            put(tensor, 1).sync()
+    assert (mine.statistics().used, theirs.statistics().used) == (1024, 512)
+
+
 def test_what_was_dropped_is_freed_before_anybody_is_refused(cpu):
     mine = Pool(cpu, limit=4096)
     hold = cpu.stream.hold()

@@ -145,6 +145,8 @@ def test_functions_of_numpy_are_told_where_the_contents_are(use):
         ("sum", "a kernel computes it, and `tilewright.kernels` has some"),
         ("tolist", "`.numpy().tolist()`"),
         ("transpose", "`.permute(…)` or `.T`"),
+        ("slice", "`x[a:b]` is a view of a part"),
+        ("expand", "kernels repeat tiles that they load"),
     ],
 )
 def test_names_that_other_arrays_have_lead_to_ours(name, way):

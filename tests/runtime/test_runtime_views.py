@@ -113,6 +113,8 @@ class TestReshape:
             z.reshape(-1, -1)
         with pytest.raises(LaunchError, match=r"12 elements of shape \(12,\) do not fit \(5, 2\)"):
             z.reshape(5, 2)
+        with pytest.raises(LaunchError, match=r"not f32: `\.reinterpret\(…\)` reads the same byte"):
+            z.view(f32)
         for bad in ((-1, -1), (5, -1), (1.5, 8), (-3, -4)):
             with pytest.raises(LaunchError):
                 z.reshape(bad)

@@ -62,6 +62,9 @@ def torch_op(
     The operator takes the kernel's parameters in order and writes the outputs it is given. With
     `outputs`, a function of all other parameters by position and name that makes the outputs as
     torch tensors (`lambda x, y: torch.empty_like(x)`), the operator makes and returns them instead.
+
+    On the CPU what fails in the kernel is raised by the call. A GPU is not waited for: the failure
+    reaches whoever uses the tensors next in a launch, or calls `tw.synchronize()`.
     """
     if not isinstance(getattr(kernel, "signature", None), Signature):
         raise LaunchError(
@@ -71,6 +74,11 @@ def torch_op(
         raise LaunchError(
             f"torch_op({kernel.__name__}): an operator of torch has a namespace and a name,"
             f' "mine::{kernel.__name__}", not {name!r}'
+        )
+    if not isinstance(tiles, Mapping):
+        raise LaunchError(
+            f"torch_op({kernel.__name__}): tiles= says by name how each output is cut,"
+            f' {{"z": 128}}, and {tiles!r} has no names'
         )
     operator = _Operator(kernel, name, dict(tiles), outputs)
     operator.check()
@@ -82,7 +90,7 @@ def torch_op(
         made.register_fake(_nothing)
     else:
         made = library.custom_op(name, operator.make, mutates_args=(), schema=operator.schema())
-        made.register_fake(outputs)
+        made.register_fake(operator.new_outputs)
     return made
 
 
@@ -136,13 +144,27 @@ class _Operator:
 
     def make(self, *args: Any, **kwargs: Any) -> Any:
         """Make the outputs, run the kernel, and give them."""
-        assert self.outputs is not None, "an operator that makes its outputs knows how"
-        made = self.outputs(*args, **kwargs)
-        outputs = made if isinstance(made, (tuple, list)) else (made,)
+        made = self.new_outputs(*args, **kwargs)
+        outputs = made if isinstance(made, tuple) else (made,)
         others = (p.name for p in self.kernel.signature.params if p.name not in self.written)
         given = {**dict(zip(others, args, strict=False)), **kwargs}
         self._launch({**given, **dict(zip(self.written, outputs, strict=True))})
         return made
+
+    def new_outputs(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs, as `outputs=` makes them: a tensor, or a tuple of several."""
+        assert self.outputs is not None, "an operator that makes its outputs knows how"
+        made = self.outputs(*args, **kwargs)
+        several = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        tensor = load_torch().Tensor
+        if len(several) != len(self.written) or not all(isinstance(o, tensor) for o in several):
+            kinds = [type(one) for one in several]
+            given = ", ".join(f"{k.__module__.partition('.')[0]}.{k.__name__}" for k in kinds)
+            raise LaunchError(
+                f"torch_op({self.kernel.__name__}): outputs= gives {', '.join(self.written)} as"
+                f" tensors of torch, and gave {given}"
+            )
+        return several if len(several) > 1 else several[0]
 
     def _launch(self, arguments: dict[str, Any]) -> None:
         torch = load_torch()

@@ -37,8 +37,7 @@ class _Exporter(Producer):
 
 def read_exported(array: Any) -> ForeignArray:
     """Where an array lies, by what it exports."""
-    kind, number = array.__dlpack_device__()
-    device = _device(array, int(kind), int(number))
+    device = _device(array, *_place(array))
     ready = None if device.kind == "cpu" else device.stream
     capsule = _export(array, ready)
     said = look_into(capsule)
@@ -73,6 +72,18 @@ def _described(array: Any, capsule: Any, said: CapsuleTensor, device: Device) ->
     strides = tuple(stride * itemsize for stride in said.strides)
     form = find_form(producer.library, said.dtype, said.shape, strides)
     return ForeignArray(producer, device, form, said.address)
+
+
+def _place(array: Any) -> tuple[int, int]:
+    """Where an array says that it lies: DLPack's kind of device, and its number."""
+    try:
+        kind, number = array.__dlpack_device__()
+    except Exception as error:  # what stands for an array in a trace, or was deleted, has none
+        raise LaunchError(
+            f"{library_of(array)} does not say where its array lies ({error}): pass an array that"
+            " has contents, outside of what is traced or compiled"
+        ) from error
+    return int(kind), int(number)
 
 
 def _export(array: Any, ready: Stream | None) -> Any:

@@ -228,6 +228,11 @@ class Tensor(NotAnArray, Exporting, Cuttings):
 
     def view(self, *shape: int | tuple[int, ...]) -> Tensor:
         """`reshape`, by the name that PyTorch has for what never copies."""
+        if len(shape) == 1 and isinstance(shape[0], type):
+            raise LaunchError(
+                f"`view` gives another shape, not {shape[0].__name__}: `.reinterpret(…)` reads the"
+                " same bytes as another dtype, `.astype(…)` converts numbers"
+            )
         return self.reshape(*shape)
 
     def permute(self, *axes: int | tuple[int, ...]) -> Tensor:
