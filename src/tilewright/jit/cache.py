@@ -26,7 +26,7 @@ class SingleFlight(Generic[Made]):
     """A table whose entries are made once."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # keys compare in Python, where finalisers may run
         self._entries: dict[Hashable, Future[Made]] = {}
         _tables.add(self)
 
@@ -34,12 +34,10 @@ class SingleFlight(Generic[Made]):
         """The entry for a key, made by the first who asks."""
         entry = self._entries.get(key)
         if entry is None:
+            fresh: Future[Made] = Future()
             with self._lock:
-                entry = self._entries.get(key)
-                mine = entry is None
-                if entry is None:
-                    entry = self._entries[key] = Future()
-            if mine:
+                entry = self._entries.setdefault(key, fresh)
+            if entry is fresh:
                 self._make(key, entry, make)
         return entry.result()
 
@@ -60,7 +58,7 @@ class SingleFlight(Generic[Made]):
 
     def restart(self) -> None:
         """Go on in a forked child: whoever was making an entry is not here."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._entries = {key: entry for key, entry in self._entries.items() if entry.done()}
 
     def __len__(self) -> int:
@@ -71,7 +69,7 @@ class _Background:
     """Threads, and what they are at."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pool: ThreadPoolExecutor | None = None
         self._under_way: dict[Future[Any], Callable[[], Any]] = {}
 
@@ -97,7 +95,7 @@ class _Background:
 
     def restart(self) -> None:
         """Go on in a forked child, which has no threads."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pool = None
         self._under_way = {made: do for made, do in self._under_way.items() if not made.done()}
         for made in tuple(self._under_way):

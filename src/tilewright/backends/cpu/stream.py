@@ -113,7 +113,8 @@ class CpuQueue(Tasks):
         self._make_locks()
 
     def _make_locks(self) -> None:
-        self._lock = threading.Lock()
+        # A finaliser of the user's may run while it is held, and put something itself.
+        self._lock = threading.RLock()
         self._arrived = threading.Condition(self._lock)
         self._progressed = threading.Condition(self._lock)
         self._worker: threading.Thread | None = None

@@ -53,7 +53,7 @@ class CudaProgram:
         self._kinds = kinds
         self._waits = waits  # for the grids before, by itself
         self._renew = renew
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finaliser may run while it is held, and ask as well
         self._functions: dict[tuple[str, str], CudaFunction] = {}
 
     def function(self, entry: str, device: Device) -> KernelFunction:

@@ -31,7 +31,7 @@ class Staging:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finaliser may run while it is held, and ask as well
         self._left = _MOST
         self._free: dict[int, queue.SimpleQueue[int]] = {
             size: queue.SimpleQueue() for size in _sizes()
