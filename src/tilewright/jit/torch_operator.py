@@ -164,7 +164,7 @@ class _Operator:
                 f"torch_op({self.kernel.__name__}): outputs= gives {', '.join(self.written)} as"
                 f" tensors of torch, and gave {given}"
             )
-        return several if len(several) > 1 else several[0]
+        return several[0] if len(self.written) == 1 else several
 
     def _launch(self, arguments: dict[str, Any]) -> None:
         torch = load_torch()
