@@ -178,6 +178,19 @@ def test_without_memory_what_is_compiled_has_done_all_it_can():
     assert tw.move(z).shape == (64,)
 
 
+def test_what_was_compiled_without_memory_is_launched_without_compiling(caplog):
+    kernel = fresh()
+    z, x = tw.zeros((64,), f32), tw.ones((64,), f32)
+    meta = [tw.meta((64,), f32, target=z.device.target) for _ in range(2)]
+    kernel(meta[0].partition(16), meta[1]).compile()
+    with caplog.at_level("DEBUG", "tilewright"):
+        kernel(z.partition(16), x).sync()
+        assert "compiled in" not in caplog.text
+        kernel(z.partition(32), x).sync()  # which nobody has warmed up
+        assert caplog.text.count("`scale` specialised for z: f32[32]") >= 1
+    assert (z.numpy() == 2).all()
+
+
 @pytest.mark.parametrize("target", ["sm_9000", "sm_90a", "90", "gfx90a", 90])
 def test_targets_have_names(target):
     with pytest.raises(tw.LaunchError, match="is no target: say 'cpu' or an architecture, 'sm_90'"):
