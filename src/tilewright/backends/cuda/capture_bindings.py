@@ -35,6 +35,7 @@ def beside_captures(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         finally:
-            cu.cuThreadExchangeStreamCaptureMode(before)
+            if before is not None:  # a GPU on which a kernel has failed refuses this as well
+                cu.cuThreadExchangeStreamCaptureMode(before)
 
     return cast("Function", call)
