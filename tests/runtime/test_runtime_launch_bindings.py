@@ -15,6 +15,14 @@ CODES = cu.CUresult
 PARAMETERS = SimpleNamespace(address=0, may_change=False)
 
 
+class Queue:
+    """A stream of ours or of another library."""
+
+    def __init__(self, *, has_context=True, is_adopted=False):
+        self.handle = SimpleNamespace(handle=cu.CUstream(1), has_context=has_context)
+        self.is_adopted = is_adopted
+
+
 class Driver(bindings.ReadyCalls):
     """Binds and checks; launches succeed in its context alone."""
 
@@ -47,14 +55,13 @@ def launch(request, monkeypatch):
     """Makes one launch of a driver, on a stream that has a context or has not."""
 
     def make(driver, *, has_context):
-        handle = SimpleNamespace(handle=cu.CUstream(1), has_context=has_context)
+        stream = SimpleNamespace(queue=Queue(has_context=has_context))
         kernel, parameters = SimpleNamespace(handle=0, waits=False), PARAMETERS
         monkeypatch.setattr(cu, "cuLaunchKernel", driver.call)
         monkeypatch.setattr(cu, "cuLaunchKernelEx", driver.call)
         if request.param == "launch":
-            driver.launch(kernel, 1, 0, handle)
+            driver.launch(kernel, 1, 0, stream.queue.handle)
         else:
-            stream = SimpleNamespace(queue=SimpleNamespace(handle=handle, is_adopted=False))
             driver.prepare_launch(kernel, 1, parameters)(stream, ())
 
     return make
@@ -89,13 +96,31 @@ def test_only_what_waits_itself_starts_early_and_only_on_streams_of_ours(monkeyp
         return (CODES.CUDA_SUCCESS,)
 
     monkeypatch.setattr(cu, "cuLaunchKernelEx", call)
-    handle = SimpleNamespace(handle=cu.CUstream(1), has_context=True)
-    ours, theirs = (
-        SimpleNamespace(queue=SimpleNamespace(handle=handle, is_adopted=adopted))
-        for adopted in (False, True)
-    )
+    ours, theirs = (SimpleNamespace(queue=Queue(is_adopted=adopted)) for adopted in (False, True))
     kernel, parameters = SimpleNamespace(handle=0, waits=waits), PARAMETERS
     launch = Driver(CODES.CUDA_SUCCESS).prepare_launch(kernel, 1, parameters)
     for stream in (ours, theirs, ours):
         launch(stream, ())
     assert asked == ([[1], [], [1]] if waits else [[], [], []])
+
+
+def test_a_launch_that_is_made_again_goes_where_it_was_going(monkeypatch):
+    # A finaliser that runs in between makes the same launch on another stream.
+    asked = []
+    refused = [CODES.CUDA_ERROR_INVALID_CONTEXT]
+    driver = Driver(None)
+
+    def call(shape, *_):
+        asked.append(int(shape.hStream))
+        return (refused.pop() if refused and len(asked) > 2 else CODES.CUDA_SUCCESS,)
+
+    monkeypatch.setattr(cu, "cuLaunchKernelEx", call)
+    ours, theirs = (SimpleNamespace(queue=Queue(has_context=False)) for _ in range(2))
+    theirs.queue.handle.handle = cu.CUstream(2)
+    launch = driver.prepare_launch(SimpleNamespace(handle=0, waits=False), 1, PARAMETERS)
+    for stream in (theirs, ours):
+        launch(stream, ())
+    monkeypatch.setattr(driver, "bind", lambda: launch(theirs, ()))
+    launch(ours, ())
+    launch(ours, ())
+    assert asked == [2, 1, 1, 2, 1, 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -26,9 +27,10 @@ class Driver(bindings.ReadyCalls):
         self.log = []
         self.made = 0
         self.refuses = False
+        self.current = "ours"  # the context of the thread
 
     def bind(self):
-        pass
+        self.current = "ours"
 
     def load(self, *_):
         raise AssertionError("nothing is loaded")
@@ -89,9 +91,22 @@ def driver(monkeypatch):
     return made
 
 
-def a_stream(number):
-    handle = SimpleNamespace(handle=cu.CUstream(number), has_context=True)
-    return SimpleNamespace(queue=SimpleNamespace(handle=handle, is_adopted=False))
+class Queue:
+    """A stream of ours; something may happen when it is asked whether it is."""
+
+    def __init__(self, number, *, has_context=True):
+        self.handle = SimpleNamespace(handle=cu.CUstream(number), has_context=has_context)
+        self.when_asked = []
+
+    @property
+    def is_adopted(self):
+        while self.when_asked:
+            self.when_asked.pop()()
+        return False
+
+
+def a_stream(number, **how):
+    return SimpleNamespace(queue=Queue(number, **how))
 
 
 def prepared(driver, *, may_change=False):
@@ -206,17 +221,37 @@ def test_what_a_graph_fails_with_is_told(driver, monkeypatch):
         launch(stream, ())
 
 
-@pytest.mark.parametrize(
-    "code", [CODES.CUDA_ERROR_INVALID_CONTEXT, CODES.CUDA_ERROR_INVALID_HANDLE]
-)
-def test_a_graph_on_the_default_stream_is_that_of_the_context(driver, monkeypatch, code):
-    codes = [code, CODES.CUDA_SUCCESS]
-    monkeypatch.setattr(cu, "cuGraphLaunch", lambda *_: (codes.pop(0),))
-    launch, stream = prepared(driver), a_stream(1)
-    stream.queue.handle.has_context = False
-    for _ in range(LAUNCHES + 2):
+@pytest.mark.parametrize("has_context", [True, False])
+def test_a_graph_on_the_default_stream_is_that_of_its_context(driver, monkeypatch, has_context):
+    # In that of the thread it would not be refused, and run behind nothing that it has to wait for.
+    asked, query = [], cu.cuStreamQuery
+
+    def note(call, *given):
+        asked.append(driver.current)
+        return call(*given)
+
+    monkeypatch.setattr(cu, "cuStreamQuery", partial(note, query))
+    monkeypatch.setattr(cu, "cuGraphLaunch", partial(note, cu.cuGraphLaunch))
+    launch, stream = prepared(driver), a_stream(1, has_context=has_context)
+    for _ in range(LAUNCHES + 4):
+        driver.current = "another"
         launch(stream, ())
-    assert codes == []
+    assert asked == ["another" if has_context else "ours"] * 4
+    assert "3 x executable graph 1 on 1" in taken(driver)
+
+
+@pytest.mark.parametrize("has_context", [True, False])
+def test_so_is_a_replay(driver, has_context):
+    driver.current = "another"
+    driver.launch_graph("executable", a_stream(1, has_context=has_context).queue.handle)
+    assert taken(driver) == ["1 x executable on 1"]
+    assert driver.current == ("another" if has_context else "ours")
+
+
+def test_what_a_replay_fails_with_is_told(driver, monkeypatch):
+    monkeypatch.setattr(cu, "cuGraphLaunch", lambda *_: (CODES.CUDA_ERROR_LAUNCH_FAILED,))
+    with pytest.raises(DriverError, match="cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED"):
+        driver.launch_graph("executable", a_stream(1).queue.handle)
 
 
 def test_a_graph_that_cannot_be_made_is_missed_by_nobody(driver):
@@ -276,3 +311,11 @@ def test_a_choice_that_breaks_off_is_made_again(driver, monkeypatch):
     taken(driver)
     launch(first, ())
     assert taken(driver) == ["1 x launch on 1"]  # not where the other would have been
+
+
+def test_a_finaliser_may_make_the_same_launch_on_another_stream_meanwhile(driver):
+    launch, first, second = prepared(driver), a_stream(1), a_stream(2)
+    first.queue.when_asked.append(lambda: launch(second, ()))
+    for _ in range(3):
+        launch(first, ())
+    assert taken(driver) == ["1 x launch on 2", "3 x launch on 1"]

@@ -98,7 +98,7 @@ class GraphDriver(Protocol):
         """Put all nodes on a stream."""
 
     def destroy_executable_graph(self, executable: Any) -> None:
-        """Give a graph that can be launched back; no launch of it is under way."""
+        """Give a graph that can be launched back; launches that are under way end as ever."""
 
     def destroy_graph(self, graph: Any) -> None:
         """Give a graph back; what was instantiated of it stays."""

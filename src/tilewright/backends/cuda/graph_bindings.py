@@ -10,7 +10,7 @@ definitions take them one by one as Python objects.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from cuda.bindings import driver as cu
@@ -18,7 +18,6 @@ from cuda.core import ObjectCode
 
 from tilewright.backends.cuda.capture_bindings import beside_captures
 from tilewright.backends.cuda.driver import Copy, Fill
-from tilewright.backends.cuda.launch_bindings import call_again
 from tilewright.errors import DriverError
 from tilewright.runtime.function import LaunchShape
 
@@ -161,10 +160,11 @@ class GraphCalls(ABC):
 
     def launch_graph(self, executable: Any, stream: Any) -> None:
         """Put all nodes on a stream, in whose context they run, whatever the thread's own is."""
+        if not stream.has_context:
+            self.bind()  # or it would be put on another context's default stream, and not refused
         (code,) = cu.cuGraphLaunch(executable, stream.handle)
         if code is not _SUCCESS:
-            again = partial(cu.cuGraphLaunch, executable, stream.handle)
-            call_again(self, "cuGraphLaunch", code, stream, again)
+            self.check("cuGraphLaunch", code)
 
     @beside_captures
     def destroy_executable_graph(self, executable: Any) -> None:

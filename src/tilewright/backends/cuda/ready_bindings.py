@@ -15,6 +15,7 @@ one it would wait for the first, as nobody has asked it to: so a graph stays wit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, partial
 from queue import SimpleQueue
 from typing import Any
@@ -40,6 +41,9 @@ _MOST = 256
 
 # A graph that can be launched, and the one that it was made of.
 _Handles = tuple[Any, Any]
+# A call of the driver with all that it takes, and how it is called in messages. Nothing of it ever
+# changes. It is a plain tuple since those are taken apart faster.
+_Way = tuple[Callable[..., tuple[Any]], tuple[Any, ...], str]
 
 
 class ReadyCalls(LaunchCalls, GraphCalls):
@@ -48,27 +52,26 @@ class ReadyCalls(LaunchCalls, GraphCalls):
     def prepare_launch(self, kernel: Any, blocks: int, parameters: Parameters) -> ReadyCall:
         """A launch as a function of a stream of ours; it keeps the parameters.
 
-        Launches happen under the device's lock, and most are on the stream of the one before.
+        Launches happen under the device's lock, and most are on the stream of the one before. A
+        finaliser may make the same launch on another stream in the middle of this: whatever it
+        chooses, this one goes where it was going.
         """
         ready = _ReadyLaunch(self, kernel, blocks, parameters)
-        launch_kernel, launch_graph = cu.cuLaunchKernelEx, cu.cuGraphLaunch
-        shape, handle, address = ready.given
         last: Any = None
-        left, graph = 0, None
+        way: Any = None
+        left = 0
 
         def launch(stream: Any, _: object) -> None:
-            nonlocal last, left, graph
+            nonlocal last, left, way
             left -= 1
             if left < 0 or stream is not last:
                 is_another, last = stream is not last, None  # if this breaks off, all is open
-                graph = ready.choose(stream.queue, is_another=is_another)
+                way = ready.choose(stream.queue, is_another=is_another)
                 last, left = stream, _LAUNCHES
-            if graph is None:
-                (code,) = launch_kernel(shape, handle, address, 0)
-            else:
-                (code,) = launch_graph(*graph)
+            call, given, name = way
+            (code,) = call(*given)
             if code is not _SUCCESS:
-                ready.call_again(graph, code, stream.queue.handle)
+                call_again(self, name, code, stream.queue.handle, partial(call, *given))
 
         return launch
 
@@ -81,50 +84,51 @@ class ReadyCalls(LaunchCalls, GraphCalls):
 class _ReadyLaunch:
     """One launch and both ways to make it. The device's lock is held."""
 
-    __slots__ = ("_driver", "_graph", "_kernel", "_may_have_graph", "_parameters", "given")
+    __slots__ = (
+        "_blocks", "_driver", "_graph", "_kernel", "_launches", "_may_have_graph", "_parameters",
+    )  # fmt: skip
 
     def __init__(
         self, driver: ReadyCalls, kernel: Any, blocks: int, parameters: Parameters
     ) -> None:
-        self._driver, self._kernel, self._parameters = driver, kernel, parameters
+        self._driver, self._kernel, self._blocks = driver, kernel, blocks
+        self._parameters = parameters
         # Where parameters change, a graph would have to be laid out anew.
         self._may_have_graph = not parameters.may_change
         self._graph: _OneNode | None = None
-        shape = cu.CUlaunchConfig()
-        shape.gridDimX, shape.gridDimY, shape.gridDimZ = blocks, 1, 1
-        shape.blockDimX = shape.blockDimY = shape.blockDimZ = 1
-        if kernel.waits:
-            shape.attrs = [_starts_early()]
-        self.given = shape, kernel.handle, parameters.address
+        self._launches: dict[Any, _Way] = {}  # by stream, of which none is ever closed
 
-    def choose(self, queue: Any, *, is_another: bool) -> tuple[Any, Any] | None:
-        """What the driver takes to launch a graph on a stream; None if a launch is better there."""
+    def choose(self, queue: Any, *, is_another: bool) -> _Way:
+        """How to launch on a stream, by graph or by launch."""
         may_be_graph = self._may_have_graph and not is_another
-        graph = self._find_graph(queue) if may_be_graph and _catches_up(queue.handle) else None
-        if graph is not None:
-            return graph.given
-        shape = self.given[0]
+        if may_be_graph and _catches_up(self._driver, queue.handle):
+            graph = self._find_graph(queue)
+            if graph is not None:
+                return graph.way
+        launch = self._launches.get(queue)
+        if launch is None:
+            given = self._shape(queue), self._kernel.handle, self._parameters.address, 0
+            launch = self._launches[queue] = cu.cuLaunchKernelEx, given, "cuLaunchKernelEx"
+        return launch
+
+    def _shape(self, queue: Any) -> Any:
+        """A row of blocks on a stream."""
+        shape = cu.CUlaunchConfig()
+        shape.gridDimX, shape.gridDimY, shape.gridDimZ = self._blocks, 1, 1
+        shape.blockDimX = shape.blockDimY = shape.blockDimZ = 1
         shape.hStream = queue.handle.handle
         # On its own streams another library may count on the whole order.
-        shape.numAttrs = int(self._kernel.waits and not queue.is_adopted)
-        return None
-
-    def call_again(self, graph: tuple[Any, Any] | None, code: Any, stream: Any) -> None:
-        """Make a launch again that was refused as a launch or as a graph, or say why it was."""
-        if graph is None:
-            launch = partial(cu.cuLaunchKernelEx, *self.given, 0)
-            call_again(self._driver, "cuLaunchKernelEx", code, stream, launch)
-        else:
-            call_again(
-                self._driver, "cuGraphLaunch", code, stream, partial(cu.cuGraphLaunch, *graph)
-            )
+        if self._kernel.waits and not queue.is_adopted:
+            shape.attrs = [_starts_early()]
+            shape.numAttrs = 1
+        return shape
 
     def _find_graph(self, queue: Any) -> _OneNode | None:
         """The graph for a stream, made when it is first asked for; None if it can have none."""
         if self._graph is None:
-            shape, _, address = self.given
+            graphs, address = self._driver.graphs, self._parameters.address
             try:
-                self._graph = self._driver.graphs.make(self._kernel, shape.gridDimX, address, queue)
+                self._graph = graphs.make(self._kernel, self._blocks, address, queue)
             except DriverError:  # launches work without; what is wrong with the GPU they tell
                 self._may_have_graph = False
         has_one = self._graph is not None and self._graph.queue is queue
@@ -134,17 +138,22 @@ class _ReadyLaunch:
 class _OneNode:
     """A graph of one launch on one stream; it is given back when nobody has it any more."""
 
-    __slots__ = ("_graph", "_left_behind", "given", "queue")
+    __slots__ = ("_handles", "_left_behind", "queue", "way")
 
-    def __init__(self, handles: _Handles, queue: Any, left_behind: SimpleQueue[_Handles]) -> None:
-        executable, self._graph = handles
-        self.given = executable, queue.handle.handle
+    def __init__(
+        self, driver: GraphCalls, handles: _Handles, queue: Any, left_behind: SimpleQueue[_Handles]
+    ) -> None:
+        self._handles, self._left_behind = handles, left_behind
         self.queue = queue
-        self._left_behind = left_behind
+        executable, stream = handles[0], queue.handle.handle
+        if queue.handle.has_context:
+            self.way: _Way = cu.cuGraphLaunch, (executable, stream), "cuGraphLaunch"
+        else:
+            self.way = _launch_bound, (driver, executable, stream), "cuGraphLaunch"
 
     def __del__(self) -> None:
         # The collector may run this anywhere: no lock, and no call of a driver.
-        self._left_behind.put((self.given[0], self._graph))
+        self._left_behind.put(self._handles)
 
 
 class _Graphs:
@@ -170,10 +179,10 @@ class _Graphs:
             driver.destroy_graph(graph)
             raise
         self._count += 1
-        return _OneNode((executable, graph), queue, self._left_behind)
+        return _OneNode(driver, (executable, graph), queue, self._left_behind)
 
     def _give_back(self) -> None:
-        """Give back what nobody has any more; the driver waits for launches under way."""
+        """Give back what nobody has any more; the driver frees what is under way when it ends."""
         while not self._left_behind.empty():
             executable, graph = self._left_behind.get()
             self._count -= 1
@@ -181,9 +190,22 @@ class _Graphs:
             self._driver.destroy_graph(graph)
 
 
+def _launch_bound(driver: GraphCalls, executable: Any, stream: Any) -> tuple[Any]:
+    """Launch a graph on the default stream of its own context.
+
+    A launch is refused in any other one. A graph is not: it would run behind what that has put on
+    its default stream, which may be another GPU's.
+    """
+    driver.bind()
+    (code,) = cu.cuGraphLaunch(executable, stream)
+    return (code,)
+
+
 @beside_captures
-def _catches_up(stream: Any) -> bool:
+def _catches_up(driver: LaunchCalls, stream: Any) -> bool:
     """Whether a stream has done everything, or soon has."""
+    if not stream.has_context:
+        driver.bind()  # or another context's default stream would be asked
     return any(cu.cuStreamQuery(stream.handle)[0] is _SUCCESS for _ in range(_QUESTIONS))
 
 
