@@ -222,6 +222,17 @@ def test_zip_gives_all_results_and_takes_plain_values():
     assert tw.value(3).map(lambda n: n + 1).sync() == 4
 
 
+def test_zip_takes_operations_one_by_one():
+    z, y = tw.zeros(1), tw.zeros(1)
+    listed = [put(z, 1), put(y, 2)]
+    for given in (listed, tuple(listed)):
+        with pytest.raises(LaunchError, match=r"which would not run: `tw\.zip\(\*operations\)`"):
+            tw.zip_operations(given)
+    tw.zip_operations(*listed).sync()
+    assert (z.item(), y.item()) == (1, 2)
+    assert tw.zip_operations([3], put(z, 4)).sync()[0] == [3]  # a value like any other
+
+
 def test_zip_takes_all_or_none():
     z, y = tw.zeros(1), tw.zeros(1)
     first, second = put(z, 1), put(y, 2)

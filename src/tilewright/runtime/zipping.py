@@ -79,6 +79,11 @@ def zip_operations(*parts: Any, label: str = "zip") -> Zip:
 
     What is no operation stands for itself.
     """
+    if any(isinstance(part, (list, tuple)) and _has_operations(part) for part in parts):
+        raise LaunchError(
+            "what is zipped is given one by one, and this is a list of operations, which would not"
+            " run: `tw.zip(*operations)`"
+        )
     operations = [part for part in parts if isinstance(part, DeviceOp)]
     device = operations[0].device if operations else current_device()
     for other in operations:
@@ -96,6 +101,10 @@ def zip_operations(*parts: Any, label: str = "zip") -> Zip:
             raise
     made = tuple(part if isinstance(part, DeviceOp) else Value(part, device) for part in parts)
     return Zip(made, device, label)
+
+
+def _has_operations(items: Iterable[Any]) -> bool:
+    return any(isinstance(item, DeviceOp) for item in items)
 
 
 class Value(Compound[T]):
