@@ -12,7 +12,7 @@ from typing import cast
 
 from tilewright.backends.cuda.cubin import cubin_resources
 from tilewright.backends.cuda.device import CudaBackend
-from tilewright.backends.cuda.module import Kind, Packer
+from tilewright.backends.cuda.module import Kind, Packer, Packers
 from tilewright.backends.cuda.stream import CudaQueue
 from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
@@ -64,10 +64,10 @@ class ExternalFunction:
     def __init__(self, device: Device, code: bytes, name: str, kinds: tuple[Kind, ...]) -> None:
         self._driver = cast("CudaBackend", device.backend).driver
         self._kernel = self._driver.load_external(code, name)
-        self._packer = Packer(kinds)
+        self._packers = Packers(kinds)
         self._shared = _UNASKED_SHARED
         self.limits: KernelLimits = self._driver.kernel_limits(self._kernel)
-        self.passed: tuple[int, ...] = self._packer.sizes  # bytes of each argument
+        self.passed: tuple[int, ...] = Packer(kinds).sizes  # bytes of each argument
         self.taken: tuple[int, ...] = self._driver.parameter_sizes(self._kernel)
 
     def prepare(self, shape: LaunchShape) -> None:
@@ -81,7 +81,9 @@ class ExternalFunction:
     ) -> None:
         """Put a launch on a stream. The device's lock is held."""
         queue = cast("CudaQueue", stream.queue)
-        queue.launch_shape(self._kernel, shape, self._packer.pack(arguments))
+        packer = self._packers.take()
+        queue.launch_shape(self._kernel, shape, packer.pack(arguments))
+        self._packers.put_back(packer)
 
 
 def load_function(

@@ -1,7 +1,8 @@
 """Compiled kernels on a GPU: load a cubin, pack parameters, launch.
 
 Parameters travel as an array of addresses into one packed buffer. The driver copies them during the
-call and launches happen under the device's lock, so one buffer serves all launches of a function.
+call and launches happen under the device's lock, so one buffer serves all launches of a function,
+but for those that a finaliser makes between packing and the call: they get another one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tilewright.runtime.access import Handle
 from tilewright.runtime.function import Filled, Memory, ReadyCall
 from tilewright.runtime.stream import Stream
 
-__all__ = ["POINTER", "CudaFunction", "Kind", "Packer"]
+__all__ = ["POINTER", "CudaFunction", "Kind", "Packer", "Packers"]
 
 POINTER = None  # the kind of a parameter that is an address
 # What a parameter is: an element, or an address.
@@ -91,6 +92,23 @@ class Packer:
         return tuple(_signed(kind, value) for kind, value in pairs)
 
 
+class Packers:
+    """The packer of all launches of a function, one at a time. The device's lock is held."""
+
+    def __init__(self, kinds: tuple[Kind, ...]) -> None:
+        self._kinds = kinds
+        self._free: Packer | None = Packer(kinds)
+
+    def take(self) -> Packer:
+        """The packer, or another one in the middle of a launch, which still needs it."""
+        packer, self._free = self._free or Packer(self._kinds), None
+        return packer
+
+    def put_back(self, packer: Packer) -> None:
+        """The driver has copied what it packed."""
+        self._free = packer
+
+
 class CudaFunction:
     """A kernel of a cubin, ready to launch."""
 
@@ -106,12 +124,12 @@ class CudaFunction:
         self._driver = driver
         self._kernel = driver.load_kernel(cubin, name, waits)
         self._kinds = kinds
-        self._packer = Packer(kinds)
-        expected = driver.parameter_sizes(self._kernel)
-        if expected != self._packer.sizes:
+        self._packers = Packers(kinds)
+        expected, passed = driver.parameter_sizes(self._kernel), Packer(kinds).sizes
+        if expected != passed:
             raise InternalError(
                 f"kernel {name} takes parameters of {expected} bytes, and the host would pass"
-                f" {self._packer.sizes}"
+                f" {passed}"
             )
 
     def launch(
@@ -124,7 +142,9 @@ class CudaFunction:
         """Put a launch of `blocks` blocks on a stream; no blocks are no launch."""
         if blocks:
             queue = cast("CudaQueue", stream.queue)
-            queue.launch(self._kernel, blocks, self._packer.pack(arguments))
+            packer = self._packers.take()
+            queue.launch(self._kernel, blocks, packer.pack(arguments))
+            self._packers.put_back(packer)
 
     def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
         """The same launch with parameters of its own, which never change."""
@@ -140,29 +160,43 @@ class CudaFunction:
         """The same for any tensors: one buffer is enough, as it is for `launch`."""
         if not blocks:
             return _nothing
-        packer = Packer(self._kinds, may_change=True)
-        packer.pack(arguments)
-        call = self._driver.prepare_launch(self._kernel, blocks, packer)
-        return _filling(addresses)(call, packer.slots)
+
+        def make() -> _Fillable:
+            packer = Packer(self._kinds, may_change=True)
+            packer.pack(arguments)
+            return self._driver.prepare_launch(self._kernel, blocks, packer), packer.slots
+
+        return _filling(addresses)(make)
+
+
+# A call and where its addresses are filled in.
+_Fillable = tuple[ReadyCall, memoryview]
 
 
 @functools.cache
-def _filling(addresses: tuple[Filled, ...]) -> Callable[[ReadyCall, memoryview], ReadyCall]:
+def _filling(addresses: tuple[Filled, ...]) -> Callable[[Callable[[], _Fillable]], ReadyCall]:
     """What makes a call that fills addresses in: one line for each, which a loop takes longer for.
 
     def launch(stream, tensors):
+        mine, free = free or make(), None
+        call, slots = mine
         slots[0] = tensors[0].storage.address + tensors[0].byte_offset
         call(stream, tensors)
+        free = mine
     """
     lines = "".join(
         f"\n  tensor = tensors[{number}]"
         f"\n  slots[{position}] = tensor.storage.address + tensor.byte_offset"
         for position, number in addresses
     )
-    text = f"def fill(call, slots):\n def launch(stream, tensors):{lines}\n  call(stream, tensors)"
+    text = (
+        "def fill(make):\n free = make()\n def launch(stream, tensors):\n  nonlocal free"
+        "\n  mine, free = free or make(), None\n  call, slots = mine"
+        f"{lines}\n  call(stream, tensors)\n  free = mine\n return launch"
+    )
     known: dict[str, Any] = {}
-    exec(compile(f"{text}\n return launch", "<how addresses are filled in>", "exec"), known)
-    made: Callable[[ReadyCall, memoryview], ReadyCall] = known["fill"]
+    exec(compile(text, "<how addresses are filled in>", "exec"), known)
+    made: Callable[[Callable[[], _Fillable]], ReadyCall] = known["fill"]
     return made
 
 

@@ -1,0 +1,92 @@
+"""Parameters lie in one place for all launches; one in the middle of another has its own.
+
+The collector may run between packing and the driver's call, and a finaliser may launch.
+"""
+
+from __future__ import annotations
+
+import pytest
+from ready_bench import Bench, Newcomers
+
+from tilewright.backends.cuda.external import ExternalFunction
+from tilewright.backends.cuda.module import POINTER
+from tilewright.errors import DriverError
+from tilewright.runtime.function import LaunchShape
+from tilewright.runtime.newcomers import NewcomerOp
+
+PTX = b".version 7.8\n.target sm_80\n"
+
+
+def by_plan(bench):
+    work = Newcomers(bench.device, bench.function, None)
+
+    def submit(z, x):
+        tensors = (bench.tensors[z], bench.tensors[x])
+        NewcomerOp().build(work, tensors, None, depth=1).submit()
+
+    return submit
+
+
+def by_work(bench):
+    return lambda z, x: bench.build(z, x).submit()
+
+
+def by_external_kernel(bench):
+    bench.driver.kernels["other"] = bench.driver.kernels["mix"]
+    function = ExternalFunction(bench.device, PTX, "other", (POINTER, POINTER))
+
+    def submit(z, x):
+        addresses = (bench.tensors[z].address, bench.tensors[x].address)
+        with bench.device.lock:
+            function.launch(bench.device.stream, LaunchShape.of_blocks(1), addresses)
+            bench.device.stream.advance()
+
+    return submit
+
+
+WAYS = pytest.mark.parametrize(
+    ("way", "name"),
+    [(by_plan, "launch"), (by_work, "launch"), (by_external_kernel, "launch_shape")],
+)
+
+
+def mix(values, z, x):
+    values[z] = values[z] * 3 + values[x] + 1
+
+
+@WAYS
+def test_a_finaliser_may_make_the_same_launch_on_other_tensors(way, name, monkeypatch):
+    bench = Bench(0, None)
+    submit, call, left = way(bench), getattr(bench.driver, name), [(2, 3)]
+
+    def collected(*args):
+        if left:
+            submit(*left.pop())
+        call(*args)
+
+    monkeypatch.setattr(bench.driver, name, collected)
+    values = [0.0, 1.0, 2.0, 3.0]
+    for z, x in ((0, 1), (1, 3)):
+        submit(z, x)
+        mix(values, z, x)
+    mix(values, 2, 3)
+    assert [tensor.numpy()[0] for tensor in bench.tensors] == values
+
+
+@WAYS
+def test_a_launch_that_fails_leaves_the_next_one_parameters(way, name, monkeypatch):
+    bench = Bench(0, None)
+    submit = way(bench)
+
+    def refuse(*_):
+        raise DriverError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.driver, name, refuse)
+        with pytest.raises(DriverError):
+            submit(0, 1)
+    values = [0.0, 1.0, 2.0, 3.0]
+    for _ in range(2):
+        submit(2, 3)
+        mix(values, 2, 3)
+    assert bench.tensors[2].numpy()[0] == values[2]
