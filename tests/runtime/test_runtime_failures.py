@@ -46,6 +46,7 @@ def test_every_observer_sees_it(device):
 
 def test_everything_is_waited_for_before_a_failure_is_told(device, monkeypatch):
     """Whoever catches the failure may use what the other streams have been asked for."""
+    put(tw.zeros(4), 1).sync()  # loaded before, which would wait for streams that are held
     first, second, told = device.new_stream(), device.new_stream(), []
     waiting, wait = threading.Event(), type(second.queue).wait
 

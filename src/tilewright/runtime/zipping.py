@@ -79,12 +79,12 @@ def zip_operations(*parts: Any, label: str = "zip") -> Zip:
 
     What is no operation stands for itself.
     """
-    if any(isinstance(part, (list, tuple)) and _has_operations(part) for part in parts):
+    operations = [part for part in parts if isinstance(part, DeviceOp)]
+    if len(operations) < len(parts) and any(map(_has_operations, parts)):
         raise LaunchError(
             "what is zipped is given one by one, and this is a list of operations, which would not"
             " run: `tw.zip(*operations)`"
         )
-    operations = [part for part in parts if isinstance(part, DeviceOp)]
     device = operations[0].device if operations else current_device()
     for other in operations:
         if other.device is not device:
@@ -103,8 +103,8 @@ def zip_operations(*parts: Any, label: str = "zip") -> Zip:
     return Zip(made, device, label)
 
 
-def _has_operations(items: Iterable[Any]) -> bool:
-    return any(isinstance(item, DeviceOp) for item in items)
+def _has_operations(part: Any) -> bool:
+    return isinstance(part, (list, tuple)) and any(isinstance(one, DeviceOp) for one in part)
 
 
 class Value(Compound[T]):
