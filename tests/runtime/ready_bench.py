@@ -13,7 +13,7 @@ from tilewright import runtime as tw
 from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32
-from tilewright.errors import BorrowError
+from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.function import Filled
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.ready import ReadyOp
@@ -135,6 +135,15 @@ class Bench:
     def submit(self, stream, z, x):
         self.build(z, x).submit(stream)
 
+    def sync(self, stream, z, x):
+        operation = self.build(z, x)
+        if stream is None:
+            operation.sync()
+        else:
+            operation.sync_on(stream)
+        with pytest.raises(LaunchError, match="handed its result over already"):
+            operation.sync()
+
     def renew(self, stream, z, x):
         """Another tensor in the place of one, whose memory goes back when it was used last."""
         for work in [work for work in self._works if z in work]:
@@ -183,6 +192,11 @@ class Bench:
         for operation, stream in self.kept:
             if operation.state is tw.State.BUILT:
                 operation.submit(stream)  # and stays where it is
+
+    def sync_all_kept(self, *_):
+        for operation, _ in self.kept:
+            if operation.state in (tw.State.BUILT, tw.State.SUBMITTED):
+                operation.sync()
 
     def submit_when_something_was_dropped(self, stream, z, x):
         """What a finaliser has left to be done is done by the submission."""

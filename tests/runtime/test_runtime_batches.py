@@ -42,6 +42,25 @@ def test_all_are_launched_and_nothing_waits(bench):
     assert bench.tensors[0].numpy()[0] == (0 * 3 + 2) * 3 + 2
 
 
+def test_whoever_sees_that_a_part_is_submitted_sees_where_it_ends(bench):
+    parts, seen = build_parts(bench), []
+
+    class Watched(type(parts[0])):
+        __slots__ = ()
+
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if self.state is tw.State.SUBMITTED:
+                seen.append(bool(self.fence))
+
+    whole = zip_operations(*parts)
+    for part in parts:
+        part.__class__ = Watched
+    whole.submit()
+    assert seen
+    assert all(seen)
+
+
 def test_whatever_is_ready_at_home_goes_as_one(bench):
     parts = build_parts(bench)
     batch = make_batch(parts, "both")

@@ -16,7 +16,7 @@ from tilewright.errors import DriverError, OutOfMemoryError
 CHANGES = (
     "submit", "submit", "submit", "close", "conflict", "zip", "then", "build_and_keep",
     "zip_and_keep", "submit_all_kept", "submit_when_something_was_dropped", "renew",
-    "submit_on_new", "close_on_new",
+    "submit_on_new", "close_on_new", "sync", "sync_all_kept",
 )  # fmt: skip
 ACTIONS = st.tuples(
     st.sampled_from((0, 0, 1, 2, 3, 3)),

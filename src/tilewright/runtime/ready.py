@@ -247,10 +247,8 @@ class ReadyOp(WorkOp[T]):
         refuse_waiting(self.label)
         if self._state is _BUILT:
             self.submit()
-        if (
-            self._count and self._state is _SUBMITTED
-        ):  # at home, where there is one end and no other
-            self._stream.wait(self._count)
+        if self._count and self._state is _SUBMITTED:
+            self._stream.wait(self._count)  # at home, where there is one end and no other
             self._state = _COMPLETED
             return self.hand_over()
         return super().sync()
@@ -345,9 +343,9 @@ class ReadyOp(WorkOp[T]):
 
     def end_at_home(self, stream: Stream, count: int) -> None:
         """It was launched by whoever it was lent to. The lock is held."""
-        self._state = _SUBMITTED
         self._stream = stream
         self._count = count
+        self._state = _SUBMITTED  # last: whoever sees it asks for its end, and holds no lock
 
     def _put_at_home(self, stream: Stream) -> bool:
         """Launch, if there is nothing else to do. The device's lock is held."""
