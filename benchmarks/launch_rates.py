@@ -80,10 +80,7 @@ class Additions:
         """The floor first, then the peers, then ours."""
         if f"add-f16-{LENGTH}" in self.lab.peers:
             yield FLOOR, later(self.raw)
-            yield (
-                "driver, a graph of one node",
-                later(lambda: raw_graph(self.lab, [self.raw()], in_a_chain(1))),
-            )
+            yield ONE_NODE, later(lambda: raw_graph(self.lab, [self.raw()], in_a_chain(1)))
         if self.lab.has_gpu:
             yield from self._peers()
         cut = self.z.partition(LENGTH)
