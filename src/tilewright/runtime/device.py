@@ -188,7 +188,8 @@ class Device:
         number = getattr(stream, "cuda_stream", None) if protocol is None else protocol()[1]
         if not isinstance(number, int):
             raise LaunchError(
-                f"a stream has `__cuda_stream__`, and {type(stream).__name__} has not"
+                f"a stream has `__cuda_stream__`, and {type(stream).__name__} has not: give one of"
+                " ours, or the stream object of the other library and not its number"
             )
         with self.lock:
             found = self.adopt_stream(number)

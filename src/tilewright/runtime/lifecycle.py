@@ -193,7 +193,7 @@ class Runnable(ABC, Generic[T]):
 
     def choose_stream(self, stream: Stream | None) -> Stream:
         """The stream to use; it must be one of this operation's device."""
-        chosen = stream or self._chosen or self.device.stream
+        chosen = stream if stream is not None else self._chosen or self.device.stream
         if not isinstance(chosen, Stream):
             chosen = self.device.adopt(chosen)
         if chosen.device is not self.device:

@@ -70,7 +70,8 @@ class NewcomerOp(ReadyOp[T]):
                 home.settle(ask=False)
             if (
                 device.latest is claim
-                and home is (stream or self._chosen or usual or device.stream)
+                and home
+                is (stream if stream is not None else self._chosen or usual or device.stream)
                 and self._epoch == device.epoch
                 and self._state is _BUILT
                 and not (self._has_fresh and self._begin(home))

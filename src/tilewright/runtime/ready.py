@@ -197,7 +197,7 @@ class ReadyOp(WorkOp[T]):
         """Hand the operation to a stream without waiting."""
         device, ready = self.device, self._ready
         usual = None if device.current.said else device.default
-        chosen = stream or self._chosen or usual or device.stream
+        chosen = stream if stream is not None else self._chosen or usual or device.stream
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:

@@ -101,7 +101,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         """Hand the replay to a stream without waiting."""
         device, graph = self.device, self._graph
         usual = None if device.current.said else device.default
-        chosen = stream or self._chosen or usual or device.stream
+        chosen = stream if stream is not None else self._chosen or usual or device.stream
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:

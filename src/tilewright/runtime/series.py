@@ -60,7 +60,7 @@ class Series(Chain[T]):
         """Hand the operation to a stream without waiting."""
         device = self.device
         usual = None if device.current.said else device.default
-        chosen = stream or self._chosen or usual or device.stream
+        chosen = stream if stream is not None else self._chosen or usual or device.stream
         with device.lock:
             is_calm = self._state is _BUILT and self._is_calm(chosen)
             if is_calm and chosen.has_loose_ends:
