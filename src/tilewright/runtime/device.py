@@ -21,10 +21,11 @@ from weakref import ref
 from tilewright.errors import DriverError, LaunchError
 from tilewright.runtime.backend import Backend, load_backend
 from tilewright.runtime.failures import Outcome
+from tilewright.runtime.forked_locks import ForkedLock
 from tilewright.runtime.policies import RoundRobin, SchedulingPolicy
 from tilewright.runtime.pool import Pool
 from tilewright.runtime.records import FailureRecord
-from tilewright.runtime.stream import Stream, sync_all
+from tilewright.runtime.stream import Stream, find_unused, sync_all
 from tilewright.runtime.surroundings import Surrounding
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Device:
         known = _devices.get((kind, ordinal))
         if known is not None:
             return cast("Self", known)
-        with _opening.lock:
+        with _opening:
             found = _devices.get((kind, ordinal))
             if found is None:
                 backend = load_backend(kind).open_device(ordinal)
@@ -174,8 +175,13 @@ class Device:
         return self.default
 
     def new_stream(self) -> Stream:
-        """A stream that is ordered with the others only where operations conflict."""
-        return Stream(self)
+        """A stream that is ordered with the others only where operations conflict.
+
+        One that nobody has any more, and that has nothing to do, is given out again.
+        """
+        with self.lock:
+            self.check_usable()
+            return find_unused(self.streams) or Stream(self)
 
     def adopt(self, stream: Any) -> Stream:
         """A stream of another library, to be used like one of ours: `op.submit(…)` takes it, too.
@@ -318,18 +324,7 @@ class Device:
 
 
 _devices: dict[tuple[str, int], Device] = {}
-
-
-class _Opening:
-    """The lock under which devices are opened; a forked child needs a new one."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-
-    reset = __init__
-
-
-_opening = _Opening()
+_opening = ForkedLock()  # held while one is opened
 _chosen: ContextVar[Device | None] = ContextVar("device", default=None)
 _default: list[Device] = []
 
@@ -348,7 +343,7 @@ def current_device() -> Device:
     if chosen is not None:
         return chosen
     if not _default:
-        with _opening.lock:
+        with _opening:
             if not _default:
                 _default.append(_find_default())
     return _default[0]
@@ -385,7 +380,6 @@ def open_devices() -> tuple[Device, ...]:
 
 def start_child() -> None:
     """Make every lock and worker again in a forked child: nobody is left to release a held one."""
-    _opening.reset()
     for one in open_devices():
         one.restart()
 

@@ -31,7 +31,7 @@ Check = Callable[[], BaseException | None]
 class Outcome:
     """The end of one operation, known or not yet."""
 
-    __slots__ = ("_check", "_told", "causes", "count", "error", "root", "settled", "stream")
+    __slots__ = ("_check", "_root", "_told", "causes", "count", "error", "settled", "stream")
 
     def __init__(
         self, stream: Stream, count: int, check: Check | None, causes: Iterable[Outcome]
@@ -39,7 +39,7 @@ class Outcome:
         self.stream = stream
         self.count = count
         self.error: BaseException | None = None
-        self.root = self
+        self._root: Outcome | None = None
         self._told: ref[BaseException] | None = None  # what somebody was told with, at the root
         self.settled = False
         self._check = check
@@ -57,6 +57,11 @@ class Outcome:
         else:
             outcome.error = error
         return outcome
+
+    @property
+    def root(self) -> Outcome:
+        """Where its failure began: here, or in one that it needed."""
+        return self._root or self  # not to have itself, which only the collector could end
 
     def settle(self) -> None:
         """Look how it ended. Its fence has passed, so those of its causes have too."""
@@ -80,7 +85,7 @@ class Outcome:
         failed = next((cause for cause in self.causes if cause.error is not None), None)
         self.causes, self._check = (), None
         if failed is not None:
-            self.error, self.root = failed.error, failed.root
+            self.error, self._root = failed.error, failed.root
         elif own is not None:
             self.error = _without_frames(own)
             self.stream.device.unseen.add(self)

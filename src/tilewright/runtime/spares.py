@@ -14,12 +14,12 @@ nobody recording it, keep anything.
 
 from __future__ import annotations
 
-import sys
 from sys import getrefcount
 from typing import TYPE_CHECKING
 
 from tilewright.runtime.facets import Facet
 from tilewright.runtime.moulds import Mould
+from tilewright.runtime.reference_counts import ALONE, COUNTS
 from tilewright.runtime.sites import user_frame
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.tensor import Tensor, cast_tensor
@@ -33,19 +33,6 @@ _ALIKE = 8  # storages that are kept for one shape and dtype
 _SHAPES = 128
 _BYTES = 256 << 20  # of all that is kept
 _LARGEST = 32 << 20  # to use so many bytes takes much longer than to get them
-
-
-def _count_alone() -> int:
-    """What Python counts for an object that one variable and one other object have."""
-    holder = [object()]
-    held = holder[0]
-    return getrefcount(held)
-
-
-_ALONE = _count_alone()
-# Without the interpreter's lock a count says nothing: others may be about to take what it counts.
-_is_gil_enabled = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
-_COUNTS = _is_gil_enabled is None or _is_gil_enabled()
 
 
 class _Shelf(list[Storage]):
@@ -90,7 +77,7 @@ class Spares:
         try:
             for number in range(len(shelf)):  # to enumerate them would count as one who has it
                 storage = shelf[number]
-                if getrefcount(storage) == _ALONE and not storage.borrows:
+                if getrefcount(storage) == ALONE and not storage.borrows:
                     if storage.home is stream:
                         return storage
                     del shelf[number]  # it is not to be had here any more
@@ -106,7 +93,7 @@ def have_tensor(mould: Mould) -> Tensor:
     stream = device.stream if device.current.said else device.default
     if stream is None or not stream.is_plain or not stream.may_be_home:
         return cast_tensor(mould)
-    if device.pool is not device.usual_pool or not _COUNTS:  # another pool has an end
+    if device.pool is not device.usual_pool or not COUNTS:  # another pool has an end
         return cast_tensor(mould)
     facet, lock = look.facet, device.lock
     lock.acquire()  # costs a third of `with`

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.backend import Hold, Queue, Stamp
 from tilewright.runtime.failures import Check, Outcome
 from tilewright.runtime.inside_chains import refuse_waiting
+from tilewright.runtime.reference_counts import ALONE, COUNTS
 from tilewright.runtime.refusals import OnlyOne
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ __all__ = [
     "Stream",
     "check_device",
     "check_stream",
+    "find_unused",
     "stream",
     "sync_all",
 ]
@@ -153,6 +156,11 @@ class Stream(OnlyOne):
             self._unsettled.popleft().settle()
         self.has_loose_ends = bool(self._kept or self._unsettled)
 
+    def is_at_rest(self) -> bool:
+        """Whether nothing is under way, is left to be looked at, or has failed and was not told."""
+        is_over = self.issued == self.queue.completed()
+        return is_over and not self.has_loose_ends and not self.failed
+
     # For everybody.
 
     def has_passed(self, count: int) -> bool:
@@ -222,6 +230,20 @@ def check_device(given: Any) -> Device:
         )
     found: Device = given
     return found
+
+
+def find_unused(streams: list[Stream]) -> Stream | None:
+    """A stream that nobody has any more and that has nothing to do. The device's lock is held."""
+    if not COUNTS:
+        return None
+    for number in range(len(streams)):
+        streams[number].settle()
+    for number in range(len(streams)):  # to enumerate them would count as one who has it
+        found = streams[number]
+        followers = sum([found in one.waited for one in streams])
+        if getrefcount(found) == ALONE + followers and found.is_at_rest():
+            return found
+    return None
 
 
 def check_stream(given: Any) -> Stream:
