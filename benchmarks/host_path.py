@@ -28,6 +28,7 @@ from typing import Any
 from unittest import mock
 
 import kernels
+from host_path_torch import TorchCases
 from null_gpu import null_gpu
 
 import tilewright as tw
@@ -55,12 +56,12 @@ def _tensors(device: str, count: int = 3, length: int = LENGTH) -> list[tw.Tenso
     return made
 
 
-class _Cases:
+class _Cases(TorchCases):
     """What is measured: each gives a function to repeat, made anew for every round."""
 
     def __init__(self, device: str, theirs: str) -> None:
-        self.device, self.theirs = device, theirs  # of our tensors, and of torch's
-        self.add: Any = tw.kernel(kernels.add)
+        super().__init__(tw.kernel(kernels.add), theirs, LENGTH, LAUNCHES)
+        self.device = device
         self.scaled: Any = tw.kernel(scaled)
         self.z, self.x, self.y = _tensors(device)
         self._outputs: list[tw.Tensor] = []
@@ -215,33 +216,6 @@ class _Cases:
         queue = self.z.device.stream.queue
         return lambda: graph._built._instance.launch(queue)  # type: ignore[union-attr] # noqa: SLF001
 
-    @functools.cached_property
-    def _of_torch(self) -> list[Any]:
-        import torch  # noqa: PLC0415
-
-        made = [torch.zeros(LENGTH, dtype=torch.float16, device=self.theirs) for _ in range(3)]
-        for _ in range(3):
-            self.add(tw.partition(made[0], LENGTH), *made[1:]).sync()
-        return made
-
-    def torch_tensors(self) -> Callable[[], object]:
-        add, (z, x, y) = self.add, self._of_torch
-        return lambda: add(tw.partition(z, LENGTH), x, y).submit()
-
-    def torch_views(self) -> Callable[[], object]:
-        add, (z, x, y) = self.add, self._of_torch
-        views = iter([(z[:], x[:], y[:]) for _ in range(LAUNCHES)])
-
-        def launch() -> None:
-            cut, *rest = next(views)
-            add(tw.partition(cut, LENGTH), *rest).submit()
-
-        return launch
-
-    def torch_outputs(self) -> Callable[[], object]:
-        add, (z, x, y) = self.add, self._of_torch
-        return lambda: add(tw.partition(z.new_empty(LENGTH), LENGTH), x, y).submit()
-
     def _many(self, count: int) -> list[tw.Tensor]:
         return _tensors(self.device, count)
 
@@ -282,6 +256,7 @@ CASES = {
     "graph_many": "a graph over 300 tensors: build, submit",
     "torch_tensors": "torch tensors as arguments",
     "torch_views": "torch tensors that no launch has seen, on memory that is known",
+    "torch_new": "torch tensors that no launch has seen, with memory of their own",
     "torch_outputs": "an output of torch that is made for the launch",
 }
 LEFT_OUT = {

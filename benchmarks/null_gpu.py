@@ -63,8 +63,14 @@ class NullDriver:
         return lambda stream, tensors: None
 
 
-def _on_the_gpu(_: object) -> tw.Device:
-    return tw.Device("cuda")
+class _OnTheGpu(dict[Any, tw.Device]):
+    """Where tensors are, by what torch calls it."""
+
+    def __missing__(self, place: object) -> tw.Device:
+        return self.setdefault(place, tw.Device("cuda"))
+
+    def get(self, place: object, default: object = None) -> tw.Device:  # type: ignore[override]
+        return self[place]
 
 
 def _default_stream() -> Callable[[int], int]:
@@ -83,7 +89,7 @@ def _tell_nobody(_: object, __: object) -> None:
 def null_gpu() -> Iterator[None]:
     """Everything but the driver and the assembler is real; torch's memory counts as the GPU's."""
     with (
-        mock.patch.object(torch_tensors, "_device", _on_the_gpu),
+        mock.patch.object(torch_tensors, "_devices", _OnTheGpu()),
         mock.patch.object(torch_tensors, "_raw_stream", _default_stream),
         mock.patch.object(torch_tensors, "_is_allocated_by_torch", _always),
         mock.patch.object(torch_tensors, "_tell_allocator", _tell_nobody),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.runtime import passed_arrays, torch_tensors
+from tilewright.runtime.foreign_arrays import find_form
 from tilewright.runtime.imports import adopted
 from tilewright.runtime.passed_arrays import passed_before
 
@@ -31,6 +32,9 @@ def way_to_ask(request, monkeypatch):
     if not request.param:
         monkeypatch.setattr(torch_tensors, "_guards", lambda: None)
     monkeypatch.setattr(passed_arrays, "_passed", {})
+    monkeypatch.setattr(passed_arrays._latest, "known", (None, None, None))
+    for find in (torch_tensors.find_torch_form, find_form):  # forms have guards
+        find.cache_clear()
 
 
 def handle_of(tensor):

@@ -11,14 +11,20 @@ import weakref
 from types import SimpleNamespace
 
 import pytest
-from torch_doubles import SIZE
+from torch_doubles import SIZE, Allocator
 
 import tilewright as tw
 from tilewright.runtime import foreign_ranges, torch_tensors
-from tilewright.runtime.foreign_ranges import MANY_LEFT
 from tilewright.runtime.stream import POLL_FROM, POLL_FROM_BYTES
 
 torch = pytest.importorskip("torch", reason="needs torch")
+
+MANY_LEFT = 64  # as there are more, it takes longer
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch):
+    monkeypatch.setattr(foreign_ranges, "MANY_LEFT", MANY_LEFT)
 
 
 def theirs(lib):
@@ -75,22 +81,6 @@ def test_a_stream_that_is_recorded_is_not_asked(lib):
     assert [entry[0] for entry in lib.driver.log] == ["launch"]
 
 
-class Allocator:
-    """torch's own, told who still works on what it gets back."""
-
-    def __init__(self, monkeypatch):
-        self.told = []
-        self._kept = []  # memory that the GPU still writes to
-        monkeypatch.setattr(torch_tensors, "_is_allocated_by_torch", lambda _: True)
-        monkeypatch.setattr(torch_tensors, "_as_torch_stream", lambda stream: stream)
-        note = lambda tensor, stream: self.note(tensor, stream)  # noqa: E731 (as a method)
-        monkeypatch.setattr(torch.Tensor, "record_stream", note)
-
-    def note(self, tensor, stream):
-        self.told.append((tensor.data_ptr(), stream))
-        self._kept.append(tensor.untyped_storage())
-
-
 def test_what_torch_allocated_goes_back_at_once(lib, monkeypatch):
     allocator = Allocator(monkeypatch)
     _, x, y = lib.prepared()
@@ -133,7 +123,7 @@ def test_what_nobody_works_on_is_forgotten(lib, monkeypatch):
     gc.collect()
     tw.synchronize()
     assert allocator.told == []
-    assert foreign_ranges.RANGES.groups == []
+    assert all(group.is_over for group in foreign_ranges.RANGES.groups)
 
 
 def test_ranges_that_are_only_remembered_stay_few(lib, monkeypatch):

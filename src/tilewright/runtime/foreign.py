@@ -8,13 +8,12 @@ finaliser happens under the device's lock. Not for how arrays of other libraries
 
 from __future__ import annotations
 
-import weakref
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from tilewright.errors import BorrowError
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence
-from tilewright.runtime.foreign_ranges import RANGES, Group, Left
+from tilewright.runtime.foreign_ranges import RANGES, Group, Left, leave
 from tilewright.runtime.indexing import Layout
 from tilewright.runtime.moulds import Look
 from tilewright.runtime.records import Allocation
@@ -23,10 +22,15 @@ from tilewright.runtime.sites import user_frame
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 
+if TYPE_CHECKING:
+    from tilewright.runtime.foreign_arrays import Form
+    from tilewright.runtime.tensor import Tensor
+
 __all__ = ["ForeignStorage", "Place", "Producer"]
 
-# Calls from one of a user's to the storage of an array that is passed or taken, at least.
-_FROM_USERS = 5
+# Calls from one of a user's to the storage of an array that is passed or taken, at least; and to
+# that of one that takes the place of another.
+_FROM_USERS, _FROM_PASSING = 6, 5
 
 
 class Producer:
@@ -34,7 +38,9 @@ class Producer:
 
     library = "another library"
     has_one_stream = False  # whether all its arrays on a device have one current stream
-    given: weakref.ref[Any] | None = None  # what was passed, if that may die before this
+    comes_back = False  # whether it gives the same memory out again and again
+    is_passed = False  # whether it is a weak reference to what was passed, which may die before
+    read_only = False
 
     def __init__(self, array: object, *, read_only: bool = False) -> None:
         self.array = array  # what keeps the memory alive
@@ -65,41 +71,80 @@ class Producer:
         return None
 
 
-class Place(NamedTuple):
+class Place:
     """Where arrays of one form lie that begin at one address, one after the other."""
 
-    layout: Layout
-    look: Look
-    serials: dict[tuple[object, int], int]  # of all handles there: launches are found again
-    allocation: Allocation
+    __slots__ = ("allocation", "form", "group", "layout", "look", "serials", "vacant")
+
+    def __init__(self, form: Form, layout: Layout, look: Look, allocation: Allocation) -> None:
+        self.form = form
+        self.layout = layout
+        self.look = look
+        self.allocation = allocation
+        # Of all handles there: launches are found again.
+        self.serials: dict[tuple[object, int], int] = {}
+        self.group: Group | None = None  # that an array here was in last
+        self.vacant: list[Tensor] = []  # handles whose arrays are gone, for those to come
 
 
 class ForeignStorage(Storage):
     """Bytes of another library. Its tensors count their offsets from address 0."""
 
-    __slots__ = ("_group", "first", "producer")
+    __slots__ = ("_era", "_group", "first", "is_vacant", "origin", "producer")
 
     _group: Group
+    _era: int  # of the group, when it was joined
 
     owns_bytes = False
+    # What the bytes of others never are.
+    address = 0
+    is_fresh = _is_beginning = False
+    _initialiser = None
 
-    def __init__(
-        self, device: Device, producer: Producer, place: Place, first: int, label: str
-    ) -> None:
+    def __init__(self, device: Device, producer: Producer, place: Place, first: int) -> None:
         # All that a storage of ours has, but for what this one shares with its group.
         region = place.look.region
-        low, high = region.low, region.high
-        self.device, self.nbytes, self.label = device, high - low, label
+        self.device, self.nbytes, self.label = device, region.high - region.low, place.form.label
         frame = user_frame(_FROM_USERS)
         self._code, self._instruction = frame.f_code, frame.f_lasti
-        self.address = 0
-        self.is_fresh = self._is_beginning = False
-        self._initialiser = None
         self.serials, self.written_at_home, self.read_at_home = place.serials, [], []
         self.producer = producer
+        self.is_vacant = False
         self.first = first  # the address of the first element
+        self.origin = place
         self._allocation = place.allocation
-        self.join(Group(device, 0, 0) if low == high else RANGES.find(self, low, high))
+        self._find_group()
+
+    def _find_group(self) -> None:
+        place = self.origin
+        region = place.look.region
+        low, high = region.low, region.high
+        if low == high:
+            self.join(Group(self.device, 0, 0))
+            return
+        place.group = found = RANGES.find(self, low, high, place.group)
+        self.join(found)
+
+    def take(self, producer: Producer) -> None:
+        """Stand for another array at the same place, which has come when the last one was gone.
+
+        Nothing that a storage says of an array is that of the last one but where it was passed and
+        by whom; all else is of the place, or of the group.
+        """
+        frame = user_frame(_FROM_PASSING)
+        self._code, self._instruction = frame.f_code, frame.f_lasti
+        # A group that has ended has left nothing to be ordered behind, and is found by nobody.
+        if not RANGES.is_counted(self._group, self._era, self.origin.look.region):
+            self._find_group()
+        self.producer = producer
+        self.is_vacant = False
+        if self.is_forgotten:
+            self.begin_at_home()
+
+    def leave(self) -> None:
+        """Let the memory go, as `__del__` does, and wait for another array. The lock is held."""
+        producer, self.producer = self.producer, _NOBODY
+        leave(self._group, producer, self.nbytes)
 
     # What is on one stream and what has shifted is the same for all who share the memory.
 
@@ -128,15 +173,20 @@ class ForeignStorage(Storage):
         """Whether nobody knows of a use of the memory."""
         return not (self._writes or self._reads or self.shares)
 
-    def begin_at(self, stream: Stream) -> None:
-        """Be at home on a stream that can be one: nobody has used the memory yet."""
-        if stream.may_be_home and self._group.home is not stream:
-            self._group.home = stream
-            self.device.epoch += 1
+    def begin_at_home(self) -> None:
+        """Be at home on the library's stream, if it has one: nobody has used the memory yet."""
+        device, producer = self.device, self.producer
+        if self.serials:
+            device.epoch += 1  # launches that were prepared have left their fences elsewhere
+        if producer.has_one_stream:
+            stream = producer.current_stream(device) or device.stream
+            if stream.may_be_home and self._group.home is not stream:
+                self._group.home = stream
+                device.epoch += 1
 
     def join(self, group: Group) -> None:
         """Have one state with everybody whose memory can overlap."""
-        self._group = group
+        self._group, self._era = group, group.era
         self.borrows, self._writes, self._reads = group.borrows, group.writes, group.reads
         self.shares = group.shares
 
@@ -165,5 +215,9 @@ class ForeignStorage(Storage):
     def __del__(self) -> None:
         # No lock and no driver here: the collector may run this anywhere.
         group = getattr(self, "_group", None)  # one that was refused has none
-        if group is not None and self.nbytes:
+        if group is not None and self.nbytes and not self.is_vacant:
             self.device.notes.append(Left(group, self.producer, self.nbytes))
+
+
+# Whose array is gone.
+_NOBODY = Producer(None)

@@ -21,7 +21,7 @@ from tilewright.runtime.moulds import find_look
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 
-__all__ = ["ForeignArray", "Form", "Reader", "adopt", "find_form", "refuse"]
+__all__ = ["ForeignArray", "Form", "Reader", "adopt", "adopt_at", "find_form", "refuse"]
 
 _PLACES = 4096  # of each form that are remembered; with more, all are forgotten
 
@@ -29,7 +29,10 @@ _PLACES = 4096  # of each form that are remembered; with more, all are forgotten
 class Form:
     """How arrays lie that are alike, wherever they begin."""
 
-    __slots__ = ("_places", "dtype", "is_empty", "itemsize", "label", "shape", "strides")
+    __slots__ = (
+        "dtype", "guard", "is_empty", "itemsize", "label", "misses", "places", "shape", "strides",
+        "vacancies",
+    )  # fmt: skip
 
     def __init__(
         self, dtype: type[DType], shape: tuple[int, ...], strides: tuple[int, ...]
@@ -40,24 +43,26 @@ class Form:
         self.itemsize = numpy_dtype(dtype).itemsize
         self.is_empty = not prod(shape)
         self.label = f"{dtype.label}[{', '.join(map(str, shape))}]"
-        # By the device, the address, and whether nothing may be written.
-        self._places: dict[tuple[Device, int, bool], Place] = {}
+        # By the device, the address, and whether nothing may be written: libraries give memory out
+        # again and again.
+        self.places: dict[tuple[Device, int, bool], Place] = {}
+        self.vacancies = 0  # handles that wait there for other arrays
+        # Tells whether an array lies so, or may say no though it does; and how often it did.
+        self.guard: Callable[[Any], bool] | None = None
+        self.misses = 0
 
-    def place(self, producer: Producer, device: Device, address: int) -> Place:
-        """Where such an array lies; libraries give memory out again and again."""
-        found = self._places.get((device, address, producer.read_only))
-        return self._find_place(producer, device, address) if found is None else found
-
-    def _find_place(self, producer: Producer, device: Device, address: int) -> Place:
+    def find_place(self, producer: Producer, device: Device, address: int) -> Place:
+        """Where such an array lies, at an address that is not known."""
         offset = 0 if self.is_empty else self._offset(producer.library, address)
         layout = Layout(self.shape, self.strides, offset)
         look = find_look(self.dtype, self.shape, self.strides, offset, device, False)
         low, nbytes = look.region.low, look.region.high - look.region.low
         allocation = device.backend.adopt(low, nbytes, read_only=producer.read_only)
-        if len(self._places) >= _PLACES:
-            self._places.clear()
-        found = Place(layout, look, {}, allocation)
-        self._places[device, address, producer.read_only] = found
+        if len(self.places) >= _PLACES:
+            self.places.clear()
+            self.vacancies = 0
+        found = Place(self, layout, look, allocation)
+        self.places[device, address, producer.read_only] = found
         return found
 
     def _offset(self, library: str, address: int) -> int:
@@ -106,8 +111,16 @@ find_form = cast("Callable[..., Form]", lru_cache(maxsize=1024)(_make_form))
 
 def adopt(array: ForeignArray) -> Tensor:
     """A tensor on the memory of an array."""
-    producer, device, form, address, ready = array
-    place = form.place(producer, device, address)
+    return adopt_at(*array)
+
+
+def adopt_at(
+    producer: Producer, device: Device, form: Form, address: int, ready: Stream | None = None
+) -> Tensor:
+    """The same of one that lies like this."""
+    place = form.places.get((device, address, producer.read_only))
+    if place is None:
+        place = form.find_place(producer, device, address)
     lock = device.lock
     lock.acquire()  # costs a third of `with`
     try:
@@ -115,14 +128,11 @@ def adopt(array: ForeignArray) -> Tensor:
             device.check_usable()
         if device.notes:
             device.settle_notes()
-        storage = ForeignStorage(device, producer, place, address, form.label)
+        storage = ForeignStorage(device, producer, place, address)
         if ready is not None:
             storage.come_after(place.look.region, ready)
         elif storage.is_forgotten:
-            if place.serials:
-                device.epoch += 1  # launches that were prepared have left their fences elsewhere
-            if producer.has_one_stream:
-                storage.begin_at(producer.current_stream(device) or device.stream)
+            storage.begin_at_home()
     finally:
         lock.release()
     return Tensor(storage, form.dtype, place.layout, place.look)

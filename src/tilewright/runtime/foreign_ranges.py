@@ -5,7 +5,8 @@ whose members have one list of borrows and one of fences between them. A range i
 handle or an unfinished operation uses it. Its producer lives as long, unless the library itself
 keeps the memory from others: then only the range is remembered, and an array that comes to that
 address is ordered behind it. Most do come back, so such ranges are looked through when there are
-many, and no sooner. Everything here happens under the device's lock.
+many, and no sooner; one that is over by then stands against nobody and keeps nothing, and goes when
+an array comes that lies otherwise. Everything here happens under the device's lock.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from tilewright.runtime.borrows import Borrows
 from tilewright.runtime.device import Device
 from tilewright.runtime.leases import Share
 from tilewright.runtime.postponed import Postponed
+from tilewright.runtime.regions import Region
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.uses import Use
 
-__all__ = ["MANY_LEFT", "RANGES", "Group", "Left", "Member", "Owner"]
+__all__ = ["MANY_LEFT", "RANGES", "Group", "Left", "Member", "Owner", "leave"]
 
 _CROWD = 16  # members from which dead ones are looked for
 # Ranges of one device that are only remembered, from which those that are over are looked for.
-MANY_LEFT = 64
+MANY_LEFT = 4096
 _first_shifts = count(0, 1 << 40)  # so that what one has come to is never that of another
 
 
@@ -43,12 +45,20 @@ class Member(Protocol):
     def label(self) -> str:
         """How messages call it."""
 
+    @property
+    def is_vacant(self) -> bool:
+        """Whether its array is gone, and it waits for another at the same place."""
+
     def join(self, group: Group) -> None:
         """Have one state with everybody whose memory can overlap."""
 
 
 class Owner(Protocol):
     """Whose memory it is."""
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether the library gives the same memory out again and again."""
 
     def hand_back(self, streams: tuple[Stream, ...]) -> bool:
         """Whether the library keeps the memory from others until these streams are done with it."""
@@ -58,8 +68,8 @@ class Group:
     """Ranges that overlap or are bridged, and the state that their storages share."""
 
     __slots__ = (
-        "_crowd", "borrows", "count", "device", "heir", "high", "home", "is_left", "low", "members",
-        "reads", "shares", "shift", "writes",
+        "_crowd", "borrows", "count", "device", "era", "heir", "high", "home", "is_left", "low",
+        "members", "reads", "shares", "shift", "table", "writes",
     )  # fmt: skip
 
     def __init__(self, device: Device, low: int, high: int) -> None:
@@ -70,6 +80,8 @@ class Group:
         self.count = 0  # of storages whose end nobody has settled yet
         self.is_left = False  # among those that are only remembered
         self.heir: Group | None = None  # that it has become one with
+        self.table: _Ranges | None = None  # in which it is found, until it ends
+        self.era = 0  # how often it has ended and begun again; members are those of one
         self._crowd = _CROWD
         self.borrows: Borrows = {}
         self.shares: list[Share] = []
@@ -91,9 +103,27 @@ class Group:
         self.device.epoch += 1
         self.count += other.count
         other.heir = self
-        for member in other.living():
-            self.members.append(ref(member))
-            member.join(self)
+        for one in other.members:
+            member = one()
+            if member is not None:
+                self.members.append(one)
+                member.join(self)
+        # A place may remember it, and is not to keep what is this one's now.
+        for moved in (other.borrows, other.shares, other.writes, other.reads, other.members):
+            moved.clear()
+
+    def may_begin_again(self, low: int, high: int) -> bool:
+        """Whether it has ended, and was of this range alone."""
+        is_free = self.table is None and self.heir is None and not self.count
+        return is_free and self.low == low and self.high == high
+
+    def begin_again(self) -> None:
+        """Be as one that is new: of all that was done there, nothing was left when it ended."""
+        for left in (self.borrows, self.shares, self.writes, self.reads, self.members):
+            left.clear()
+        self.home = None
+        self.shift = next(_first_shifts)
+        self.era += 1
 
     def admit(self, member: Member) -> None:
         """Have one more storage, and think of the dead no longer when there are many."""
@@ -105,23 +135,33 @@ class Group:
 
     def living(self) -> list[Member]:
         """The storages that somebody still uses."""
-        return [member for one in self.members if (member := one()) is not None]
+        members = [member for one in self.members if (member := one()) is not None]
+        return [member for member in members if not member.is_vacant]
 
     def pending(self) -> tuple[Stream, ...]:
         """Streams with operations that are not known to have completed; asks no device."""
-        found: list[Stream] = []
+        found: tuple[Stream, ...] = ()
         for uses in (self.writes, self.reads):
             for use in uses:
                 fence = use.fence
                 stream = fence.stream
                 if fence.count > stream.queue.known and stream not in found:
-                    found.append(stream)
-        return tuple(found)
+                    found = (*found, stream)
+        return found
 
     @property
     def is_over(self) -> bool:
         """Whether nothing uses the memory any more."""
         return not self.count and not self.pending()
+
+    def is_stale(self, low: int, high: int) -> bool:
+        """Whether it is over, and better forgotten by an array that comes to a range.
+
+        It is, unless it was of this very range, by itself, and all was on one stream and went well.
+        """
+        if self.count or (self.home is not None and self.low == low and self.high == high):
+            return False
+        return not self.pending()
 
 
 class _Remembered:
@@ -170,30 +210,77 @@ class _Ranges:
             self._lows: list[int] = []
             self._remembered: dict[Device, _Remembered] = {}
 
-    def find(self, member: Member, low: int, high: int) -> Group:
-        """The group of a range, which may bridge several; a new one, if it meets nobody."""
-        device = member.device
+    def find(self, member: Member, low: int, high: int, last: Group | None = None) -> Group:
+        """The group of a range, which may bridge several; a new one, if it meets nobody.
+
+        `last` is the group that the same range of the same device was in before. Groups only grow
+        while they are in the table, and no two of them overlap, so it still is that one. One that
+        has ended begins again, if nobody else is there.
+        """
         lock = self._lock
         lock.acquire()  # costs a third of `with`
         try:
-            behind = bisect_right(self._lows, low)
-            found = self.groups[behind - 1] if behind else None
-            if found is None or high > found.high or found.device is not device:
-                found = self._find_among(member, low, high)
+            found = last
+            if found is None or found.table is not self or found.is_stale(low, high):
+                behind = bisect_right(self._lows, low)
+                found = self.groups[behind - 1] if behind else None
+                if (
+                    found is None
+                    or high > found.high
+                    or found.device is not member.device
+                    or found.is_stale(low, high)
+                ):
+                    found = self._find_among(member, low, high, last)
             found.admit(member)
             return found
         finally:
             lock.release()
 
-    def _find_among(self, member: Member, low: int, high: int) -> Group:
+    def is_counted(self, group: Group, era: int, region: Region) -> bool:
+        """Count a member of an era again that is vacant, if its group is still that one."""
+        lock = self._lock
+        lock.acquire()
+        try:
+            if group.table is not self or group.era != era:
+                return False
+            if not group.count and group.is_stale(region.low, region.high):
+                return False
+            group.count += 1
+            return True
+        finally:
+            lock.release()
+
+    def _find_among(self, member: Member, low: int, high: int, before: Group | None) -> Group:
         """The same of a range that lies in none of its device that is known."""
         first, last = self._overlapping(low, high)
         if first != last:
+            last = self._drop_over(member.device, first, last)
+        if first != last:
             return self._joined(member, range(low, high), slice(first, last))
-        made = Group(member.device, low, high)
+        if before is not None and before.may_begin_again(low, high):
+            made = before
+            made.begin_again()
+        else:
+            made = Group(member.device, low, high)
+        made.table = self
         self.groups.insert(first, made)
         self._lows.insert(first, low)
         return made
+
+    def _drop_over(self, device: Device, first: int, last: int) -> int:
+        """Forget those of some groups that are over; gives the end of the others."""
+        for at in reversed(range(first, last)):
+            group = self.groups[at]
+            if group.device is device and group.is_over:
+                self._take_out(at)
+                last -= 1
+        return last
+
+    def _take_out(self, at: int) -> None:
+        group = self.groups[at]
+        del self.groups[at], self._lows[at]
+        group.table = None
+        group.device.epoch += 1  # who comes back to its addresses is in another
 
     def _joined(self, member: Member, span: range, place: slice) -> Group:
         """One group in the place of several that a range overlaps, or beyond which it reaches."""
@@ -212,6 +299,9 @@ class _Ranges:
         for other in met[1:]:
             found.take_in(other)
         found.low, found.high = min(found.low, span.start), max(found.high, span.stop)
+        for group in self.groups[place]:
+            group.table = None
+        found.table = self
         self.groups[place] = [found]
         self._lows[place] = [found.low]
         return found
@@ -221,8 +311,7 @@ class _Ranges:
         with self._lock:
             at = bisect_left(self._lows, group.low)
             if at < len(self.groups) and self.groups[at] is group and group.is_over:
-                del self.groups[at], self._lows[at]
-                group.device.epoch += 1  # who comes back to its addresses is in another
+                self._take_out(at)
 
     def remember(self, group: Group) -> None:
         """Have nothing of a range but what its streams still do."""
@@ -263,13 +352,7 @@ class Left(NamedTuple):
 
     def settle(self) -> None:
         """Forget the range, or come back when the streams that use it have got to this point."""
-        group = self._final_group()
-        group.count -= 1
-        pending = group.pending()
-        if pending and self.producer.hand_back(pending):
-            RANGES.remember(group)
-        else:
-            self.wait_for(pending)
+        leave(self._final_group(), self.producer, self.nbytes)
 
     def _final_group(self) -> Group:
         """The group that it is part of now."""
@@ -287,6 +370,18 @@ class Left(NamedTuple):
         note = _Waiting(self, tuple(others))
         first.keep(Postponed(self.group.device, note), self.nbytes)
         first.advance()
+
+
+def leave(group: Group, producer: Owner, nbytes: int) -> None:
+    """Have one storage of a group no more. The lock is held."""
+    group.count -= 1
+    pending = group.pending()
+    if pending and not producer.hand_back(pending):
+        Left(group, producer, nbytes).wait_for(pending)
+    elif not pending and not producer.comes_back:
+        RANGES.end(group)
+    elif not group.is_left:
+        RANGES.remember(group)
 
 
 class _Waiting(NamedTuple):

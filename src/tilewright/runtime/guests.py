@@ -47,12 +47,12 @@ class GuestOp(ReadyOp[T]):
         ready, tensors, _, _ = self._claim
         for at in ready.guests[0]:
             storage: Any = tensors[at].storage
-            given = storage.producer.given
-            if given is None:  # or it is of one library, which has one stream
+            producer = storage.producer
+            if not producer.is_passed:  # or it is of one library, which has one stream
                 return False
-            array = given()
+            array = producer()
             if array is None:  # the memory is kept all the same
-                if not storage.producer.is_at(storage.first):
+                if not producer.is_at(storage.first):
                     return False
             elif array.data_ptr() != storage.first:
                 return False
@@ -144,8 +144,8 @@ def check_written(ready: ReadyWork, tensors: tuple[Handle, ...]) -> None:
     """Refuse to build an operation if a library does not let an output be written now."""
     for at in ready.guests.written:
         storage: Any = tensors[at].storage
-        given = storage.producer.given
-        array = None if given is None else given()
+        producer = storage.producer
+        array = producer() if producer.is_passed else None
         if (array is None or array.requires_grad) and storage.why_not_written() is not None:
             _refuse(ready, tensors)
 

@@ -14,17 +14,17 @@ from tilewright.runtime.dlpack_arrays import read_exported
 from tilewright.runtime.foreign_arrays import Reader, adopt
 from tilewright.runtime.numpy_arrays import read_masked, read_numpy
 from tilewright.runtime.partition import Partition
-from tilewright.runtime.passed_arrays import passed_before, remember_passed
+from tilewright.runtime.passed_arrays import pass_anew, passed_before
 from tilewright.runtime.tensor import Tensor
-from tilewright.runtime.torch_tensors import find_passing_reader, find_torch_reader
+from tilewright.runtime.torch_tensors import find_torch_reader, is_torchs_own
 
 __all__ = ["adopted", "adopted_anew", "as_tensor", "from_dlpack", "is_array", "partition"]
 
 # How arrays of a type are read; types that were seen once are added.
 _READERS: dict[type, Reader] = {np.ndarray: read_numpy, np.ma.MaskedArray: read_masked}
 
-# The same for those of which launches keep the handle.
-_PASSING_READERS: dict[type, Reader] = {}
+# Types of which launches keep the handle.
+_PASSED: set[type] = set()
 
 # What the types of other libraries offer, the most telling first.
 _PROTOCOLS: dict[str, Reader] = {
@@ -54,16 +54,11 @@ def adopted(value: Any) -> Tensor | None:
 def adopted_anew(value: Any) -> Tensor | None:
     """The same of one that was not passed before, or has changed since."""
     kind = type(value)
-    reader = _PASSING_READERS.get(kind)
-    if reader is None:
-        reader = find_passing_reader(kind)
-        if reader is None:
+    if kind not in _PASSED:
+        if not is_torchs_own(kind):
             return as_tensor(value)
-        _PASSING_READERS[kind] = reader
-    array = reader(value)
-    made = adopt(array)
-    remember_passed(value, made, array)
-    return made
+        _PASSED.add(kind)
+    return pass_anew(value)
 
 
 def is_array(value: Any) -> bool:

@@ -4,37 +4,33 @@ To make a handle means to look at the array, to find its addresses among those t
 to tell which others overlap it. So the handle of a torch tensor stays for as long as the tensor
 does, which it does not keep alive, and as long as that lies as it lay: it can be resized, and
 given other memory, at any time, so that is looked at whenever it is passed.
+
+Most tensors are new, though, and come to places where others like them have been, as memory is
+given out again in every step of a loop. So a handle that nobody but this table had when its tensor
+died is *vacant*: it waits at its place for the next tensor there. The memory has gone back then as
+that of any other that is dropped, and the handle knows nothing of the tensor that was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-from weakref import ref
+from sys import getrefcount
+from typing import Any, NamedTuple
+from weakref import getweakrefcount
 
-from tilewright.runtime.foreign_arrays import ForeignArray, Form
+from tilewright.runtime.foreign_arrays import Form, adopt_at
+from tilewright.runtime.reference_counts import ALONE, COUNTS
 from tilewright.runtime.tensor import Tensor
-from tilewright.runtime.torch_tensors import find_guard, find_torch_form
+from tilewright.runtime.torch_tensors import Passed, find_guard, find_torch_form, locate
 
-__all__ = ["passed_before", "remember_passed"]
+__all__ = ["pass_anew", "passed_before"]
 
-
-class _Passed(ref[Any]):
-    """How a tensor lay when it was passed, and the handle on it."""
-
-    __slots__ = ("address", "form", "guard", "handle", "number", "times")
-
-    address: int
-    form: Form
-    guard: Callable[[Any], bool] | None  # tells whether it still has that form
-    handle: Tensor
-    number: int
-    times: int  # that it was passed again
-
-
-_OFTEN = 3  # times from which it pays to have a guard
-_passed: dict[int, _Passed] = {}  # by the identity of the tensor, which may be another one's later
+_OFTEN = 4  # times that no guard knew a tensor, from which it pays to have one
+# By the identity of the tensor, which may be another one's later. The storage's producer is the
+# weak reference to the tensor, and says how that lay.
+_passed: dict[int, Tensor] = {}
 _FEW = 4  # tensors that may be passed before all are looked at
+_VACANT = 4096  # handles that may wait for tensors of one form
 
 
 class _Turns:
@@ -46,56 +42,120 @@ class _Turns:
 _turns = _Turns()
 
 
+class _Latest:
+    """How the tensors lie that were passed last: what tells it, the form and the device."""
+
+    known: tuple[Callable[[Any], bool] | None, Any, Any] = (None, None, None)
+
+
+_latest = _Latest()
+
+
 def passed_before(array: Any) -> Tensor | None:
     """The handle on a tensor that was passed before and lies as it lay."""
     found = _passed.get(id(array))
-    if found is None:
+    if found is None or found.__class__ is not Tensor:  # but moved away
         return None
-    alive: Any = found()
-    guard = found.guard
-    if (
-        alive is array
-        and array.data_ptr() == found.address
-        and ((guard is not None and guard(array)) or _lies_alike(array, found))
-        and found.handle.__class__ is Tensor  # and was not moved away
-    ):
-        return found.handle
+    storage: Any = found.storage
+    if storage.producer() is array and array.data_ptr() == storage.first:
+        form: Form = storage.origin.form
+        guard = form.guard
+        if (guard is not None and guard(array)) or _lies_alike(array, form):
+            return found
     return None
 
 
-def _lies_alike(array: Any, found: _Passed) -> bool:
+def _lies_alike(array: Any, form: Form) -> bool:
     """Whether dtype, shape and strides are those of the handle."""
-    is_alike = find_torch_form(array.dtype, array.shape, array.stride()) is found.form
+    is_alike = find_torch_form(array.dtype, array.shape, array.stride()) is form
     if is_alike:
-        found.times += 1
-        if found.times == _OFTEN:
-            found.guard = find_guard(array)
+        form.misses = misses = form.misses + 1
+        if misses >= _OFTEN and misses.bit_count() == 1:  # other kinds of tensors may lie so, too
+            form.guard = find_guard(array)
     return is_alike
 
 
-def remember_passed(array: Any, handle: Tensor, lies: ForeignArray) -> None:
-    """Keep the handle on a tensor, as long as that lives and lies like this."""
-    made = _Passed(array, _forget)
-    made.number, made.handle = id(array), handle
-    made.address, made.form = lies.address, lies.form
-    made.guard, made.times = None, 0
-    _passed[made.number] = made
+def pass_anew(array: Any) -> Tensor:
+    """A handle on a tensor that has none, as long as that lives and lies like this."""
+    guard, form, device = _latest.known
+    if guard is not None and guard(array):  # which tells devices and negations apart as well
+        address = array.data_ptr()
+    else:
+        device, form, address = locate(array)
+        guard = form.guard
+        if guard is not None and guard(array):
+            _latest.known = (guard, form, device)
+    made = Passed(array, _forget)
+    made.array = array.detach()
+    made.number = number = id(array)
+    made.written, made.required_grad = None, array.requires_grad
+    lock = device.lock
+    lock.acquire()  # costs a third of `with`
+    try:
+        if device.notes:
+            device.settle_notes()  # first: the tensor that was here last may have died just now
+        place = form.places.get((device, address, False))
+        if place is not None and place.vacant and not device.forked:
+            handle: Tensor = place.vacant.pop()
+            form.vacancies -= 1
+            storage: Any = handle.storage
+            storage.take(made)
+        else:
+            handle = adopt_at(made, device, form, address)
+    finally:
+        lock.release()
+    _passed[number] = handle
     _turns.left -= 1
     if _turns.left < 0:
         _look_around()
+    return handle
 
 
-def _forget(gone: _Passed) -> None:
+def _forget(gone: Passed) -> None:
     # The collector may run this anywhere: no lock, and no call of a driver.
-    if _passed.get(gone.number) is gone:
+    handle = _passed.get(gone.number)
+    if handle is None or handle.__class__ is not Tensor:
         _passed.pop(gone.number, None)
+        return
+    storage: Any = handle.storage
+    if storage.producer is not gone:  # but that of another tensor, which has come since
+        return
+    # The table and a variable have the handle, the handle and a variable the storage: nobody is
+    # left who could pass it to anything. A partition, an operation or a view would be counted, and
+    # so would whoever nobody has thought of.
+    is_alone = getrefcount(handle) == ALONE and getrefcount(storage) == ALONE
+    if is_alone and COUNTS and storage.nbytes and not getweakrefcount(handle):
+        storage.is_vacant = True
+        storage.device.notes.append(_Vacated(handle))
+    _passed.pop(gone.number, None)
+
+
+class _Vacated(NamedTuple):
+    """A note: a handle whose tensor is gone, and that nobody else has."""
+
+    handle: Tensor
+
+    def settle(self) -> None:
+        """Let the memory go, and have the handle wait at its place."""
+        handle = self.handle
+        storage: Any = handle.storage
+        storage.leave()
+        place = storage.origin
+        form: Form = place.form
+        if form.vacancies < _VACANT:
+            place.vacant.append(handle)
+            form.vacancies += 1
 
 
 def _look_around() -> None:
     """Let go of memory that tensors have left, whenever as many were passed as there are."""
-    entries = list(_passed.values())
-    _turns.left = len(entries) + _FEW
-    for found in entries:
-        array: Any = found()
-        if array is not None and array.data_ptr() != found.address:
-            _forget(found)
+    handles = list(_passed.values())
+    _turns.left = len(handles) + _FEW
+    for handle in handles:
+        if handle.__class__ is not Tensor:
+            continue
+        storage: Any = handle.storage
+        passed: Passed = storage.producer
+        array: Any = passed()
+        if array is not None and array.data_ptr() != storage.first:
+            _passed.pop(passed.number, None)

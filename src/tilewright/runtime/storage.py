@@ -187,7 +187,8 @@ class Storage:
     def join_lease(self, share: Share) -> None:
         """Be part of a graph; its replays leave their fences in the lease."""
         self.catch_up()
-        self.is_fresh = False
+        if self.is_fresh:
+            self.is_fresh = False
         self.shares.append(share)
         self.home = None
         self._has_shifted()

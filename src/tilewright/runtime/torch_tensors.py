@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import ref
 
 from tilewright.dtypes import (
@@ -40,10 +40,12 @@ from tilewright.runtime.stream import Stream
 
 __all__ = [
     "TORCH_DTYPES",
+    "Passed",
     "find_guard",
-    "find_passing_reader",
     "find_torch_form",
     "find_torch_reader",
+    "is_torchs_own",
+    "locate",
 ]
 
 # Allocators that keep memory from others until streams that they are told of have passed.
@@ -73,13 +75,9 @@ TORCH_DTYPES: dict[str, type[DType]] = {
 
 class _TorchProducer(Producer):
     library = "torch"
-    has_one_stream = True
+    has_one_stream = comes_back = True
     array: Any
-    _written: tuple[Any, ...] | None = None  # of the array, if it has a version
-
-    def __init__(self, array: Any) -> None:
-        super().__init__(array)
-        self._current = _raw_stream()
+    written: tuple[Any, ...] | None = None  # of the array, if it has a version
 
     def is_at(self, address: int) -> bool:
         """`resize_`, `set_` and `.data = …` can move it."""
@@ -104,15 +102,15 @@ class _TorchProducer(Producer):
         """The stream that is current in this thread."""
         if device.kind != "cuda":
             return None
-        number = self._current(device.ordinal)
+        number = _raw_stream()(device.ordinal)
         found = device.adopted.get(number or LEGACY_STREAM)
         return device.adopt_stream(number) if found is None else found
 
     def note_write(self) -> None:
         """Raise its version."""
-        written = self._written
+        written = self.written
         if written is None:
-            self._written = written = () if self.array.is_inference() else (self.array,)
+            self.written = written = () if self.array.is_inference() else (self.array,)
         if written:
             _raise_versions()(written)
 
@@ -125,20 +123,22 @@ class _TorchProducer(Producer):
         return True
 
 
-class _PassedProducer(_TorchProducer):
+class Passed(ref[Any], _TorchProducer):
     """A tensor that launches get again and again, and that may die between them.
 
-    What is kept is another tensor on the same memory, with the same version.
+    It is the weak reference to it; what is kept is another tensor on the same memory, with the
+    same version. Whoever makes one sets its fields: that takes half the time of a call.
     """
 
-    given: ref[Any]
-    read_only = False
+    __slots__ = ("array", "number", "required_grad", "written")
 
-    def __init__(self, given: Any) -> None:
-        self.array = given.detach()
-        self._current = _raw_stream()
-        self.given = ref(given)  # pyright: ignore[reportIncompatibleVariableOverride] always one
-        self._required_grad: bool = given.requires_grad
+    is_passed = True
+    number: int  # its identity, which may be another one's later
+    required_grad: bool  # when it was passed
+
+    if TYPE_CHECKING:
+
+        def __init__(self, given: Any, forget: Callable[[Passed], None], /) -> None: ...
 
     def why_not_written(self) -> str | None:
         """Autograd would not see the write; most tensors that are written require no grad."""
@@ -146,14 +146,14 @@ class _PassedProducer(_TorchProducer):
 
     def is_at(self, address: int) -> bool:
         """Of the tensor, or of its memory if it is gone."""
-        given = self.given()
+        given = self()
         now: int = (self.array if given is None else given).data_ptr()
         return now == address
 
     def requires_grad(self) -> bool:
         """Whether the tensor does, or did when it was passed."""
-        given = self.given()
-        required: bool = self._required_grad if given is None else given.requires_grad
+        given = self()
+        required: bool = self.required_grad if given is None else given.requires_grad
         return required
 
 
@@ -168,20 +168,19 @@ def find_torch_reader(kind: type) -> Reader | None:
     return _read_tensor
 
 
-def find_passing_reader(kind: type) -> Reader | None:
-    """How tensors are read of which launches keep the handle: those that are torch's own."""
+def is_torchs_own(kind: type) -> bool:
+    """Whether tensors are of a kind of which launches keep the handle."""
     torch = _torch()
-    own = torch is not None and kind in (torch.Tensor, torch.nn.Parameter)
-    return _read_passed if own else None
+    return torch is not None and kind in (torch.Tensor, torch.nn.Parameter)
 
 
-def _read_passed(tensor: Any) -> ForeignArray:
-    """Where a tensor lies that may die before its handle."""
-    return _read_tensor(tensor, _PassedProducer)
+def _read_tensor(tensor: Any) -> ForeignArray:
+    """Where a tensor lies, and that it is kept."""
+    return ForeignArray(_TorchProducer(tensor), *locate(tensor))
 
 
-def _read_tensor(tensor: Any, producer: type[_TorchProducer] = _TorchProducer) -> ForeignArray:
-    """Where a tensor lies."""
+def locate(tensor: Any) -> tuple[Device, Form, int]:
+    """Where a tensor lies: the device, how it lies there, and the address."""
     device = _device(tensor)
     form = find_torch_form(tensor.dtype, tensor.shape, tensor.stride())
     if form is None:
@@ -192,7 +191,7 @@ def _read_tensor(tensor: Any, producer: type[_TorchProducer] = _TorchProducer) -
         address = tensor.data_ptr()
     except RuntimeError as error:
         raise _refused(tensor, f"has no memory of its own: {error}") from None
-    return ForeignArray(producer(tensor), device, form, address)
+    return device, form, address
 
 
 @functools.lru_cache(maxsize=1024)
@@ -228,7 +227,8 @@ def _guards() -> Any:
     inside = getattr(getattr(torch._C, "_dynamo", None), "guards", None)  # noqa: SLF001
     make = getattr(inside, "TensorGuards", None)
     probe, other = torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int32)
-    changed = (probe.t(), probe.view(3, 2), probe.as_strided((2, 3), (3, 0)), probe.view(6), other)
+    changed = [probe.t(), probe.view(3, 2), probe.as_strided((2, 3), (3, 0)), probe.view(6), other]
+    changed += [torch._neg_view(probe), torch.zeros(2, 3, device="meta"), probe.to_sparse()]  # noqa: SLF001
     try:
         check = _make_guard(make, probe)
         is_trusted = check(probe) and not any(check(one) for one in changed)
