@@ -219,11 +219,11 @@ class ReadyOp(WorkOp[T]):
                         self._stream = chosen
                         chosen.queue.marked = self._count = count = chosen.issued + 1
                         chosen.issued = count
+                        for fence in ready.fences:
+                            fence.count = count
                         if ready.epoch == device.epoch:
-                            for fence in ready.fences:
-                                fence.count = count
                             device.latest = None
-                        else:  # a finaliser has done something meanwhile
+                        else:  # a finaliser has done something meanwhile, in the loop perhaps
                             self.leave_at(chosen)
                             self.release_claim()
                     except BaseException as error:
