@@ -1,6 +1,8 @@
 """A capture of torch's stays whole, whatever we do meanwhile, in its thread or in another."""
 
 import asyncio
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -80,6 +82,16 @@ class Ours:
         self.op().submit()
         return self.z.numpy()
 
+    def counting(self):
+        pool = self.z.device.pool
+        pool.reset_highest()
+        assert pool.statistics().used >= 3 * LENGTH * 4
+        return self.launches()
+
+    def pooling(self):
+        with tw.pool(tw.Pool(self.z.device, release_threshold=1 << 20)):
+            return self.making()
+
     def replaying(self):
         with tw.graph() as graph:
             graph.record(self.op())
@@ -115,3 +127,23 @@ def test_a_capture_stays_whole(name, where):
     for _ in range(3):
         graph.replay()
     np.testing.assert_array_equal(numbers.cpu().numpy(), np.full(16, 7.0, np.float32))
+
+
+FIRST_USE = """
+import torch
+numbers = torch.zeros(16, device="cuda")
+numbers.add_(1)
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    numbers.add_(1)
+    import tilewright as tw
+    assert tw.ones(256, device="cuda:0").numpy().sum() == 256
+    numbers.add_(1)
+graph.replay()
+assert numbers.cpu()[0] == 3
+"""
+
+
+def test_a_capture_stays_whole_when_we_are_used_for_the_first_time():
+    subprocess.run([sys.executable, "-c", FIRST_USE], check=True, timeout=120)

@@ -136,6 +136,7 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
         _check("cuStreamIsCapturing", code)
         return bool(status != cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 
+    @beside_captures
     def owner(self, address: int) -> int:
         """The number of the GPU that an address belongs to."""
         self.bind()

@@ -61,11 +61,13 @@ class PoolCalls(ABC):
         (code,) = cu.cuMemPoolTrimTo(pool.handle, keep)
         self.check("cuMemPoolTrimTo", code)
 
+    @beside_captures
     def _attribute(self, pool: Any, name: Any) -> int:
         code, number = cu.cuMemPoolGetAttribute(pool.handle, name)
         self.check("cuMemPoolGetAttribute", code)
         return int(number)
 
+    @beside_captures
     def _set_attribute(self, pool: Any, name: Any, number: int) -> None:
         self.bind()
         (code,) = cu.cuMemPoolSetAttribute(pool.handle, name, cu.cuuint64_t(number))
