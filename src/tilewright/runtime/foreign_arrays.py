@@ -23,7 +23,7 @@ from tilewright.runtime.tensor import Tensor
 
 __all__ = ["ForeignArray", "Form", "Reader", "adopt", "adopt_at", "find_form", "refuse"]
 
-_PLACES = 4096  # of each form that are remembered; with more, all are forgotten
+_PLACES = 16384  # of each form that are remembered; with more, all are forgotten
 
 
 class Form:

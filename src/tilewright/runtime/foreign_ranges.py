@@ -30,7 +30,7 @@ __all__ = ["MANY_LEFT", "RANGES", "Group", "Left", "Member", "Owner", "leave"]
 
 _CROWD = 16  # members from which dead ones are looked for
 # Ranges of one device that are only remembered, from which those that are over are looked for.
-MANY_LEFT = 4096
+MANY_LEFT = 8192
 _first_shifts = count(0, 1 << 40)  # so that what one has come to is never that of another
 
 

@@ -48,7 +48,7 @@ class GuestOp(ReadyOp[T]):
         for at in ready.guests[0]:
             storage: Any = tensors[at].storage
             producer = storage.producer
-            if not producer.is_passed:  # or it is of one library, which has one stream
+            if not producer.is_passed:  # as torch's are, which has one stream
                 return False
             array = producer()
             if array is None:  # the memory is kept all the same
@@ -137,7 +137,8 @@ class GuestNewcomerOp(GuestOp[T]):
             return False
         if self._state is not _BUILT:  # but part of another
             return False
-        return self._lie_as_they_lay() and (home.is_plain or not home.queue.is_capturing())
+        self._theirs = home  # as `submit` has seen
+        return self.may_follow(home)
 
 
 def check_written(ready: ReadyWork, tensors: tuple[Handle, ...]) -> None:

@@ -30,7 +30,7 @@ _OFTEN = 4  # times that no guard knew a tensor, from which it pays to have one
 # weak reference to the tensor, and says how that lay.
 _passed: dict[int, Tensor] = {}
 _FEW = 4  # tensors that may be passed before all are looked at
-_VACANT = 4096  # handles that may wait for tensors of one form
+_VACANT = 8192  # handles that may wait for tensors of one form
 
 
 class _Turns:
