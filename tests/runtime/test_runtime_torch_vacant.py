@@ -65,6 +65,23 @@ def test_the_handle_is_taken_over(lib, comer):
     assert second.tolist() == [7.0] * SIZE
 
 
+def test_an_output_that_only_its_partition_has(lib):
+    """The handle is had again when the operation that has the partition is gone."""
+    _, x, y = lib.prepared()
+    memory = Memory()
+    tensor = memory.take()
+    place = tw.partition(tensor, SIZE).tensor.storage.origin
+    del tensor
+    for _ in range(4):
+        operation = lib.launch(memory.take(), x, y).submit()
+        assert place.vacant == []
+        lib.finish()
+        del operation
+        tw.synchronize()
+        assert len(place.vacant) == 1
+    assert memory.take().tolist() == [7.0] * SIZE
+
+
 def test_a_write_raises_the_version_of_the_tensor_that_has_come(lib, comer):
     memory, x, y, seen = comer
     for _ in range(3):

@@ -93,7 +93,9 @@ def partition(
     if handle is None:
         handle = from_dlpack(array)  # which says what it would take
     offsets = None if segments is None else from_dlpack(segments)
-    return handle.partition(*tile, order=order, prefix=prefix, segments=offsets)
+    cut = handle.partition(*tile, order=order, prefix=prefix, segments=offsets)
+    cut._uncut = array  # noqa: SLF001
+    return cut
 
 
 if not TYPE_CHECKING:
@@ -106,7 +108,9 @@ if not TYPE_CHECKING:
             if handle is None:
                 handle = adopted_anew(array)
             if handle is not None:
-                return handle.partition(*tile)
+                cut = handle.partition(*tile)
+                cut._uncut = array  # noqa: SLF001
+                return cut
         return _partition_anyhow(array, *tile, **how)
 
     update_wrapper(partition, _partition_anyhow)

@@ -24,10 +24,13 @@ class Partition:
     from outside: that takes half the time of a call of `__init__`.
     """
 
-    __slots__ = ("_tensor", "_tiling")
+    __slots__ = ("_tensor", "_tiling", "_uncut")
 
     _tensor: Cuttable
     _tiling: Tiling
+    # The array of another library that was cut, if it was one. It is let go last: then nobody has
+    # the handle any more, and that is had again by the next array at the same place.
+    _uncut: object
 
     @property
     def tensor(self) -> Cuttable:
