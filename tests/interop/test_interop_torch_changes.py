@@ -32,7 +32,7 @@ def way_to_ask(request, monkeypatch):
     if not request.param:
         monkeypatch.setattr(torch_tensors, "_guards", lambda: None)
     monkeypatch.setattr(passed_arrays, "_passed", {})
-    monkeypatch.setattr(passed_arrays._latest, "known", (None, None, None))
+    monkeypatch.setattr(passed_arrays._latest, "known", (None, None, None, None))
     for find in (torch_tensors.find_torch_form, find_form):  # forms have guards
         find.cache_clear()
 
@@ -80,20 +80,29 @@ def test_made_and_used_in_any_mode(way_to_ask):
     assert passed_before(torch.zeros(4, 6)) is None
 
 
-@pytest.mark.parametrize("blind", ["strides", "dtype", "everything"])
+@pytest.mark.parametrize(
+    "blind", ["strides", "dtype", "device", "negation", "layout", "everything"]
+)
 def test_a_guard_that_sees_too_little_is_not_used(monkeypatch, blind):
     """It is another library's own, so it is tried before it is trusted."""
 
     class Blind:
         def __init__(self, tensor, **_):
             self.shape, self.strides, self.dtype = tensor.shape, tensor.stride(), tensor.dtype
+            self.device = tensor.device
 
         def check(self, tensor):
             return blind == "everything" or (
                 tensor.shape == self.shape
-                and (blind == "strides" or tensor.stride() == self.strides)
+                and (blind == "device" or tensor.device == self.device)
+                and (blind == "negation" or not tensor.is_neg())
+                and (blind == "layout" or tensor.layout is torch.strided)
+                and (tensor.layout is not torch.strided or self._has_strides(tensor))
                 and (blind == "dtype" or tensor.dtype is self.dtype)
             )
+
+        def _has_strides(self, tensor):
+            return blind == "strides" or tensor.stride() == self.strides
 
     torch_tensors._guards.cache_clear()
     monkeypatch.setattr(torch._C._dynamo.guards, "TensorGuards", Blind)

@@ -100,7 +100,7 @@ def set_up(driver, monkeypatch):
     monkeypatch.setattr(cache, "open_cache", lambda *_: None)
     monkeypatch.setattr(passed_arrays, "_passed", {})
     monkeypatch.setattr(passed_arrays._turns, "left", 0)
-    monkeypatch.setattr(passed_arrays._latest, "known", (None, None, None))
+    monkeypatch.setattr(passed_arrays._latest, "known", (None, None, None, None))
 
     def sizes(kernel):
         found = LearntSizes()

@@ -43,9 +43,12 @@ _turns = _Turns()
 
 
 class _Latest:
-    """How the tensors lie that were passed last: what tells it, the form and the device."""
+    """How the tensors lie that were passed last: what tells it, the form, and the device.
 
-    known: tuple[Callable[[Any], bool] | None, Any, Any] = (None, None, None)
+    That twice, as torch calls it and as we do.
+    """
+
+    known: tuple[Callable[[Any], bool] | None, Any, Any, Any] = (None, None, None, None)
 
 
 _latest = _Latest()
@@ -77,14 +80,15 @@ def _lies_alike(array: Any, form: Form) -> bool:
 
 def pass_anew(array: Any) -> Tensor:
     """A handle on a tensor that has none, as long as that lives and lies like this."""
-    guard, form, device = _latest.known
-    if guard is not None and guard(array):  # which tells devices and negations apart as well
+    guard, form, there, device = _latest.known
+    # The guard tells negations apart as well; with one GPU nobody can try whether it does several.
+    if guard is not None and guard(array) and array.device == there:
         address = array.data_ptr()
     else:
         device, form, address = locate(array)
         guard = form.guard
         if guard is not None and guard(array):
-            _latest.known = (guard, form, device)
+            _latest.known = (guard, form, array.device, device)
     made = Passed(array, _forget)
     made.array = array.detach()
     made.number = number = id(array)

@@ -226,10 +226,11 @@ def _guards() -> Any:
     torch = _torch()
     inside = getattr(getattr(torch._C, "_dynamo", None), "guards", None)  # noqa: SLF001
     make = getattr(inside, "TensorGuards", None)
-    probe, other = torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int32)
-    changed = [probe.t(), probe.view(3, 2), probe.as_strided((2, 3), (3, 0)), probe.view(6), other]
-    changed += [torch._neg_view(probe), torch.zeros(2, 3, device="meta"), probe.to_sparse()]  # noqa: SLF001
     try:
+        # On the CPU, whatever the current device is: that may be recorded right now.
+        probe, other = (torch.zeros(2, 3, dtype=kind, device="cpu") for kind in (None, torch.int32))
+        changed = [probe.t(), probe.view(3, 2), probe.as_strided((2, 3), (3, 0)), probe.view(6)]
+        changed += [other, torch._neg_view(probe), probe.to("meta"), probe.to_sparse()]  # noqa: SLF001
         check = _make_guard(make, probe)
         is_trusted = check(probe) and not any(check(one) for one in changed)
     except (AttributeError, RuntimeError, TypeError, ValueError):
