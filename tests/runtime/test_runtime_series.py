@@ -294,6 +294,34 @@ def test_a_finaliser_may_launch_between_two_launches(cuda, gpu, fork, monkeypatc
     assert operation.sync()[1].numpy().tolist() == [2.0] * SIZE
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_finaliser_may_not_write_what_an_earlier_launch_uses(cuda, gpu, fork, pair, number):
+    """The collector runs in the last launch: all of those before hold what they have, too."""
+    operation, refused = fork(*pair), []
+    last, (_, held) = operation._launches[2][0], operation._launches[number]
+    launch, elsewhere = last.launch, cuda.new_stream()
+
+    def collected(*given):
+        launch(*given)
+        for tensor in held:
+            with pytest.raises(BorrowError, match="one_more"):
+                tw.fill(tensor, 1.0).submit(elsewhere)
+            refused.append(tensor)
+
+    last.launch = collected
+    try:
+        operation.submit()
+    finally:
+        last.launch = launch
+    assert refused == list(held)
+    b, c = operation.sync()
+    assert b.numpy().tolist() == numbers(2)
+    assert c.numpy().tolist() == numbers(6)
+    assert not cuda.told
+    for tensor in held:
+        tw.fill(tensor, 1.0).close()  # nobody holds it
+
+
 def test_a_signal_behind_the_last_launch(cuda, gpu, thrice, x, monkeypatch):
     operation = thrice(x)
     out = operation._launches[2][1][0]

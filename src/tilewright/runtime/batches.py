@@ -16,6 +16,7 @@ from tilewright.runtime.failures import Fence
 from tilewright.runtime.lifecycle import Ends
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.regions import Region
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
@@ -32,6 +33,8 @@ class _Place(NamedTuple):
     """A storage with a fence of the batch."""
 
     storage: Storage
+    region: Region
+    writes: bool
     shift: int  # of the storage, when the fence was left there
     fence: Fence
 
@@ -60,7 +63,9 @@ class Batch:
         # Before that: a fence that was here may go where another is added to its storage.
         self._epoch = self._device.epoch
         self._places = [
-            _Place(storage, storage.shift, storage.settle_in(region, stream, writes))
+            _Place(
+                storage, region, writes, storage.shift, storage.settle_in(region, stream, writes)
+            )
             for storage, region, writes in places
         ]
         self._joint.take_over([ticket for ticket, _, _ in self._lent])
@@ -98,7 +103,8 @@ class Batch:
             stream.settle(ask=False)
         if device.epoch == self._epoch:
             return True
-        return all(storage.shift == shift for storage, shift, _ in self._places)
+        self._epoch = device.epoch
+        return all(place.storage.shift == place.shift for place in self._places)
 
     def _leave(self, stream: Stream, parts: Sequence[ReadyOp[Any]]) -> None:
         """Leave the fences of what has been launched, as one piece of work."""
@@ -106,6 +112,9 @@ class Batch:
         count = stream.advance(len(parts))
         for place in self._places:
             place.fence.count = count
+        if self._epoch != self._device.epoch:  # a finaliser has done something meanwhile
+            for storage, region, writes, _, _ in self._places:
+                storage.settle_in(region, stream, writes, count)
         joint = self._joint
         self._spent = [borrows.pop(joint, None) for borrows in self._borrows]  # and freed later
         for part in parts:
@@ -123,10 +132,10 @@ class Batch:
         """Make the parts single operations again, each of which holds what it uses."""
         self.is_whole = False
         _give_up(self._places)
-        self._joint.release()
         for part, lent in zip(self._parts, self._lent, strict=True):
             part.take_back(lent)
             lent.ticket.tell(self._device)
+        self._joint.release()  # last: what they hold is always somebody's
 
     def drop(self) -> None:
         """Leave a note to give back what is held. No lock is held."""

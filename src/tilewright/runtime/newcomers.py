@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.ready import ReadyOp, begin_all
+from tilewright.runtime.ready_work import NEVER
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.uses import MANY_AT_HOME, thin_out
@@ -33,6 +34,7 @@ class NewcomerOp(ReadyOp[T]):
     def _look_and_hold(self) -> None:
         """Begin to hold the tensors, if nothing stands against it. The lock is held."""
         device = self.device
+        epoch = device.epoch
         home: Stream | None = None
         self._has_fresh = False
         if device.latest is None and not device.forked:
@@ -47,10 +49,10 @@ class NewcomerOp(ReadyOp[T]):
                 if home is None or storage.home is not home:
                     break
             else:
-                self._home = home
-                self._epoch = device.epoch
-                device.latest = self._claim
-                return
+                if device.latest is None and device.epoch == epoch:  # nor has a finaliser built any
+                    self._home, self._epoch = home, epoch
+                    device.latest = self._claim
+                    return
         self._home = None
         super()._look_and_hold()
 
@@ -93,16 +95,18 @@ class NewcomerOp(ReadyOp[T]):
 
     def leave_at(self, stream: Stream) -> None:
         """Leave a region and a count on every storage. The lock is held."""
-        if self._home is not stream or self._epoch != self.device.epoch:
-            super().leave_at(stream)
-            return
-        count = self._count
+        device, count = self.device, self._count
+        epoch = self._epoch if self._home is stream else NEVER
         for tensor, (mode, _) in zip(self._claim[1], self._ready.roles, strict=True):
             storage, region = tensor.storage, tensor.region
             left = storage.written_at_home if mode.writes else storage.read_at_home
+            use = (region, count)  # made first: a finaliser may look at what is left
+            if epoch != device.epoch:  # or use a tensor elsewhere
+                super().leave_at(stream)
+                return
             if left and left[-1][0] is region:
-                left[-1] = (region, count)
+                left[-1] = use
             else:
-                left.append((region, count))
+                left.append(use)
                 if len(left) >= MANY_AT_HOME:
                     thin_out(left, stream)

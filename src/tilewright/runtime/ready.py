@@ -18,7 +18,7 @@ from tilewright.runtime.access import Handle
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.lifecycle import GONE, Ends, Gone, State
-from tilewright.runtime.ready_work import Claim, DroppedClaim, ReadyWork, make_ticket
+from tilewright.runtime.ready_work import NEVER, Claim, DroppedClaim, ReadyWork, make_ticket
 from tilewright.runtime.sites import Site, user_frame_above
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
@@ -102,12 +102,16 @@ class ReadyOp(WorkOp[T]):
             device.settle_notes()
         if device.latest is not None:
             device.tell_latest()
+        epoch = device.epoch
         for tensor in self._claim[1]:
             storage = tensor.storage
             if storage.borrows or (storage.home is None and not storage.is_fresh):
                 self.ticket.acquire(device)
                 return
-        device.latest = self._claim
+        if device.latest is None and device.epoch == epoch:
+            device.latest = self._claim
+        else:  # a finaliser has done something meanwhile
+            self.ticket.acquire(device)
 
     @property
     def ticket(self) -> Ticket:
@@ -257,22 +261,22 @@ class ReadyOp(WorkOp[T]):
         """Whether what somebody says is a stream is one of ours; if not, the long way asks."""
         return isinstance(chosen, Stream) and chosen.device is self.device
 
-    def launch_at(self, stream: Stream, *, is_settled: bool = False) -> None:
+    def launch_at(self, stream: Stream, epoch: int = NEVER) -> None:
         """Launch at home, with nothing left to ask. The lock is held.
 
-        The borrows stay until the fences are there: a finaliser may build something meanwhile.
+        In the epoch that is given, all fences stand where they have to. The borrows stay until they
+        are there: a finaliser may build something meanwhile.
         """
         device, ready = self.device, self._ready
-        epoch = device.epoch
         try:
             ready.launch(stream, self._claim[1])
             self._stream = stream
             stream.queue.marked = self._count = count = stream.issued + 1
             stream.issued = count
-            if is_settled and epoch == device.epoch:
+            if epoch == device.epoch:
                 for fence in ready.fences:
                     fence.count = count
-            else:
+            if epoch != device.epoch:  # perhaps since the loop
                 self.leave_at(stream)
             self.release_claim()
         except BaseException as error:
@@ -353,8 +357,9 @@ class ReadyOp(WorkOp[T]):
         device.settle_notes()  # outputs of earlier launches, which nobody has any more
         if stream.has_loose_ends:
             stream.settle(ask=False)
+        epoch = device.epoch
         # In the same epoch nothing has happened since the last launch but that this one was built.
-        is_calm = ready.epoch == device.epoch and ready.stream is stream
+        is_calm = ready.epoch == epoch and ready.stream is stream
         is_settled = is_calm or (ready.stream is stream and ready.is_settled(tensors))
         if not is_calm and not self._is_at_home(stream, is_settled):
             return False
@@ -363,7 +368,7 @@ class ReadyOp(WorkOp[T]):
             return False
         if not is_settled:
             begin_all(tensors, stream)
-        self.launch_at(stream, is_settled=is_settled)
+        self.launch_at(stream, epoch if is_settled else NEVER)
         if not is_calm:
             ready.epoch = ready.calm_epoch(tensors)
         return True

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeVar
+from itertools import islice
+from types import CodeType
+from typing import Any, Self, TypeVar, cast
 
 from tilewright.runtime.access import Handle
 from tilewright.runtime.chain_steps import Step
 from tilewright.runtime.lifecycle import GONE, Ends, State, Steps
 from tilewright.runtime.operation import Chain, DeviceOp
 from tilewright.runtime.ready import ReadyOp
-from tilewright.runtime.ready_work import RepeatedWork, make_ticket
+from tilewright.runtime.ready_work import Claim, RepeatedWork, make_ticket
+from tilewright.runtime.sites import Site
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
+from tilewright.runtime.tickets import Ticket
 
 __all__ = ["Launched", "Series"]
 
@@ -27,6 +31,27 @@ T = TypeVar("T")
 _BUILT, _SUBMITTED = State.BUILT, State.SUBMITTED  # members of an enumeration are slow to find
 # Ready work, and the tensors that it was launched with before.
 Launched = tuple[RepeatedWork, tuple[Handle, ...]]
+
+
+class _Whole:
+    """Stands for the work in the claim of a series that is being launched.
+
+    In place of tensors, the claim has the launches that were begun so far. What it holds is given
+    back when their fences are there, so it costs next to nothing where no finaliser looks.
+    """
+
+    def tell(self, claim: tuple[Any, Sequence[Launched], CodeType, int]) -> None:
+        """Write the borrows of all that was begun where others look. The lock is held."""
+        _, begun, code, instruction = claim
+        first = begun[0][0]
+        roles = tuple(role for ready, _ in begun for role in ready.roles)
+        tensors = tuple(tensor for _, some in begun for tensor in some)
+        ticket = Ticket(first.label, Site(code, instruction), roles, tensors)
+        ticket.tell(first.device)
+        first.device.told[id(claim)] = ticket
+
+
+_WHOLE = _Whole()
 
 
 class Series(Chain[T]):
@@ -50,7 +75,7 @@ class Series(Chain[T]):
         self._lock = threading.RLock()
         self._source = source
         self._todo = []
-        self._launches = launches  # that of the source is the first
+        self._launches: Sequence[Launched] = launches  # that of the source is the first
         self._make_steps: Callable[[], list[Step]] | None = steps  # what a chain does behind it
         self._given = given
         self._site = source.site
@@ -66,8 +91,7 @@ class Series(Chain[T]):
             if is_calm and chosen.has_loose_ends:
                 chosen.settle(ask=False)  # and whatever ends with that may do something
                 is_calm = self._state is _BUILT and self._is_calm(chosen)
-            if is_calm:
-                self._launch(chosen)
+            if is_calm and self._launch(chosen):
                 return self
         return super().submit(stream)
 
@@ -88,24 +112,45 @@ class Series(Chain[T]):
                         return False
         return stream.is_plain
 
-    def _launch(self, stream: Stream) -> None:
-        """Launch all and move their fences on. The device's lock is held."""
-        device = self.device
-        source, launches, self._source, self._launches = self._source, self._launches, None, ()
+    def _launch(self, stream: Stream) -> bool:
+        """Launch all and move their fences on, if nobody has looked. The device's lock is held."""
+        device, source, launches = self.device, self._source, self._launches
         assert isinstance(source, ReadyOp), "a series that has not run has its source"
-        number, epoch = 0, device.epoch
+        first, begun = launches[0], [launches[0]]
+        claim = source.claim
+        whole = cast("Claim", (_WHOLE, begun, claim[2], claim[3]))
+        epoch = device.epoch
+        if device.latest is not claim:  # a finaliser has, since that was asked
+            return False
+        device.latest = whole
+        self._source, self._launches = None, ()
         try:
-            for ready, tensors in launches:
-                if device.epoch != epoch:  # a finaliser has done something meanwhile
+            first[0].launch(stream, first[1])
+            for one in islice(launches, 1, None):
+                begun.append(one)  # so that whoever looks knows of it
+                if device.epoch != epoch:  # and then the others are not known to be calm
+                    begun.pop()
                     break
-                ready.launch(stream, tensors)
-                number += 1
-            self._leave(stream, source, launches[:number])
+                one[0].launch(stream, one[1])
+            self._leave(stream, source, begun)
+            self._release(whole)
         except BaseException as error:
-            self._stop(stream, source, launches[: number + 1], error)
+            self._stop(stream, source, begun, error)
+            self._release(whole)
             raise
-        self._go_on(stream, launches[number:])
+        self._go_on(stream, launches[len(begun) :])
         self._result, self._state = self._given, _SUBMITTED
+        return True
+
+    def _release(self, whole: Claim) -> None:
+        """Give back what the launches have held while they were made."""
+        device = self.device
+        if device.latest is whole:
+            device.latest = None
+            return
+        told = device.told.pop(id(whole), None)
+        if told is not None:
+            told.release()
 
     def _go_on(self, stream: Stream, left: Sequence[Launched]) -> None:
         """Launch what is left one by one, as a chain does."""
@@ -132,6 +177,7 @@ class Series(Chain[T]):
         self.abandon(error)
 
     def _leave(self, stream: Stream, source: ReadyOp[Any], launched: Sequence[Launched]) -> None:
+        """Leave the fences of what has been launched."""
         count, epoch = stream.advance(len(launched)), self.device.epoch
         for ready, tensors in launched:
             is_calm = ready.epoch == epoch and ready.stream is stream
@@ -142,7 +188,9 @@ class Series(Chain[T]):
                 ready.settle_in(stream, count, tensors)
             if not is_calm:
                 ready.epoch = ready.calm_epoch(tensors)
-        source.release_claim()
+        if epoch != self.device.epoch:  # fences may have gone since they were looked at
+            for ready, tensors in launched:
+                ready.settle_in(stream, count, tensors)
         source.end_at_home(stream, count)
         self._ends.reach(stream, count)
 

@@ -206,9 +206,9 @@ class Storage:
             self._look_at_home()
 
     def _look_at_home(self) -> None:
-        if self.home is not None:  # or nothing is left there
-            self._writes += unfold(self.written_at_home, self.home)
-            self._reads += unfold(self.read_at_home, self.home)
+        for left, uses in (self.written_at_home, self._writes), (self.read_at_home, self._reads):
+            if self.home is not None:  # or nothing is left there
+                unfold(left, self.home, uses)
 
     def conflict(self, region: Region, *, writes: bool) -> Borrow | None:
         """The borrow of a built operation that stands against a new one.
@@ -259,9 +259,13 @@ class Storage:
 
         One without a count stands for a launch that is still to come.
         """
+        if self.home is not stream:  # a finaliser has used it elsewhere since it was looked at
+            self.catch_up()
+            self.home = None
+            self._has_shifted()
         uses = self._writes if writes else self._reads
         for use in uses[-_NEAR:]:
-            if use.is_moved and use.region is region:
+            if use.is_moved and use.region is region and use.fence.stream is stream:
                 use.fence.count = count or use.fence.count
                 return use.fence
         fence = Fence(stream, count, None)

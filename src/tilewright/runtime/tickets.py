@@ -96,7 +96,8 @@ class Ticket(Fence):
             for tensor in ticket.tensors:
                 tensors[tensor.storage] = tensor
                 borrows = tensor.storage.borrows
-                borrows.setdefault(self, []).extend(borrows.pop(ticket, ()))
+                borrows.setdefault(self, []).extend(borrows.get(ticket, ()))
+                borrows.pop(ticket, None)  # last: they are always somebody's
         self.tensors = tuple(tensors.values())
 
     def forget(self) -> None:

@@ -45,23 +45,29 @@ def forget_elsewhere(uses: list[Use], stream: Stream) -> None:
         uses[:] = [u for u, f in fences if f.stream is stream or not f.is_known_to_be_over]
 
 
-def unfold(left: list[HomeUse], home: Stream) -> list[Use]:
-    """What launches at home have left, as uses; one for each region, since they are in order."""
-    found = {id(region): Use(region, Fence(home, count, None)) for region, count in left}
-    left.clear()
-    return list(found.values())
+def unfold(left: list[HomeUse], home: Stream, uses: list[Use]) -> None:
+    """Make uses of what launches at home have left; one for each region: they are in order."""
+    while left:
+        last = left[-1]
+        found = {id(region): Use(region, Fence(home, count, None)) for region, count in left}
+        made = list(found.values())
+        if left and left[-1] is last:  # or a finaliser has launched meanwhile, or has looked
+            uses += made
+            left.clear()
 
 
 def thin_out(left: list[HomeUse], home: Stream) -> None:
     """Forget launches that have completed; where too many regions are left, they become one."""
     done = home.queue.completed()
+    last, everything = left[-1], slice(None)
     found = {id(use[0]): use for use in left if use[1] > done}
-    if len(found) > MANY_AT_HOME // 2:  # or every launch would look at all of them
-        low = min(region.low for region, _ in found.values())
-        high = max(region.high for region, _ in found.values())
-        left[:] = [(Region.between(low, high), max(count for _, count in found.values()))]
-    else:
-        left[:] = found.values()
+    kept = list(found.values())
+    if len(kept) > MANY_AT_HOME // 2:  # or every launch would look at all of them
+        low = min(region.low for region, _ in kept)
+        high = max(region.high for region, _ in kept)
+        kept = [(Region.between(low, high), max(count for _, count in kept))]
+    if left and left[-1] is last:  # no finaliser has launched meanwhile, or looked
+        left[everything] = kept
 
 
 class Freed(NamedTuple):
