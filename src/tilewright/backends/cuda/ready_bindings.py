@@ -57,6 +57,8 @@ class ReadyCalls(LaunchCalls, GraphCalls):
         chooses, this one goes where it was going.
         """
         ready = _ReadyLaunch(self, kernel, blocks, parameters)
+        if parameters.may_change:
+            return self._prepare_changing(ready)
         last: Any = None
         way: Any = None
         left = 0
@@ -75,6 +77,19 @@ class ReadyCalls(LaunchCalls, GraphCalls):
 
         return launch
 
+    def _prepare_changing(self, ready: _ReadyLaunch) -> ReadyCall:
+        """The same with other parameters each time: a graph would have to be laid out anew."""
+        launches, launch_kernel = ready.launches, cu.cuLaunchKernelEx
+
+        def launch(stream: Any, _: object) -> None:
+            _, given, name = launches.get(stream.queue) or ready.as_launch(stream.queue)
+            (code,) = launch_kernel(*given)
+            if code is not _SUCCESS:
+                again = partial(launch_kernel, *given)
+                call_again(self, name, code, stream.queue.handle, again)
+
+        return launch
+
     @cached_property
     def graphs(self) -> _Graphs:
         """All graphs of one node on this GPU."""
@@ -85,7 +100,7 @@ class _ReadyLaunch:
     """One launch and both ways to make it. The device's lock is held."""
 
     __slots__ = (
-        "_blocks", "_driver", "_graph", "_kernel", "_launches", "_may_have_graph", "_parameters",
+        "_blocks", "_driver", "_graph", "_kernel", "_may_have_graph", "_parameters", "launches",
     )  # fmt: skip
 
     def __init__(
@@ -93,10 +108,9 @@ class _ReadyLaunch:
     ) -> None:
         self._driver, self._kernel, self._blocks = driver, kernel, blocks
         self._parameters = parameters
-        # Where parameters change, a graph would have to be laid out anew.
-        self._may_have_graph = not parameters.may_change
+        self._may_have_graph = True
         self._graph: _OneNode | None = None
-        self._launches: dict[Any, _Way] = {}  # by stream, of which none is ever closed
+        self.launches: dict[Any, _Way] = {}  # by stream, of which none is ever closed
 
     def choose(self, queue: Any, *, is_another: bool) -> _Way:
         """How to launch on a stream, by graph or by launch."""
@@ -105,10 +119,12 @@ class _ReadyLaunch:
             graph = self._find_graph(queue)
             if graph is not None:
                 return graph.way
-        launch = self._launches.get(queue)
-        if launch is None:
-            given = self._shape(queue), self._kernel.handle, self._parameters.address, 0
-            launch = self._launches[queue] = cu.cuLaunchKernelEx, given, "cuLaunchKernelEx"
+        return self.launches.get(queue) or self.as_launch(queue)
+
+    def as_launch(self, queue: Any) -> _Way:
+        """How to launch on a stream for the first time."""
+        given = self._shape(queue), self._kernel.handle, self._parameters.address, 0
+        launch = self.launches[queue] = cu.cuLaunchKernelEx, given, "cuLaunchKernelEx"
         return launch
 
     def _shape(self, queue: Any) -> Any:
