@@ -104,7 +104,7 @@ class Batch:
         if device.epoch == self._epoch:
             return True
         self._epoch = device.epoch
-        return all(place.storage.shift == place.shift for place in self._places)
+        return all(storage.shift == shift for storage, _, _, shift, _ in self._places)
 
     def _leave(self, stream: Stream, parts: Sequence[ReadyOp[Any]]) -> None:
         """Leave the fences of what has been launched, as one piece of work."""
