@@ -74,7 +74,7 @@ class Producer:
 class Place:
     """Where arrays of one form lie that begin at one address, one after the other."""
 
-    __slots__ = ("allocation", "form", "group", "layout", "look", "serials", "vacant")
+    __slots__ = ("allocation", "form", "group", "is_known", "layout", "look", "serials", "vacant")
 
     def __init__(self, form: Form, layout: Layout, look: Look, allocation: Allocation) -> None:
         self.form = form
@@ -85,15 +85,20 @@ class Place:
         self.serials: dict[tuple[object, int], int] = {}
         self.group: Group | None = None  # that an array here was in last
         self.vacant: list[Tensor] = []  # handles whose arrays are gone, for those to come
+        self.is_known = True  # to its form, where arrays look for it
+
+    def forget(self) -> None:
+        """Have no handle wait where no array will look: they have this place, and it has them."""
+        self.is_known = False
+        self.vacant.clear()
 
 
 class ForeignStorage(Storage):
     """Bytes of another library. Its tensors count their offsets from address 0."""
 
-    __slots__ = ("_era", "_group", "first", "is_vacant", "origin", "producer")
+    __slots__ = ("_group", "first", "is_vacant", "origin", "producer")
 
     _group: Group
-    _era: int  # of the group, when it was joined
 
     owns_bytes = False
     # What the bytes of others never are.
@@ -124,6 +129,10 @@ class ForeignStorage(Storage):
             return
         place.group = found = RANGES.find(self, low, high, place.group)
         self.join(found)
+        while found.heir is not None:  # a finaliser has bridged it meanwhile
+            found = found.heir
+            found.admit(self)
+            self.join(found)
 
     def take(self, producer: Producer) -> None:
         """Stand for another array at the same place, which has come when the last one was gone.
@@ -134,7 +143,7 @@ class ForeignStorage(Storage):
         frame = user_frame(_FROM_PASSING)
         self._code, self._instruction = frame.f_code, frame.f_lasti
         # A group that has ended has left nothing to be ordered behind, and is found by nobody.
-        if not RANGES.is_counted(self._group, self._era, self.origin.look.region):
+        if not RANGES.is_counted(self._group, self.origin.look.region):
             self._find_group()
         self.producer = producer
         self.is_vacant = False
@@ -186,7 +195,7 @@ class ForeignStorage(Storage):
 
     def join(self, group: Group) -> None:
         """Have one state with everybody whose memory can overlap."""
-        self._group, self._era = group, group.era
+        self._group = group
         self.borrows, self._writes, self._reads = group.borrows, group.writes, group.reads
         self.shares = group.shares
 

@@ -59,8 +59,9 @@ class Form:
         low, nbytes = look.region.low, look.region.high - look.region.low
         allocation = device.backend.adopt(low, nbytes, read_only=producer.read_only)
         if len(self.places) >= _PLACES:
-            self.places.clear()
-            self.vacancies = 0
+            forgotten, self.places, self.vacancies = self.places, {}, 0
+            for place in forgotten.values():
+                place.forget()
         found = Place(self, layout, look, allocation)
         self.places[device, address, producer.read_only] = found
         return found

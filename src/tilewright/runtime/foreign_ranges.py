@@ -7,10 +7,15 @@ keeps the memory from others: then only the range is remembered, and an array th
 address is ordered behind it. Most do come back, so such ranges are looked through when there are
 many, and no sooner; one that is over by then stands against nobody and keeps nothing, and goes when
 an array comes that lies otherwise. Everything here happens under the device's lock.
+
+The collector may run finalisers of users wherever something is made, and those may pass arrays. So
+it waits while the table is changed, and a group is asked whether it is still there right before a
+storage is counted in it: from then on it stays, or has an heir.
 """
 
 from __future__ import annotations
 
+import gc
 import threading
 from bisect import bisect_left, bisect_right
 from itertools import count
@@ -68,8 +73,8 @@ class Group:
     """Ranges that overlap or are bridged, and the state that their storages share."""
 
     __slots__ = (
-        "_crowd", "borrows", "count", "device", "era", "heir", "high", "home", "is_left", "low",
-        "members", "reads", "shares", "shift", "table", "writes",
+        "_crowd", "borrows", "count", "device", "heir", "high", "home", "is_left", "low", "members",
+        "reads", "shares", "shift", "table", "writes",
     )  # fmt: skip
 
     def __init__(self, device: Device, low: int, high: int) -> None:
@@ -81,7 +86,6 @@ class Group:
         self.is_left = False  # among those that are only remembered
         self.heir: Group | None = None  # that it has become one with
         self.table: _Ranges | None = None  # in which it is found, until it ends
-        self.era = 0  # how often it has ended and begun again; members are those of one
         self._crowd = _CROWD
         self.borrows: Borrows = {}
         self.shares: list[Share] = []
@@ -112,22 +116,8 @@ class Group:
         for moved in (other.borrows, other.shares, other.writes, other.reads, other.members):
             moved.clear()
 
-    def may_begin_again(self, low: int, high: int) -> bool:
-        """Whether it has ended, and was of this range alone."""
-        is_free = self.table is None and self.heir is None and not self.count
-        return is_free and self.low == low and self.high == high
-
-    def begin_again(self) -> None:
-        """Be as one that is new: of all that was done there, nothing was left when it ended."""
-        for left in (self.borrows, self.shares, self.writes, self.reads, self.members):
-            left.clear()
-        self.home = None
-        self.shift = next(_first_shifts)
-        self.era += 1
-
     def admit(self, member: Member) -> None:
-        """Have one more storage, and think of the dead no longer when there are many."""
-        self.count += 1
+        """Know one that is counted, and think of the dead no longer when there are many."""
         self.members.append(ref(member))
         if len(self.members) > self._crowd:
             self.members = [one for one in self.members if one() is not None]
@@ -214,64 +204,63 @@ class _Ranges:
         """The group of a range, which may bridge several; a new one, if it meets nobody.
 
         `last` is the group that the same range of the same device was in before. Groups only grow
-        while they are in the table, and no two of them overlap, so it still is that one. One that
-        has ended begins again, if nobody else is there.
+        while they are in the table, and no two of them overlap, so it still is that one.
         """
         lock = self._lock
         lock.acquire()  # costs a third of `with`
         try:
-            found = last
-            if found is None or found.table is not self or found.is_stale(low, high):
-                behind = bisect_right(self._lows, low)
-                found = self.groups[behind - 1] if behind else None
-                if (
-                    found is None
-                    or high > found.high
-                    or found.device is not member.device
-                    or found.is_stale(low, high)
-                ):
-                    found = self._find_among(member, low, high, last)
-            found.admit(member)
-            return found
+            if last is None or not self._count_in(last, low, high):
+                last = self._find_undisturbed(member, low, high)
+            last.admit(member)
+            return last
         finally:
             lock.release()
 
-    def is_counted(self, group: Group, era: int, region: Region) -> bool:
-        """Count a member of an era again that is vacant, if its group is still that one."""
+    def is_counted(self, group: Group, region: Region) -> bool:
+        """Count a member again that is vacant, if its group is still there."""
         lock = self._lock
         lock.acquire()
         try:
-            if group.table is not self or group.era != era:
-                return False
-            if not group.count and group.is_stale(region.low, region.high):
-                return False
-            group.count += 1
-            return True
+            return self._count_in(group, region.low, region.high)
         finally:
             lock.release()
 
-    def _find_among(self, member: Member, low: int, high: int, before: Group | None) -> Group:
-        """The same of a range that lies in none of its device that is known."""
+    def _count_in(self, group: Group, low: int, high: int) -> bool:
+        # The table is asked last: a finaliser may have ended the group just now.
+        if group.is_stale(low, high) or group.table is not self:
+            return False
+        group.count += 1
+        return True
+
+    def _find_undisturbed(self, member: Member, low: int, high: int) -> Group:
+        """The same of a range of which no group is known."""
+        was_enabled = _stop_collecting()
+        try:
+            found = self._find_among(member, low, high)
+            found.count += 1
+            return found
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    def _find_among(self, member: Member, low: int, high: int) -> Group:
         first, last = self._overlapping(low, high)
         if first != last:
-            last = self._drop_over(member.device, first, last)
+            last = self._drop_over(member.device, low, high, slice(first, last))
         if first != last:
             return self._joined(member, range(low, high), slice(first, last))
-        if before is not None and before.may_begin_again(low, high):
-            made = before
-            made.begin_again()
-        else:
-            made = Group(member.device, low, high)
+        made = Group(member.device, low, high)
         made.table = self
         self.groups.insert(first, made)
         self._lows.insert(first, low)
         return made
 
-    def _drop_over(self, device: Device, first: int, last: int) -> int:
+    def _drop_over(self, device: Device, low: int, high: int, place: slice) -> int:
         """Forget those of some groups that are over; gives the end of the others."""
-        for at in reversed(range(first, last)):
+        last: int = place.stop
+        for at in reversed(range(place.start, last)):
             group = self.groups[at]
-            if group.device is device and group.is_over:
+            if group.device is device and group.is_stale(low, high):
                 self._take_out(at)
                 last -= 1
         return last
@@ -309,9 +298,14 @@ class _Ranges:
     def end(self, group: Group) -> None:
         """Forget a group that nothing uses any more."""
         with self._lock:
-            at = bisect_left(self._lows, group.low)
-            if at < len(self.groups) and self.groups[at] is group and group.is_over:
-                self._take_out(at)
+            was_enabled = _stop_collecting()
+            try:
+                at = bisect_left(self._lows, group.low)
+                if at < len(self.groups) and self.groups[at] is group and group.is_over:
+                    self._take_out(at)
+            finally:
+                if was_enabled:
+                    gc.enable()
 
     def remember(self, group: Group) -> None:
         """Have nothing of a range but what its streams still do."""
@@ -329,6 +323,13 @@ class _Ranges:
         if last < len(self._lows) and self._lows[last] < high:
             last = bisect_left(self._lows, high)
         return first, last
+
+
+def _stop_collecting() -> bool:
+    """Have no finaliser run but those of what is dropped here; whether they ran before."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    return was_enabled
 
 
 def _is_recorded(device: Device) -> bool:

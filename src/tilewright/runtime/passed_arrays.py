@@ -128,10 +128,10 @@ def _forget(gone: Passed) -> None:
     # left who could pass it to anything. A partition, an operation or a view would be counted, and
     # so would whoever nobody has thought of.
     is_alone = getrefcount(handle) == ALONE and getrefcount(storage) == ALONE
+    _passed.pop(gone.number, None)  # first: another thread may settle the note at once
     if is_alone and COUNTS and storage.nbytes and not getweakrefcount(handle):
         storage.is_vacant = True
         storage.device.notes.append(_Vacated(handle))
-    _passed.pop(gone.number, None)
 
 
 class _Vacated(NamedTuple):
@@ -146,7 +146,7 @@ class _Vacated(NamedTuple):
         storage.leave()
         place = storage.origin
         form: Form = place.form
-        if form.vacancies < _VACANT:
+        if place.is_known and form.vacancies < _VACANT:
             place.vacant.append(handle)
             form.vacancies += 1
 
@@ -160,6 +160,6 @@ def _look_around() -> None:
             continue
         storage: Any = handle.storage
         passed: Passed = storage.producer
-        array: Any = passed()
+        array: Any = passed() if passed.is_passed else None  # or it is vacant since
         if array is not None and array.data_ptr() != storage.first:
             _passed.pop(passed.number, None)
