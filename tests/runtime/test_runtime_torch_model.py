@@ -1,0 +1,428 @@
+"""Random torch programs whose memory is given out again at once, against vector clocks.
+
+torch's allocator is played by `Blocks`: memory is free for whoever asks on the stream that it was
+got on as soon as nobody has it, and for others never; what it was told another stream works on is
+free when that has got there. Every tensor is filled by torch when it comes, so memory that is given
+out too early is seen as well as two launches that are not in order. What is touched is read from
+the driver's own calls: the addresses that a kernel gets are those of the tensors that were passed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import random
+import weakref
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from vector_clocks import ClockedDriver, Touch
+
+import tilewright as tw
+from tilewright import Mut, Ref, f32, i32
+from tilewright.dims import B, N
+from tilewright.runtime import foreign, foreign_arrays, foreign_ranges, passed_arrays, torch_tensors
+from tilewright.runtime.regions import Region
+
+torch = pytest.importorskip("torch", reason="needs torch")
+cuda_device = importlib.import_module("tilewright.backends.cuda.device")
+
+PROGRAMS, CHANGES = 12, 300
+UNIT, UNITS = 64, 16  # bytes, and how many of them there are
+TILE = 8
+
+
+def add_floats(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N]) -> None:
+    z.store(x.load_like(z) + y.load_like(z))
+
+
+def add_integers(z: Mut[i32, B], x: Ref[i32, N], y: Ref[i32, N]) -> None:
+    z.store(x.load_like(z) + y.load_like(z))
+
+
+def bytes_of(tensor) -> frozenset[int]:
+    (extent,), (stride,), size = tensor.shape, tensor.stride(), tensor.element_size()
+    first = tensor.data_ptr()
+    starts = range(first, first + extent * stride * size, stride * size)
+    return frozenset(byte for start in starts for byte in range(start, start + size))
+
+
+class Use(NamedTuple):
+    """A tensor that was passed, as it lay then."""
+
+    address: int
+    touched: frozenset[int]
+    writes: bool
+
+    def meets(self, other) -> bool:
+        return (self.writes or other.writes) and bool(self.touched & other.touched)
+
+    def may_meet(self, other) -> bool:
+        """The same of all that lies between the first and the last byte."""
+        apart = max(self.touched) < min(other.touched) or max(other.touched) < min(self.touched)
+        return (self.writes or other.writes) and not apart
+
+
+class TorchsDriver(ClockedDriver):
+    """Knows what torch does on its own streams, and which addresses a kernel gets."""
+
+    def __init__(self, seed=0):
+        super().__init__(seed)
+        self.uses = ()
+        self.pointers = []
+
+    def load_kernel(self, cubin, name, waits=False):
+        """One that is compiled for other strides has other parameters."""
+        return f"{super().load_kernel(cubin, name, waits)} {len(self.calls('load'))}"
+
+    def launch_task(self, kernel, blocks, parameters):
+        sizes, _ = self.kernels[kernel]
+        addresses = (ctypes.c_void_p * len(sizes)).from_address(parameters)
+        values = [ctypes.string_at(a, n) for a, n in zip(addresses, sizes, strict=True)]
+        self.pointers = [int.from_bytes(one, "little") for one in values if len(one) == 8]
+        return lambda: None
+
+    def fill_by_torch(self, stream, tensor):
+        self.uses = (Use(tensor.data_ptr(), bytes_of(tensor), True),)
+        self._put(stream, "torch")
+
+    def see_done(self, stream):
+        self._see(stream)
+
+    def _touched(self, name):
+        if name == "launch":
+            wanted = [use.address for use in self.uses]
+            if self.pointers != wanted:
+                self.problems.append(f"a kernel gets {self.pointers}, and was given {wanted}")
+        assert name in {"launch", "torch"}, name
+        return tuple(Touch(0, use.touched, Region.whole(1), use.writes) for use in self.uses)
+
+    def _check_order(self, act):
+        """Launches on torch's streams are behind what torch does there if it sees to that."""
+        super()._check_order(act)
+        if act.name == "torch":
+            object.__setattr__(act, "touches", ())
+
+    def _check_waits(self, act):
+        """Some are torch's, which says nothing of what it does."""
+
+
+class Block(np.ndarray):
+    """Memory that torch has got; it has an end that can be seen."""
+
+
+class Blocks:
+    """What torch's allocator does, on memory of the host."""
+
+    def __init__(self, monkeypatch, program):
+        self.memory = np.zeros(UNIT * (UNITS + 1), np.uint8)
+        self.start = -self.memory.ctypes.data % UNIT
+        self.free = {}  # units, by the stream that they were got on
+        self.unused = set(range(UNITS))
+        self.told = {}  # by the unit
+        self.latest = []  # what was given back
+        self.program = program
+        monkeypatch.setattr(torch_tensors, "_is_allocated_by_torch", lambda _: True)
+        monkeypatch.setattr(torch_tensors, "_as_torch_stream", lambda stream: stream)
+        note = lambda tensor, stream: self.note(tensor, stream)  # noqa: E731 (as a method)
+        monkeypatch.setattr(torch.Tensor, "record_stream", note)
+
+    def units_of(self, address, nbytes):
+        first = address - self.memory.ctypes.data - self.start
+        return range(first // UNIT, -(-(first + nbytes) // UNIT))
+
+    def note(self, tensor, stream):
+        handle = stream.queue.handle
+        storage = tensor.untyped_storage()
+        for unit in self.units_of(storage.data_ptr(), storage.nbytes()):
+            self.told.setdefault(unit, set()).add(handle)
+
+    def take(self, units, stream, dtype):
+        """New memory, where there was some before if that can be."""
+        draw = self.program.draw
+        fits = []
+        for first in range(UNITS - units + 1):
+            wanted = range(first, first + units)
+            if all(u in self.unused or self._is_free(u, stream) for u in wanted):
+                fits.append(wanted)
+        if not fits:
+            return None
+        latest = [wanted for wanted in self.latest if wanted in fits]
+        wanted = latest[-1] if latest and draw.random() < 0.7 else draw.choice(fits)
+        for unit in wanted:
+            self.unused.discard(unit)
+            self.free.pop(unit, None)
+            self.told.pop(unit, None)
+        begin = self.start + wanted.start * UNIT
+        block = self.memory[begin : begin + units * UNIT].view(Block)
+        weakref.finalize(block, self.give_back, wanted, stream).atexit = False
+        taken = range(block.ctypes.data, block.ctypes.data + block.nbytes)
+        for use in self.program.held():
+            assert use.touched.isdisjoint(taken), "given out while somebody has it"
+        return torch.frombuffer(block, dtype=dtype)
+
+    def _is_free(self, unit, stream):
+        if self.free.get(unit) is not stream:
+            return False
+        others = [one for one in self.told.get(unit, ()) if one is not stream]
+        if any(one.tasks for one in others):
+            return False
+        for one in others:
+            self.program.driver.see_done(one)
+        return True
+
+    def give_back(self, units, stream):
+        for unit in units:
+            self.free[unit] = stream
+        self.latest = [*self.latest[-20:], units]
+
+
+class Program:
+    """One program; a change is a method, drawn by weight."""
+
+    WEIGHTS = {
+        "make": 40, "drop": 30, "cut": 10, "launch": 60, "again": 30, "build": 5, "submit_built": 6,
+        "close_built": 4, "keep": 6, "let_go": 4, "launch_kept": 8, "switch": 8, "step": 12,
+        "synchronize": 1, "collect": 2, "swap": 2, "hide": 3, "end_ranges": 1,
+    }  # fmt: skip
+
+    def __init__(self, seed, lib, device, monkeypatch):
+        self.draw = random.Random(seed)
+        self.lib, self.driver, self.device = lib, lib.driver, device
+        self.driver.patient = self.draw.random() < 0.5
+        self.theirs = [lib.stream, self.driver.create_stream()]
+        self.ours = [device.new_stream() for _ in range(2)]
+        self.kernels = {torch.float32: tw.kernel(add_floats), torch.int32: tw.kernel(add_integers)}
+        self.built = []
+        self.aside = self.draw.choice((0.0, 0.05, 0.3))
+        self.constants = {}
+        self.tensors = []
+        self.kept = []
+        self.last = ()
+        self.blocks = Blocks(monkeypatch, self)
+        self.launches = self.refused = 0
+
+    def run(self, changes):
+        names, weights = zip(*self.WEIGHTS.items(), strict=True)
+        for name in self.draw.choices(names, weights, k=changes):
+            getattr(self, name)()
+            assert not self.driver.problems, (name, self.driver.problems)
+        self.finish()
+
+    def finish(self):
+        while self.built:
+            self.built.pop()[0].close()
+        self.tensors.clear()
+        self.kept.clear()
+        self.constants.clear()
+        self.last = ()
+        gc.collect()
+        self.driver.patient = False
+        for _ in range(3):
+            self.device.synchronize()
+        assert not self.driver.problems, self.driver.problems
+        assert self.blocks.unused | set(self.blocks.free) == set(range(UNITS)), "memory is kept"
+        for group in foreign.RANGES.groups:
+            assert group.is_over, group
+            assert not group.borrows
+            assert not group.living()
+
+    def held(self):
+        """What operations that are built, and handles, keep."""
+        return [use for _, uses in self.built for use in uses] + [use for _, use, _ in self.kept]
+
+    # The changes.
+
+    def make(self):
+        if len(self.tensors) > 10:
+            self.drop()
+        dtype = self.draw.choice((torch.float32, torch.float32, torch.int32))
+        whole = self.blocks.take(self.draw.choice((1, 1, 1, 2, 4)), self.lib.stream, dtype)
+        if whole is None:
+            return
+        self.driver.fill_by_torch(self.lib.stream, whole)
+        self.tensors.append(whole)
+
+    def drop(self):
+        if self.tensors:
+            self.tensors.pop(self.draw.randrange(len(self.tensors)))
+
+    def cut(self):
+        """Another tensor on the memory of one."""
+        if not self.tensors:
+            return
+        tensor = self.draw.choice(self.tensors)
+        half = len(tensor) // 2
+        if half >= TILE:
+            parts = (tensor[:], tensor[:half], tensor[half:], tensor[::2], tensor[1::2],
+                     tensor.view(torch.int32))  # fmt: skip
+            self.tensors.append(self.draw.choice(parts))
+
+    def hide(self):
+        """Leave a tensor to the collector."""
+        if self.tensors:
+            cycle = [self.tensors.pop()]
+            cycle.append(cycle)
+
+    def swap(self):
+        if len(self.tensors) > 1:
+            one, other = self.draw.sample(self.tensors, 2)
+            if one.dtype is other.dtype:
+                one.data = other.data
+                self.last = ()
+
+    def keep(self):
+        if self.tensors:
+            tensor = self.draw.choice(self.tensors)
+            handle = tw.partition(tensor, TILE).tensor
+            use = Use(tensor.data_ptr(), bytes_of(tensor), True)
+            self.kept.append((handle, use, tensor.dtype))
+
+    def launch_kept(self):
+        """By a handle whose tensor may be gone."""
+        if not self.kept or self.built:
+            return
+        handle, use, dtype = self.draw.choice(self.kept)
+        usual = self.constant(dtype, len(use.touched) // 4)
+        operation = self.kernels[dtype](handle.partition(TILE), usual, usual)
+        uses = (use, *self.uses((usual, usual, usual))[1:])
+        try:
+            self.put(operation, uses)
+        except tw.BorrowError as error:
+            if "has been moved" not in str(error):
+                raise
+
+    def let_go(self):
+        if self.kept:
+            self.kept.pop(self.draw.randrange(len(self.kept)))
+
+    def choose(self):
+        """An output and two inputs, with what is known of them; or nothing."""
+        if not self.tensors:
+            return ()
+        z = self.draw.choice(self.tensors)
+        alike = [one for one in self.tensors if one.dtype is z.dtype and len(one) == len(z)]
+        if self.draw.random() < 0.9:
+            alike = [one for one in alike if bytes_of(one).isdisjoint(bytes_of(z))]
+        usual = self.constant(z.dtype, len(z))
+        alike += [usual] * 4
+        return z, self.draw.choice(alike), self.draw.choice(alike)
+
+    def constant(self, dtype, length):
+        found = self.constants.get((dtype, length))
+        if found is None:
+            found = self.constants[dtype, length] = torch.ones(length, dtype=dtype)
+        return found
+
+    def uses(self, tensors):
+        return tuple(
+            Use(one.data_ptr(), bytes_of(one), number == 0) for number, one in enumerate(tensors)
+        )
+
+    def begin(self, tensors):
+        """Build the operation if it may be, and else see it refused."""
+        uses = self.uses(tensors)
+        z, x, y = tensors
+        held = [use for _, others in self.built for use in others]
+        meets = any(a.meets(b) for a in uses for b in held)
+        meets = meets or any(uses[0].meets(one) for one in uses[1:])
+        may_meet = any(a.may_meet(b) for a in uses for b in held)
+        may_meet = may_meet or any(uses[0].may_meet(one) for one in uses[1:])
+        try:
+            operation = self.kernels[z.dtype](tw.partition(z, TILE), x, y)
+        except tw.BorrowError:
+            assert may_meet, "nobody holds that"
+            self.refused += 1
+            return None
+        assert not meets, "two may not be built at once"
+        return operation, uses
+
+    def put(self, operation, uses, tensors=()):
+        self.driver.uses = uses
+        before = [one._version for one in tensors[:1]]
+        count = len(self.driver.calls("launch"))
+        operation.submit(self.draw.choice(self.ours) if self.draw.random() < self.aside else None)
+        assert len(self.driver.calls("launch")) == count + 1
+        self.launches += 1
+        if tensors:
+            assert tensors[0]._version == before[0] + 1
+
+    def launch(self):
+        tensors = self.choose()
+        if not tensors:
+            return
+        self.last = tensors if self.draw.random() < 0.3 else ()
+        made = self.begin(tensors)
+        if made is not None:
+            self.put(*made, tensors)
+
+    def again(self):
+        if self.last:
+            made = self.begin(self.last)
+            if made is not None:
+                self.put(*made, self.last)
+
+    def build(self):
+        tensors = self.choose()
+        if tensors:
+            made = self.begin(tensors)
+            if made is not None:
+                self.built.append(made)
+
+    def submit_built(self):
+        if self.built:
+            operation, uses = self.built.pop(self.draw.randrange(len(self.built)))
+            try:
+                self.put(operation, uses)
+            except tw.BorrowError as error:
+                if "has been moved" not in str(error):
+                    raise
+
+    def close_built(self):
+        if self.built:
+            operation, _ = self.built.pop(self.draw.randrange(len(self.built)))
+            operation.close()
+
+    def switch(self):
+        """torch goes on on another stream, which waits for nothing."""
+        self.lib.stream = self.draw.choice(self.theirs)
+
+    def step(self):
+        for stream in self.draw.choices(self.driver.streams, k=6):
+            self.driver.step(stream)
+
+    def synchronize(self):
+        self.device.synchronize()
+
+    def collect(self):
+        gc.collect()
+
+    def end_ranges(self):
+        with self.device.lock:
+            for group in list(foreign.RANGES.groups):
+                foreign.RANGES.end(group)
+
+
+@pytest.fixture
+def driver(driver, monkeypatch):
+    del driver
+    double = TorchsDriver()
+    monkeypatch.setattr(cuda_device, "open_driver", lambda _: double)
+    return double
+
+
+@pytest.mark.parametrize("number", range(PROGRAMS))
+def test_every_conflict_is_ordered_and_memory_goes_back(lib, cuda, monkeypatch, number):
+    monkeypatch.setattr(foreign_ranges, "MANY_LEFT", 4 if number % 2 else 64)
+    monkeypatch.setattr(foreign_arrays, "_PLACES", 4 if number % 4 == 0 else 64)
+    monkeypatch.setattr(passed_arrays, "_VACANT", 3 if number % 5 == 0 else 64)
+    program = Program(number, lib, cuda, monkeypatch)
+    gc.disable()  # it runs when the program says so
+    try:
+        program.run(CHANGES)
+    finally:
+        gc.enable()
+    assert program.launches > CHANGES // 10
+    assert not program.aside or lib.driver.waits_put
