@@ -99,6 +99,7 @@ class GuestNewcomerOp(GuestOp[T]):
         device, tensors = self.device, self._claim[1]
         if device.notes:
             device.settle_notes()
+        epoch = device.epoch
         self._home = home = tensors[0].storage.home
         if home is not None and device.latest is None and not device.forked:
             for tensor in tensors:
@@ -106,9 +107,10 @@ class GuestNewcomerOp(GuestOp[T]):
                 if storage.borrows or storage.home is not home:
                     break
             else:
-                self._epoch = device.epoch
-                device.latest = self._claim
-                return
+                if device.latest is None and device.epoch == epoch:  # nor has a finaliser built any
+                    self._epoch = epoch
+                    device.latest = self._claim
+                    return
         self._home = None
         super()._look_and_hold()
 
