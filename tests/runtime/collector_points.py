@@ -43,6 +43,7 @@ class Points:
 
     def __enter__(self):
         self._before = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # or 3.12 would not begin with the first call
         sys.settrace(self._enter)
         return self
 

@@ -24,6 +24,7 @@ from weakref import ref
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.borrows import Borrows
+from tilewright.runtime.collector import stop_collecting
 from tilewright.runtime.device import Device
 from tilewright.runtime.leases import Share
 from tilewright.runtime.postponed import Postponed
@@ -119,8 +120,10 @@ class Group:
     def admit(self, member: Member) -> None:
         """Know one that is counted, and think of the dead no longer when there are many."""
         self.members.append(ref(member))
-        if len(self.members) > self._crowd:
-            self.members = [one for one in self.members if one() is not None]
+        known = len(self.members)
+        if known > self._crowd:
+            self._crowd = 2 * known  # a finaliser in the middle of this only has more of them
+            self.members[:known] = [one for one in self.members[:known] if one() is not None]
             self._crowd = max(_CROWD, 2 * len(self.members))
 
     def living(self) -> list[Member]:
@@ -234,7 +237,7 @@ class _Ranges:
 
     def _find_undisturbed(self, member: Member, low: int, high: int) -> Group:
         """The same of a range of which no group is known."""
-        was_enabled = _stop_collecting()
+        was_enabled = stop_collecting()
         try:
             found = self._find_among(member, low, high)
             found.count += 1
@@ -298,7 +301,7 @@ class _Ranges:
     def end(self, group: Group) -> None:
         """Forget a group that nothing uses any more."""
         with self._lock:
-            was_enabled = _stop_collecting()
+            was_enabled = stop_collecting()
             try:
                 at = bisect_left(self._lows, group.low)
                 if at < len(self.groups) and self.groups[at] is group and group.is_over:
@@ -323,13 +326,6 @@ class _Ranges:
         if last < len(self._lows) and self._lows[last] < high:
             last = bisect_left(self._lows, high)
         return first, last
-
-
-def _stop_collecting() -> bool:
-    """Have no finaliser run but those of what is dropped here; whether they ran before."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    return was_enabled
 
 
 def _is_recorded(device: Device) -> bool:
