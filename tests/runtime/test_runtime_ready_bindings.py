@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from functools import partial
 from types import SimpleNamespace
 
@@ -319,3 +320,14 @@ def test_a_finaliser_may_make_the_same_launch_on_another_stream_meanwhile(driver
     for _ in range(3):
         launch(first, ())
     assert taken(driver) == ["1 x launch on 2", "3 x launch on 1"]
+
+
+@pytest.mark.parametrize("may_change", [False, True])
+def test_a_stream_that_nobody_has_is_not_kept(driver, may_change):
+    launch, first, second = prepared(driver, may_change=may_change), a_stream(1), a_stream(2)
+    for stream in (first, second):
+        launch(stream, ())
+    kept = weakref.ref(first.queue)
+    del first, stream
+    gc.collect()
+    assert kept() is None

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from queue import SimpleQueue
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from cuda.bindings import driver as cu
 
@@ -79,10 +80,15 @@ class ReadyCalls(LaunchCalls, GraphCalls):
 
     def _prepare_changing(self, ready: _ReadyLaunch) -> ReadyCall:
         """The same with other parameters each time: a graph would have to be laid out anew."""
-        launches, launch_kernel = ready.launches, cu.cuLaunchKernelEx
+        launch_kernel = cu.cuLaunchKernelEx
+        last: Any = (None, None)  # a stream, and how to launch on it
 
         def launch(stream: Any, _: object) -> None:
-            _, given, name = launches.get(stream.queue) or ready.as_launch(stream.queue)
+            nonlocal last
+            chosen = last  # of which nothing changes, whatever a finaliser launches meanwhile
+            if chosen[0] is not stream:
+                last = chosen = stream, ready.as_launch(stream.queue)
+            _, given, name = chosen[1]
             (code,) = launch_kernel(*given)
             if code is not _SUCCESS:
                 again = partial(launch_kernel, *given)
@@ -100,7 +106,7 @@ class _ReadyLaunch:
     """One launch and both ways to make it. The device's lock is held."""
 
     __slots__ = (
-        "_blocks", "_driver", "_graph", "_kernel", "_may_have_graph", "_parameters", "launches",
+        "_blocks", "_driver", "_graph", "_kernel", "_launches", "_may_have_graph", "_parameters",
     )  # fmt: skip
 
     def __init__(
@@ -110,7 +116,8 @@ class _ReadyLaunch:
         self._parameters = parameters
         self._may_have_graph = True
         self._graph: _OneNode | None = None
-        self.launches: dict[Any, _Way] = {}  # by stream, of which none is ever closed
+        # By stream, which may end: one that is kept takes up some of the GPU.
+        self._launches: WeakKeyDictionary[Any, _Way] = WeakKeyDictionary()
 
     def choose(self, queue: Any, *, is_another: bool) -> _Way:
         """How to launch on a stream, by graph or by launch."""
@@ -119,12 +126,14 @@ class _ReadyLaunch:
             graph = self._find_graph(queue)
             if graph is not None:
                 return graph.way
-        return self.launches.get(queue) or self.as_launch(queue)
+        return self.as_launch(queue)
 
     def as_launch(self, queue: Any) -> _Way:
-        """How to launch on a stream for the first time."""
-        given = self._shape(queue), self._kernel.handle, self._parameters.address, 0
-        launch = self.launches[queue] = cu.cuLaunchKernelEx, given, "cuLaunchKernelEx"
+        """How to launch on a stream by launch."""
+        launch = self._launches.get(queue)
+        if launch is None:
+            given = self._shape(queue), self._kernel.handle, self._parameters.address, 0
+            launch = self._launches[queue] = cu.cuLaunchKernelEx, given, "cuLaunchKernelEx"
         return launch
 
     def _shape(self, queue: Any) -> Any:
