@@ -143,11 +143,7 @@ class Program:
         usual = self.constant(dtype, len(use.touched) // 4)
         operation = self.kernels[dtype](handle.partition(TILE), usual, usual)
         uses = (use, *self.uses((usual, usual, usual))[1:])
-        try:
-            self.put(operation, uses)
-        except tw.BorrowError as error:
-            if "has been moved" not in str(error):
-                raise
+        self.put_unless_moved(operation, uses)
 
     def let_go(self):
         if self.kept:
@@ -226,14 +222,18 @@ class Program:
             if made is not None:
                 self.built.append(made)
 
+    def put_unless_moved(self, operation, uses):
+        """As `put`; one may be refused because its array has other memory now."""
+        try:
+            self.put(operation, uses)
+        except tw.BorrowError as error:
+            if "has been moved" not in str(error):
+                raise
+
     def submit_built(self):
         if self.built:
             operation, uses = self.built.pop(self.draw.randrange(len(self.built)))
-            try:
-                self.put(operation, uses)
-            except tw.BorrowError as error:
-                if "has been moved" not in str(error):
-                    raise
+            self.put_unless_moved(operation, uses)
 
     def close_built(self):
         if self.built:

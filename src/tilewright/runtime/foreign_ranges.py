@@ -15,7 +15,6 @@ storage is counted in it: from then on it stays, or has an heir.
 
 from __future__ import annotations
 
-import gc
 import threading
 from bisect import bisect_left, bisect_right
 from itertools import count
@@ -24,7 +23,7 @@ from weakref import ref
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.borrows import Borrows
-from tilewright.runtime.collector import stop_collecting
+from tilewright.runtime.collector import Uncollected
 from tilewright.runtime.device import Device
 from tilewright.runtime.leases import Share
 from tilewright.runtime.postponed import Postponed
@@ -237,14 +236,10 @@ class _Ranges:
 
     def _find_undisturbed(self, member: Member, low: int, high: int) -> Group:
         """The same of a range of which no group is known."""
-        was_enabled = stop_collecting()
-        try:
+        with Uncollected():
             found = self._find_among(member, low, high)
             found.count += 1
-            return found
-        finally:
-            if was_enabled:
-                gc.enable()
+        return found
 
     def _find_among(self, member: Member, low: int, high: int) -> Group:
         first, last = self._overlapping(low, high)
@@ -300,15 +295,10 @@ class _Ranges:
 
     def end(self, group: Group) -> None:
         """Forget a group that nothing uses any more."""
-        with self._lock:
-            was_enabled = stop_collecting()
-            try:
-                at = bisect_left(self._lows, group.low)
-                if at < len(self.groups) and self.groups[at] is group and group.is_over:
-                    self._take_out(at)
-            finally:
-                if was_enabled:
-                    gc.enable()
+        with self._lock, Uncollected():
+            at = bisect_left(self._lows, group.low)
+            if at < len(self.groups) and self.groups[at] is group and group.is_over:
+                self._take_out(at)
 
     def remember(self, group: Group) -> None:
         """Have nothing of a range but what its streams still do."""

@@ -12,7 +12,7 @@ from typing import cast
 
 from tilewright.backends.cuda.cubin import cubin_resources
 from tilewright.backends.cuda.device import CudaBackend
-from tilewright.backends.cuda.module import Kind, Packer, Packers
+from tilewright.backends.cuda.module import Kind, Packers
 from tilewright.backends.cuda.stream import CudaQueue
 from tilewright.errors import LaunchError
 from tilewright.runtime.device import Device
@@ -67,7 +67,7 @@ class ExternalFunction:
         self._packers = Packers(kinds)
         self._shared = _UNASKED_SHARED
         self.limits: KernelLimits = self._driver.kernel_limits(self._kernel)
-        self.passed: tuple[int, ...] = Packer(kinds).sizes  # bytes of each argument
+        self.passed: tuple[int, ...] = self._packers.sizes  # bytes of each argument
         self.taken: tuple[int, ...] = self._driver.parameter_sizes(self._kernel)
 
     def prepare(self, shape: LaunchShape) -> None:

@@ -1,9 +1,9 @@
 """The driver's calls that launch tile kernels, as a part of the real driver.
 
-A tile kernel has blocks in a row and leaves the rest to its code, so of a launch made over and over
-all is known beforehand but its stream. Streams belong to a context, so the thread need not have it;
-only the driver's default stream is that of the thread's context, which may be another one, or none.
-Then the driver refuses, and that is the time to bind ours.
+A tile kernel has blocks in a row and leaves the rest to its code. Streams belong to a context, so
+the thread need not have it; only the driver's default stream is that of the thread's context, which
+may be another one, or none. Then the driver refuses, and that is the time to bind ours. Launches
+made over and over are in `ready_bindings`.
 """
 
 # The package is compiled and has no stubs.

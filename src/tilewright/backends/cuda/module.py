@@ -98,6 +98,7 @@ class Packers:
     def __init__(self, kinds: tuple[Kind, ...]) -> None:
         self._kinds = kinds
         self._free: Packer | None = Packer(kinds)
+        self.sizes: tuple[int, ...] = self._free.sizes  # bytes of each parameter
 
     def take(self) -> Packer:
         """The packer, or another one in the middle of a launch, which still needs it."""
@@ -125,7 +126,7 @@ class CudaFunction:
         self._kernel = driver.load_kernel(cubin, name, waits)
         self._kinds = kinds
         self._packers = Packers(kinds)
-        expected, passed = driver.parameter_sizes(self._kernel), Packer(kinds).sizes
+        expected, passed = driver.parameter_sizes(self._kernel), self._packers.sizes
         if expected != passed:
             raise InternalError(
                 f"kernel {name} takes parameters of {expected} bytes, and the host would pass"
