@@ -1,5 +1,8 @@
 """Order on the GPU: one stream without events, several with, views with offsets."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from gpu_kernels import GPU, add, gemm, poisoned, relative_error, run_both
@@ -135,3 +138,25 @@ def test_gemm_of_strided_views(offset):
     outside[rows, columns] = False
     assert np.isnan(found[outside]).all()
     assert np.isnan(expected[outside]).all()
+
+
+STREAMS_BESIDE_A_HELD_ONE = """
+import tilewright as tw
+device = tw.Device("cuda:0")
+x = tw.zeros(16, device=device)
+tw.fill(x, 1.0).sync()
+held = device.new_stream()
+hold = held.hold()
+tw.fill(x, 2.0).submit(held)
+streams = [device.new_stream() for _ in range(30)]
+others = [tw.zeros(16, device=device) for _ in streams]
+for other, stream in zip(others, streams):
+    tw.fill(other, 3.0).sync_on(stream)
+hold.release()
+assert x.numpy().sum() == 32 and sum(other.numpy().sum() for other in others) == 30 * 48
+"""
+
+
+def test_streams_are_made_beside_one_that_is_held():
+    """In a process of its own: the driver makes streams many at a time, and waits for the GPU."""
+    subprocess.run([sys.executable, "-c", STREAMS_BESIDE_A_HELD_ONE], check=True, timeout=60)

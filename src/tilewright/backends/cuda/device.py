@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, 
 __all__ = ["CudaBackend", "missing", "open_device"]
 
 _RECORDS_AT_A_TIME = 256
+_STREAMS_AT_A_TIME = 32
 
 
 class _Records(RecordPool):
@@ -38,6 +41,28 @@ class _Records(RecordPool):
             yield Slot(memory[first : first + RECORD_WORDS], address)
 
 
+class _StreamsAhead:
+    """Streams that are made before anybody wants them, the first ones when the GPU is opened.
+
+    Now and then the driver has no room for one more, and to make it waits for all work on the GPU:
+    for good, if that work waits in its turn for the caller. The device's lock is held.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._made: deque[Any] = deque()
+        self._make()
+
+    def take(self) -> Any:
+        """A stream that nobody else has."""
+        if not self._made:
+            self._make()
+        return self._made.popleft()
+
+    def _make(self) -> None:
+        self._made.extend(self._driver.create_stream() for _ in range(_STREAMS_AT_A_TIME))
+
+
 class CudaBackend:
     """One GPU."""
 
@@ -50,6 +75,7 @@ class CudaBackend:
         self.driver = driver
         self.target = driver.target
         self._records = _Records(driver)
+        self._streams = _StreamsAhead(driver)
         self._poller = Poller(driver)
         self._staging = Staging(driver)
 
@@ -59,7 +85,7 @@ class CudaBackend:
 
     def new_queue(self, label: str) -> CudaQueue:
         """A CUDA stream."""
-        return CudaQueue(self.driver, self._poller, self.driver.create_stream())
+        return CudaQueue(self.driver, self._poller, self._streams.take())
 
     def adopt_queue(self, number: int) -> CudaQueue:
         """A CUDA stream of another library."""
