@@ -140,23 +140,49 @@ def test_gemm_of_strided_views(offset):
     assert np.isnan(expected[outside]).all()
 
 
-STREAMS_BESIDE_A_HELD_ONE = """
+BESIDE_A_HELD_STREAM = """
+import sys
 import tilewright as tw
+from tilewright import Mut, f32
+from tilewright.dims import B
+
+@tw.kernel
+def more(z: Mut[f32, B]) -> None:
+    z.store(z.load() + 1.0)
+
+def streams():
+    made = [device.new_stream() for _ in range(30)]
+    for z, stream in zip(tensors, made):
+        more(z.partition(256)).sync_on(stream)
+
+def graphs():
+    for z in tensors:
+        more(z.partition(256)).graph().launch().sync()
+
+def launches():
+    for z in tensors:
+        for _ in range(100):
+            more(z.partition(256)).sync()
+
 device = tw.Device("cuda:0")
-x = tw.zeros(16, device=device)
-tw.fill(x, 1.0).sync()
-held = device.new_stream()
-hold = held.hold()
-tw.fill(x, 2.0).submit(held)
-streams = [device.new_stream() for _ in range(30)]
-others = [tw.zeros(16, device=device) for _ in streams]
-for other, stream in zip(others, streams):
-    tw.fill(other, 3.0).sync_on(stream)
-hold.release()
-assert x.numpy().sum() == 32 and sum(other.numpy().sum() for other in others) == 30 * 48
+with tw.device(device):
+    x, *tensors = (tw.zeros(256) for _ in range(31))
+    for z in (x, *tensors):
+        more(z.partition(256)).sync()
+    held = device.new_stream()
+    hold = held.hold()
+    more(x.partition(256)).submit(held)
+    {"streams": streams, "graphs": graphs, "launches": launches}[sys.argv[1]]()
+    hold.release()
+    expected = 101.0 if sys.argv[1] == "launches" else 2.0
+    assert x.numpy()[0] == 2.0
+    assert {float(z.numpy()[7]) for z in tensors} == {expected}
 """
 
 
-def test_streams_are_made_beside_one_that_is_held():
-    """In a process of its own: the driver makes streams many at a time, and waits for the GPU."""
-    subprocess.run([sys.executable, "-c", STREAMS_BESIDE_A_HELD_ONE], check=True, timeout=60)
+@pytest.mark.parametrize("what", ["streams", "graphs", "launches"])
+def test_what_is_made_beside_a_held_stream_does_not_wait_for_it(what, tmp_path):
+    """In a process of its own, where the driver has made nothing before."""
+    script = tmp_path / "beside_a_held_stream.py"
+    script.write_text(BESIDE_A_HELD_STREAM)
+    subprocess.run([sys.executable, str(script), what], check=True, timeout=60)

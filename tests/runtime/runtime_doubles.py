@@ -173,6 +173,9 @@ class RecordingDriver(PaperGraphs):
         self.streams.append(stream)
         return stream
 
+    def make_room(self, places: int) -> None:
+        """There always is."""
+
     def adopt_stream(self, number: int) -> _PaperStream:
         """A stream of another library; its number is its place, from 0x100 on, or 1."""
         return self.create_stream() if number == 1 else self.streams[number - 0x100]

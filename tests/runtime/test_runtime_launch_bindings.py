@@ -43,6 +43,9 @@ class Driver(bindings.ReadyCalls):
     def load(self, *_):
         raise AssertionError("nothing is loaded")
 
+    def make_room(self, places):
+        raise AssertionError("nothing is made")
+
     def call(self, *_):
         if not self.is_bound:
             return (self.code,)

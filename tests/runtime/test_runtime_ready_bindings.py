@@ -27,6 +27,7 @@ class Driver(bindings.ReadyCalls):
     def __init__(self):
         self.log = []
         self.made = 0
+        self.rooms = []
         self.refuses = False
         self.current = "ours"  # the context of the thread
 
@@ -39,6 +40,9 @@ class Driver(bindings.ReadyCalls):
     def check(self, call, code):
         if code is not CODES.CUDA_SUCCESS:
             raise DriverError(f"{call}: {code.name}")
+
+    def make_room(self, places):
+        self.rooms.append(places)
 
     def create_graph(self):
         self.made += 1
@@ -106,8 +110,21 @@ class Queue:
         return False
 
 
-def a_stream(number, **how):
-    return SimpleNamespace(queue=Queue(number, **how))
+class Stream:
+    """Of a device that has others as well."""
+
+    def __init__(self, number, others, **how):
+        self.queue = Queue(number, **how)
+        self.is_at_work = False
+        others.append(self)
+        self.device = SimpleNamespace(streams=others)
+
+    def has_ended(self):
+        return not self.is_at_work
+
+
+def a_stream(number, others=None, **how):
+    return Stream(number, [] if others is None else others, **how)
 
 
 def prepared(driver, *, may_change=False):
@@ -296,13 +313,48 @@ def test_there_are_no_more_graphs_than_some(driver, monkeypatch):
     assert driver.made == 3
 
 
+def test_a_graph_is_made_when_no_other_stream_is_at_work(driver):
+    """The driver may wait for all of them to make it, and one may be waiting for the caller."""
+    others = []
+    launch, stream, other = prepared(driver), a_stream(1, others), a_stream(2, others)
+    other.is_at_work = True
+    for _ in range(3 * LAUNCHES):
+        launch(stream, ())
+    assert driver.made == 0
+    other.is_at_work = False
+    for _ in range(LAUNCHES + 1):
+        launch(stream, ())
+    assert driver.made == 1
+    taken(driver)
+    other.is_at_work = True  # which is nothing to a graph that is there
+    for _ in range(2 * LAUNCHES):
+        launch(stream, ())
+    assert not any("launch on" in one for one in taken(driver))
+
+
+def test_graphs_leave_to_others_the_room_that_those_had(driver):
+    kept, stream = [], a_stream(1)
+    for _ in range(bindings._PLACES + 1):
+        kept.append(prepared(driver))
+        for _ in range(LAUNCHES + 2):
+            kept[-1](stream, ())
+    assert driver.rooms == [2 * bindings._PLACES] * 2
+    kept.clear()  # the driver keeps their places
+    gc.collect()
+    for _ in range(3):
+        kept.append(prepared(driver))
+        for _ in range(LAUNCHES + 2):
+            kept[-1](stream, ())
+    assert driver.rooms == [2 * bindings._PLACES] * 2
+
+
 def test_a_choice_that_breaks_off_is_made_again(driver, monkeypatch):
     launch, first, second = prepared(driver), a_stream(1), a_stream(2)
     launch(first, ())
     chosen = bindings._ReadyLaunch.choose
 
-    def interrupted(self, queue, **how):
-        chosen(self, queue, **how)
+    def interrupted(self, stream, **how):
+        chosen(self, stream, **how)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

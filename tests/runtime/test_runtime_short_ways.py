@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -56,11 +57,13 @@ def calls_of(act, *events):
         if event in events and frame.f_globals.get("__name__") not in ("runtime_doubles", "ctypes"):
             seen.append(frame.f_code.co_name if event == "call" else function.__name__)
 
+    gc.disable()  # or it is somebody's finaliser that is seen
     sys.setprofile(note)
     try:
         act()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return seen
 
 

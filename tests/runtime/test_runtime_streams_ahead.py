@@ -7,6 +7,14 @@ from tilewright import f32
 
 
 @pytest.fixture
+def rooms(driver, monkeypatch):
+    """For how many more the driver was asked to have room."""
+    asked = []
+    monkeypatch.setattr(driver, "make_room", asked.append)
+    return asked
+
+
+@pytest.fixture
 def waits(driver, monkeypatch):
     """For each stream that the driver makes, whether the GPU had anything to do."""
     seen, make = [], driver.create_stream
@@ -36,3 +44,10 @@ def test_more_than_were_made_ahead_are_made_many_at_a_time(waits, cuda):
     streams.append(cuda.new_stream())
     assert len(waits) == 2 * opened_with
     assert len({stream.queue.number for stream in streams}) == opened_with + 1
+
+
+def test_graphs_and_other_libraries_have_room_as_well(rooms, waits, cuda):
+    assert waits
+    assert rooms == [32]
+    assert cuda.new_stream() is not cuda.new_stream()
+    assert rooms == [32]

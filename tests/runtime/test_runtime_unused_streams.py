@@ -48,6 +48,16 @@ def test_a_stream_that_has_something_to_do_is_not_given_out(device):
     np.testing.assert_array_equal(x.numpy(), np.ones(16, np.float32))
 
 
+def test_a_stream_that_is_held_has_something_to_do(device):
+    stream = device.new_stream()
+    known, hold = id(stream), stream.hold()
+    del stream
+    another = device.new_stream()
+    assert id(another) != known
+    tw.fill(tw.zeros(16, device=device), 1.0).sync_on(another)  # which nobody holds
+    hold.release()
+
+
 def test_a_tensor_remembers_its_stream(device):
     x = tw.zeros(16, device=device)
     stream = device.new_stream()

@@ -158,8 +158,11 @@ class Stream(OnlyOne):
 
     def is_at_rest(self) -> bool:
         """Whether nothing is under way, is left to be looked at, or has failed and was not told."""
-        is_over = self.issued == self.queue.completed()
-        return is_over and not self.has_loose_ends and not self.failed
+        return self.has_ended() and not self.has_loose_ends and not self.failed
+
+    def has_ended(self) -> bool:
+        """Whether nothing of ours is under way."""
+        return self.issued == self.queue.completed()
 
     # For everybody.
 
@@ -192,9 +195,14 @@ class Stream(OnlyOne):
                 first.surface()
 
     def hold(self) -> Hold:
-        """Stop the stream before whatever is submitted next, until released. For tests."""
+        """Stop the stream before whatever is submitted next, until released. For tests.
+
+        It is an operation of its own: a stream that is held has something to do.
+        """
         with self.device.lock:
-            return self.queue.hold()
+            made = self.queue.hold()
+            self.advance()
+            return made
 
     def stamp(self) -> Stamp:
         """Note the time when everything put so far has completed; an operation of its own."""

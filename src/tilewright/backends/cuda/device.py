@@ -22,6 +22,7 @@ __all__ = ["CudaBackend", "missing", "open_device"]
 
 _RECORDS_AT_A_TIME = 256
 _STREAMS_AT_A_TIME = 32
+_PLACES_LEFT = 32
 
 
 class _Records(RecordPool):
@@ -44,8 +45,9 @@ class _Records(RecordPool):
 class _StreamsAhead:
     """Streams that are made before anybody wants them, the first ones when the GPU is opened.
 
-    Now and then the driver has no room for one more, and to make it waits for all work on the GPU:
-    for good, if that work waits in its turn for the caller. The device's lock is held.
+    Streams and the branches of graphs that are ready to run have places in the driver. When it has
+    none left, the next stream or graph waits until it has more, which is until the GPU has done
+    everything: for good, if that waits in its turn for the caller. The device's lock is held.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -61,6 +63,7 @@ class _StreamsAhead:
 
     def _make(self) -> None:
         self._made.extend(self._driver.create_stream() for _ in range(_STREAMS_AT_A_TIME))
+        self._driver.make_room(_PLACES_LEFT)  # for graphs, and for other libraries
 
 
 class CudaBackend:

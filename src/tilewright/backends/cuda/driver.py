@@ -118,6 +118,9 @@ class Driver(GraphDriver, Protocol):
     def create_stream(self) -> Any:
         """A stream that does not wait for the legacy default stream."""
 
+    def make_room(self, places: int) -> None:
+        """Have room for so many more streams, or branches of graphs; it may wait for the GPU."""
+
     def adopt_stream(self, number: int) -> Any:
         """A stream that somebody else made, by its number."""
 

@@ -15,6 +15,7 @@ one it would wait for the first, as nobody has asked it to: so a graph stays wit
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property, partial
 from queue import SimpleQueue
@@ -39,6 +40,8 @@ _LAUNCHES = 32
 _QUESTIONS = 8
 # Graphs of one node that a GPU keeps; each takes some 110 KiB of its memory.
 _MOST = 256
+# Graphs that room is made for at a time.
+_PLACES = 32
 
 # A graph that can be launched, and the one that it was made of.
 _Handles = tuple[Any, Any]
@@ -69,7 +72,7 @@ class ReadyCalls(LaunchCalls, GraphCalls):
             left -= 1
             if left < 0 or stream is not last:
                 is_another, last = stream is not last, None  # if this breaks off, all is open
-                way = ready.choose(stream.queue, is_another=is_another)
+                way = ready.choose(stream, is_another=is_another)
                 last, left = stream, _LAUNCHES
             call, given, name = way
             (code,) = call(*given)
@@ -96,6 +99,10 @@ class ReadyCalls(LaunchCalls, GraphCalls):
 
         return launch
 
+    @abstractmethod
+    def make_room(self, places: int) -> None:
+        """Have room for so many more streams, or branches of graphs; it may wait for the GPU."""
+
     @cached_property
     def graphs(self) -> _Graphs:
         """All graphs of one node on this GPU."""
@@ -119,14 +126,14 @@ class _ReadyLaunch:
         # By stream, which may end: one that is kept takes up some of the GPU.
         self._launches: WeakKeyDictionary[Any, _Way] = WeakKeyDictionary()
 
-    def choose(self, queue: Any, *, is_another: bool) -> _Way:
+    def choose(self, stream: Any, *, is_another: bool) -> _Way:
         """How to launch on a stream, by graph or by launch."""
         may_be_graph = self._may_have_graph and not is_another
-        if may_be_graph and _catches_up(self._driver, queue.handle):
-            graph = self._find_graph(queue)
+        if may_be_graph and _catches_up(self._driver, stream.queue.handle):
+            graph = self._find_graph(stream)
             if graph is not None:
                 return graph.way
-        return self.as_launch(queue)
+        return self.as_launch(stream.queue)
 
     def as_launch(self, queue: Any) -> _Way:
         """How to launch on a stream by launch."""
@@ -148,15 +155,15 @@ class _ReadyLaunch:
             shape.numAttrs = 1
         return shape
 
-    def _find_graph(self, queue: Any) -> _OneNode | None:
-        """The graph for a stream, made when it is first asked for; None if it can have none."""
-        if self._graph is None:
+    def _find_graph(self, stream: Any) -> _OneNode | None:
+        """The graph for a stream, made when nothing is in its way; None if it has none now."""
+        if self._graph is None and _others_have_ended(stream):
             graphs, address = self._driver.graphs, self._parameters.address
             try:
-                self._graph = graphs.make(self._kernel, self._blocks, address, queue)
+                self._graph = graphs.make(self._kernel, self._blocks, address, stream.queue)
             except DriverError:  # launches work without; what is wrong with the GPU they tell
                 self._may_have_graph = False
-        has_one = self._graph is not None and self._graph.queue is queue
+        has_one = self._graph is not None and self._graph.queue is stream.queue
         return self._graph if has_one else None
 
 
@@ -184,17 +191,20 @@ class _OneNode:
 class _Graphs:
     """The graphs of one node on one GPU. The device's lock is held."""
 
-    def __init__(self, driver: GraphCalls) -> None:
+    def __init__(self, driver: ReadyCalls) -> None:
         self._driver = driver
-        self._count = 0
+        self._count = self._places = 0
         self._left_behind: SimpleQueue[_Handles] = SimpleQueue()
 
     def make(self, kernel: Any, blocks: int, parameters: int, queue: Any) -> _OneNode | None:
-        """Another one, for a stream; None if there are enough."""
+        """Another one, for a stream; None if there are enough. Nothing of ours is under way."""
         self._give_back()
         if self._count >= _MOST:
             return None
         driver = self._driver
+        if self._count == self._places:
+            driver.make_room(2 * _PLACES)  # so that these leave to others what those had
+            self._places += _PLACES
         graph = driver.create_graph()
         try:
             shape = LaunchShape.of_blocks(blocks)
@@ -232,6 +242,11 @@ def _catches_up(driver: LaunchCalls, stream: Any) -> bool:
     if not stream.has_context:
         driver.bind()  # or another context's default stream would be asked
     return any(cu.cuStreamQuery(stream.handle)[0] is _SUCCESS for _ in range(_QUESTIONS))
+
+
+def _others_have_ended(stream: Any) -> bool:
+    """Whether no other stream is at work: to make a graph the driver may wait for all of them."""
+    return all(other is stream or other.has_ended() for other in stream.device.streams)
 
 
 def _starts_early() -> Any:
