@@ -16,6 +16,7 @@ from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.function import Filled
 from tilewright.runtime.newcomers import NewcomerOp
+from tilewright.runtime.per_tensor import spell_out
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.ready_work import NEVER, ReadyWork, RepeatedWork
 from tilewright.runtime.tickets import Role
@@ -59,6 +60,7 @@ class Planned(ReadyWork):
     def __init__(self, device, function, _):
         self.device, self.label, self.program = device, "mix", Future()
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
+        self.each = spell_out((True, False))
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.caller, self.check, self.is_ours = None, None, True
         self._function = function

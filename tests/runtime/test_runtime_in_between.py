@@ -240,9 +240,21 @@ def test_a_signal_behind_a_prepared_launch():
     check_ordered(bench)
 
 
-@pytest.mark.parametrize("way", [Newcomers, None])
-def test_a_signal_behind_another_launch(way):
-    bench = bench_of(way)
+def test_a_signal_behind_a_launch_of_new_tensors():
+    bench = bench_of(Newcomers)
+    operation = bench.build(0, 1)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    operation._ready.each = operation._ready.each._replace(leave=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        operation.submit()
+    check_ordered(bench)
+
+
+def test_a_signal_behind_another_launch():
+    bench = bench_of(None)
     operation = bench.build(0, 1)
 
     class Roles(tuple):
@@ -255,8 +267,7 @@ def test_a_signal_behind_another_launch(way):
             return super().__iter__()
 
     bench.driver.log.clear()
-    holder = operation.ticket if way is None else operation._ready
-    holder.roles = Roles(holder.roles)
+    operation.ticket.roles = Roles(operation.ticket.roles)
     with pytest.raises(KeyboardInterrupt):
         operation.submit()
     check_ordered(bench)

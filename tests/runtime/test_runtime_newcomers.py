@@ -106,7 +106,7 @@ def test_more_parts_than_are_kept_apart(bench):
     parts = parts_of_one(bench, MANY_AT_HOME + 10)
     for part in parts[:MANY_AT_HOME]:
         build(bench, part, bench.tensors[1]).submit()
-    assert len(parts[0].storage.written_at_home) == 1
+    assert len(parts[0].storage.written_at_home) <= 2
     bench.driver.log.clear()
     long_way(bench, parts[-1], bench.tensors[2]).submit(bench.streams[1])
     assert order(bench) == ["launch"]

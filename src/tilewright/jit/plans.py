@@ -30,6 +30,7 @@ from tilewright.jit.repeated_launch import RepeatedLaunch
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
 from tilewright.runtime.function import Filled, KernelFunction
+from tilewright.runtime.per_tensor import PerTensor, spell_out
 from tilewright.runtime.ready_work import NEVER, Guests, ReadyWork, RepeatedWork
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
@@ -68,6 +69,7 @@ class Plan(NamedTuple):
     label: str
     device: Device
     roles: tuple[Role, ...]
+    each: PerTensor
     facts: LaunchFacts
     captures: Captures
     program: Future[Program]
@@ -155,6 +157,7 @@ def make_plan(
         label=facts.name,
         device=binding.device,
         roles=roles,
+        each=spell_out(tuple([role.mode.writes for role in roles])),
         facts=facts,
         captures=executable.captures,
         program=executable.program,
@@ -205,6 +208,7 @@ class PlannedLaunch(ReadyWork):
         reader: FailureReader | None = None,
     ) -> None:
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
+        self.each = plan.each
         self.caller = None
         self.is_ours, self.guests = not plan.guests.all, plan.guests
         self.program = plan.program

@@ -1,8 +1,9 @@
 """How a handle is cut into tiles.
 
 A loop that launches cuts its output in the same way every time. So a handle has the tiling that it
-was cut by last, and a call that says no more than the tile again makes a partition and nothing
-else: to match a call to parameters with names takes longer than that.
+was cut by last, and for a new one the facet has that of those like it; a call that says no more
+than the tile again makes a partition and nothing else: to match a call to parameters with names
+takes longer than that.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
+from tilewright.runtime.facets import Facet
 from tilewright.runtime.partition import Partition
 from tilewright.runtime.tilings import PLAIN_TILINGS, Tiling, find_tiling
 
@@ -25,6 +27,7 @@ class Cuttings:
     __slots__ = ("_tiling",)
 
     shape: tuple[int, ...]
+    facet: Facet
     _tiling: Tiling | None  # how it was cut last, if its axes were cut in order
 
     def partition(
@@ -55,13 +58,14 @@ class Cuttings:
         if found is None or found.tile != tile:
             found = PLAIN_TILINGS.get((self.shape, tile))
             _set_tiling(self, found)
+            _set_usual(self.facet, found)
         return found
 
     if not TYPE_CHECKING:
         _partition_anyhow = partition
 
         def partition(self, *tile: int | None, **how: Any) -> Partition:
-            tiling = self._tiling
+            tiling = self._tiling or self.facet.tiling
             if how or not (tiling and tiling.only and tile == tiling.tile and type(tile[0]) is int):
                 tiling = None if how else self._find_plain(tile)
                 if tiling is None:
@@ -75,6 +79,7 @@ class Cuttings:
 
 
 _set_tiling = Cuttings.__dict__["_tiling"].__set__  # a handle is sealed
+_set_usual = Facet.__dict__["tiling"].__set__
 
 
 def _cut(tensor: Any, tiling: Tiling) -> Partition:

@@ -8,13 +8,16 @@ its parts. Where a tensor lies is no part of it, but for what kernels may rely o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from tilewright.dtypes import DType
 from tilewright.runtime.device import Device
 from tilewright.runtime.regions import strides_are_disjoint
+
+if TYPE_CHECKING:
+    from tilewright.runtime.tilings import Tiling
 
 __all__ = ["Facet", "find_facet"]
 
@@ -32,6 +35,7 @@ class Facet:
     device: Device
     is_owned: bool  # its bytes are ours
     is_disjoint: bool  # no two of its elements share bytes
+    tiling: Tiling | None = field(default=None, init=False)  # how one of them was cut last
 
 
 def _make(

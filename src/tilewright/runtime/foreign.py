@@ -21,6 +21,7 @@ from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import user_frame
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.uses import NOTHING_AT_HOME
 
 if TYPE_CHECKING:
     from tilewright.runtime.foreign_arrays import Form
@@ -105,6 +106,7 @@ class ForeignStorage(Storage):
     address = 0
     is_fresh = _is_beginning = False
     _initialiser = None
+    written_at_home = read_at_home = NOTHING_AT_HOME
 
     def __init__(self, device: Device, producer: Producer, place: Place, first: int) -> None:
         # All that a storage of ours has, but for what this one shares with its group.
@@ -112,7 +114,7 @@ class ForeignStorage(Storage):
         self.device, self.nbytes, self.label = device, region.high - region.low, place.form.label
         frame = user_frame(_FROM_USERS)
         self._code, self._instruction = frame.f_code, frame.f_lasti
-        self.serials, self.written_at_home, self.read_at_home = place.serials, [], []
+        self.serials = place.serials
         self.producer = producer
         self.is_vacant = False
         self.first = first  # the address of the first element

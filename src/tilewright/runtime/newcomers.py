@@ -11,10 +11,8 @@ from typing import Self, TypeVar
 
 from tilewright.runtime.lifecycle import State
 from tilewright.runtime.ready import ReadyOp, begin_all
-from tilewright.runtime.ready_work import NEVER
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
-from tilewright.runtime.uses import MANY_AT_HOME, thin_out
 
 __all__ = ["NewcomerOp"]
 
@@ -25,40 +23,32 @@ _BUILT = State.BUILT  # members of an enumeration are slow to find
 class NewcomerOp(ReadyOp[T]):
     """A ready operation of which any tensor may be new; all of them are ours."""
 
-    __slots__ = ("_epoch", "_has_fresh", "_home")
+    __slots__ = ("_epoch", "has_fresh", "home")
 
-    _home: Stream | None  # of all tensors, when it was built
-    _has_fresh: bool  # but for those that have no bytes yet, and nothing to put into them
+    home: Stream | None  # of all tensors, when it was built
+    has_fresh: bool  # but for those that have no bytes yet, and nothing to put into them
     _epoch: int  # of the device then
 
     def _look_and_hold(self) -> None:
         """Begin to hold the tensors, if nothing stands against it. The lock is held."""
-        device = self.device
+        device, claim = self.device, self._claim
         epoch = device.epoch
-        home: Stream | None = None
-        self._has_fresh = False
-        if device.latest is None and not device.forked:
-            for tensor in self._claim[1]:
-                storage = tensor.storage
-                if storage.borrows:
-                    break
-                if storage.is_fresh:
-                    self._has_fresh = True
-                    continue
-                home = home or storage.home
-                if home is None or storage.home is not home:
-                    break
-            else:
-                if device.latest is None and device.epoch == epoch:  # nor has a finaliser built any
-                    self._home, self._epoch = home, epoch
-                    device.latest = self._claim
-                    return
-        self._home = None
+        if (
+            device.latest is None
+            and not device.forked
+            and self._ready.each.look(self, claim[1])
+            and device.latest is None  # nor has a finaliser built any meanwhile
+            and device.epoch == epoch
+        ):
+            self._epoch = epoch
+            device.latest = claim
+            return
+        self.home = None
         super()._look_and_hold()
 
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream without waiting."""
-        home = self._home
+        home = self.home
         if home is None or not home.is_plain or UNUSUAL.said:
             return super().submit(stream)
         device, claim = self.device, self._claim
@@ -76,7 +66,7 @@ class NewcomerOp(ReadyOp[T]):
                 is (stream if stream is not None else self._chosen or usual or device.stream)
                 and self._epoch == device.epoch
                 and self._state is _BUILT
-                and not (self._has_fresh and self._begin(home))
+                and not (self.has_fresh and self._begin(home))
             ):
                 self.launch_at(home)
                 return self
@@ -95,18 +85,7 @@ class NewcomerOp(ReadyOp[T]):
 
     def leave_at(self, stream: Stream) -> None:
         """Leave a region and a count on every storage. The lock is held."""
-        device, count = self.device, self._count
-        epoch = self._epoch if self._home is stream else NEVER
-        for tensor, (mode, _) in zip(self._claim[1], self._ready.roles, strict=True):
-            storage, region = tensor.storage, tensor.region
-            left = storage.written_at_home if mode.writes else storage.read_at_home
-            use = (region, count)  # made first: a finaliser may look at what is left
-            if epoch != device.epoch:  # or use a tensor elsewhere
-                super().leave_at(stream)
-                return
-            if left and left[-1][0] is region:
-                left[-1] = use
-            else:
-                left.append(use)
-                if len(left) >= MANY_AT_HOME:
-                    thin_out(left, stream)
+        leave, tensors = self._ready.each.leave, self._claim[1]
+        is_home = self.home is stream
+        if not is_home or not leave(tensors, self._count, self.device, self._epoch, stream):
+            super().leave_at(stream)  # as a finaliser has done something meanwhile

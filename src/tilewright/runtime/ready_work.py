@@ -15,6 +15,7 @@ from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.function import ReadyCall
+from tilewright.runtime.per_tensor import PerTensor
 from tilewright.runtime.sites import Site
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tickets import Role, Ticket
@@ -48,8 +49,8 @@ class ReadyWork(ABC):
     """Work of which all is known but, perhaps, the tensors; many operations may share it."""
 
     __slots__ = (
-        "caller", "check", "device", "epoch", "fences", "guests", "is_ours", "label", "launch",
-        "program", "roles", "shifts", "stream",
+        "caller", "check", "device", "each", "epoch", "fences", "guests", "is_ours", "label",
+        "launch", "program", "roles", "shifts", "stream",
     )  # fmt: skip
 
     device: Device
@@ -58,6 +59,7 @@ class ReadyWork(ABC):
     guests: Guests  # of work for a `GuestOp`
     label: str
     roles: tuple[Role, ...]  # what it does to each tensor
+    each: PerTensor  # of work for a `NewcomerOp`
     program: Future[Any]
     # Puts it on a stream. The device's lock is held and all bytes are allocated.
     launch: ReadyCall

@@ -29,7 +29,7 @@ from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_frame
 from tilewright.runtime.stream import Stream
-from tilewright.runtime.uses import Freed, HomeUse, Use, forget_elsewhere, unfold
+from tilewright.runtime.uses import Freed, HomeUses, Use, forget_elsewhere
 
 __all__ = ["FROM_USERS", "Initialiser", "Storage"]
 
@@ -97,8 +97,8 @@ class Storage:
         self._is_beginning = False
         self._writes: list[Use] = []
         self._reads: list[Use] = []
-        self.written_at_home: list[HomeUse] = []  # since somebody has looked
-        self.read_at_home: list[HomeUse] = []
+        self.written_at_home = HomeUses()
+        self.read_at_home = HomeUses()
 
     @property
     def site(self) -> Site:
@@ -175,7 +175,8 @@ class Storage:
         self._get_bytes(stream)
         is_whole = region.dense and region.low == 0 and region.high == self.nbytes
         begun = region if is_whole else Region.whole(self.nbytes)
-        self.written_at_home.append((begun, stream.issued + 1))
+        left = self.written_at_home  # nothing yet: it was fresh
+        left.count, left.region = stream.issued + 1, begun
         self.home = stream
 
     def _get_bytes(self, stream: Stream) -> None:
@@ -202,13 +203,13 @@ class Storage:
         """Take over the fences of replays, and of launches at home, since the last look."""
         if self.shares:
             catch_up(self, self.shares)
-        elif self.written_at_home or self.read_at_home:
-            self._look_at_home()
-
-    def _look_at_home(self) -> None:
-        for left, uses in (self.written_at_home, self._writes), (self.read_at_home, self._reads):
-            if self.home is not None:  # or nothing is left there
-                unfold(left, self.home, uses)
+            return
+        written, read = self.written_at_home, self.read_at_home
+        home = self.home
+        while home is not None:  # or nothing is left there
+            if written.unfold(home, self._writes) and read.unfold(home, self._reads):
+                return
+            home = self.home  # a finaliser has launched meanwhile, or has looked
 
     def conflict(self, region: Region, *, writes: bool) -> Borrow | None:
         """The borrow of a built operation that stands against a new one.

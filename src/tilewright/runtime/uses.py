@@ -19,12 +19,12 @@ from tilewright.runtime.regions import Region
 if TYPE_CHECKING:
     from tilewright.runtime.stream import Stream
 
-__all__ = ["MANY_AT_HOME", "Freed", "HomeUse", "Use", "forget_elsewhere", "thin_out", "unfold"]
+__all__ = ["MANY_AT_HOME", "NOTHING_AT_HOME", "Freed", "HomeUses", "Use", "forget_elsewhere"]
 
-# A region, and the count of the last launch at home that has used it.
-HomeUse: TypeAlias = "tuple[Region, int]"
-# Of which a storage has at most so many.
+# Regions that are kept apart for a storage.
 MANY_AT_HOME = 1024
+# A region, the count of the last launch at home that has used it, the same before, and how many.
+_HomeUse: TypeAlias = "tuple[Region, int, _HomeUse | None, int]"
 
 
 class Use:
@@ -45,29 +45,81 @@ def forget_elsewhere(uses: list[Use], stream: Stream) -> None:
         uses[:] = [u for u, f in fences if f.stream is stream or not f.is_known_to_be_over]
 
 
-def unfold(left: list[HomeUse], home: Stream, uses: list[Use]) -> None:
-    """Make uses of what launches at home have left; one for each region: they are in order."""
-    while left:
-        last = left[-1]
-        found = {id(region): Use(region, Fence(home, count, None)) for region, count in left}
-        made = list(found.values())
-        if left and left[-1] is last:  # or a finaliser has launched meanwhile, or has looked
+class HomeUses:
+    """What launches at home have left on a storage since somebody looked, writers or readers.
+
+    That is a region and the count of the last launch there, and the regions before it. Whoever
+    leaves one writes the count and then the region (`per_tensor`); if there is another region, it
+    is set aside first. A finaliser may launch and look whenever something is made or called: so
+    what was read before that is compared with what is there then.
+    """
+
+    __slots__ = ("_before", "count", "region")
+
+    def __init__(self) -> None:
+        self.region: Region | None = None
+        self.count = 0
+        self._before: _HomeUse | None = None
+
+    def __len__(self) -> int:
+        before = 0 if self._before is None else self._before[3]
+        return before + (self.region is not None)
+
+    def set_aside(self, home: Stream) -> None:
+        """Make room for another region; whoever needs it looks whether there is."""
+        region, count, before = self.region, self.count, self._before
+        if region is None:
+            return
+        use = (region, count, before, 1 if before is None else before[3] + 1)
+        if self._is_still(region, count, before):
+            self._before, self.region = use, None
+            if use[3] >= MANY_AT_HOME - 1:
+                self._thin_out(home)
+
+    def unfold(self, home: Stream, uses: list[Use]) -> bool:
+        """Make uses of all that was left, one for each region; False if it has changed since."""
+        region, count, before = self.region, self.count, self._before
+        if region is None and before is None:
+            return True
+        found = {} if region is None else {id(region): (region, count)}
+        _find_last(before, found)
+        made = [Use(used, Fence(home, last, None)) for used, last in found.values()]
+        is_all = self._is_still(region, count, before)
+        if is_all:
             uses += made
-            left.clear()
+            self.region = self._before = None
+        return is_all
+
+    def _is_still(self, region: Region | None, count: int, before: _HomeUse | None) -> bool:
+        return self.region is region and self.count == count and self._before is before
+
+    def _thin_out(self, home: Stream) -> None:
+        """Forget launches that have completed; where too many regions are left, they become one."""
+        done = home.queue.completed()
+        before = self._before
+        found: dict[int, tuple[Region, int]] = {}
+        _find_last(before, found)
+        kept = [use for use in found.values() if use[1] > done]
+        if len(kept) > MANY_AT_HOME // 2:  # or every launch would look at all of them
+            low = min(region.low for region, _ in kept)
+            high = max(region.high for region, _ in kept)
+            kept = [(Region.between(low, high), max(count for _, count in kept))]
+        chain: _HomeUse | None = None
+        for number, (region, count) in enumerate(reversed(kept), 1):
+            chain = (region, count, chain, number)
+        if self._before is before:
+            self._before = chain
 
 
-def thin_out(left: list[HomeUse], home: Stream) -> None:
-    """Forget launches that have completed; where too many regions are left, they become one."""
-    done = home.queue.completed()
-    last, everything = left[-1], slice(None)
-    found = {id(use[0]): use for use in left if use[1] > done}
-    kept = list(found.values())
-    if len(kept) > MANY_AT_HOME // 2:  # or every launch would look at all of them
-        low = min(region.low for region, _ in kept)
-        high = max(region.high for region, _ in kept)
-        kept = [(Region.between(low, high), max(count for _, count in kept))]
-    if left and left[-1] is last:  # no finaliser has launched meanwhile, or looked
-        left[everything] = kept
+# What no launch at home leaves anything on.
+NOTHING_AT_HOME = HomeUses()
+
+
+def _find_last(use: _HomeUse | None, found: dict[int, tuple[Region, int]]) -> None:
+    """The last of each region, which is the first to be met."""
+    while use is not None:
+        region, count, use, _ = use
+        found.setdefault(id(region), (region, count))
 
 
 class Freed(NamedTuple):
