@@ -85,6 +85,11 @@ def driver(monkeypatch):
         is_busy = int(stream) in made.busy
         return (CODES.CUDA_ERROR_NOT_READY if is_busy else CODES.CUDA_SUCCESS,)
 
+    def set_current(context):
+        assert context is made.context
+        made.bind()
+        return (CODES.CUDA_SUCCESS,)
+
     def exchange(mode):
         before, made.mode = made.mode, mode
         return CODES.CUDA_SUCCESS, before
@@ -92,6 +97,7 @@ def driver(monkeypatch):
     monkeypatch.setattr(cu, "cuLaunchKernelEx", launch)
     monkeypatch.setattr(cu, "cuGraphLaunch", launch_graph)
     monkeypatch.setattr(cu, "cuStreamQuery", query)
+    monkeypatch.setattr(cu, "cuCtxSetCurrent", set_current)
     monkeypatch.setattr(cu, "cuThreadExchangeStreamCaptureMode", exchange)
     return made
 

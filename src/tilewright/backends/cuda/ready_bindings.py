@@ -181,7 +181,7 @@ class _OneNode:
         if queue.handle.has_context:
             self.way: _Way = cu.cuGraphLaunch, (executable, stream), "cuGraphLaunch"
         else:
-            self.way = _launch_bound, (driver, executable, stream), "cuGraphLaunch"
+            self.way = _launch_bound, (driver.context, executable, stream), "cuGraphLaunch"
 
     def __del__(self) -> None:
         # The collector may run this anywhere: no lock, and no call of a driver.
@@ -225,14 +225,15 @@ class _Graphs:
             self._driver.destroy_graph(graph)
 
 
-def _launch_bound(driver: GraphCalls, executable: Any, stream: Any) -> tuple[Any]:
+def _launch_bound(context: Any, executable: Any, stream: Any) -> tuple[Any]:
     """Launch a graph on the default stream of its own context.
 
     A launch is refused in any other one. A graph is not: it would run behind what that has put on
     its default stream, which may be another GPU's.
     """
-    driver.bind()
-    (code,) = cu.cuGraphLaunch(executable, stream)
+    (code,) = cu.cuCtxSetCurrent(context)
+    if code is _SUCCESS:
+        (code,) = cu.cuGraphLaunch(executable, stream)
     return (code,)
 
 
