@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tilewright.runtime import uses
+from tilewright.runtime.failures import Fence
 from tilewright.runtime.per_tensor import spell_out
 from tilewright.runtime.regions import Region
-from tilewright.runtime.uses import MANY_AT_HOME, HomeUses
+from tilewright.runtime.uses import MANY_AT_HOME, HomeUses, Use, keep
 
 REGIONS = [Region.between(8 * n, 8 * n + 8) for n in range(5)]
 
@@ -26,104 +28,163 @@ class Home:
         return self.done
 
 
-def leave(uses, region, count, home=None):
+class Storage:
+    """What a launch has written is left on it."""
+
+    def __init__(self):
+        self.home = Home()
+        self.written_at_home = HomeUses()
+
+    @property
+    def left(self):
+        return len(self.written_at_home)
+
+
+@pytest.fixture
+def storage():
+    return Storage()
+
+
+def leave(storage, region, count):
     """As a launch does that writes one tensor."""
-    storage = SimpleNamespace(written_at_home=uses)
     tensors = (SimpleNamespace(storage=storage, region=region),)
-    return spell_out((True,)).leave(tensors, count, SimpleNamespace(epoch=7), 7, home or Home())
+    device = SimpleNamespace(epoch=7)
+    return spell_out((True,)).leave(tensors, count, device, 7, storage.home)
 
 
-def looked(uses, home=None):
-    """Regions and counts that somebody sees."""
+def looked(storage):
+    """Streams, regions and counts that somebody sees."""
     found = []
-    assert uses.unfold(home or Home(), found)
-    assert len(uses) == 0
+    assert storage.written_at_home.unfold(storage, found)
+    assert storage.left == 0
+    assert all(use.fence.stream is storage.home for use in found)
     return {(use.region.low, use.fence.count) for use in found}
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=60))
 def test_the_last_launch_of_each_region_is_seen_once(steps):
-    uses, expected = HomeUses(), {}
+    storage, expected = Storage(), {}
     for count, (number, somebody_looks) in enumerate(steps, 1):
-        leave(uses, REGIONS[number], count)
+        leave(storage, REGIONS[number], count)
         expected[REGIONS[number].low] = count
-        assert len(uses) >= len(expected)
+        assert storage.left >= len(expected)
         if somebody_looks:
-            assert looked(uses) == set(expected.items())
+            assert looked(storage) == set(expected.items())
             expected.clear()
-    assert looked(uses) == set(expected.items())
+    assert looked(storage) == set(expected.items())
 
 
-def test_the_same_region_again_is_one_use():
-    uses = HomeUses()
+def test_the_same_region_again_is_one_use(storage):
     for count in range(1, 5):
-        leave(uses, REGIONS[0], count)
-    assert len(uses) == 1
-    assert looked(uses) == {(0, 4)}
+        leave(storage, REGIONS[0], count)
+    assert storage.left == 1
+    assert looked(storage) == {(0, 4)}
 
 
-def test_what_has_completed_is_forgotten_where_there_is_much():
-    uses, home = HomeUses(), Home(MANY_AT_HOME - 10)
+def test_what_has_completed_is_forgotten_where_there_is_much(storage):
+    storage.home.done = MANY_AT_HOME - 10
     for count in range(1, MANY_AT_HOME + 1):
-        leave(uses, REGIONS[count % 2], count, home)
-    assert len(uses) <= 3
-    assert looked(uses) == {(0, MANY_AT_HOME), (8, MANY_AT_HOME - 1)}
+        leave(storage, REGIONS[count % 2], count)
+    assert storage.left <= 3
+    assert looked(storage) == {(0, MANY_AT_HOME), (8, MANY_AT_HOME - 1)}
+
+
+def while_it_is_set_aside(storage, act):
+    """A finaliser runs while the last region is set aside for another."""
+
+    class Before(tuple):
+        def __getitem__(self, place):
+            if not done:
+                done.append(None)
+                act()
+            return super().__getitem__(place)
+
+    done = []
+    storage.written_at_home.before = Before((REGIONS[4], 1, None, 1))
 
 
 @pytest.fixture
-def meanwhile(monkeypatch):
-    """What a finaliser does once, just before what was read is compared with what is there."""
-    todo, compare = [], HomeUses._is_still
+def while_somebody_looks(monkeypatch):
+    """What a finaliser does once, while uses are made of what was left."""
+    todo, make = [], uses.Use
 
-    def compared(*what):
+    def made(*what):
         if todo:
             todo.pop()()
-        return compare(*what)
+        return make(*what)
 
-    monkeypatch.setattr(HomeUses, "_is_still", compared)
+    monkeypatch.setattr(uses, "Use", made)
     return todo
 
 
-def test_somebody_who_looks_while_a_region_is_set_aside_has_it(meanwhile):
-    uses, seen = HomeUses(), []
-    leave(uses, REGIONS[0], 1)
-    meanwhile.append(lambda: seen.append(looked(uses)))
-    leave(uses, REGIONS[1], 2)
-    assert seen == [{(0, 1)}]
-    assert looked(uses) == {(8, 2)}
+def test_somebody_who_looks_while_a_region_is_set_aside_has_it(storage):
+    seen = []
+    leave(storage, REGIONS[0], 2)
+    while_it_is_set_aside(storage, lambda: seen.append(looked(storage)))
+    leave(storage, REGIONS[1], 3)
+    assert seen == [{(32, 1), (0, 2)}]
+    assert looked(storage) == {(8, 3)}
 
 
-def test_a_launch_while_a_region_is_set_aside_is_not_lost(meanwhile):
-    uses = HomeUses()
-    leave(uses, REGIONS[0], 1)
-    meanwhile.append(lambda: leave(uses, REGIONS[2], 2))
-    leave(uses, REGIONS[1], 3)
-    assert looked(uses) == {(0, 1), (16, 2), (8, 3)}
+def test_a_launch_while_a_region_is_set_aside_is_not_lost(storage):
+    leave(storage, REGIONS[0], 2)
+    while_it_is_set_aside(storage, lambda: leave(storage, REGIONS[2], 3))
+    assert not leave(storage, REGIONS[1], 4), "then it leaves a fence"
+    assert looked(storage) == {(32, 1), (0, 2), (16, 3)}
 
 
-def test_a_launch_while_somebody_looks_is_seen_by_the_next(meanwhile):
-    uses, found = HomeUses(), []
-    leave(uses, REGIONS[0], 1)
-    meanwhile.append(lambda: leave(uses, REGIONS[1], 2))
-    assert not uses.unfold(Home(), found)
+def test_a_launch_while_somebody_looks_is_seen_by_the_next(storage, while_somebody_looks):
+    found = []
+    leave(storage, REGIONS[0], 1)
+    while_somebody_looks.append(lambda: leave(storage, REGIONS[1], 2))
+    assert not storage.written_at_home.unfold(storage, found)
     assert found == []
-    assert looked(uses) == {(0, 1), (8, 2)}
+    assert looked(storage) == {(0, 1), (8, 2)}
 
 
-def test_nothing_is_left_in_another_epoch(meanwhile):
+def test_the_same_count_at_another_home_is_another_launch(storage, while_somebody_looks):
+    """A finaliser looks, takes the storage elsewhere, and launches there with an equal count."""
+    seen, found = [], []
+    leave(storage, REGIONS[0], 1)
+
+    def move():
+        seen.append(looked(storage))
+        storage.home = Home()
+        leave(storage, REGIONS[0], 1)
+
+    while_somebody_looks.append(move)
+    assert not storage.written_at_home.unfold(storage, found)
+    assert (seen, found) == ([{(0, 1)}], [])
+    assert looked(storage) == {(0, 1)}  # on the stream that is its home now
+
+
+def test_nothing_is_left_in_another_epoch(storage):
     """The storage may have another home by then, which would count otherwise."""
-    uses, device = HomeUses(), SimpleNamespace(epoch=7)
-    other = HomeUses()
-    tensors = tuple(
-        SimpleNamespace(storage=SimpleNamespace(read_at_home=left), region=REGIONS[1])
-        for left in (uses, other)
-    )
-    steps = spell_out((False, False))
-    assert not steps.leave(tensors, 2, device, 6, Home())
-    assert len(uses) == len(other) == 0
-    uses.region, uses.count = REGIONS[0], 1
-    meanwhile.append(lambda: setattr(device, "epoch", 8))
-    assert not steps.leave(tensors, 2, device, 7, Home())
-    assert len(other) == 0
-    assert looked(uses) == {(0, 1)}
+    device, other = SimpleNamespace(epoch=7), Storage()
+    tensors = tuple(SimpleNamespace(storage=one, region=REGIONS[1]) for one in (storage, other))
+    steps = spell_out((True, True))
+    assert not steps.leave(tensors, 3, device, 6, storage.home)
+    assert storage.left == other.left == 0
+    leave(storage, REGIONS[0], 2)
+    while_it_is_set_aside(storage, lambda: setattr(device, "epoch", 8))
+    assert not steps.leave(tensors, 3, device, 7, storage.home)
+    assert other.left == 0
+    assert looked(storage) == {(32, 1), (0, 2)}
+
+
+@pytest.mark.parametrize("added", [0, 3])
+def test_what_a_finaliser_adds_while_uses_are_dropped_stays(added):
+    known = [Use(region, Fence(Home(), 1, None)) for region in REGIONS]
+    late = Use(REGIONS[0], Fence(Home(), 2, None))
+
+    def is_wanted(use):
+        if use is known[added] and late not in known:
+            known.append(late)
+        return use is not known[1]
+
+    first = known[1]
+    keep(known, is_wanted)
+    assert late in known
+    assert first not in known
+    assert len(known) == len(REGIONS)

@@ -338,6 +338,20 @@ def test_a_graph_is_made_when_no_other_stream_is_at_work(driver):
     assert not any("launch on" in one for one in taken(driver))
 
 
+def test_a_stream_that_cannot_be_asked_costs_a_launch_its_graph_alone(driver):
+    others = []
+    launch, stream, other = prepared(driver), a_stream(1, others), a_stream(2, others)
+
+    def ended():
+        raise DriverError("its owner has destroyed it")
+
+    other.has_ended = ended
+    for _ in range(2 * LAUNCHES):
+        launch(stream, ())
+    assert driver.made == 0
+    assert sum(one == "launch on 1" for one in driver.log) == 2 * LAUNCHES
+
+
 def test_graphs_leave_to_others_the_room_that_those_had(driver):
     kept, stream = [], a_stream(1)
     for _ in range(bindings._PLACES + 1):

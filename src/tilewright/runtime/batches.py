@@ -114,7 +114,7 @@ class Batch:
             place.fence.count = count
         if self._epoch != self._device.epoch:  # a finaliser has done something meanwhile
             for storage, region, writes, _, _ in self._places:
-                storage.settle_in(region, stream, writes, count)
+                storage.settle_in(region, stream, writes, stream.issued)
         joint = self._joint
         self._spent = [borrows.pop(joint, None) for borrows in self._borrows]  # and freed later
         for part in parts:

@@ -28,8 +28,8 @@ class PerTensor(NamedTuple):
     # Whether nobody holds any of them and all have one home, but for those that are fresh; that is
     # noted in the operation.
     look: Callable[[NewcomerOp[Any], _Tensors], bool]
-    # Leaves its region and a count on every storage. False if the device is not in the epoch that
-    # is given any more: then some may have none.
+    # Leaves its region and a count on every storage. False if a finaliser has done something
+    # meanwhile, so that the device may not be in the epoch that is given: then some have none.
     leave: Callable[[_Tensors, int, Device, int, Stream], bool]
 
 
@@ -51,9 +51,9 @@ _LEAVE = """
     tensor = tensors[{number}]
     left = tensor.storage.{kind}_at_home
     region = tensor.region
-    while left.region is not region and left.region is not None:
+    if left.region is not region and left.region is not None:
         left.set_aside(home)
-        if device.epoch != epoch:
+        if device.epoch != epoch or left.region is not None:
             return False
     left.count = count
     left.region = region"""

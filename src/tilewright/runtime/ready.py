@@ -287,7 +287,8 @@ class ReadyOp(WorkOp[T]):
 
     def leave_at(self, stream: Stream) -> None:
         """Leave the fences of a launch at home. The lock is held."""
-        self._ready.settle_in(stream, self._count, self._claim[1])
+        # A finaliser may have launched behind this one, and moved the same fences on.
+        self._ready.settle_in(stream, stream.issued, self._claim[1])
 
     def release_claim(self) -> None:
         """Give the borrows back of what has been launched. The lock is held."""
@@ -387,12 +388,8 @@ class ReadyOp(WorkOp[T]):
 
 
 def begin_all(tensors: tuple[Handle, ...], stream: Stream) -> None:
-    """Give bytes to those that are made for a launch, which is put on a stream next."""
+    """Give bytes to those that are made for a launch, on its stream."""
     for tensor in tensors:
         storage = tensor.storage
         if storage.is_fresh:
-            try:
-                storage.begin(stream, tensor.region)
-            except BaseException:
-                stream.advance()  # the count that others may have begun with
-                raise
+            storage.begin(stream, tensor.region)

@@ -190,7 +190,7 @@ class Series(Chain[T]):
                 ready.epoch = ready.calm_epoch(tensors)
         if epoch != self.device.epoch:  # fences may have gone since they were looked at
             for ready, tensors in launched:
-                ready.settle_in(stream, count, tensors)
+                ready.settle_in(stream, stream.issued, tensors)
         source.end_at_home(stream, count)
         self._ends.reach(stream, count)
 

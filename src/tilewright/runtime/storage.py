@@ -29,7 +29,7 @@ from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site, user_frame
 from tilewright.runtime.stream import Stream
-from tilewright.runtime.uses import Freed, HomeUses, Use, forget_elsewhere
+from tilewright.runtime.uses import Freed, HomeUses, Use, forget_elsewhere, keep
 
 __all__ = ["FROM_USERS", "Initialiser", "Storage"]
 
@@ -43,28 +43,10 @@ class Storage:
     """Bytes on one device with their borrows and fences."""
 
     __slots__ = (
-        "__weakref__",
-        "_allocation",
-        "_code",
-        "_initialiser",
-        "_instruction",
-        "_is_beginning",
-        "_reads",
-        "_writes",
-        "address",
-        "borrows",
-        "device",
-        "home",
-        "is_fresh",
-        "label",
-        "nbytes",
-        "pool",
-        "read_at_home",
-        "serials",
-        "shares",
-        "shift",
-        "written_at_home",
-    )
+        "__weakref__", "_allocation", "_code", "_initialiser", "_instruction", "_is_beginning",
+        "_reads", "_writes", "address", "borrows", "device", "home", "is_fresh", "label",
+        "nbytes", "pool", "read_at_home", "serials", "shares", "shift", "written_at_home",
+    )  # fmt: skip
 
     alignment = ALIGNMENT
     owns_bytes = True  # they come from a pool of ours and go back to it
@@ -175,8 +157,8 @@ class Storage:
         self._get_bytes(stream)
         is_whole = region.dense and region.low == 0 and region.high == self.nbytes
         begun = region if is_whole else Region.whole(self.nbytes)
-        left = self.written_at_home  # nothing yet: it was fresh
-        left.count, left.region = stream.issued + 1, begun
+        left, count = self.written_at_home, stream.advance()  # nothing yet: it was fresh
+        left.count, left.region = count, begun
         self.home = stream
 
     def _get_bytes(self, stream: Stream) -> None:
@@ -191,8 +173,7 @@ class Storage:
         if self.is_fresh:
             self.is_fresh = False
         self.shares.append(share)
-        self.home = None
-        self._has_shifted()
+        self._leave_home()
 
     def leave_lease(self, share: Share) -> None:
         """Be part of a graph no longer."""
@@ -204,12 +185,21 @@ class Storage:
         if self.shares:
             catch_up(self, self.shares)
             return
+        self._look_at_home()
+
+    def _look_at_home(self) -> None:
         written, read = self.written_at_home, self.read_at_home
-        home = self.home
-        while home is not None:  # or nothing is left there
-            if written.unfold(home, self._writes) and read.unfold(home, self._reads):
-                return
-            home = self.home  # a finaliser has launched meanwhile, or has looked
+        while not (written.unfold(self, self._writes) and read.unfold(self, self._reads)):
+            pass  # a finaliser has launched meanwhile, or has looked
+
+    def _leave_home(self) -> None:
+        """Have no home any more, with all seen that was left there, by finalisers as well."""
+        written, read = self.written_at_home, self.read_at_home
+        while self.home is not None:
+            self._look_at_home()
+            if (written.region or written.before or read.region or read.before) is None:
+                self.home = None
+        self._has_shifted()
 
     def conflict(self, region: Region, *, writes: bool) -> Borrow | None:
         """The borrow of a built operation that stands against a new one.
@@ -262,12 +252,11 @@ class Storage:
         """
         if self.home is not stream:  # a finaliser has used it elsewhere since it was looked at
             self.catch_up()
-            self.home = None
-            self._has_shifted()
+            self._leave_home()
         uses = self._writes if writes else self._reads
         for use in uses[-_NEAR:]:
             if use.is_moved and use.region is region and use.fence.stream is stream:
-                use.fence.count = count or use.fence.count
+                use.fence.count = max(count, use.fence.count)
                 return use.fence
         fence = Fence(stream, count, None)
         uses.append(Use(region, fence, is_moved=True))
@@ -285,7 +274,7 @@ class Storage:
         still under way.
         """
         if len(uses) >= _CROWDED and len(uses).bit_count() == 1:
-            uses[:] = [use for use in uses if use.fence.matters or not use.fence.count]
+            keep(uses, lambda use: use.fence.matters or not use.fence.count)
             self._has_shifted()
 
     def come_after(self, region: Region, stream: Stream) -> None:
@@ -296,8 +285,7 @@ class Storage:
         # It takes the place of no other writer: nothing says that it came after them.
         self._writes.append(Use(region, Fence(stream, stream.advance(), None)))
         self._thin_out(self._writes)
-        self.home = None
-        self._has_shifted()
+        self._leave_home()
 
     def record_read(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a reader that is being submitted."""
@@ -325,13 +313,11 @@ class Storage:
         """Take the fence of a submitted writer, which came after all that it covers."""
         reads, writes = self._reads, self._writes
         if reads:
-            reads[:] = [use for use in reads if not region.covers(use.region)]
-        if len(writes) == 1 and region.covers(writes[0].region):
-            writes[:] = [Use(region, fence)]
-        else:
-            writes[:] = [use for use in writes if not region.covers(use.region)]
-            writes.append(Use(region, fence))
-            self._thin_out(writes)
+            keep(reads, lambda use: not region.covers(use.region))
+        if writes:
+            keep(writes, lambda use: not region.covers(use.region))
+        writes.append(Use(region, fence))
+        self._thin_out(writes)
         self._has_taken(fence)
 
     def _has_taken(self, fence: Fence) -> None:
@@ -342,19 +328,26 @@ class Storage:
 
     def _find_home(self, last: Fence) -> None:
         """Whether everything is on one stream, with nothing else to look at, after another use."""
-        stream = last.stream
-        if last.outcome is None:
-            forget_elsewhere(self._writes, stream)
-            forget_elsewhere(self._reads, stream)
-        fences = (use.fence for use in (*self._writes, *self._reads))
-        is_home = (
-            stream.is_listed
-            and not self.shares
-            and self._allocation is not None
-            and self._initialiser is None
-            and all(one.stream is stream and one.outcome is None for one in fences)
-        )
-        self.home = stream if is_home else None
+        written, read, stream = self.written_at_home, self.read_at_home, last.stream
+        while True:
+            shift = self.shift
+            self._look_at_home()
+            if last.outcome is None:
+                forget_elsewhere(self._writes, stream)
+                forget_elsewhere(self._reads, stream)
+            fences = (use.fence for use in (*self._writes, *self._reads))
+            is_home = (
+                stream.is_listed
+                and not self.shares
+                and self._allocation is not None
+                and self._initialiser is None
+                and all(one.stream is stream and one.outcome is None for one in fences)
+            )
+            home = stream if is_home else None
+            left = written.region or written.before or read.region or read.before
+            if left is None and self.shift == shift:  # or a finaliser has used it meanwhile
+                self.home = home
+                return
 
     def writers(self, region: Region) -> Iterator[Fence]:
         """The submitted writers that a reader of a region must know about."""

@@ -8,6 +8,7 @@ the others first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tilewright.runtime.failures import Fence
@@ -17,9 +18,18 @@ from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
 
 if TYPE_CHECKING:
+    from tilewright.runtime.storage import Storage
     from tilewright.runtime.stream import Stream
 
-__all__ = ["MANY_AT_HOME", "NOTHING_AT_HOME", "Freed", "HomeUses", "Use", "forget_elsewhere"]
+__all__ = [
+    "MANY_AT_HOME",
+    "NOTHING_AT_HOME",
+    "Freed",
+    "HomeUses",
+    "Use",
+    "forget_elsewhere",
+    "keep",
+]
 
 # Regions that are kept apart for a storage.
 MANY_AT_HOME = 1024
@@ -38,11 +48,21 @@ class Use:
         self.is_moved = is_moved  # whether the fence is this storage's own, to be moved on
 
 
+def keep(uses: list[Use], is_wanted: Callable[[Use], bool]) -> None:
+    """Drop all uses but some; what a finaliser adds meanwhile is looked at as well."""
+    everything = slice(None)
+    while True:
+        before = uses[:]
+        kept = [use for use in before if is_wanted(use)]
+        if uses == before:
+            uses[everything] = kept
+            return
+
+
 def forget_elsewhere(uses: list[Use], stream: Stream) -> None:
     """Drop what is known to have passed on other streams: then this one can be the home."""
     if any(use.fence.stream is not stream for use in uses):
-        fences = ((use, use.fence) for use in uses)
-        uses[:] = [u for u, f in fences if f.stream is stream or not f.is_known_to_be_over]
+        keep(uses, lambda u: u.fence.stream is stream or not u.fence.is_known_to_be_over)
 
 
 class HomeUses:
@@ -50,53 +70,59 @@ class HomeUses:
 
     That is a region and the count of the last launch there, and the regions before it. Whoever
     leaves one writes the count and then the region (`per_tensor`); if there is another region, it
-    is set aside first. A finaliser may launch and look whenever something is made or called: so
-    what was read before that is compared with what is there then.
+    is set aside first. A finaliser may launch, look, and give the storage another home whenever
+    something is made or called: so what was read before that is compared with what is there then,
+    without a call in between.
     """
 
-    __slots__ = ("_before", "count", "region")
+    __slots__ = ("before", "count", "region")
 
     def __init__(self) -> None:
         self.region: Region | None = None
         self.count = 0
-        self._before: _HomeUse | None = None
+        self.before: _HomeUse | None = None
 
     def __len__(self) -> int:
-        before = 0 if self._before is None else self._before[3]
+        before = 0 if self.before is None else self.before[3]
         return before + (self.region is not None)
 
     def set_aside(self, home: Stream) -> None:
         """Make room for another region; whoever needs it looks whether there is."""
-        region, count, before = self.region, self.count, self._before
+        region, count, before = self.region, self.count, self.before
         if region is None:
             return
         use = (region, count, before, 1 if before is None else before[3] + 1)
-        if self._is_still(region, count, before):
-            self._before, self.region = use, None
+        if self.region is region and self.count == count and self.before is before:
+            self.before = use
+            self.region = None
             if use[3] >= MANY_AT_HOME - 1:
                 self._thin_out(home)
 
-    def unfold(self, home: Stream, uses: list[Use]) -> bool:
+    def unfold(self, storage: Storage, uses: list[Use]) -> bool:
         """Make uses of all that was left, one for each region; False if it has changed since."""
-        region, count, before = self.region, self.count, self._before
-        if region is None and before is None:
+        if self.region is None and self.before is None:
             return True
+        home, region, count, before = storage.home, self.region, self.count, self.before
+        if home is None:
+            return True  # as nothing is left where there is none
         found = {} if region is None else {id(region): (region, count)}
         _find_last(before, found)
         made = [Use(used, Fence(home, last, None)) for used, last in found.values()]
-        is_all = self._is_still(region, count, before)
-        if is_all:
+        if (
+            storage.home is home
+            and self.region is region
+            and self.count == count
+            and self.before is before
+        ):
             uses += made
-            self.region = self._before = None
-        return is_all
-
-    def _is_still(self, region: Region | None, count: int, before: _HomeUse | None) -> bool:
-        return self.region is region and self.count == count and self._before is before
+            self.region = self.before = None
+            return True
+        return False
 
     def _thin_out(self, home: Stream) -> None:
         """Forget launches that have completed; where too many regions are left, they become one."""
+        before = self.before
         done = home.queue.completed()
-        before = self._before
         found: dict[int, tuple[Region, int]] = {}
         _find_last(before, found)
         kept = [use for use in found.values() if use[1] > done]
@@ -107,8 +133,8 @@ class HomeUses:
         chain: _HomeUse | None = None
         for number, (region, count) in enumerate(reversed(kept), 1):
             chain = (region, count, chain, number)
-        if self._before is before:
-            self._before = chain
+        if self.before is before:
+            self.before = chain
 
 
 # What no launch at home leaves anything on.

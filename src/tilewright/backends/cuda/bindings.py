@@ -115,10 +115,13 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
         with _core_call("creating a stream"):
             return _CudaStream(self._device.create_stream())
 
+    @beside_captures
     def make_room(self, places: int) -> None:
         """Have room for so many more streams, or branches of graphs; it may wait for the GPU."""
-        for made in [self.create_stream() for _ in range(places)]:
-            made.core.close()  # the driver keeps its place for the next
+        made = [self.create_stream() for _ in range(places)]
+        with _core_call("destroying a stream"):
+            for stream in made:
+                stream.core.close()  # the driver keeps its place for the next
 
     def adopt_stream(self, number: int) -> Any:
         """A stream that somebody else made; it stays theirs."""

@@ -21,7 +21,7 @@ from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, 
 __all__ = ["CudaBackend", "missing", "open_device"]
 
 _RECORDS_AT_A_TIME = 256
-_STREAMS_AT_A_TIME = 32
+_STREAMS_AHEAD = 32
 _PLACES_LEFT = 32
 
 
@@ -43,7 +43,7 @@ class _Records(RecordPool):
 
 
 class _StreamsAhead:
-    """Streams that are made before anybody wants them, the first ones when the GPU is opened.
+    """Streams that are made before anybody wants them, when the GPU is opened.
 
     Streams and the branches of graphs that are ready to run have places in the driver. When it has
     none left, the next stream or graph waits until it has more, which is until the GPU has done
@@ -52,18 +52,12 @@ class _StreamsAhead:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._made: deque[Any] = deque()
-        self._make()
+        self._made = deque(driver.create_stream() for _ in range(_STREAMS_AHEAD))
+        driver.make_room(_PLACES_LEFT)  # for more streams, for graphs, and for other libraries
 
     def take(self) -> Any:
         """A stream that nobody else has."""
-        if not self._made:
-            self._make()
-        return self._made.popleft()
-
-    def _make(self) -> None:
-        self._made.extend(self._driver.create_stream() for _ in range(_STREAMS_AT_A_TIME))
-        self._driver.make_room(_PLACES_LEFT)  # for graphs, and for other libraries
+        return self._made.popleft() if self._made else self._driver.create_stream()
 
 
 class CudaBackend:

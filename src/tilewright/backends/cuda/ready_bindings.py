@@ -157,10 +157,11 @@ class _ReadyLaunch:
 
     def _find_graph(self, stream: Any) -> _OneNode | None:
         """The graph for a stream, made when nothing is in its way; None if it has none now."""
-        if self._graph is None and _others_have_ended(stream):
+        if self._graph is None:
             graphs, address = self._driver.graphs, self._parameters.address
             try:
-                self._graph = graphs.make(self._kernel, self._blocks, address, stream.queue)
+                if _others_have_ended(stream):
+                    self._graph = graphs.make(self._kernel, self._blocks, address, stream.queue)
             except DriverError:  # launches work without; what is wrong with the GPU they tell
                 self._may_have_graph = False
         has_one = self._graph is not None and self._graph.queue is stream.queue
@@ -202,9 +203,9 @@ class _Graphs:
         if self._count >= _MOST:
             return None
         driver = self._driver
-        if self._count == self._places:
+        if self._count >= self._places:
             driver.make_room(2 * _PLACES)  # so that these leave to others what those had
-            self._places += _PLACES
+            self._places = self._count + _PLACES
         graph = driver.create_graph()
         try:
             shape = LaunchShape.of_blocks(blocks)
