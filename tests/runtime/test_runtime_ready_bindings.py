@@ -138,6 +138,12 @@ def prepared(driver, *, may_change=False):
     return driver.prepare_launch(kernel, 7, SimpleNamespace(address=64, may_change=may_change))
 
 
+def until_a_graph(launch, stream):
+    """As often as it takes, if the stream waits for the host."""
+    for _ in range(LAUNCHES + 2):
+        launch(stream, ())
+
+
 def taken(driver):
     """What was asked of a driver since the last time, and how often in a row."""
     found = []
@@ -187,8 +193,7 @@ def test_a_stream_that_has_caught_up_by_the_last_question_waits_for_the_host(dri
         return query(number)
 
     monkeypatch.setattr(cu, "cuStreamQuery", end_at_last)
-    for _ in range(LAUNCHES + 2):
-        launch(stream, ())
+    until_a_graph(launch, stream)
     assert taken(driver)[-1] == "1 x executable graph 1 on 1"
 
 
@@ -289,15 +294,13 @@ def test_a_graph_that_cannot_be_made_is_missed_by_nobody(driver):
 
 def test_a_graph_that_nobody_has_is_given_back_before_the_next_is_made(driver):
     launch, stream = prepared(driver), a_stream(1)
-    for _ in range(LAUNCHES + 2):
-        launch(stream, ())
+    until_a_graph(launch, stream)
     taken(driver)
     del launch
     gc.collect()
     assert taken(driver) == []  # a finaliser calls no driver
     another = prepared(driver)
-    for _ in range(LAUNCHES + 2):
-        another(stream, ())
+    until_a_graph(another, stream)
     assert taken(driver)[2:] == [
         "1 x destroy executable graph 1",
         "1 x destroy graph 1",
@@ -309,13 +312,11 @@ def test_there_are_no_more_graphs_than_some(driver, monkeypatch):
     monkeypatch.setattr(bindings, "_MOST", 2)
     launches, stream = [prepared(driver) for _ in range(3)], a_stream(1)
     for number in range(3):
-        for _ in range(LAUNCHES + 2):
-            launches[number](stream, ())
+        until_a_graph(launches[number], stream)
     assert driver.made == 2
     del launches[0]
     gc.collect()
-    for _ in range(LAUNCHES + 2):
-        launches[-1](stream, ())
+    until_a_graph(launches[-1], stream)
     assert driver.made == 3
 
 
@@ -356,15 +357,13 @@ def test_graphs_leave_to_others_the_room_that_those_had(driver):
     kept, stream = [], a_stream(1)
     for _ in range(bindings._PLACES + 1):
         kept.append(prepared(driver))
-        for _ in range(LAUNCHES + 2):
-            kept[-1](stream, ())
+        until_a_graph(kept[-1], stream)
     assert driver.rooms == [2 * bindings._PLACES] * 2
     kept.clear()  # the driver keeps their places
     gc.collect()
     for _ in range(3):
         kept.append(prepared(driver))
-        for _ in range(LAUNCHES + 2):
-            kept[-1](stream, ())
+        until_a_graph(kept[-1], stream)
     assert driver.rooms == [2 * bindings._PLACES] * 2
 
 
