@@ -4,14 +4,13 @@ With 3 tensors every node waits for the one before, with 300 none has to, and ou
 behind a kernel that does nothing. The driver's graph has the same edges and the same kernel as
 cuTile Python compiles it, which starts when the one before it has ended; ours start early. One
 without any edge is timed as well, since lanes are our choice and the driver launches them faster.
-The driver gives branches to queues of the GPU as it likes, and of two graphs that are alike one may
-take 5 % longer: so there are three of each, and the fastest counts.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from lab import Lab
 from launch_rates import LENGTH, Additions
@@ -20,14 +19,13 @@ from timed_ways import timed_ways
 
 import tilewright as tw
 from tilewright.backends.cuda.graph import in_lanes, starts_together
-from tilewright.bench import Bound, HostCost, Report, Table, Target, each
+from tilewright.bench import Bound, Report, Table, Target, each
 
 __all__ = ["NODES", "measure_graphs", "target_name"]
 
 NODES = 100
 DRIVER, SIDE_BY_SIDE = "driver", "driver, no edges"
 REPLAYS = 200
-ALIKE = 3  # graphs of each kind
 ALLOWED = 1.02  # of the driver's own time
 
 
@@ -37,20 +35,14 @@ def measure_graphs(lab: Lab, report: Report) -> None:
         ("graph", "until queued", "until done", "a node"),
     )
     for tensors in (3, 3 * NODES):
-        replays = {
-            f"{name}, {number}": each(replay)
-            for name, alike in _replays(lab, tensors).items()
-            for number, replay in enumerate(alike, 1)
-        }
+        replays = {name: each(replay) for name, replay in _replays(lab, tensors).items()}
         found = timed_ways(lab, report, "graphs", replays, count=REPLAYS)
         for name, cost in found.items():
-            report.figure("graphs", name=name, tensors=tensors, nodes=NODES, **cost.to_json())
-        fastest = _fastest(found)
-        for name, cost in fastest.items():
             queued, done = cost.queued.least * 1e6, cost.done.least * 1e6
             cells = f"{queued:.2f}", f"{done:.2f}", f"{done / NODES:.3f}"
             table.add(f"{name}, {tensors} tensors", *cells)
-        ours, raw = _least(fastest.get("ours")), _least(fastest.get(DRIVER))
+            report.figure("graphs", name=name, tensors=tensors, nodes=NODES, **cost.to_json())
+        ours, raw = _least(found.get("ours")), _least(found.get(DRIVER))
         report.target(Target(target_name(tensors), Bound.AT_MOST, ALLOWED, ours / raw))
     print(table.to_text(), flush=True)
     report.table(table)
@@ -61,47 +53,30 @@ def target_name(tensors: int) -> str:
     return f"a graph's replay over {tensors} tensors, of the driver's own time"
 
 
-def _fastest(found: dict[str, HostCost]) -> dict[str, HostCost]:
-    """The fastest of the graphs that are alike."""
-    kinds = dict.fromkeys(name.rpartition(", ")[0] for name in found)
-    return {
-        kind: min((found[f"{kind}, {n}"] for n in range(1, ALIKE + 1)), key=_least)
-        for kind in kinds
-    }
-
-
-def _least(cost: HostCost | None) -> float:
+def _least(cost: Any) -> float:
     return math.nan if cost is None else cost.done.least
 
 
-def _replays(lab: Lab, tensors: int) -> dict[str, list[Callable[[], object]]]:
-    """For each kind, graphs that are alike."""
+def _replays(lab: Lab, tensors: int) -> dict[str, Callable[[], object]]:
     additions = Additions(lab)
     sets = _tensors(additions, tensors)
-    replays: dict[str, list[Callable[[], object]]] = {}
+    replays: dict[str, Callable[[], object]] = {}
     name = f"add-f16-{LENGTH}"
     if name in lab.peers:
         launches = [lab.peers[name].launch(lab.stream, 0, *one) for one in sets]
         if tensors == 3:
-            chain = in_a_chain(NODES)
-            replays[DRIVER] = [raw_graph(lab, launches, chain) for _ in range(ALIKE)]
+            replays[DRIVER] = raw_graph(lab, launches, in_a_chain(NODES))
         else:
             apart: list[tuple[int, ...]] = [()] * NODES
             lanes = in_lanes(apart)
-            start = starts_together(lanes)
-            replays[DRIVER] = [
-                raw_graph(lab, launches, lanes, has_start=start) for _ in range(ALIKE)
-            ]
-            replays[SIDE_BY_SIDE] = [raw_graph(lab, launches, apart) for _ in range(ALIKE)]
-    replays["ours"] = [_ours(additions, sets) for _ in range(ALIKE)]
-    return replays
-
-
-def _ours(additions: Additions, sets: list[tuple[tw.Tensor, ...]]) -> Callable[[], object]:
+            has_start = starts_together(lanes)
+            replays[DRIVER] = raw_graph(lab, launches, lanes, has_start=has_start)
+            replays[SIDE_BY_SIDE] = raw_graph(lab, launches, apart)
     with tw.graph() as made:
         for z, x, y in sets:
             made.record(additions.kernel(z.partition(LENGTH), x, y))
-    return lambda: made.launch().submit()
+    replays["ours"] = lambda: made.launch().submit()
+    return replays
 
 
 def _tensors(additions: Additions, tensors: int) -> list[tuple[tw.Tensor, ...]]:
