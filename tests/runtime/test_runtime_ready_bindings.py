@@ -349,7 +349,6 @@ def test_a_stream_that_cannot_be_asked_costs_a_launch_its_graph_alone(driver):
     other.has_ended = ended
     for _ in range(2 * LAUNCHES):
         launch(stream, ())
-    assert driver.made == 0
     assert sum(one == "launch on 1" for one in driver.log) == 2 * LAUNCHES
 
 
@@ -359,11 +358,8 @@ def test_graphs_leave_to_others_the_room_that_those_had(driver):
         kept.append(prepared(driver))
         until_a_graph(kept[-1], stream)
     assert driver.rooms == [2 * bindings._PLACES] * 2
-    kept.clear()  # the driver keeps their places
-    gc.collect()
-    for _ in range(3):
-        kept.append(prepared(driver))
-        until_a_graph(kept[-1], stream)
+    kept.clear()  # the driver keeps their places, once
+    until_a_graph(prepared(driver), stream)
     assert driver.rooms == [2 * bindings._PLACES] * 2
 
 
