@@ -154,6 +154,11 @@ class RecordingDriver(PaperGraphs):
         stream.done += 1
         return True
 
+    @property
+    def used_streams(self) -> list[_PaperStream]:
+        """Those that something was put on, or all if nothing was: most are made ahead."""
+        return [stream for stream in self.streams if stream.put] or self.streams
+
     def _drain(self, wanted: Callable[[], bool]) -> None:
         while not wanted():
             ready = list(self.streams)

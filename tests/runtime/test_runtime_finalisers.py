@@ -105,6 +105,24 @@ def test_no_lock_and_no_driver(driver, cuda, copy, kind):  # noqa: F811
     assert driver.graphs == driver.executables == []
 
 
+def test_a_graph_dropped_while_it_runs_goes_when_it_has_ended(driver, cuda, copy):  # noqa: F811
+    """Also if nothing is put on its stream any more."""
+    z, x = in_use(), in_use()
+    graph = copy(z, x).graph()
+    cuda.synchronize()
+    driver.patient = True  # nothing ends before somebody waits for it
+    graph.launch().submit()
+    del graph, z, x
+    with cuda.lock:
+        cuda.settle_notes()
+    for _ in range(3):
+        cuda.synchronize()
+    assert driver.graphs == driver.executables == []
+    for stream in driver.streams:
+        driver.synchronize_stream(stream)
+    assert driver.memory == {}
+
+
 def test_nor_for_launches_made_before(driver, cuda, double):  # noqa: F811
     z, x = tw.zeros(64), tw.ones(64)
     things = [prepared(double, z, x)]

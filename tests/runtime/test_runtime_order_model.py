@@ -195,7 +195,7 @@ class Program:
             self.graphs.pop(self.draw.randrange(len(self.graphs)))
 
     def step(self) -> None:
-        for stream in self.draw.choices(self.driver.streams, k=6):
+        for stream in self.draw.choices(self.driver.used_streams, k=6):
             self.driver.step(stream)
 
     def wait(self) -> None:

@@ -245,7 +245,7 @@ class Program:
         self.lib.stream = self.draw.choice(self.theirs)
 
     def step(self):
-        for stream in self.draw.choices(self.driver.streams, k=6):
+        for stream in self.draw.choices(self.driver.used_streams, k=6):
             self.driver.step(stream)
 
     def synchronize(self):

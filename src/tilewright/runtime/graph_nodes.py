@@ -83,7 +83,8 @@ class Instance:
     def change(self, number: int, node: Node) -> bool:
         """Give a node other work; False leaves this instance unusable."""
         if self.last is not None:
-            self.last.stream.keep(self._nodes[number])  # a replay under way may need it
+            # A replay under way may need it.
+            self.last.stream.keep(self._nodes[number], until=self.last.count)
         self._nodes = (*self._nodes[:number], node, *self._nodes[number + 1 :])
         return self._graph.change(number, node.recipe(self.device))
 
@@ -113,4 +114,4 @@ class _Dropped(NamedTuple):
         if self.last is None or self.last.has_passed:
             self.graph.destroy()
         else:
-            self.last.stream.keep(Postponed(self.device, self))
+            self.last.stream.keep(Postponed(self.device, self), until=self.last.count)

@@ -116,7 +116,7 @@ class Tape(Stream):
         self.jobs: list[Job] = []
         self.kept: list[object] = []
 
-    def keep(self, thing: object, nbytes: int = 0) -> None:
+    def keep(self, thing: object, nbytes: int = 0, *, until: int = 0) -> None:
         """Keep something alive as long as what is recorded here."""
         self.kept.append(thing)
 

@@ -120,12 +120,12 @@ class Stream(OnlyOne):
         """Order everything submitted from now on after all that anybody has put on another."""
         self.waited[other] = self.queue.order_after(other.queue, other.issued)
 
-    def keep(self, thing: object, nbytes: int = 0) -> None:
-        """Keep something alive until the operation that is being submitted has completed.
+    def keep(self, thing: object, nbytes: int = 0, *, until: int = 0) -> None:
+        """Keep something alive until an operation has completed, the one being submitted if none.
 
         The more bytes somebody else could have instead, the sooner it is looked at.
         """
-        self._kept.append((self.issued + 1, thing, nbytes))
+        self._kept.append((until or self.issued + 1, thing, nbytes))
         self.kept_bytes += nbytes
         self.has_loose_ends = True
 
