@@ -128,9 +128,9 @@ class Program:
         made = tw.WorkOp(f"touch{len(inputs)}", self.device, accesses, work, None)
         return made, [(z, True), *((x, False) for x in inputs)]
 
-    def put(self, operation: tw.DeviceOp, subject: list) -> None:
+    def put(self, operation: tw.DeviceOp, subject: list, stream: tw.Stream | None = None) -> None:
         self.driver.subject = tuple(subject)
-        operation.submit(self.stream())
+        operation.submit(stream or self.stream())
         self.driver.subject = ()
         self.submissions += 1
 
@@ -173,9 +173,12 @@ class Program:
         _check_edges(g, nodes)
 
     def replay(self) -> None:
-        if self.graphs:
-            g, nodes = self.draw.choice(self.graphs)
-            self.put(g.launch(), [use for subject in nodes for use in subject])
+        """Once, or several graphs in turns on one stream."""
+        stream = self.stream()
+        for _ in range(self.draw.choice((1, 1, 3, 6))):
+            if self.graphs:
+                g, nodes = self.draw.choice(self.graphs)
+                self.put(g.launch(), [use for subject in nodes for use in subject], stream)
 
     def update(self) -> None:
         if self.graphs:

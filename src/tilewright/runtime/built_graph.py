@@ -141,6 +141,8 @@ class BuiltGraph:
                 self.lease.stamp = Stamp(stream, count, {})
             else:
                 stamp.count = count
+            if self.lease.rivals:
+                self.lease.overtake(stream)
         except BaseException as error:
             self._leave_refused(stream, error)
             raise

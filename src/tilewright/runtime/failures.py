@@ -124,6 +124,10 @@ class Fence:
         """Whether the operation has completed; never blocks."""
         return self.stream.has_passed(self.count)
 
+    def is_before(self, other: Fence) -> bool:
+        """Whether another one is further down the same stream."""
+        return self.stream is other.stream and self.count < other.count
+
     @property
     def is_known_to_be_over(self) -> bool:
         """Whether it could not fail and has passed, without asking the driver."""

@@ -108,8 +108,8 @@ class Share:
 def catch_up(storage: Leased, shares: Iterable[Share]) -> None:
     """Turn the stamps that a storage has not seen into fences of its own.
 
-    There is an order only between graphs that conflict, and those leave no two stamps unseen: a
-    replay makes the storage catch up with its rivals' before it leaves its own.
+    Whatever has an order and is not seen yet is on one stream, so the counts tell it: a replay makes
+    the storage catch up with its rivals' before it leaves its own elsewhere.
     """
     for share in shares:
         stamp = share.lease.stamp
@@ -136,7 +136,8 @@ class Lease:
         self._is_simple = is_simple  # no replay can fail, or has others to tell
         self.holders: list[Holder] = []  # built replays
         self.stamp: Stamp | None = None
-        # Where another replay may follow at once: nothing has happened since the last one there.
+        # Where another replay may follow at once, if no rival has one that is built: since the last
+        # one there nothing has happened but replays of rivals there, which leave no doubts.
         self.calm: Stream | None = None
         self.touched: set[int] = set(range(len(members)))
         self.shares = tuple(Share(self, index, one) for index, one in enumerate(members))
@@ -182,13 +183,16 @@ class Lease:
             return self.holders[0]
         return next((rival.holders[0] for rival in self.rivals if rival.holders), None)
 
-    def due(self) -> tuple[Share, ...]:
-        """The storages that somebody has used since the last replay."""
-        if not self.touched and not self.overtaken:
-            return ()
-        for rival in self.overtaken:
-            self.touched |= self.rivals[rival]
-        self.overtaken.clear()
+    def due(self, stream: Stream | None = None) -> tuple[Share, ...]:
+        """The storages to look at before a replay on a stream, or on whichever it will be.
+
+        Somebody has used them since the last one. On the stream of a rival's replay that leaves no
+        doubts there is nothing to look at: it comes before this one as it is.
+        """
+        for rival in tuple(self.overtaken):
+            stamp = rival.stamp
+            if stamp is None or stamp.is_doubtful or stream not in (None, stamp.stream):
+                self.touched |= self.rivals[rival]
         return tuple(self.shares[index] for index in sorted(self.touched))
 
     def order(self, stream: Stream) -> dict[int, list[Outcome]]:
@@ -197,7 +201,7 @@ class Lease:
             stream.wait_for(self.stamp.stream, self.stamp.count)
         doubts: dict[int, list[Outcome]] = {}
         self._doubtful = set()
-        for share in self.due():
+        for share in self.due(stream):
             storage = share.member.storage
             for region, writes in share.member.claims:
                 storage.order(stream, region, writes=writes)
@@ -211,10 +215,17 @@ class Lease:
     def leave(self, stamp: Stamp) -> None:
         """Stamp a submitted replay, in place of a fence on each storage."""
         self.stamp = stamp
+        self.overtaken.clear()
         # Nobody may touch these before the next replay, and still a failure concerns it: inputs
         # that are not known to be good yet, and what it reads that this one wrote.
         self.touched = self._doubtful | self._carried if stamp.is_doubtful else set()
+        calm = None if stamp.is_doubtful or not stamp.stream.is_plain else stamp.stream
+        self.calm = calm if self._is_simple else None
+        self.overtake(calm)
+
+    def overtake(self, calm: Stream | None) -> None:
+        """Let rivals know of a replay, and of the stream where it is no reason to look."""
         for rival in self.rivals:
             rival.overtaken.add(self)
-        is_calm = self._is_simple and not stamp.is_doubtful and not self.rivals
-        self.calm = stamp.stream if is_calm and stamp.stream.is_plain else None
+            if rival.calm is not calm:
+                rival.calm = None

@@ -76,7 +76,8 @@ class Replay(SingleOp[tuple[Any, ...]]):
         lock.acquire()  # costs a third of `with`
         try:
             lease = graph.lease
-            if lease.calm is None or lease.holders or device.forked or device.notes:
+            is_held = lease.holders or (lease.rivals and lease.first_rival() is not None)
+            if lease.calm is None or is_held or device.forked or device.notes:
                 device.check_usable()
                 device.settle_notes()
                 graph.acquire(holder)

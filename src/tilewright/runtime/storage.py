@@ -294,9 +294,9 @@ class Storage:
 
     def take_read(self, region: Region, fence: Fence) -> None:
         """Take the fence of a submitted reader."""
-        stream = fence.stream
         for use in self._reads:
-            if use.fence.stream is stream and region.covers(use.region):
+            is_later = fence.is_before(use.fence)  # storages learn of replays when somebody asks
+            if use.fence.stream is fence.stream and not is_later and region.covers(use.region):
                 use.region, use.fence, use.is_moved = region, fence, False
                 break
         else:
@@ -310,12 +310,16 @@ class Storage:
         self.take_write(region, fence)
 
     def take_write(self, region: Region, fence: Fence) -> None:
-        """Take the fence of a submitted writer, which came after all that it covers."""
+        """Take the fence of a submitted writer, after all that it covers but what came later."""
+
+        def is_wanted(use: Use) -> bool:
+            return fence.is_before(use.fence) or not region.covers(use.region)
+
         reads, writes = self._reads, self._writes
         if reads:
-            keep(reads, lambda use: not region.covers(use.region))
+            keep(reads, is_wanted)
         if writes:
-            keep(writes, lambda use: not region.covers(use.region))
+            keep(writes, is_wanted)
         writes.append(Use(region, fence))
         self._thin_out(writes)
         self._has_taken(fence)
