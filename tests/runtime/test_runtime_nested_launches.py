@@ -79,6 +79,15 @@ class Bench:
             graph.record(self.launch(z, x))
         return lambda: graph.launch().submit(stream)
 
+    def replay_and_launch(self, step, behind):
+        replay = self.replay(*step)
+
+        def both():
+            replay()
+            self.launch(*behind).submit()
+
+        return both
+
     def keep(self):
         self.kept.append(self.launch("u", "v"))
 
@@ -133,6 +142,7 @@ WAYS = {
         ["zx", "ab"],
     ),
     "replay": (lambda b: b.replay("z", "x"), ["zx"]),
+    "replay and launch": (lambda b: b.replay_and_launch("zx", "az"), ["zx", "az"]),
 }
 NESTED = {
     "other tensors": (lambda b: lambda: b.launch("u", "v").submit(), ["uv"]),
@@ -141,6 +151,11 @@ NESTED = {
     "another reader elsewhere": (lambda b: lambda: b.launch("u", "z").submit(b.elsewhere), ["uz"]),
     "a writer elsewhere": (lambda b: lambda: b.launch("a", "v").submit(b.elsewhere), ["av"]),
     "a replay": (lambda b: b.replay("u", "v", b.elsewhere), ["uv"]),
+    "a replay of the same": (lambda b: b.replay("z", "x"), ["zx"]),
+    "a replay of the same elsewhere": (lambda b: b.replay("z", "x", b.elsewhere), ["zx"]),
+    "a reading replay": (lambda b: b.replay("u", "x"), ["ux"]),
+    "a reading replay elsewhere": (lambda b: b.replay("u", "x", b.elsewhere), ["ux"]),
+    "another reading replay": (lambda b: b.replay("u", "z"), ["uz"]),
     "built and kept": (lambda b: b.keep, []),
 }
 # What follows on another stream: a write that has to wait, and reads of what is there.

@@ -33,7 +33,7 @@ class BuiltGraph:
 
     __slots__ = (
         "__weakref__", "_broken", "_fallible", "_foreign", "_instance", "_last", "_may_raise",
-        "_plan", "_replays", "device", "lease", "nodes",
+        "_plan", "_replays", "claim", "device", "lease", "nodes",
     )  # fmt: skip
 
     def __init__(self, device: Device, jobs: Sequence[Job]) -> None:
@@ -58,6 +58,7 @@ class BuiltGraph:
                 self._foreign[use.storage] = known or use.mode.writes
         is_simple = not self._fallible and not self._foreign
         self.lease = Lease(plan.members, is_simple=is_simple)
+        self.claim = (self.lease,)  # of all replays: launches at home are told of any
 
     def foreign_storages(self) -> Iterable[ForeignStorage]:
         """The memory of other libraries among its storages."""
@@ -82,8 +83,25 @@ class BuiltGraph:
             raise BorrowError(refused)
         self.lease.holders.append(holder)
 
+    def stay_quiet(self) -> None:
+        """Tell of a built replay where its tensors may be at home, but only if somebody asks."""
+        if self.device.latest is None:
+            self.device.latest = self.claim
+        else:  # as a finaliser has built something meanwhile
+            self.lease.tell(self.claim)
+
     def _find_conflict(self, holder: Holder) -> str | None:
-        """Why a replay cannot be built, if something stands against it."""
+        """Why a replay cannot be built; looks again if something was built meanwhile."""
+        device, epoch = self.device, None
+        while device.latest is not None or device.epoch != epoch:
+            device.tell_latest()
+            epoch = device.epoch
+            refused = self._refusal(holder)
+            if refused is not None:
+                return refused
+        return None
+
+    def _refusal(self, holder: Holder) -> str | None:
         rival = self.lease.first_rival()
         if rival is not None:
             return refusal(rival, "its tensors", True, holder, True)
@@ -107,6 +125,8 @@ class BuiltGraph:
         """Give the lease back."""
         if holder in self.lease.holders:
             self.lease.holders.remove(holder)
+        if self.device.latest is self.claim:
+            self.device.latest = None
 
     def _report(self) -> None:
         """Raise the failure of an earlier replay, if it is known and nobody has been told."""

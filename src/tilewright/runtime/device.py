@@ -29,7 +29,6 @@ from tilewright.runtime.stream import Stream, find_unused, sync_all
 from tilewright.runtime.surroundings import Surrounding
 
 if TYPE_CHECKING:
-    from tilewright.runtime.ready_work import Claim
     from tilewright.runtime.storage import Storage
     from tilewright.runtime.tickets import Ticket
 
@@ -94,7 +93,9 @@ class Device:
     epoch: int  # another one begins when somebody borrows a tensor or a storage shifts
     forked: bool
     kind: str
-    latest: Claim | None  # of the operation built last, if its borrows stand nowhere else yet
+    # The claim of the operation built last, if its borrows stand nowhere else yet; it has somebody
+    # who tells of it, and then whatever that needs.
+    latest: tuple[Any, ...] | None
     lock: threading.RLock
     name: str
     notes: deque[Note]  # which takes one from any thread, in the middle of anything

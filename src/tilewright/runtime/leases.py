@@ -97,6 +97,24 @@ class Share:
         self.lease.touched.add(self.index)
         self.lease.calm = None
 
+    def expect_home(self, stream: Stream) -> None:
+        """Make replays know that the storage may get a stream as its home, before it does.
+
+        From then on launches there tell nobody. A replay elsewhere looks at the storage.
+        """
+        lease = self.lease
+        if lease.is_simple:
+            lease.at_home.add(self.index)
+            if lease.stamp is None or lease.stamp.stream is not stream:
+                self.touch()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the storage knows all replays, of which none is built and none can fail."""
+        lease = self.lease
+        is_seen = lease.stamp is None or lease.stamp is self.seen
+        return is_seen and lease.is_simple and not lease.holders
+
     def held_against(self, region: Region, *, writes: bool) -> tuple[Claim, Holder] | None:
         """The claim of a built replay that stands against another use."""
         if not self.lease.holders:
@@ -108,8 +126,8 @@ class Share:
 def catch_up(storage: Leased, shares: Iterable[Share]) -> None:
     """Turn the stamps that a storage has not seen into fences of its own.
 
-    Whatever has an order and is not seen yet is on one stream, so the counts tell it: a replay makes
-    the storage catch up with its rivals' before it leaves its own elsewhere.
+    Whatever has an order and is not seen yet is on one stream, so that counts tell it: a replay
+    makes the storage catch up with its rivals' before it leaves its own elsewhere.
     """
     for share in shares:
         stamp = share.lease.stamp
@@ -128,18 +146,20 @@ class Lease:
     """The storages of one graph."""
 
     __slots__ = (
-        "_carried", "_doubtful", "_is_simple", "calm", "holders", "overtaken", "rivals", "shares",
-        "stamp", "touched",
+        "_carried", "_doubtful", "at_home", "calm", "holders", "is_simple", "overtaken", "rivals",
+        "shares", "stamp", "touched",
     )  # fmt: skip
 
     def __init__(self, members: tuple[Member, ...], *, is_simple: bool = False) -> None:
-        self._is_simple = is_simple  # no replay can fail, or has others to tell
+        self.is_simple = is_simple  # no replay can fail, or has others to tell
         self.holders: list[Holder] = []  # built replays
         self.stamp: Stamp | None = None
         # Where another replay may follow at once, if no rival has one that is built: since the last
         # one there nothing has happened but replays of rivals there, which leave no doubts.
         self.calm: Stream | None = None
         self.touched: set[int] = set(range(len(members)))
+        # Storages that may have a home: that of the last replay, or else they are touched.
+        self.at_home: set[int] = set()
         self.shares = tuple(Share(self, index, one) for index, one in enumerate(members))
         self._doubtful: set[int] = set()  # storages whose contents the last replay had to trust
         self._carried = {share.index for share in self.shares if share.member.is_carried}
@@ -161,6 +181,7 @@ class Lease:
         """Leave every storage, with all fences handed over."""
         for share in self.shares:
             share.member.storage.leave_lease(share)
+        self.at_home.clear()
         for rival in self.rivals:
             rival.forget(self)
         self.rivals.clear()
@@ -193,6 +214,8 @@ class Lease:
             stamp = rival.stamp
             if stamp is None or stamp.is_doubtful or stream not in (None, stamp.stream):
                 self.touched |= self.rivals[rival]
+        if self.stamp is not None and stream not in (None, self.stamp.stream):
+            self.touched |= self.at_home
         return tuple(self.shares[index] for index in sorted(self.touched))
 
     def order(self, stream: Stream) -> dict[int, list[Outcome]]:
@@ -210,7 +233,22 @@ class Lease:
                 if found:
                     doubts.setdefault(source, []).extend(found)
                     self._doubtful.add(share.index)
+            if share.index in self.at_home and storage.home is not stream:
+                self.at_home.discard(share.index)
+                storage.leave_home()
         return doubts
+
+    def tell(self, claim: object) -> None:
+        """Let everybody see that a replay is built: launches at home look for nothing but borrows.
+
+        As the claim of the operation built last it is told only if another one is built meanwhile.
+        """
+        del claim
+        self._leave_homes()
+
+    def _leave_homes(self) -> None:
+        while self.at_home:
+            self.shares[self.at_home.pop()].member.storage.leave_home()
 
     def leave(self, stamp: Stamp) -> None:
         """Stamp a submitted replay, in place of a fence on each storage."""
@@ -220,7 +258,9 @@ class Lease:
         # that are not known to be good yet, and what it reads that this one wrote.
         self.touched = self._doubtful | self._carried if stamp.is_doubtful else set()
         calm = None if stamp.is_doubtful or not stamp.stream.is_plain else stamp.stream
-        self.calm = calm if self._is_simple else None
+        self.calm = calm if self.is_simple else None
+        if stamp.is_doubtful:
+            self._leave_homes()
         self.overtake(calm)
 
     def overtake(self, calm: Stream | None) -> None:

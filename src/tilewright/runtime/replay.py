@@ -77,13 +77,16 @@ class Replay(SingleOp[tuple[Any, ...]]):
         try:
             lease = graph.lease
             is_held = lease.holders or (lease.rivals and lease.first_rival() is not None)
-            if lease.calm is None or is_held or device.forked or device.notes:
+            is_alone = device.latest is None and not device.notes and not device.forked
+            if lease.calm is not None and is_alone and not is_held:
+                lease.holders.append(holder)
+            else:
                 device.check_usable()
                 device.settle_notes()
                 graph.acquire(holder)
-            else:
-                lease.holders.append(holder)
             self._state = _BUILT
+            if lease.at_home:
+                graph.stay_quiet()
         finally:
             lock.release()
         return self
@@ -111,7 +114,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
                 assert graph is not None, "a built replay has its graph"
                 self._count = graph.replay_again(chosen)
                 self._stream = chosen
-                graph.lease.holders.remove(self._holder)
+                graph.release(self._holder)
                 self._graph = None
                 self._state = _SUBMITTED
                 return self

@@ -78,11 +78,14 @@ class Ticket(Fence):
         return None
 
     def tell(self, device: Device) -> None:
-        """Write the borrows where others look."""
+        """Write the borrows where others look, and make replays look there."""
         device.epoch += 1
         for tensor, (mode, name) in zip(self.tensors, self.roles, strict=True):
+            storage = tensor.storage
             borrow = Borrow(tensor.region, mode.writes, name, self)
-            tensor.storage.borrows.setdefault(self, []).append(borrow)
+            storage.borrows.setdefault(self, []).append(borrow)
+            for share in storage.shares:
+                share.touch()
 
     def release(self) -> None:
         """Give the borrows back."""

@@ -18,8 +18,8 @@ from tilewright.runtime.records import Allocation
 from tilewright.runtime.regions import Region
 
 if TYPE_CHECKING:
-    from tilewright.runtime.storage import Storage
     from tilewright.runtime.stream import Stream
+    from tilewright.runtime.used_bytes import UsedBytes
 
 __all__ = [
     "MANY_AT_HOME",
@@ -98,7 +98,7 @@ class HomeUses:
             if use[3] >= MANY_AT_HOME - 1:
                 self._thin_out(home)
 
-    def unfold(self, storage: Storage, uses: list[Use]) -> bool:
+    def unfold(self, storage: UsedBytes, uses: list[Use]) -> bool:
         """Make uses of all that was left, one for each region; False if it has changed since."""
         if self.region is None and self.before is None:
             return True
