@@ -198,16 +198,31 @@ class _Cases(TorchCases):
         return _once(whole.submit)
 
     def graph_few(self) -> Callable[[], object]:
-        with tw.graph() as graph:
-            graph.record(self.add(self.z.partition(LENGTH), self.x, self.y))
-        return _replays(graph)
+        return self._replays([self.z, self.x, self.y])
 
     def graph_many(self) -> Callable[[], object]:
+        return self._replays(self._many(MANY))
+
+    def graph_read(self) -> Callable[[], object]:
+        """A replay, and a launch that reads what it has made."""
+        made, x, y = self._many(3)
+        return _both(
+            self._replays([made, x, y]),
+            lambda: self.add(self.z.partition(LENGTH), made, y).submit(),
+        )
+
+    def graph_turns(self) -> Callable[[], object]:
+        """Two graphs that write the same tensors."""
         tensors = self._many(MANY)
+        return _both(self._replays(tensors), self._replays(tensors))
+
+    def _replays(self, tensors: list[tw.Tensor]) -> Callable[[], object]:
+        """Replays of a graph, behind the first, which looks at every tensor."""
         with tw.graph() as graph:
             for z, x, y in zip(tensors[::3], tensors[1::3], tensors[2::3], strict=True):
                 graph.record(self.add(z.partition(LENGTH), x, y))
-        return _replays(graph)
+        graph.launch().sync()
+        return lambda: graph.launch().submit()
 
     def graph_call(self) -> Callable[[], object]:
         """The driver's part of the replay of the small graph."""
@@ -226,10 +241,16 @@ def _once(whole: Callable[[], object]) -> Callable[[], object]:
     return lambda: left.pop()() if left else None
 
 
-def _replays(graph: tw.Graph) -> Callable[[], object]:
-    """Replays behind the first, which looks at every tensor."""
-    graph.launch().sync()
-    return lambda: graph.launch().submit()
+def _both(first: Callable[[], object], second: Callable[[], object]) -> Callable[[], object]:
+    """One behind the other, as often as it takes to be quick."""
+
+    def both() -> None:
+        first()
+        second()
+
+    for _ in range(3):
+        both()
+    return both
 
 
 CASES = {
@@ -254,6 +275,8 @@ CASES = {
     "graph_call": "the driver's replay of a graph alone",
     "graph_few": "a graph of one launch: build, submit",
     "graph_many": "a graph over 300 tensors: build, submit",
+    "graph_read": "a graph of one launch, and a launch that reads its result (both)",
+    "graph_turns": "two graphs that write the same 100 of 300 tensors, in turns (both)",
     "torch_tensors": "torch tensors as arguments",
     "torch_views": "torch tensors that no launch has seen, on memory that is known",
     "torch_new": "torch tensors that no launch has seen, with memory of their own",
