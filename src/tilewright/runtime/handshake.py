@@ -27,9 +27,15 @@ def library_streams(storages: Iterable[Storage]) -> tuple[Stream, ...]:
     if not foreign:
         return ()
     found: dict[Stream, None] = {}
+    asked: set[str] = set()  # libraries that say the same for all of their arrays
     for storage in foreign:
         assert isinstance(storage, ForeignStorage), "whose bytes are not ours has a producer"
-        stream = storage.producer.current_stream(storage.device)
+        producer = storage.producer
+        if producer.has_one_stream:
+            if producer.library in asked:
+                continue
+            asked.add(producer.library)
+        stream = producer.current_stream(storage.device)
         if stream is not None:
             found[stream] = None
     return tuple(found)
