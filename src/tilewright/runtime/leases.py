@@ -208,14 +208,15 @@ class Lease:
         """The storages to look at before a replay on a stream, or on whichever it will be.
 
         Somebody has used them since the last one. On the stream of a rival's replay that leaves no
-        doubts there is nothing to look at: it comes before this one as it is.
+        doubts there is nothing to look at: it comes before this one as it is. Away from the last
+        one's stream, whatever else was only known to be on that has to be seen.
         """
         for rival in tuple(self.overtaken):
             stamp = rival.stamp
             if stamp is None or stamp.is_doubtful or stream not in (None, stamp.stream):
                 self.touched |= self.rivals[rival]
         if self.stamp is not None and stream not in (None, self.stamp.stream):
-            self.touched |= self.at_home
+            self.touched.update(self.at_home, *self.rivals.values())
         return tuple(self.shares[index] for index in sorted(self.touched))
 
     def order(self, stream: Stream) -> dict[int, list[Outcome]]:
