@@ -98,19 +98,6 @@ def test_each_on_a_stream_of_its_own(bench):
     assert bench.found == bench.expected
 
 
-def test_an_earlier_replay_of_one_does_not_hide_a_later_one_of_the_other(bench):
-    second, elsewhere = bench.mix(bench.z, tw.zeros(8)).graph(), bench.device.new_stream()
-    for graph in (bench.g, second, bench.g):  # the last two are seen by nobody
-        graph.launch().submit()
-    bench.g.launch().submit(elsewhere)
-    hold = elsewhere.hold()
-    bench.g.launch().submit(elsewhere)
-    before = len(bench.driver.calls("wait"))
-    second.launch().submit()
-    assert len(bench.driver.calls("wait")) == before + 1
-    hold.release()
-
-
 def test_a_built_one_refuses_its_rival_though_that_is_calm(bench):
     bench.turns(2)
     built = bench.back.launch()

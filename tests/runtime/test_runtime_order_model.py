@@ -96,6 +96,7 @@ class Program:
             for name in self.draw.choices(names, weights, k=changes):
                 getattr(self, name)()
                 assert not self.driver.problems, (name, self.driver.problems)
+                self.check()
             self.let_go()
             for _ in range(3):  # graphs are destroyed first, what they kept is freed then
                 self.device.synchronize()
@@ -103,6 +104,34 @@ class Program:
             self.driver.synchronize_stream(stream)
         assert not self.driver.problems
         assert not self.driver.memory, "something was never freed"
+
+    def check(self) -> None:
+        """What leases count on, which shows long before something is out of order."""
+        for graph, _ in self.graphs:
+            lease = graph._built.lease
+            for share in lease.shares:
+                self.check_home(share, graph._built.claim)
+                self.check_rivals(share)
+
+    def check_home(self, share, claim: object) -> None:
+        """One who has a home is looked at by replays elsewhere, and no replay is built unknown."""
+        lease, home = share.lease, share.member.storage.home
+        if home is not None:
+            assert share.index in lease.at_home
+            assert share.index in lease.touched or lease.stamp.stream is home
+            assert not lease.holders or self.device.latest is claim
+
+    def check_rivals(self, share) -> None:
+        """Replays in conflict that a storage does not know of are all on one stream."""
+        if share.lease.stamp in (None, share.seen):
+            return
+        for other in share.member.storage.shares:
+            stamp, is_rival = (
+                other.lease.stamp,
+                share.index in share.lease.rivals.get(other.lease, ()),
+            )
+            if is_rival and stamp not in (None, other.seen):
+                assert stamp.stream is share.lease.stamp.stream
 
     def let_go(self) -> None:
         self.graphs.clear()
