@@ -76,9 +76,14 @@ class Replay(SingleOp[tuple[Any, ...]]):
         lock.acquire()  # costs a third of `with`
         try:
             lease = graph.lease
-            is_held = lease.holders or (lease.rivals and lease.first_rival() is not None)
-            is_alone = device.latest is None and not device.notes and not device.forked
-            if lease.calm is not None and is_alone and not is_held:
+            if (
+                not (lease.rivals and lease.first_rival() is not None)
+                and lease.calm is not None
+                and not lease.holders
+                and device.latest is None
+                and not device.notes
+                and not device.forked
+            ):
                 lease.holders.append(holder)
             else:
                 device.check_usable()
@@ -114,7 +119,9 @@ class Replay(SingleOp[tuple[Any, ...]]):
                 assert graph is not None, "a built replay has its graph"
                 self._count = graph.replay_again(chosen)
                 self._stream = chosen
-                graph.release(self._holder)
+                graph.lease.holders.remove(self._holder)
+                if device.latest is graph.claim:
+                    device.latest = None
                 self._graph = None
                 self._state = _SUBMITTED
                 return self
