@@ -10,6 +10,7 @@ import pytest
 from paper_kernels import SIZE
 
 import tilewright as tw
+from tilewright import f32
 from tilewright.errors import BorrowError, DriverError
 from tilewright.runtime.used_bytes import UsedBytes
 
@@ -80,6 +81,18 @@ def test_a_replay_elsewhere_waits_for_the_launches(bench):
     assert bench.x.storage.home is None
     hold.release()
     assert bench.z.numpy()[0] == bench.x.numpy()[0] + 1 == bench.b.numpy()[0] + 2
+
+
+def test_a_replay_that_was_told_of_waits_for_them_as_well(bench):
+    others = [tw.from_numpy(np.zeros(SIZE, np.float32)) for _ in range(2)]
+    bench.device.stream.sync()
+    hold = bench.device.stream.hold()
+    bench.launch(bench.x, bench.b).submit()
+    built = bench.g.launch()
+    bench.launch(*others).submit()  # to which it is told, though it has nothing to do with it
+    built.submit(bench.elsewhere)
+    assert bench.waits() == 1
+    hold.release()
 
 
 def test_a_launch_waits_for_a_replay_elsewhere(bench):
@@ -194,6 +207,50 @@ def test_a_replay_that_fails_is_known_to_launches(bench, monkeypatch):
         bench.launch(bench.b, bench.z)
     bench.launch(bench.z, bench.a).submit()  # a whole write
     assert bench.z.numpy()[0] == 1
+
+
+def again(bench):
+    return bench.launch(bench.x, bench.b)
+
+
+def on_a_new_tensor(bench):
+    for _ in range(4):
+        made = tw.empty(SIZE, f32)
+        bench.launch(made, bench.b).submit()
+        bench.launch(bench.x, made).submit()
+    made = tw.empty(SIZE, f32)
+    bench.launch(made, bench.b).submit()
+    return bench.launch(bench.x, made)
+
+
+def second_of_two(bench):
+    @tw.function
+    def twice(a: tw.Tensor, b: tw.Tensor, x: tw.Tensor) -> tw.DeviceOp:
+        first = bench.kernel(a.partition(SIZE), b)
+        return first.then(lambda _: bench.kernel(x.partition(SIZE), b)).giving(x)
+
+    for _ in range(5):
+        twice(bench.a, bench.b, bench.x).submit()
+        bench.g.launch().submit()
+    return twice(bench.a, bench.b, bench.x)
+
+
+@pytest.mark.parametrize("make", [again, on_a_new_tensor, second_of_two])
+def test_a_launch_at_home_that_fails_is_known_to_replays(bench, monkeypatch, make):
+    operation, launch = make(bench), bench.gpu.launch
+    left = [DriverError("no")] if make is not second_of_two else [DriverError("no"), None]
+
+    def fail(*given):
+        error = left.pop() if left else None
+        if error is not None:
+            raise error
+        return launch(*given)
+
+    monkeypatch.setattr(bench.gpu, "launch", fail)
+    with pytest.raises(DriverError, match="no"):
+        operation.submit()
+    with pytest.raises(DriverError, match="no"):
+        bench.g.launch()  # which reads what it has written
 
 
 def test_another_node_has_other_tensors(bench):

@@ -98,6 +98,27 @@ def test_each_on_a_stream_of_its_own(bench):
     assert bench.found == bench.expected
 
 
+def test_an_earlier_replay_of_one_does_not_hide_a_later_one_of_the_other(bench):
+    here, there, third = bench.device.stream, bench.device.new_stream(), bench.device.new_stream()
+    shared, x, y = tw.zeros(8), tw.zeros(8), tw.zeros(8)
+    with tw.graph() as reads:
+        reads.record(bench.mix(tw.zeros(8), shared))
+        reads.record(bench.mix(tw.zeros(8), x))
+    writes = bench.mix(shared, y).graph()
+    for graph, stream in ((writes, here), (reads, here), (reads, there), (reads, here)):
+        graph.launch().submit(stream)
+    writes.launch().submit(here)
+    bench.mix(x, y).submit(here)  # so that the next one looks
+    reads.launch().submit(here)
+    bench.device.synchronize()
+    hold = there.hold()
+    reads.launch().submit(there)
+    before = len(bench.driver.calls("wait"))
+    bench.mix(shared, y).submit(third)
+    assert len(bench.driver.calls("wait")) == before + 1
+    hold.release()
+
+
 def test_a_built_one_refuses_its_rival_though_that_is_calm(bench):
     bench.turns(2)
     built = bench.back.launch()

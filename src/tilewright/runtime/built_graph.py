@@ -21,7 +21,7 @@ from tilewright.runtime.failures import Check, Fence, Outcome
 from tilewright.runtime.foreign import ForeignStorage
 from tilewright.runtime.graph_nodes import Instance, Node, make_node
 from tilewright.runtime.graph_plan import Plan, make_plan
-from tilewright.runtime.leases import Lease, Stamp
+from tilewright.runtime.leases import Claim, Lease, Stamp
 from tilewright.runtime.recording import Job, refuse_recorded
 from tilewright.runtime.stream import Stream
 
@@ -58,7 +58,7 @@ class BuiltGraph:
                 self._foreign[use.storage] = known or use.mode.writes
         is_simple = not self._fallible and not self._foreign
         self.lease = Lease(plan.members, is_simple=is_simple)
-        self.claim = (self.lease,)  # of all replays: launches at home are told of any
+        self.claim: Claim = (self.lease, self.device)  # of all its replays
 
     def foreign_storages(self) -> Iterable[ForeignStorage]:
         """The memory of other libraries among its storages."""
@@ -81,21 +81,21 @@ class BuiltGraph:
             refused = self._find_conflict(holder)  # anywhere: what was dropped may have built more
         if refused is not None:
             raise BorrowError(refused)
-        self.lease.holders.append(holder)
-
-    def stay_quiet(self) -> None:
-        """Tell of a built replay where its tensors may be at home, but only if somebody asks."""
-        if self.device.latest is None:
-            self.device.latest = self.claim
-        else:  # as a finaliser has built something meanwhile
-            self.lease.tell(self.claim)
+        device, lease = self.device, self.lease
+        if lease.at_home and device.latest is None:
+            device.latest = self.claim
+        lease.holders.append(holder)
+        device.replays += 1
+        if lease.at_home and device.latest is not self.claim:
+            lease.tell(self.claim)
 
     def _find_conflict(self, holder: Holder) -> str | None:
         """Why a replay cannot be built; looks again if something was built meanwhile."""
-        device, epoch = self.device, None
-        while device.latest is not None or device.epoch != epoch:
+        device = self.device
+        seen: tuple[int, int] | None = None
+        while device.latest is not None or (device.epoch, device.replays) != seen:
             device.tell_latest()
-            epoch = device.epoch
+            seen = device.epoch, device.replays
             refused = self._refusal(holder)
             if refused is not None:
                 return refused
@@ -151,25 +151,34 @@ class BuiltGraph:
 
     def replay_again(self, stream: Stream) -> int:
         """Put all nodes behind the last replay, where the lease is calm; gives its count."""
-        if stream.has_loose_ends:
-            stream.settle(ask=False)
-        instance, stamp, queue = self._instance, self.lease.stamp, stream.queue
+        instance, lease, queue = self._instance, self.lease, stream.queue
+        before = lease.stamp
         try:
             instance.launch(queue)
+            if lease.stamp is not before:
+                self._follow_another(stream)
             queue.marked = stream.issued = count = stream.issued + 1
-            if stamp is None or stamp.is_seen:
-                self.lease.stamp = Stamp(stream, count, {})
+            stamp = lease.stamp
+            if stamp is None or stamp.is_seen or stamp.stream is not stream:
+                lease.stamp = Stamp(stream, count, {})
             else:
                 stamp.count = count
-            if self.lease.rivals:
-                self.lease.overtake(stream)
+            if lease.rivals:
+                lease.overtake(stream)
         except BaseException as error:
             self._leave_refused(stream, error)
             raise
-        last = instance.last
-        assert last is not None, "there was one before"
-        last.count = count  # on the same stream: elsewhere the lease is not calm
+        instance.mark_launched(stream, count)
         return count
+
+    def _follow_another(self, stream: Stream) -> None:
+        """Come behind a replay by a finaliser, in the middle of one; both write nothing.
+
+        The last stamp stands for all replays.
+        """
+        stamp = self.lease.stamp
+        if stamp is not None:
+            stream.wait_for(stamp.stream, stamp.count)
 
     def replay(self, stream: Stream) -> Fence:
         """Put all nodes on a stream, behind whatever they conflict with."""
@@ -178,8 +187,11 @@ class BuiltGraph:
             storage.materialise(stream)  # is it still where it was?
         doubts = self.lease.order(stream)
         self._renew_checks()
+        before = self.lease.stamp
         try:
             errors = self._instance.launch(stream.queue)
+            if self.lease.stamp is not before:
+                self._follow_another(stream)
             for storage, is_written in self._foreign.items():
                 if is_written:
                     storage.producer.note_write()
@@ -260,8 +272,14 @@ class BuiltGraph:
             )
         nodes = (*self.nodes[:number], node, *self.nodes[number + 1 :])
         plan = self._make_plan(nodes)
-        self._exchange(number, nodes, plan)
-        self.lease.dissolve()
+        lease = self.lease
+        lease.close(by)
+        try:
+            self._exchange(number, nodes, plan)
+        except BaseException:
+            lease.holders.remove(by)  # there will be no replay of it any more
+            raise
+        lease.dissolve()
         self._adopt(nodes, plan)
 
     def _exchange(self, number: int, nodes: tuple[Node, ...], plan: Plan) -> None:

@@ -77,6 +77,7 @@ class Device:
         "notes",
         "ordinal",
         "recorded",
+        "replays",
         "storages",
         "stream_owners",
         "streams",
@@ -93,9 +94,10 @@ class Device:
     epoch: int  # another one begins when somebody borrows a tensor or a storage shifts
     forked: bool
     kind: str
-    # The claim of the operation built last, if its borrows stand nowhere else yet; it has somebody
-    # who tells of it, and then whatever that needs.
+    # The claim of the operation built last, if its borrows stand nowhere else yet. The first in it
+    # tells of it, and takes it away from here.
     latest: tuple[Any, ...] | None
+    replays: int  # that have been built
     lock: threading.RLock
     name: str
     notes: deque[Note]  # which takes one from any thread, in the middle of anything
@@ -142,6 +144,7 @@ class Device:
         self.stream_owners = {}
         self.unseen = set()
         self.latest = None
+        self.replays = 0
         self.told = {}
         self.epoch = 0
         self.forked = False
@@ -279,8 +282,8 @@ class Device:
 
     def tell_latest(self) -> None:
         """Write the borrows of the operation built last where others look. The lock is held."""
-        if self.latest is not None:
-            latest, self.latest = self.latest, None
+        latest = self.latest
+        if latest is not None:
             latest[0].tell(latest)
 
     def settle_notes(self) -> None:

@@ -3,25 +3,34 @@
 A built replay holds the lease and no borrows of its own; a submitted one leaves a single stamp. A
 storage takes the stamps of its leases over as fences when somebody next asks it for something, so
 it knows all that it would know if each node had been an operation. In the other direction, whoever
-borrows from a storage makes it *touched* in its leases, and a replay looks at touched storages
-only: no replay is submitted as long as a borrow conflicts with it, so none is overlooked.
-Everything here happens under the device's lock.
+writes a borrow down on a storage makes it *touched* in its leases, and a replay looks at touched
+storages only: no replay is submitted as long as a borrow conflicts with it, so none is overlooked.
+
+Launches at home write nothing down. So a lease knows which of its storages may have a home: that is
+the stream of its last replay, or else they are touched. A replay there comes behind them as it is,
+and one elsewhere looks at them and takes the home away. One that is built is told of, as launches
+at home are, when somebody else builds something. Everything here happens under the device's lock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.regions import Region
 
 if TYPE_CHECKING:
     from tilewright.runtime.borrows import Holder
-    from tilewright.runtime.graph_plan import Claim, Member, Sources
+    from tilewright.runtime.device import Device
+    from tilewright.runtime.graph_plan import Claim as Right
+    from tilewright.runtime.graph_plan import Member, Sources
     from tilewright.runtime.stream import Stream
 
-__all__ = ["Lease", "Leased", "Share", "Stamp", "catch_up"]
+__all__ = ["Claim", "Lease", "Leased", "Share", "Stamp", "catch_up"]
+
+# What stands for a built replay where the device knows the operation built last.
+Claim: TypeAlias = "tuple[Lease, Device]"
 
 
 class Leased(Protocol):
@@ -115,7 +124,7 @@ class Share:
         is_seen = lease.stamp is None or lease.stamp is self.seen
         return is_seen and lease.is_simple and not lease.holders
 
-    def held_against(self, region: Region, *, writes: bool) -> tuple[Claim, Holder] | None:
+    def held_against(self, region: Region, *, writes: bool) -> tuple[Right, Holder] | None:
         """The claim of a built replay that stands against another use."""
         if not self.lease.holders:
             return None
@@ -146,16 +155,18 @@ class Lease:
     """The storages of one graph."""
 
     __slots__ = (
-        "_carried", "_doubtful", "at_home", "calm", "holders", "is_simple", "overtaken", "rivals",
-        "shares", "stamp", "touched",
+        "_carried", "_doubtful", "at_home", "calm", "holders", "is_closed", "is_simple",
+        "overtaken", "rivals", "shares", "stamp", "touched",
     )  # fmt: skip
 
     def __init__(self, members: tuple[Member, ...], *, is_simple: bool = False) -> None:
+        self.is_closed = False  # to replays: whoever holds it changes the graph
         self.is_simple = is_simple  # no replay can fail, or has others to tell
         self.holders: list[Holder] = []  # built replays
         self.stamp: Stamp | None = None
         # Where another replay may follow at once, if no rival has one that is built: since the last
-        # one there nothing has happened but replays of rivals there, which leave no doubts.
+        # one there nothing has happened but launches at home there, and replays of rivals there
+        # that leave no doubts.
         self.calm: Stream | None = None
         self.touched: set[int] = set(range(len(members)))
         # Storages that may have a home: that of the last replay, or else they are touched.
@@ -176,6 +187,12 @@ class Lease:
                 other.lease.rivals.setdefault(self, set()).add(other.index)
                 other.lease.calm = None
         storage.join_lease(share)
+
+    def close(self, holder: Holder) -> None:
+        """Let nobody replay the graph any more, whatever a finaliser would like to do."""
+        self.holders.append(holder)
+        self.is_closed = True
+        self.calm = None
 
     def dissolve(self) -> None:
         """Leave every storage, with all fences handed over."""
@@ -200,7 +217,7 @@ class Lease:
 
     def first_rival(self) -> Holder | None:
         """A built replay, of this graph or of another, that conflicts with one of this graph."""
-        if self.holders and self.writes:
+        if self.holders and (self.writes or self.is_closed):
             return self.holders[0]
         return next((rival.holders[0] for rival in self.rivals if rival.holders), None)
 
@@ -235,21 +252,27 @@ class Lease:
                     doubts.setdefault(source, []).extend(found)
                     self._doubtful.add(share.index)
             if share.index in self.at_home and storage.home is not stream:
-                self.at_home.discard(share.index)
                 storage.leave_home()
+                self.at_home.discard(share.index)  # last, if this breaks off in between
         return doubts
 
-    def tell(self, claim: object) -> None:
+    def tell(self, claim: Claim) -> None:
         """Let everybody see that a replay is built: launches at home look for nothing but borrows.
 
-        As the claim of the operation built last it is told only if another one is built meanwhile.
+        Until then its claim stays where it is, for whatever a finaliser builds meanwhile.
         """
-        del claim
         self._leave_homes()
+        device = claim[1]
+        if device.latest is claim:
+            device.latest = None
 
     def _leave_homes(self) -> None:
-        while self.at_home:
-            self.shares[self.at_home.pop()].member.storage.leave_home()
+        self.touched |= self.at_home
+        self.calm = None
+        while self.at_home:  # a finaliser may add some
+            for index in tuple(self.at_home):
+                self.shares[index].member.storage.leave_home()
+                self.at_home.discard(index)  # last, if this breaks off in between
 
     def leave(self, stamp: Stamp) -> None:
         """Stamp a submitted replay, in place of a fence on each storage."""

@@ -102,9 +102,13 @@ class ReadyWork(ABC):
 
     def tell(self, claim: Claim) -> None:
         """Write the borrows of the operation built last where others look. The lock is held."""
+        device = self.device
+        if device.latest is not claim:  # a finaliser was faster
+            return
+        device.latest = None
         ticket = make_ticket(claim)
-        ticket.tell(self.device)
-        self.device.told[id(claim)] = ticket
+        ticket.tell(device)
+        device.told[id(claim)] = ticket
 
 
 class RepeatedWork(ReadyWork):

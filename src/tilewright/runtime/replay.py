@@ -84,14 +84,15 @@ class Replay(SingleOp[tuple[Any, ...]]):
                 and not device.notes
                 and not device.forked
             ):
+                if lease.at_home:
+                    device.latest = graph.claim
                 lease.holders.append(holder)
+                device.replays += 1
             else:
                 device.check_usable()
                 device.settle_notes()
                 graph.acquire(holder)
             self._state = _BUILT
-            if lease.at_home:
-                graph.stay_quiet()
         finally:
             lock.release()
         return self
@@ -114,9 +115,16 @@ class Replay(SingleOp[tuple[Any, ...]]):
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:
-            is_calm = self._state is _BUILT and graph is not None and graph.lease.calm is chosen
-            if is_calm and not UNUSUAL.said and not device.notes and not device.forked:
-                assert graph is not None, "a built replay has its graph"
+            if graph is not None and graph.lease.calm is chosen and chosen.has_loose_ends:
+                chosen.settle(ask=False)  # before anything is asked: it may end other things
+            if (
+                graph is not None
+                and self._state is _BUILT
+                and graph.lease.calm is chosen
+                and not UNUSUAL.said
+                and not device.notes
+                and not device.forked
+            ):
                 self._count = graph.replay_again(chosen)
                 self._stream = chosen
                 graph.lease.holders.remove(self._holder)

@@ -64,10 +64,10 @@ class Ticket(Fence):
 
     def _find_conflict(self, device: Device) -> tuple[Borrow, Access] | None:
         """A borrow that stands against one of these; looks again if one was built meanwhile."""
-        epoch = None
-        while device.latest is not None or device.epoch != epoch:
+        seen: tuple[int, int] | None = None
+        while device.latest is not None or (device.epoch, device.replays) != seen:
             device.tell_latest()
-            epoch = device.epoch
+            seen = device.epoch, device.replays
             self.doubts()
             for access in self.accesses:
                 storage, region = access.tensor.storage, access.tensor.region
@@ -84,7 +84,11 @@ class Ticket(Fence):
             storage = tensor.storage
             borrow = Borrow(tensor.region, mode.writes, name, self)
             storage.borrows.setdefault(self, []).append(borrow)
-            for share in storage.shares:
+        self._touch_leases()
+
+    def _touch_leases(self) -> None:
+        for tensor in self.tensors:
+            for share in tensor.storage.shares:
                 share.touch()
 
     def release(self) -> None:
@@ -137,6 +141,7 @@ class Ticket(Fence):
         """Become the fence of an operation that could not be put on a stream as a whole."""
         # Part of it may be there already: order it, and trust nothing it wrote.
         count = stream.advance()
+        self._touch_leases()  # one at home was not told of
         self.leave(stream, count, Outcome.refused(stream, count, error))
 
     def order(self, stream: Stream) -> None:
