@@ -112,6 +112,8 @@ class Program:
             for share in lease.shares:
                 self.check_home(share, graph._built.claim)
                 self.check_rivals(share)
+                if share.index not in lease.touched | lease.at_home:
+                    self.check_untouched(share)
 
     def check_home(self, share, claim: object) -> None:
         """One who has a home is looked at by replays elsewhere, and no replay is built unknown."""
@@ -132,6 +134,17 @@ class Program:
             )
             if is_rival and stamp not in (None, other.seen):
                 assert stamp.stream is share.lease.stamp.stream
+
+    def check_untouched(self, share) -> None:
+        """What a replay does not look at comes before the last one, wherever the next is."""
+        lease, stamp, storage = share.lease, share.lease.stamp, share.member.storage
+        if any(share.index in lease.rivals[rival] for rival in lease.overtaken):
+            return
+        uses = [(use, True) for use in storage._writes] + [(use, False) for use in storage._reads]
+        for use, is_write in uses:
+            fence = use.fence
+            is_behind = fence.stream is stamp.stream and fence.count > stamp.count
+            assert not is_behind or share.member.conflicts(use.region, writes=is_write) is None
 
     def let_go(self) -> None:
         self.graphs.clear()
