@@ -42,9 +42,9 @@ class Keeper(Launches):
     """Launches and replays of which some are kept."""
 
     WEIGHTS = {
-        "submit": 20, "again": 30, "zip": 4, "replay": 20, "record": 6, "forget": 1, "drop": 2,
-        "keep": 5, "keep_replay": 6, "keep_zip": 2, "run_kept": 18, "close_kept": 3, "step": 10,
-        "wait_for_stream": 2,
+        "submit": 20, "again": 30, "loop": 16, "zip": 4, "replay": 20, "record": 6, "forget": 1,
+        "drop": 2, "keep": 5, "keep_replay": 6, "keep_zip": 2, "run_kept": 18, "close_kept": 3,
+        "step": 10, "wait_for_stream": 2,
     }  # fmt: skip
 
     def __init__(self, seed: int) -> None:
@@ -86,10 +86,10 @@ class Keeper(Launches):
         self.last = handles, self.stream()
         return self.attempt_launch(handles)
 
-    def attempt_replay(self) -> Attempt:
+    def attempt_replay(self, number: int | None = None) -> Attempt:
         if not self.graphs:
             return None, []
-        g, nodes = self.draw.choice(self.graphs)
+        g, nodes = self.draw.choice(self.graphs) if number is None else self.graphs[number]
         return self.attempt(g.launch, [use for node in nodes for use in node])
 
     def attempt_zip(self) -> Attempt:
@@ -136,6 +136,16 @@ class Keeper(Launches):
         stream = self.stream()
         for _ in range(self.draw.choice((1, 1, 3))):
             self.put_if(self.attempt_replay(), stream)
+
+    def loop(self) -> None:
+        """Launches on a tensor of a graph and replays, in turns on one stream."""
+        if self.graphs:
+            number, stream = self.draw.randrange(len(self.graphs)), self.stream()
+            tensor, _ = self.draw.choice(self.draw.choice(self.graphs[number][1]))
+            for _ in range(self.draw.randint(1, 4)):
+                self.put_if(self.attempt_replay(number), stream)
+                self.put_if(self.attempt_launch((tensor,)), stream)
+            self.last = (tensor,), stream
 
     def record(self) -> None:
         if len(self.graphs) == 3:
