@@ -58,6 +58,42 @@ def test_independent_nodes_and_slices():
     assert (total.tensor.numpy() == 3 * np.arange(4096)).all()
 
 
+def mix(z: Mut[i32, B], x: Ref[i32, N]) -> None:
+    z.store(z.load() * 3 + x.load_like(z))
+
+
+MIX = tw.kernel(mix)
+SIZE, BLOCK = 1 << 20, 4096  # large enough that what does not wait is seen
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_launches_and_graphs_on_the_same_tensors_in_any_order(seed, on_gpu):
+    """As one after the other gives it: on the usual stream for a while, then on any of three."""
+    draw = np.random.default_rng(seed)
+    values = [draw.integers(-1000, 1000, SIZE, np.int32) for _ in range(4)]
+    tensors = [tw.from_numpy(value) for value in values]
+    streams = [on_gpu.stream, *(on_gpu.new_stream() for _ in range(2))]
+    graphs = []
+    for pairs in (((0, 1),), ((1, 2), (2, 0)), ((3, 0), (0, 3), (1, 3))):
+        with tw.graph() as g:
+            for z, x in pairs:
+                g.record(MIX(tensors[z].partition(BLOCK), tensors[x]))
+        graphs.append((g, pairs))
+    for step in range(120):
+        stream = streams[0] if step % 40 < 20 else streams[draw.integers(3)]
+        if draw.random() < 0.5:
+            graph, pairs = graphs[draw.integers(3)]
+            graph.launch().submit(stream)
+        else:
+            z, x = (int(one) for one in draw.permutation(4)[:2])
+            pairs = ((z, x),)
+            MIX(tensors[z].partition(BLOCK), tensors[x]).submit(stream)
+        for z, x in pairs:
+            values[z] = values[z] * np.int32(3) + values[x]
+    for tensor, value in zip(tensors, values, strict=True):
+        assert (tensor.numpy() == value).all()
+
+
 def test_fills_and_copies_are_nodes():
     shapes = [(7, f16, 1.5), (9, f32, 2.25), (5, f64, 0.1), (8, f32, 0)]
     made = [tw.zeros(n, dtype) for n, dtype, _ in shapes]
