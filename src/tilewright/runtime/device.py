@@ -91,7 +91,7 @@ class Device:
     backend: Backend
     current: Surrounding[Stream]  # the stream that the context has chosen
     default: Stream | None  # the current one where nobody has chosen, once it was needed
-    epoch: int  # another one begins when somebody borrows a tensor or a storage shifts
+    epoch: int  # another one begins when borrows are written down or a storage shifts
     forked: bool
     kind: str
     # The claim of the operation built last, if its borrows stand nowhere else yet. The first in it
