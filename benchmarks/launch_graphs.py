@@ -39,7 +39,7 @@ def measure_graphs(lab: Lab, report: Report) -> None:
         ("graph", "until queued", "until done", "a node", "least to most"),
     )
     for tensors in (3, 3 * NODES):
-        replays = {_key(*one): each(replay) for one, replay in _replays(lab, tensors).items()}
+        replays = {name: each(replay) for name, replay in _replays(lab, tensors).items()}
         found = timed_ways(lab, report, "graphs", replays, count=REPLAYS)
         for name in (DRIVER, SIDE_BY_SIDE, OURS):
             costs = {number: found[_key(name, number)] for number in range(PAIRS)
@@ -80,18 +80,18 @@ def target_name(tensors: int) -> str:
     return f"a graph's replay over {tensors} tensors, of the driver's own time"
 
 
-def _replays(lab: Lab, tensors: int) -> dict[tuple[str, int], Callable[[], object]]:
+def _replays(lab: Lab, tensors: int) -> dict[str, Callable[[], object]]:
     """The replays of all graphs, by what they are and their numbers."""
     additions = Additions(lab)
-    replays: dict[tuple[str, int], Callable[[], object]] = {}
+    replays: dict[str, Callable[[], object]] = {}
     for number in range(PAIRS):
         sets = _tensors(lab, tensors)
         for name, replay in _of_the_driver(lab, sets, has_others=number == 0).items():
-            replays[name, number] = replay
+            replays[_key(name, number)] = replay
         with tw.graph() as made:
             for z, x, y in sets:
                 made.record(additions.kernel(z.partition(LENGTH), x, y))
-        replays[OURS, number] = lambda made=made: made.launch().submit()
+        replays[_key(OURS, number)] = lambda made=made: made.launch().submit()
     return replays
 
 

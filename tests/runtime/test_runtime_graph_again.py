@@ -135,17 +135,23 @@ def test_a_built_one_holds_its_tensors_and_refuses_another(bench):
     assert bench.z.numpy()[0] == bench.value
 
 
-def test_a_launch_that_fails_is_known_to_all(bench, monkeypatch):
-    bench.replay(2)
+def refused_replay(graph, monkeypatch):
+    """One that the driver does not take."""
 
     def fail(_):
         raise DriverError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.g._built._instance, "launch", fail)
-        refused = bench.g.launch()
+        patch.setattr(graph._built._instance, "launch", fail)
+        refused = graph.launch()
         with pytest.raises(DriverError, match="no"):
             refused.submit()
+    return refused
+
+
+def test_a_launch_that_fails_is_known_to_all(bench, monkeypatch):
+    bench.replay(2)
+    refused = refused_replay(bench.g, monkeypatch)
     assert not bench.is_calm
     with pytest.raises(DriverError, match="no"):
         refused.sync()

@@ -8,6 +8,7 @@ import numpy as np
 import paper_kernels
 import pytest
 from paper_kernels import SIZE
+from test_runtime_graph_again import refused_replay
 
 import tilewright as tw
 from tilewright import f32
@@ -196,13 +197,7 @@ def test_a_zip_and_a_replay_in_turns(bench):
 
 
 def test_a_replay_that_fails_is_known_to_launches(bench, monkeypatch):
-    def fail(_):
-        raise DriverError("no")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(bench.g._built._instance, "launch", fail)
-        with pytest.raises(DriverError, match="no"):
-            bench.g.launch().submit()
+    refused_replay(bench.g, monkeypatch)
     with pytest.raises(DriverError, match="no"):
         bench.launch(bench.b, bench.z)
     bench.launch(bench.z, bench.a).submit()  # a whole write

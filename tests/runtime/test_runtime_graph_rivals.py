@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from test_runtime_graph_again import Bench
+from test_runtime_graph_again import Bench, refused_replay
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, DriverError
@@ -131,14 +131,7 @@ def test_a_built_one_refuses_its_rival_though_that_is_calm(bench):
 
 def test_a_rival_that_fails_leaves_its_doubts(bench, monkeypatch):
     bench.turns(2)
-
-    def fail(_):
-        raise DriverError("no")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(bench.back._built._instance, "launch", fail)
-        with pytest.raises(DriverError, match="no"):
-            bench.back.launch().submit()
+    refused_replay(bench.back, monkeypatch)
     assert bench.are_calm == [False, False]
     with pytest.raises(DriverError, match="no"):
         bench.g.launch()

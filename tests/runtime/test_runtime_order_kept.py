@@ -147,18 +147,11 @@ class Keeper(Launches):
                 self.put_if(self.attempt_launch((tensor,)), stream)
             self.last = (tensor,), stream
 
-    def record(self) -> None:
-        if len(self.graphs) == 3:
-            return
-        nodes = []
-        with tw.graph() as g:
-            for _ in range(self.draw.randint(1, 4)):
-                operation, subjects = self.attempt_any()
-                if operation is not None:
-                    g.record(operation)
-                    nodes += subjects
-        if nodes:
-            self.graphs.append((g, nodes))
+    def record_one(self, graph: tw.Graph) -> list:
+        operation, subjects = self.attempt_any()
+        if operation is not None:
+            graph.record(operation)
+        return subjects
 
     def keep(self) -> None:
         self.keep_if(self.attempt_any())

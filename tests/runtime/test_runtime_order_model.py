@@ -208,11 +208,16 @@ class Program:
         nodes = []
         with tw.graph() as g:
             for _ in range(self.draw.randint(1, 5)):
-                operation, subject = self.build()
-                g.record(operation)
-                nodes.append(subject)
-        self.graphs.append((g, nodes))
-        _check_edges(g, nodes)
+                nodes += self.record_one(g)
+        if nodes:
+            self.graphs.append((g, nodes))
+            _check_edges(g, nodes)
+
+    def record_one(self, graph: tw.Graph) -> list:
+        """What the node touches, if there is one."""
+        operation, subject = self.build()
+        graph.record(operation)
+        return [subject]
 
     def replay(self) -> None:
         """Once, or several graphs in turns on one stream."""

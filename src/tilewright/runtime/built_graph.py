@@ -81,7 +81,7 @@ class BuiltGraph:
             refused = self._find_conflict(holder)  # anywhere: what was dropped may have built more
         if refused is not None:
             raise BorrowError(refused)
-        device, lease = self.device, self.lease
+        device, lease = self.device, self.lease  # from here on as a replay that need not look
         if lease.at_home and device.latest is None:
             device.latest = self.claim
         lease.holders.append(holder)
@@ -151,13 +151,10 @@ class BuiltGraph:
 
     def replay_again(self, stream: Stream) -> int:
         """Put all nodes behind the last replay, where the lease is calm; gives its count."""
-        instance, lease, queue = self._instance, self.lease, stream.queue
-        before = lease.stamp
+        lease = self.lease
         try:
-            instance.launch(queue)
-            if lease.stamp is not before:
-                self._follow_another(stream)
-            queue.marked = stream.issued = count = stream.issued + 1
+            self._launch(stream)
+            stream.queue.marked = stream.issued = count = stream.issued + 1
             stamp = lease.stamp
             if stamp is None or stamp.is_seen or stamp.stream is not stream:
                 lease.stamp = Stamp(stream, count, {})
@@ -168,17 +165,21 @@ class BuiltGraph:
         except BaseException as error:
             self._leave_refused(stream, error)
             raise
-        instance.mark_launched(stream, count)
+        self._instance.mark_launched(stream, count)
         return count
 
-    def _follow_another(self, stream: Stream) -> None:
-        """Come behind a replay by a finaliser, in the middle of one; both write nothing.
+    def _launch(self, stream: Stream) -> Mapping[int, BaseException]:
+        """Launch the backend's graph; gives what its nodes raise.
 
-        The last stamp stands for all replays.
+        A finaliser may replay it in the middle of that, if it writes nothing. The last stamp stands
+        for all replays, so this one comes behind that one.
         """
+        before = self.lease.stamp
+        errors = self._instance.launch(stream.queue)
         stamp = self.lease.stamp
-        if stamp is not None:
+        if stamp is not before and stamp is not None:
             stream.wait_for(stamp.stream, stamp.count)
+        return errors
 
     def replay(self, stream: Stream) -> Fence:
         """Put all nodes on a stream, behind whatever they conflict with."""
@@ -187,11 +188,8 @@ class BuiltGraph:
             storage.materialise(stream)  # is it still where it was?
         doubts = self.lease.order(stream)
         self._renew_checks()
-        before = self.lease.stamp
         try:
-            errors = self._instance.launch(stream.queue)
-            if self.lease.stamp is not before:
-                self._follow_another(stream)
+            errors = self._launch(stream)
             for storage, is_written in self._foreign.items():
                 if is_written:
                     storage.producer.note_write()

@@ -29,6 +29,7 @@ __all__ = [
     "ReadyWork",
     "RepeatedWork",
     "make_ticket",
+    "write_down",
 ]
 
 # What a built operation holds and nobody else knows of yet: its work and its tensors, and the code
@@ -102,13 +103,7 @@ class ReadyWork(ABC):
 
     def tell(self, claim: Claim) -> None:
         """Write the borrows of the operation built last where others look. The lock is held."""
-        device = self.device
-        if device.latest is not claim:  # a finaliser was faster
-            return
-        device.latest = None
-        ticket = make_ticket(claim)
-        ticket.tell(device)
-        device.told[id(claim)] = ticket
+        write_down(self.device, claim, make_ticket(claim))
 
 
 class RepeatedWork(ReadyWork):
@@ -137,6 +132,14 @@ def make_ticket(claim: Claim) -> Ticket:
     """What others are to know of an operation."""
     ready, tensors, code, instruction = claim
     return Ticket(ready.label, Site(code, instruction), ready.roles, tensors)
+
+
+def write_down(device: Device, claim: tuple[Any, ...], ticket: Ticket) -> None:
+    """Write the borrows of the operation built last where others look. The lock is held."""
+    if device.latest is claim:  # or a finaliser was faster
+        device.latest = None
+        ticket.tell(device)
+        device.told[id(claim)] = ticket
 
 
 class DroppedClaim(NamedTuple):

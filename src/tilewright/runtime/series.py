@@ -19,7 +19,7 @@ from tilewright.runtime.chain_steps import Step
 from tilewright.runtime.lifecycle import GONE, Ends, State, Steps
 from tilewright.runtime.operation import Chain, DeviceOp
 from tilewright.runtime.ready import ReadyOp
-from tilewright.runtime.ready_work import Claim, RepeatedWork, make_ticket
+from tilewright.runtime.ready_work import Claim, RepeatedWork, make_ticket, write_down
 from tilewright.runtime.sites import Site
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
@@ -44,14 +44,10 @@ class _Whole:
         """Write the borrows of all that was begun where others look. The lock is held."""
         _, begun, code, instruction = claim
         first = begun[0][0]
-        if first.device.latest is not claim:  # a finaliser was faster
-            return
-        first.device.latest = None
         roles = tuple(role for ready, _ in begun for role in ready.roles)
         tensors = tuple(tensor for _, some in begun for tensor in some)
         ticket = Ticket(first.label, Site(code, instruction), roles, tensors)
-        ticket.tell(first.device)
-        first.device.told[id(claim)] = ticket
+        write_down(first.device, claim, ticket)
 
 
 _WHOLE = _Whole()

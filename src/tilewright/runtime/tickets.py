@@ -81,9 +81,8 @@ class Ticket(Fence):
         """Write the borrows where others look, and make replays look there."""
         device.epoch += 1
         for tensor, (mode, name) in zip(self.tensors, self.roles, strict=True):
-            storage = tensor.storage
             borrow = Borrow(tensor.region, mode.writes, name, self)
-            storage.borrows.setdefault(self, []).append(borrow)
+            tensor.storage.borrows.setdefault(self, []).append(borrow)
         self._touch_leases()
 
     def _touch_leases(self) -> None:
