@@ -15,7 +15,7 @@ import tilewright as tw
 from tilewright.backends.cuda import device as cuda_device
 from tilewright.backends.cuda import program as cuda_program
 from tilewright.jit import disk_cache
-from tilewright.runtime import torch_tensors
+from tilewright.runtime import torch_functions, torch_tensors
 
 __all__ = ["NullDriver", "null_gpu"]
 
@@ -41,8 +41,11 @@ class NullDriver:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return lambda *_: name
 
+    def adopt_stream(self, number: int) -> int:
+        return number
+
     def stream_number(self, stream: Any) -> int:
-        return id(stream)
+        return stream if isinstance(stream, int) else id(stream)
 
     def query_stream(self, stream: Any) -> bool:
         return True
@@ -73,8 +76,8 @@ class _OnTheGpu(dict[Any, tw.Device]):
         return self[place]
 
 
-def _default_stream() -> Callable[[int], int]:
-    return lambda _: 0
+def _default_stream(_: int) -> int:
+    return 0
 
 
 def _always(_: object) -> bool:
@@ -90,7 +93,7 @@ def null_gpu() -> Iterator[None]:
     """Everything but the driver and the assembler is real; torch's memory counts as the GPU's."""
     with (
         mock.patch.object(torch_tensors, "_devices", _OnTheGpu()),
-        mock.patch.object(torch_tensors, "_raw_stream", _default_stream),
+        mock.patch.object(torch_functions.TORCH, "current_number", _default_stream),
         mock.patch.object(torch_tensors, "_is_allocated_by_torch", _always),
         mock.patch.object(torch_tensors, "_tell_allocator", _tell_nobody),
         mock.patch.object(cuda_device, "open_driver", return_value=NullDriver()),

@@ -22,7 +22,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from functools import partial, update_wrapper
-from pathlib import Path
 from types import FunctionType, NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -40,6 +39,7 @@ from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.text_functions import define
 
 __all__ = ["function"]
 
@@ -69,8 +69,6 @@ _TEXT = """def {name}({parameters}):
         return _calls.first(_key, _like, _tensors, ({positional}), {{{keywords}}})
     return _calls.other(({all}))
 """
-# Whoever is shown where something was built is not shown this.
-_FILE = str(Path(__file__).with_name("<how a function is called>"))
 
 
 def function(body: F) -> F:
@@ -229,8 +227,7 @@ class _Calls:
             "_repr": repr, "_same": self._same, "_unusual": UNUSUAL,
         }  # fmt: skip
         known |= {f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty}
-        exec(compile(self._text(), _FILE, "exec"), known)
-        made = known[self._body.__name__]
+        made = define(self._text(), "how a function is called", known)[self._body.__name__]
         made.__defaults__, made.__kwdefaults__ = self._body.__defaults__, self._body.__kwdefaults__
         update_wrapper(made, self._body)
         result: Callable[..., Any] = made

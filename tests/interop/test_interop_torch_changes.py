@@ -31,7 +31,7 @@ CHANGES = {
 def way_to_ask(request, monkeypatch):
     if not request.param:
         monkeypatch.setattr(torch_tensors, "_guards", lambda: None)
-    monkeypatch.setattr(passed_arrays, "_passed", {})
+    passed_arrays.PASSED.clear()
     monkeypatch.setattr(passed_arrays._latest, "known", (None, None, None, None))
     for find in (torch_tensors.find_torch_form, find_form):  # forms have guards
         find.cache_clear()

@@ -44,7 +44,7 @@ class Ready(RepeatedWork):
         self.device, self.label, self.program = device, "mix", Future()
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
-        self.caller, self.check, self.is_ours = None, None, True
+        self.caller, self.check, self.guests = None, None, None
         self._function = function
         self.launch = function.prepare(1, tuple(tensor.address for tensor in tensors))
 
@@ -62,7 +62,7 @@ class Planned(ReadyWork):
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
         self.each = spell_out((True, False))
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
-        self.caller, self.check, self.is_ours = None, None, True
+        self.caller, self.check, self.guests = None, None, None
         self._function = function
         self.launch = function.prepare_for(1, (0, 0), (Filled(0, 0), Filled(1, 1)))
 

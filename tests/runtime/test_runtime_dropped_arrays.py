@@ -193,7 +193,7 @@ def test_only_an_allocator_that_is_told_of_streams_gets_memory_early(
     asked = SimpleNamespace(cuda=SimpleNamespace(get_allocator_backend=lambda: backend))
     storage = SimpleNamespace(resizable=lambda: resizable)
     tensor = SimpleNamespace(is_cuda=True, untyped_storage=lambda: storage)
-    monkeypatch.setattr(torch_tensors, "_torch", lambda: asked)
+    monkeypatch.setattr(torch_tensors, "find_torch", lambda: asked)
     torch_tensors._is_told_of_streams.cache_clear()
     try:
         assert torch_tensors._is_allocated_by_torch(tensor) is expected

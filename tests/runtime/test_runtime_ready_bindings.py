@@ -22,7 +22,7 @@ LAUNCHES, QUESTIONS = bindings._LAUNCHES, bindings._QUESTIONS
 class Driver(bindings.ReadyCalls):
     """Writes down what it is asked for; graphs are numbers."""
 
-    context = None
+    context, context_id = None, "ours"
 
     def __init__(self):
         self.log = []
@@ -85,11 +85,6 @@ def driver(monkeypatch):
         is_busy = int(stream) in made.busy
         return (CODES.CUDA_ERROR_NOT_READY if is_busy else CODES.CUDA_SUCCESS,)
 
-    def set_current(context):
-        assert context is made.context
-        made.bind()
-        return (CODES.CUDA_SUCCESS,)
-
     def exchange(mode):
         before, made.mode = made.mode, mode
         return CODES.CUDA_SUCCESS, before
@@ -97,7 +92,7 @@ def driver(monkeypatch):
     monkeypatch.setattr(cu, "cuLaunchKernelEx", launch)
     monkeypatch.setattr(cu, "cuGraphLaunch", launch_graph)
     monkeypatch.setattr(cu, "cuStreamQuery", query)
-    monkeypatch.setattr(cu, "cuCtxSetCurrent", set_current)
+    monkeypatch.setattr(cu, "cuCtxGetId", lambda _: (CODES.CUDA_SUCCESS, made.current))
     monkeypatch.setattr(cu, "cuThreadExchangeStreamCaptureMode", exchange)
     return made
 

@@ -38,4 +38,4 @@ def test_a_handle_that_another_thread_settles_at_once(lib, monkeypatch):
     storage = tw.partition(tensor, SIZE).tensor.storage
     monkeypatch.setattr(storage, "producer", foreign._NOBODY)
     passed_arrays._look_around()
-    assert id(tensor) in passed_arrays._passed
+    assert id(tensor) in passed_arrays.PASSED

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,13 +38,14 @@ from tilewright.frontend.signature import (
 from tilewright.jit.plans import HostedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
 from tilewright.runtime.guests import GuestNewcomerOp, GuestOp, check_written
-from tilewright.runtime.imports import adopted_anew
+from tilewright.runtime.imports import adopted, adopted_anew
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.partition import Partition, PersistentPartition
-from tilewright.runtime.passed_arrays import passed_before
+from tilewright.runtime.passed_arrays import ASKED, ASKING
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.text_functions import define
 
 __all__ = ["MANY", "SEEN", "Call", "Known", "Readers", "Seen", "make_readers"]
 
@@ -105,7 +106,8 @@ _FIND = """
         elif _found.__class__ is _Hosted:
             if not _unusual.said and (_found.captures is None or _found.captures.are_current()):
                 _tensors = {tensors}
-                _check_written(_found, _tensors)
+                if not _found.guests.may_write(_tensors):
+                    _check_written(_found, _tensors)
                 return _GuestOp().build(_found, _tensors, {result})
         else:
             _planned = _plans.get((None, {like}))
@@ -115,9 +117,10 @@ _FIND = """
                     if len(_young) > _MANY:
                         _age()
                     _tensors = {tensors}
-                    if _planned.is_ours:
+                    if _planned.guests is None:
                         return _Newcomer().build(_planned, _tensors, {result})
-                    _check_written(_planned, _tensors)
+                    if not _planned.guests.may_write(_tensors):
+                        _check_written(_planned, _tensors)
                     return _GuestNewcomer().build(_planned, _tensors, {result})
                 _found = _plan(_planned, _key, ({tensors}, {scalars}, {result}, {apart}))
                 if _found is not None:
@@ -132,10 +135,6 @@ _OTHERWISE = """
     elif not _rest and not _more:{handles}
         if {kinds}:{find}
 """
-_HANDLE = """
-        {1} = {0} if {0}.__class__ is _Tensor else _passed({0})
-        if {1} is None:
-            {1} = _handle({0})"""
 _READ = """def read{parameters}:
     if {kinds}:
         return {given}
@@ -154,10 +153,10 @@ def _given(named: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*takewhile(lambda one: one is not _MISSING, named), *rest)
 
 
-def _handle(value: Any) -> Tensor | None:
-    """The handle on an array that has none; None of anything else, and of what cannot be taken."""
+def _handle(adopt: Callable[[Any], Tensor | None], value: Any) -> Tensor | None:
+    """The handle on an array; None of anything else, and of what cannot be taken."""
     try:
-        return adopted_anew(value)
+        return adopt(value)
     except LaunchError:  # the long way says why
         return None
 
@@ -175,22 +174,21 @@ class Seen:
 SEEN = Seen()
 # Launches that are remembered by their handles, in each of two generations.
 MANY = 2048
-_NAMES: dict[str, Any] = {
+_NAMES: dict[str, Any] = ASKING | {
     "_Operation": ReadyOp,
     "_GuestOp": GuestOp,
     "_GuestNewcomer": GuestNewcomerOp,
     "_check_written": check_written,
     "_Hosted": HostedLaunch,
     "_given": _given,
-    "_handle": _handle,
+    "_again": partial(_handle, adopted),
+    "_anew": partial(_handle, adopted_anew),
     "_named": _named,
     "_Newcomer": NewcomerOp,
-    "_passed": passed_before,
     "_Prepared": PreparedLaunch,
     "_unusual": UNUSUAL,
     "_MANY": MANY,
     "_SEEN": SEEN,
-    "_Tensor": Tensor,
     "_Partition": Partition,
     "_PersistentPartition": PersistentPartition,
     "_constants": _NUMBERS | {type},
@@ -209,11 +207,12 @@ _OWN_NAMES = frozenset(
         "_found",
         "_planned",
         "_tensors",
+        "_was",
+        "_first",
+        "_guard",
     }
     | {"_kernel", "_rest", "_more"}
 )
-# Whoever is shown where something was built is not shown this.
-_FILE = str(Path(__file__).with_name("<how a call is read>"))
 
 
 class Known(NamedTuple):
@@ -277,7 +276,7 @@ def _otherwise(signature: Signature, call: inspect.Signature, reads: dict[str, _
         return ""
     texts = _texts(signature, call, reads, handles)
     find = texts["find"].replace("\n    ", "\n        ")
-    lines = "".join(_HANDLE.format(name, handle) for name, handle in handles.items())
+    lines = "".join(ASKED.format(array=name, handle=handle) for name, handle in handles.items())
     return _OTHERWISE.format(handles=lines, kinds=texts["kinds"], find=find)
 
 
@@ -349,6 +348,4 @@ def _compile_reader(call: inspect.Signature, kinds: str, given: str) -> Callable
 
 def _compiled(text: str, name: str, names: dict[str, Any]) -> Any:
     """A function of a text, with all that it needs as globals."""
-    known = _NAMES | names
-    exec(compile(text, _FILE, "exec"), known)
-    return known[name]
+    return define(text, "how a call is read", _NAMES | names)[name]

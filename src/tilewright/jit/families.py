@@ -24,6 +24,7 @@ from tilewright.jit.plans import Number, Plan
 from tilewright.runtime.facets import Facet
 from tilewright.runtime.partition import Partition, PersistentPartition
 from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.text_functions import define
 from tilewright.runtime.tilings import Tiling
 
 if TYPE_CHECKING:
@@ -148,9 +149,7 @@ def _make_fit(plan: Plan, signature: Signature, constants: dict[str, Any]) -> Fi
     text = (
         f"def fit(tensors, grid, blocks):\n{shapes}    if {condition}:\n        return ({passed})\n"
     )
-    known: dict[str, Any] = {}
-    exec(compile(text, "<how a launch fits>", "exec"), known)
-    quick: Fit = known["fit"]
+    quick: Fit = define(text, "how a launch fits", {})["fit"]
     if not slow:
         return quick
 

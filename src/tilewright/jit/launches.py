@@ -128,7 +128,7 @@ class Launches:
             if self._prepared.find(same) is None:
                 self._prepared.put(same, SEEN)
             elif _may_be_prepared(plan, tensors):
-                kind = HostedLaunch if plan.guests.all else PreparedLaunch
+                kind = PreparedLaunch if plan.guests is None else HostedLaunch
                 prepared = kind(plan, tensors, numbers)
                 self._prepared.put(same, prepared)
                 return _built(prepared, tensors, result)
@@ -185,7 +185,7 @@ def _built(
     ready: PlannedLaunch | PreparedLaunch, tensors: tuple[Tensor, ...], result: tuple[Any, ...]
 ) -> ReadyOp[Any]:
     """The operation for a launch."""
-    if not ready.guests.all:
+    if ready.guests is None:
         return ReadyOp[Any]().build(ready, tensors, result, depth=4)
     check_written(ready, tensors)
     return GuestOp[Any]().build(ready, tensors, result, depth=4)

@@ -30,8 +30,9 @@ from tilewright.jit.repeated_launch import RepeatedLaunch
 from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
 from tilewright.runtime.function import Filled, KernelFunction
+from tilewright.runtime.per_guest import Guests, find_guests
 from tilewright.runtime.per_tensor import PerTensor, spell_out
-from tilewright.runtime.ready_work import NEVER, Guests, ReadyWork, RepeatedWork
+from tilewright.runtime.ready_work import NEVER, ReadyWork, RepeatedWork
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.tickets import Role
@@ -85,7 +86,7 @@ class Plan(NamedTuple):
     names: tuple[str, ...]  # of the tensors
     scalar_names: tuple[str, ...]
     is_wary: bool  # elements of an output may overlap each other
-    guests: Guests
+    guests: Guests | None
 
     def numbers(self, scalars: tuple[Any, ...]) -> tuple[Number, ...] | None:
         """The scalars of a call; None if one does not fit its dtype."""
@@ -181,10 +182,10 @@ def _is_wary(tensor: Tensor, role: Role) -> bool:
     return role.mode.writes and not tensor.facet.is_disjoint
 
 
-def _find_guests(binding: Binding, roles: tuple[Role, ...]) -> Guests:
+def _find_guests(binding: Binding, roles: tuple[Role, ...]) -> Guests | None:
     tensors = enumerate(binding.tensors.values())
     found = tuple(number for number, tensor in tensors if not tensor.facet.is_owned)
-    return Guests(found, tuple(number for number in found if roles[number].mode.writes))
+    return find_guests(found, tuple(number for number in found if roles[number].mode.writes))
 
 
 def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
@@ -210,7 +211,7 @@ class PlannedLaunch(ReadyWork):
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.each = plan.each
         self.caller = None
-        self.is_ours, self.guests = not plan.guests.all, plan.guests
+        self.guests = plan.guests
         self.program = plan.program
         self.launch = self._launch
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
@@ -320,7 +321,7 @@ class PreparedLaunch(RepeatedWork):
         assert len(arguments) == len(plan.template), "a launch with a record is another every time"
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.caller = None
-        self.is_ours, self.guests = not plan.guests.all, plan.guests
+        self.guests = plan.guests
         self.program = plan.program
         self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
         self.check = None

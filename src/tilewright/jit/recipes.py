@@ -201,7 +201,7 @@ def find_launch(operation: DeviceOp[Any]) -> PlannedLaunch | PreparedLaunch | No
     if not isinstance(ready, (PlannedLaunch, PreparedLaunch)):
         return None
     plan = ready.plan
-    return None if plan.facts.may_fail or plan.is_wary or plan.guests.all else ready
+    return None if plan.facts.may_fail or plan.is_wary or plan.guests is not None else ready
 
 
 def find_result(result: Any, known: list[Any]) -> Pick | None:

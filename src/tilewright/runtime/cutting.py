@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.runtime.facets import Facet
 from tilewright.runtime.partition import Partition
+from tilewright.runtime.text_functions import define
 from tilewright.runtime.tilings import PLAIN_TILINGS, Tiling, find_tiling
 
 if TYPE_CHECKING:
     from tilewright.runtime.tensor import Tensor
 
-__all__ = ["Cuttings"]
+__all__ = ["CUT", "CUTTING", "Cuttings"]
 
 
 class Cuttings:
@@ -49,37 +50,27 @@ class Cuttings:
         """
         return _cut(self, find_tiling(self.shape, tile, order, bool(prefix), segments))
 
-    def _find_plain(self, tile: tuple[Any, ...]) -> Tiling | None:
-        """How some handle was cut before, with the axes in order and a block for each tile."""
-        for entry in tile:
-            if type(entry) is not int and entry is not None:
-                return None  # True and 1.0 are equal to 1
-        found = self._tiling
-        if found is None or found.tile != tile:
-            found = PLAIN_TILINGS.get((self.shape, tile))
-            _set_tiling(self, found)
-            _set_usual(self.facet, found)
-        return found
-
-    if not TYPE_CHECKING:
-        _partition_anyhow = partition
-
-        def partition(self, *tile: int | None, **how: Any) -> Partition:
-            tiling = self._tiling or self.facet.tiling
-            if how or not (tiling and tiling.only and tile == tiling.tile and type(tile[0]) is int):
-                tiling = None if how else self._find_plain(tile)
-                if tiling is None:
-                    return self._partition_anyhow(*tile, **how)
-            cut = Partition()
-            cut._tensor = self  # noqa: SLF001 (a call of `__init__` takes twice as long)
-            cut._tiling = tiling  # noqa: SLF001
-            return cut
-
-        update_wrapper(partition, _partition_anyhow)
-
 
 _set_tiling = Cuttings.__dict__["_tiling"].__set__  # a handle is sealed
 _set_usual = Facet.__dict__["tiling"].__set__
+
+
+def _find_plain(tensor: Any, tile: tuple[Any, ...]) -> Tiling | None:
+    """How some handle was cut before like that."""
+    for entry in tile:
+        if type(entry) is not int and entry is not None:
+            return None  # True and 1.0 are equal to 1
+    found: Tiling | None = tensor._tiling  # noqa: SLF001
+    if found is None or found.tile != tile:
+        found = PLAIN_TILINGS.get((tensor.shape, tile))
+        _set_tiling(tensor, found)
+        _set_usual(tensor.facet, found)
+    return found
+
+
+def _look_for(tensor: Any, tile: tuple[Any, ...]) -> Tiling:
+    """The tiling with the axes in order and a block for each tile; refuses what cannot be cut."""
+    return _find_plain(tensor, tile) or find_tiling(tensor.shape, tile, (), False, None)
 
 
 def _cut(tensor: Any, tiling: Tiling) -> Partition:
@@ -87,3 +78,31 @@ def _cut(tensor: Any, tiling: Tiling) -> Partition:
     cut._tensor = tensor  # noqa: SLF001
     cut._tiling = tiling  # noqa: SLF001
     return cut
+
+
+# As Python text, for functions that cut in every launch: a partition by the tile alone.
+CUT = """
+        tiling = {tensor}._tiling or {tensor}.facet.tiling
+        if not (tiling and tiling.only and tile == tiling.tile and _type(tile[0]) is _int):
+            tiling = _look_for({tensor}, tile)
+        cut = _Partition()
+        cut._tensor = {tensor}  # a call of `__init__` takes twice as long
+        cut._tiling = tiling"""
+# The names in that text.
+CUTTING: dict[str, Any] = {
+    "_Partition": Partition,
+    "_int": int,
+    "_look_for": _look_for,
+    "_type": type,
+}
+_METHOD = """def partition(self, *tile, **how):
+    if not how:{cut}
+        return cut
+    return _anyhow(self, *tile, **how)
+"""
+
+if not TYPE_CHECKING:
+    _names = CUTTING | {"_anyhow": Cuttings.partition}
+    _text = _METHOD.format(cut=CUT.format(tensor="self"))
+    _made = define(_text, "how a tensor is cut", _names)["partition"]
+    Cuttings.partition = update_wrapper(_made, Cuttings.partition)

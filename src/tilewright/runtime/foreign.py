@@ -8,7 +8,7 @@ finaliser happens under the device's lock. Not for how arrays of other libraries
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import BorrowError
 from tilewright.runtime.device import Device
@@ -34,6 +34,19 @@ __all__ = ["ForeignStorage", "Place", "Producer"]
 _FROM_USERS, _FROM_PASSING = 6, 5
 
 
+class _NoArray:
+    """Stands for an array of which launches cannot ask quickly."""
+
+    requires_grad = True
+
+    def data_ptr(self) -> int:
+        """Where none is."""
+        return -1
+
+
+_NO_ARRAY = _NoArray()
+
+
 class Producer:
     """Whose memory it is; a library with habits of its own derives from this."""
 
@@ -46,6 +59,13 @@ class Producer:
     def __init__(self, array: object, *, read_only: bool = False) -> None:
         self.array = array  # what keeps the memory alive
         self.read_only = read_only
+
+    def __call__(self) -> Any:
+        """What a launch may ask where its array is and whether it may be written; this cannot say.
+
+        One that was passed is a weak reference, and gives that array: it may be gone.
+        """
+        return _NO_ARRAY
 
     def is_at(self, address: int) -> bool:
         """Whether the array still begins where it did; some can be moved."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import update_wrapper
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +11,14 @@ import numpy as np
 from tilewright.errors import LaunchError
 from tilewright.runtime.cuda_arrays import read_cuda_array
 from tilewright.runtime.cut_results import tensor_maker
+from tilewright.runtime.cutting import CUT, CUTTING
 from tilewright.runtime.dlpack_arrays import read_exported
 from tilewright.runtime.foreign_arrays import Reader, adopt
 from tilewright.runtime.numpy_arrays import read_masked, read_numpy
 from tilewright.runtime.partition import Partition
-from tilewright.runtime.passed_arrays import pass_anew, passed_before
+from tilewright.runtime.passed_arrays import ASKED, ASKING, pass_anew, passed_before
 from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.text_functions import define
 from tilewright.runtime.torch_tensors import find_torch_reader, is_torchs_own
 
 __all__ = ["adopted", "adopted_anew", "as_tensor", "from_dlpack", "is_array", "partition"]
@@ -98,22 +101,21 @@ def partition(
     return cut
 
 
+# The same by the tile alone: to match a call to names takes longer than to cut.
+_PARTITION = """def partition(array, *tile, **how):
+    if not how:{asked}
+        if handle is not None:{cut}
+            cut._uncut = array
+            return cut
+    return _anyhow(array, *tile, **how)
+"""
+
 if not TYPE_CHECKING:
-    _partition_anyhow = partition
-
-    def partition(array: Any, *tile: int | None, **how: Any) -> Partition:
-        """The same, by the tile alone: to match a call to names takes longer than to cut."""
-        if not how:
-            handle = passed_before(array)
-            if handle is None:
-                handle = adopted_anew(array)
-            if handle is not None:
-                cut = handle.partition(*tile)
-                cut._uncut = array  # noqa: SLF001
-                return cut
-        return _partition_anyhow(array, *tile, **how)
-
-    update_wrapper(partition, _partition_anyhow)
+    _names = ASKING | CUTTING | {"_again": adopted, "_anew": adopted_anew, "_anyhow": partition}
+    _asked, _cut = ASKED.format(array="array", handle="handle"), CUT.format(tensor="handle")
+    _text = _PARTITION.format(asked=_asked, cut=indent(_cut, "    "))
+    _made = define(_text, "how an array is cut", _names)["partition"]
+    partition = update_wrapper(_made, partition)
 
 
 def _find_reader(kind: type) -> Reader | None:

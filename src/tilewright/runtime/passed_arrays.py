@@ -23,12 +23,14 @@ from tilewright.runtime.reference_counts import ALONE, COUNTS
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.torch_tensors import Passed, find_guard, find_torch_form, locate
 
-__all__ = ["pass_anew", "passed_before"]
+__all__ = ["ASKED", "ASKING", "PASSED", "pass_anew", "passed_before"]
 
+# The handle of a tensor, the weak reference to that, where it lay, and what tells whether it lies
+# as it did, or says no though it does.
+Known = tuple[Tensor, Passed, int, Callable[[Any], bool]]
+# By the identity of the tensor, which may be another one's later.
+PASSED: dict[int, Known] = {}
 _OFTEN = 4  # times that no guard knew a tensor, from which it pays to have one
-# By the identity of the tensor, which may be another one's later. The storage's producer is the
-# weak reference to the tensor, and says how that lay.
-_passed: dict[int, Tensor] = {}
 _FEW = 4  # tensors that may be passed before all are looked at
 _VACANT = 8192  # handles that may wait for tensors of one form
 
@@ -56,25 +58,63 @@ _latest = _Latest()
 
 def passed_before(array: Any) -> Tensor | None:
     """The handle on a tensor that was passed before and lies as it lay."""
-    found = _passed.get(id(array))
-    if found is None or found.__class__ is not Tensor:  # but moved away
+    known = PASSED.get(id(array))
+    if known is None:
         return None
-    storage: Any = found.storage
-    if storage.producer() is array and array.data_ptr() == storage.first:
-        form: Form = storage.origin.form
-        guard = form.guard
-        if (guard is not None and guard(array)) or _lies_alike(array, form):
-            return found
+    handle, was, first, guard = known
+    given: Any = was()
+    if (
+        given is array
+        and given.data_ptr() == first
+        and handle.__class__ is Tensor  # and not moved away
+        and (guard(given) or _lies_alike(given, known))
+    ):
+        return handle
     return None
 
 
-def _lies_alike(array: Any, form: Form) -> bool:
+# The same as Python text, for functions that ask it in every launch: `_anew` gives the handle of an
+# array that was never passed, and where it was `_again` looks closer.
+ASKED = """
+        {handle} = {array}
+        if {array}.__class__ is not _Tensor:
+            {handle}, _was, _first, _guard = _passed.get(_id({array}), _nothing)
+            if _was() is not {array}:
+                {handle} = _anew({array})
+            elif (
+                {array}.data_ptr() != _first
+                or {handle}.__class__ is not _Tensor
+                or not _guard({array})
+            ):
+                {handle} = _again({array})"""
+
+
+def _cannot_tell(array: Any) -> bool:
+    del array
+    return False
+
+
+# The names in that text. An array that was never passed is none that is made just now.
+ASKING: dict[str, Any] = {
+    "_Tensor": Tensor,
+    "_id": id,
+    "_nothing": (None, object, 0, _cannot_tell),
+    "_passed": PASSED,
+}
+
+
+def _lies_alike(array: Any, known: Known) -> bool:
     """Whether dtype, shape and strides are those of the handle."""
+    handle, was, first, guard = known
+    storage: Any = handle.storage
+    form: Form = storage.origin.form
     is_alike = find_torch_form(array.dtype, array.shape, array.stride()) is form
     if is_alike:
         form.misses = misses = form.misses + 1
         if misses >= _OFTEN and misses.bit_count() == 1:  # other kinds of tensors may lie so, too
             form.guard = find_guard(array)
+        if form.guard is not guard and form.guard is not None and PASSED.get(id(array)) is known:
+            PASSED[id(array)] = handle, was, first, form.guard
     return is_alike
 
 
@@ -108,7 +148,7 @@ def pass_anew(array: Any) -> Tensor:
             handle = adopt_at(made, device, form, address)
     finally:
         lock.release()
-    _passed[number] = handle
+    PASSED[number] = handle, made, address, form.guard or _cannot_tell
     _turns.left -= 1
     if _turns.left < 0:
         _look_around()
@@ -117,18 +157,19 @@ def pass_anew(array: Any) -> Tensor:
 
 def _forget(gone: Passed) -> None:
     # The collector may run this anywhere: no lock, and no call of a driver.
-    handle = _passed.get(gone.number)
-    if handle is None or handle.__class__ is not Tensor:
-        _passed.pop(gone.number, None)
+    known = PASSED.get(gone.number)
+    if known is None or known[1] is not gone:  # but another tensor's, which has come since
+        return
+    handle = known[0]
+    if handle.__class__ is not Tensor:
+        PASSED.pop(gone.number, None)
         return
     storage: Any = handle.storage
-    if storage.producer is not gone:  # but that of another tensor, which has come since
-        return
     # The table and a variable have the handle, the handle and a variable the storage: nobody is
     # left who could pass it to anything. A partition, an operation or a view would be counted, and
     # so would whoever nobody has thought of.
     is_alone = getrefcount(handle) == ALONE and getrefcount(storage) == ALONE
-    _passed.pop(gone.number, None)  # first: another thread may settle the note at once
+    PASSED.pop(gone.number, None)  # first: another thread may settle the note at once
     if is_alone and COUNTS and storage.nbytes and not getweakrefcount(handle):
         storage.is_vacant = True
         storage.device.notes.append(_Vacated(handle))
@@ -153,13 +194,10 @@ class _Vacated(NamedTuple):
 
 def _look_around() -> None:
     """Let go of memory that tensors have left, whenever as many were passed as there are."""
-    handles = list(_passed.values())
-    _turns.left = len(handles) + _FEW
-    for handle in handles:
-        if handle.__class__ is not Tensor:
-            continue
-        storage: Any = handle.storage
-        passed: Passed = storage.producer
-        array: Any = passed() if passed.is_passed else None  # or it is vacant since
-        if array is not None and array.data_ptr() != storage.first:
-            _passed.pop(passed.number, None)
+    everybody = list(PASSED.items())
+    _turns.left = len(everybody) + _FEW
+    for number, known in everybody:
+        _, was, first, _ = known
+        array: Any = was()
+        if array is not None and array.data_ptr() != first and PASSED.get(number) is known:
+            PASSED.pop(number, None)

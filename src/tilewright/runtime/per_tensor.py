@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.runtime.access import Handle
+from tilewright.runtime.text_functions import define
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
@@ -79,6 +80,5 @@ def spell_out(writes: tuple[bool, ...]) -> PerTensor:
         _LEAVE.format(number=number, kind="written" if is_written else "read")
         for number, is_written in enumerate(writes)
     )
-    made: dict[str, Any] = {}
-    exec(compile(_TEXT.format(looks=looks, leaves=leaves), "<each tensor>", "exec"), made)
+    made = define(_TEXT.format(looks=looks, leaves=leaves), "each tensor", {})
     return PerTensor(made["look"], made["leave"])

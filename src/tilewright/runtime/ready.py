@@ -200,8 +200,10 @@ class ReadyOp(WorkOp[T]):
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream without waiting."""
         device, ready = self.device, self._ready
-        usual = None if device.current.said else device.default
-        chosen = stream if stream is not None else self._chosen or usual or device.stream
+        guests, usual = ready.guests, None if device.current.said else device.default
+        if guests is not None:
+            usual = ready.stream  # if that is still where the library works
+        chosen = stream if stream is not None else self._chosen or usual or self.usual_stream()
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:
@@ -211,10 +213,16 @@ class ReadyOp(WorkOp[T]):
                 if not (
                     ready.epoch == device.epoch
                     and ready.stream is chosen
-                    and (chosen.is_plain if ready.is_ours else self.may_follow(chosen))
                     and not UNUSUAL.said
                     and not device.notes
+                    and (
+                        chosen.is_plain
+                        if guests is None
+                        else stream is self._chosen is None
+                        and guests.may_follow(chosen, device, self._claim[1])
+                    )
                 ):
+                    chosen = stream if stream is not None else self._chosen or self.usual_stream()
                     is_put = self._may_be_home(chosen) and self._put_at_home(chosen)
                 else:
                     # The same with nothing to ask: a call of it would cost as much as this.
@@ -233,8 +241,6 @@ class ReadyOp(WorkOp[T]):
                     except BaseException as error:
                         self.leave_refused(chosen, error)
                         raise
-                    if not ready.is_ours:
-                        self.note_writes()
                     self._state = _SUBMITTED
                     is_put = True
                 if is_put:
@@ -305,12 +311,9 @@ class ReadyOp(WorkOp[T]):
         if self.device.latest is self._claim:
             self.device.latest = None
 
-    def may_follow(self, stream: Stream) -> bool:
-        """Whether another launch may follow the last one at once, if nothing has happened since."""
-        return stream.is_plain
-
-    def note_writes(self) -> None:
-        """Tell libraries that arrays of theirs change."""
+    def usual_stream(self) -> Stream:
+        """Where it goes if nobody says anything else."""
+        return self.device.stream
 
     def put(self, stream: Stream) -> None:
         """As any other, where it is not at home."""

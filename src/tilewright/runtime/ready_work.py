@@ -15,6 +15,7 @@ from tilewright.runtime.access import Handle
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.function import ReadyCall
+from tilewright.runtime.per_guest import Guests
 from tilewright.runtime.per_tensor import PerTensor
 from tilewright.runtime.sites import Site
 from tilewright.runtime.stream import Stream
@@ -25,7 +26,6 @@ __all__ = [
     "NEVER",
     "Claim",
     "DroppedClaim",
-    "Guests",
     "ReadyWork",
     "RepeatedWork",
     "make_ticket",
@@ -39,25 +39,17 @@ Claim: TypeAlias = "tuple[ReadyWork, tuple[Handle, ...], CodeType, int]"
 NEVER = -1
 
 
-class Guests(NamedTuple):
-    """Which tensors of an operation are arrays of other libraries, by their numbers."""
-
-    all: tuple[int, ...]
-    written: tuple[int, ...]
-
-
 class ReadyWork(ABC):
     """Work of which all is known but, perhaps, the tensors; many operations may share it."""
 
     __slots__ = (
-        "caller", "check", "device", "each", "epoch", "fences", "guests", "is_ours", "label",
+        "caller", "check", "device", "each", "epoch", "fences", "guests", "label",
         "launch", "program", "roles", "shifts", "stream",
     )  # fmt: skip
 
     device: Device
     caller: CodeType | None  # the user's code that has called for it last
-    is_ours: bool  # no library has to be asked for its arrays
-    guests: Guests  # of work for a `GuestOp`
+    guests: Guests | None  # arrays of other libraries: then it is for a `GuestOp`
     label: str
     roles: tuple[Role, ...]  # what it does to each tensor
     each: PerTensor  # of work for a `NewcomerOp`

@@ -8,7 +8,6 @@ where torch itself would let it be written, under `no_grad`.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import ref
@@ -37,6 +36,7 @@ from tilewright.runtime.device import LEGACY_STREAM, Device
 from tilewright.runtime.foreign import Producer
 from tilewright.runtime.foreign_arrays import ForeignArray, Form, Reader, find_form, refuse
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.torch_functions import TORCH, find_torch
 
 __all__ = [
     "TORCH_DTYPES",
@@ -86,7 +86,7 @@ class _TorchProducer(Producer):
 
     def why_not_written(self) -> str | None:
         """Autograd would not see the write."""
-        if self.requires_grad() and _torch().is_grad_enabled():
+        if self.requires_grad() and find_torch().is_grad_enabled():
             return (
                 "the torch tensor requires grad, and autograd would not see the write: launch"
                 " under torch.no_grad(), or write to t.detach()"
@@ -102,7 +102,7 @@ class _TorchProducer(Producer):
         """The stream that is current in this thread."""
         if device.kind != "cuda":
             return None
-        number = _raw_stream()(device.ordinal)
+        number = TORCH.current_number(device.ordinal)
         found = device.adopted.get(number or LEGACY_STREAM)
         return device.adopt_stream(number) if found is None else found
 
@@ -112,7 +112,7 @@ class _TorchProducer(Producer):
         if written is None:
             self.written = written = () if self.array.is_inference() else (self.array,)
         if written:
-            _raise_versions()(written)
+            TORCH.raise_versions(written)
 
     def hand_back(self, streams: tuple[Stream, ...]) -> bool:
         """Tell torch's allocator who still works on the memory, if it is that allocator's."""
@@ -159,7 +159,7 @@ class Passed(ref[Any], _TorchProducer):
 
 def find_torch_reader(kind: type) -> Reader | None:
     """How tensors of a type are read; None if it is none of torch's."""
-    torch = _torch()
+    torch = find_torch()
     if torch is None or not issubclass(kind, torch.Tensor):
         return None
     dispatch = getattr(kind, "__torch_dispatch__", None)
@@ -170,7 +170,7 @@ def find_torch_reader(kind: type) -> Reader | None:
 
 def is_torchs_own(kind: type) -> bool:
     """Whether tensors are of a kind of which launches keep the handle."""
-    torch = _torch()
+    torch = find_torch()
     return torch is not None and kind in (torch.Tensor, torch.nn.Parameter)
 
 
@@ -223,7 +223,7 @@ def _make_guard(make: Any, tensor: Any) -> Callable[[Any], bool]:
 @functools.cache
 def _guards() -> Any:
     """What torch's own compiler asks, if it sees all that has to be seen."""
-    torch = _torch()
+    torch = find_torch()
     inside = getattr(getattr(torch._C, "_dynamo", None), "guards", None)  # noqa: SLF001
     make = getattr(inside, "TensorGuards", None)
     try:
@@ -258,7 +258,7 @@ _devices: dict[Any, Device] = {}  # by what torch calls them
 
 @functools.cache
 def _strided() -> Any:
-    return _torch().strided
+    return find_torch().strided
 
 
 def _find_device(tensor: Any) -> Device:
@@ -284,7 +284,7 @@ def _is_allocated_by_torch(tensor: Any) -> bool:
 @functools.cache
 def _is_told_of_streams() -> bool:
     """Whether the allocator is: torch has one for the process, from its first tensor on."""
-    return _torch().cuda.get_allocator_backend() in _TOLD_OF_STREAMS
+    return find_torch().cuda.get_allocator_backend() in _TOLD_OF_STREAMS
 
 
 def _tell_allocator(tensor: Any, stream: Stream) -> None:
@@ -295,7 +295,7 @@ def _tell_allocator(tensor: Any, stream: Stream) -> None:
 @functools.cache
 def _as_torch_stream(stream: Stream) -> Any:
     """A stream as torch knows it; there are few, and they are kept for good."""
-    cuda, ordinal = _torch().cuda, stream.device.ordinal
+    cuda, ordinal = find_torch().cuda, stream.device.ordinal
     if stream.queue.number == LEGACY_STREAM:
         return cuda.default_stream(ordinal)
     return cuda.ExternalStream(stream.queue.number, device=ordinal)
@@ -303,36 +303,6 @@ def _as_torch_stream(stream: Stream) -> Any:
 
 @functools.cache
 def _dtypes() -> dict[Any, type[DType]]:
-    torch = _torch()
+    torch = find_torch()
     pairs = ((getattr(torch, name, None), dtype) for name, dtype in TORCH_DTYPES.items())
     return {theirs: ours for theirs, ours in pairs if theirs is not None}
-
-
-@functools.cache
-def _raise_versions() -> Callable[[tuple[Any, ...]], None]:
-    """Tells autograd that tensors have been written."""
-    inside: Any = getattr(_torch(), "_C", None)
-    try:
-        inside._increment_version(())  # noqa: SLF001 (what torch's function calls, in a third)
-    except (AttributeError, TypeError):  # an older one takes tensors one by one
-        return _raise_one_by_one
-    found: Callable[[tuple[Any, ...]], None] = inside._increment_version  # noqa: SLF001
-    return found
-
-
-def _raise_one_by_one(tensors: tuple[Any, ...]) -> None:
-    for tensor in tensors:
-        _torch().autograd.graph.increment_version(tensor)
-
-
-@functools.cache
-def _raw_stream() -> Callable[[int], int]:
-    """Gives the number of the current stream of a GPU, without making an object of it."""
-    torch = _torch()
-    inside = getattr(torch, "_C", None)
-    found: Callable[[int], int] | None = getattr(inside, "_cuda_getCurrentRawStream", None)
-    return found or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))
-
-
-def _torch() -> Any:
-    return sys.modules.get("torch")

@@ -81,6 +81,8 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
             self._device.set_current()
         code, self._context = cu.cuCtxGetCurrent()
         _check("cuCtxGetCurrent", code)
+        code, self.context_id = cu.cuCtxGetId(self._context)
+        _check("cuCtxGetId", code)
         code, self._handle = cu.cuDeviceGet(ordinal)
         _check("cuDeviceGet", code)
         self.target = f"sm_{self._device.arch}"
@@ -103,9 +105,10 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
 
     def bind(self) -> None:
         """Make the context current."""
-        # A thread starts without a context, and other libraries change it.
-        (code,) = cu.cuCtxSetCurrent(self._context)
-        if code is not _SUCCESS:
+        # A thread starts without a context, and other libraries change it. Most of the time it is
+        # the one, and to ask takes less than half the time.
+        if cu.cuCtxGetId(None)[1] != self.context_id:
+            (code,) = cu.cuCtxSetCurrent(self._context)
             _check("cuCtxSetCurrent", code)
 
     @beside_captures
@@ -139,7 +142,8 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
 
     def is_capturing(self, stream: Any) -> bool:
         """Whether work put on a stream is recorded into a graph."""
-        self.bind()
+        if not stream.has_context:
+            self.bind()  # or another context's default stream would be asked
         code, status = cu.cuStreamIsCapturing(stream.handle)
         _check("cuStreamIsCapturing", code)
         return bool(status != cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)

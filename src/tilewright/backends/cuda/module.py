@@ -11,7 +11,7 @@ import ctypes
 import functools
 import struct
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from tilewright.errors import InternalError
 from tilewright.runtime.access import Handle
 from tilewright.runtime.function import Filled, Memory, ReadyCall
 from tilewright.runtime.stream import Stream
+from tilewright.runtime.text_functions import define
 
 __all__ = ["POINTER", "CudaFunction", "Kind", "Packer", "Packers"]
 
@@ -195,9 +196,8 @@ def _filling(addresses: tuple[Filled, ...]) -> Callable[[Callable[[], _Fillable]
         "\n  mine, free = free or make(), None\n  call, slots = mine"
         f"{lines}\n  call(stream, tensors)\n  free = mine\n return launch"
     )
-    known: dict[str, Any] = {}
-    exec(compile(text, "<how addresses are filled in>", "exec"), known)
-    made: Callable[[Callable[[], _Fillable]], ReadyCall] = known["fill"]
+    made: Callable[[Callable[[], _Fillable]], ReadyCall]
+    made = define(text, "how addresses are filled in", {})["fill"]
     return made
 
 

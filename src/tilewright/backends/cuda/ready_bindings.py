@@ -99,6 +99,8 @@ class ReadyCalls(LaunchCalls, GraphCalls):
 
         return launch
 
+    context_id: int  # which none has had before, and none has after
+
     @abstractmethod
     def make_room(self, places: int) -> None:
         """Have room for so many more streams, or branches of graphs; it may wait for the GPU."""
@@ -174,7 +176,7 @@ class _OneNode:
     __slots__ = ("_handles", "_left_behind", "queue", "way")
 
     def __init__(
-        self, driver: GraphCalls, handles: _Handles, queue: Any, left_behind: SimpleQueue[_Handles]
+        self, driver: ReadyCalls, handles: _Handles, queue: Any, left_behind: SimpleQueue[_Handles]
     ) -> None:
         self._handles, self._left_behind = handles, left_behind
         self.queue = queue
@@ -182,7 +184,7 @@ class _OneNode:
         if queue.handle.has_context:
             self.way: _Way = cu.cuGraphLaunch, (executable, stream), "cuGraphLaunch"
         else:
-            self.way = _launch_bound, (driver.context, executable, stream), "cuGraphLaunch"
+            self.way = _launch_bound, (driver, executable, stream), "cuGraphLaunch"
 
     def __del__(self) -> None:
         # The collector may run this anywhere: no lock, and no call of a driver.
@@ -226,16 +228,16 @@ class _Graphs:
             self._driver.destroy_graph(graph)
 
 
-def _launch_bound(context: Any, executable: Any, stream: Any) -> tuple[Any]:
+def _launch_bound(driver: ReadyCalls, executable: Any, stream: Any) -> tuple[Any]:
     """Launch a graph on the default stream of its own context.
 
     A launch is refused in any other one. A graph is not: it would run behind what that has put on
     its default stream, which may be another GPU's.
     """
-    (code,) = cu.cuCtxSetCurrent(context)
-    if code is _SUCCESS:
-        (code,) = cu.cuGraphLaunch(executable, stream)
-    return (code,)
+    if cu.cuCtxGetId(None)[1] != driver.context_id:
+        driver.bind()
+    launched: tuple[Any] = cu.cuGraphLaunch(executable, stream)
+    return launched
 
 
 @beside_captures
