@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 __all__ = ["TORCH", "find_torch"]
@@ -16,27 +15,35 @@ def find_torch() -> Any:
 
 
 class _Torch:
-    """Functions of torch."""
+    """Functions of torch: at first one that looks for it, and takes its place."""
 
-    @cached_property
-    def current_number(self) -> Callable[[int], int]:
-        """Gives the number of the current stream of a GPU, without making an object of it."""
+    __slots__ = ("current_number", "raise_versions")
+
+    current_number: Callable[[int], int]  # of the current stream of a GPU
+    raise_versions: Callable[[tuple[Any, ...]], None]  # says that tensors have been written
+
+    def __init__(self) -> None:
+        self.current_number = self._find_current_number
+        self.raise_versions = self._find_raise_versions
+
+    def _find_current_number(self, ordinal: int) -> int:
         torch = find_torch()
         inside = getattr(torch, "_C", None)
         found: Callable[[int], int] | None = getattr(inside, "_cuda_getCurrentRawStream", None)
-        return found or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))
+        if found is None:
+            found = lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream)  # noqa: E731
+        self.current_number = found  # which makes no object of the stream
+        return found(ordinal)
 
-    @cached_property
-    def raise_versions(self) -> Callable[[tuple[Any, ...]], None]:
-        """Tells autograd that tensors have been written."""
-        torch = find_torch()
-        inside: Any = getattr(torch, "_C", None)
+    def _find_raise_versions(self, tensors: tuple[Any, ...]) -> None:
+        inside: Any = getattr(find_torch(), "_C", None)
         try:
             inside._increment_version(())  # noqa: SLF001 (what torch's function calls, in a third)
         except (AttributeError, TypeError):  # an older one takes tensors one by one
-            return _raise_one_by_one
-        found: Callable[[tuple[Any, ...]], None] = inside._increment_version  # noqa: SLF001
-        return found
+            self.raise_versions = _raise_one_by_one
+        else:
+            self.raise_versions = inside._increment_version  # noqa: SLF001
+        self.raise_versions(tensors)
 
 
 def _raise_one_by_one(tensors: tuple[Any, ...]) -> None:
