@@ -224,7 +224,7 @@ class _Calls:
         known: dict[str, Any] = {
             "_Again": Again, "_Operation": ReadyOp, "_Remade": Remade, "_Tensor": Tensor,
             "_calls": self, "_device": current_device, "_forced": FORCED, "_plain": _PLAIN,
-            "_repr": repr, "_same": self._same, "_unusual": UNUSUAL,
+            "_len": len, "_repr": repr, "_tuple": tuple, "_same": self._same, "_unusual": UNUSUAL,
         }  # fmt: skip
         known |= {f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty}
         made = define(self._text(), "how a function is called", known)[self._body.__name__]
@@ -321,7 +321,7 @@ def _is_of_kind(name: str, kind: _Kind) -> str:
     """That an argument is what its annotation says, as Python text."""
     if kind.tensors > 1:
         items = [f"{name}[{item}].__class__ is _Tensor" for item in range(kind.tensors)]
-        whole = [f"{name}.__class__ is tuple", f"len({name}) == {kind.tensors}", *items]
+        whole = [f"{name}.__class__ is _tuple", f"_len({name}) == {kind.tensors}", *items]
         found = " and ".join(whole)
     else:
         found = f"{name}.__class__ is _Tensor"

@@ -173,35 +173,41 @@ def test_narrow_floats_both_ways(ours, theirs):
 # --- threads with another context, or none --------------------------------------------------------
 
 
+@pytest.mark.parametrize("where", ["default", "side"])
 @pytest.mark.parametrize("is_another", [False, True])
-def test_a_thread_without_our_context(tensors, is_another):
+def test_a_thread_without_our_context(tensors, is_another, where):
     """torch's default stream is that of the thread's context, whichever that is."""
     x, y, z = tensors
+    stream = torch.cuda.current_stream() if where == "default" else torch.cuda.Stream()
     w = torch.zeros_like(z)
     for _ in range(4):
         add(tw.partition(z, 128), x, y).submit()
     with tw.graph() as graph:
         graph.record(add(tw.partition(w, 128), x, y))
-    torch.cuda.synchronize()
     z.zero_()
+    torch.cuda.synchronize()
     errors = []
+
+    def launch(context):
+        cu.cuCtxSetCurrent(context)
+        for _ in range(3):
+            add(tw.partition(z, 128), x, y).submit()
+            cu.cuCtxSetCurrent(context)
+        operation = add(tw.partition(z, 128), x, y)
+        cu.cuCtxSetCurrent(context)
+        operation.submit()
+        cu.cuCtxSetCurrent(context)
+        while not operation.done:
+            cu.cuCtxSetCurrent(context)
+        graph.launch().submit().sync()
 
     def run():
         try:
             before = cu.cuCtxGetCurrent()[1]
             context = cu.cuCtxCreate(None, 0, cu.cuDeviceGet(0)[1])[1] if is_another else 0
-            cu.cuCtxSetCurrent(context)
-            for _ in range(3):
-                add(tw.partition(z, 128), x, y).submit()
-                cu.cuCtxSetCurrent(context)
-            operation = add(tw.partition(z, 128), x, y)
-            cu.cuCtxSetCurrent(context)
-            operation.submit()
-            cu.cuCtxSetCurrent(context)
-            while not operation.done:
-                cu.cuCtxSetCurrent(context)
-            graph.launch().submit().sync()
-            cu.cuCtxSetCurrent(before)
+            with torch.cuda.stream(stream):
+                launch(context)
+                cu.cuCtxSetCurrent(before)
         except BaseException as error:  # noqa: BLE001 (raised by the test)
             errors.append(error)
 

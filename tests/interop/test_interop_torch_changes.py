@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.errors import LaunchError
 from tilewright.runtime import passed_arrays, torch_tensors
 from tilewright.runtime.foreign_arrays import find_form
 from tilewright.runtime.imports import adopted
@@ -70,6 +71,25 @@ def test_contents_and_grad_change_nothing(way_to_ask):
         with mode():
             assert passed_before(tensor) is handle
     assert passed_before(tensor[:]) is None
+
+
+def test_a_guard_is_asked_as_soon_as_there_is_one():
+    tensor = torch.zeros(7, 11)
+    handle = handle_of(tensor)
+    guard = passed_arrays.PASSED[id(tensor)][3]
+    assert guard is handle.storage.origin.form.guard is not None
+    assert guard(tensor)
+    assert not guard(torch.zeros(11, 7))
+
+
+def test_a_negation_is_not_taken_for_what_it_negates(way_to_ask):
+    tensor = torch.arange(24.0).reshape(4, 6)
+    handle_of(tensor)
+    tensor.data = torch._neg_view(tensor.detach())
+    assert tensor.is_neg()
+    assert passed_before(tensor) is None
+    with pytest.raises(LaunchError, match="is a negation that torch has not computed"):
+        adopted(tensor)
 
 
 def test_made_and_used_in_any_mode(way_to_ask):

@@ -114,7 +114,7 @@ _FIND = """
             if _planned is not None:
                 if _found is None and _planned.is_plain and {apart} and not _unusual.said:
                     _young[_key] = _SEEN
-                    if len(_young) > _MANY:
+                    if _len(_young) > _MANY:
                         _age()
                     _tensors = {tensors}
                     if _planned.guests is None:
@@ -193,6 +193,7 @@ _NAMES: dict[str, Any] = ASKING | {
     "_PersistentPartition": PersistentPartition,
     "_constants": _NUMBERS | {type},
     "_numbers": _NUMBERS,
+    "_len": len,
     "_repr": repr,
 }
 _OWN_NAMES = frozenset(

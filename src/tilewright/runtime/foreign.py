@@ -53,7 +53,6 @@ class Producer:
     library = "another library"
     has_one_stream = False  # whether all its arrays on a device have one current stream
     comes_back = False  # whether it gives the same memory out again and again
-    is_passed = False  # whether it is a weak reference to what was passed, which may die before
     read_only = False
 
     def __init__(self, array: object, *, read_only: bool = False) -> None:

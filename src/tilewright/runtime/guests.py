@@ -31,9 +31,8 @@ class GuestOp(ReadyOp[T]):
 
     def usual_stream(self) -> Stream:
         """That on which the library works."""
-        theirs = None
-        if self._claim[1] and not UNUSUAL.said:
-            theirs = self._guests()[0].producer.current_stream(self.device)
+        storages = self._guests()
+        theirs = storages[0].producer.current_stream(self.device) if storages else None
         return self.device.stream if theirs is None else theirs
 
     def _put_at_home(self, stream: Stream) -> bool:
@@ -49,8 +48,10 @@ class GuestOp(ReadyOp[T]):
 
     def _guests(self) -> list[Any]:
         """The memory of other libraries."""
-        ready, tensors, _, _ = self._claim
-        return [] if ready.guests is None else [tensors[at].storage for at in ready.guests.all]
+        ready, tensors, _, _ = self._claim  # once: whoever gets the result empties it
+        if ready.guests is None or not tensors:
+            return []
+        return [tensors[at].storage for at in ready.guests.all]
 
 
 class GuestNewcomerOp(GuestOp[T]):

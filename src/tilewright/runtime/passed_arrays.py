@@ -104,18 +104,19 @@ ASKING: dict[str, Any] = {
 
 
 def _lies_alike(array: Any, known: Known) -> bool:
-    """Whether dtype, shape and strides are those of the handle."""
+    """Whether dtype, shape and strides are those of the handle, and nothing is to be negated."""
     handle, was, first, guard = known
     storage: Any = handle.storage
     form: Form = storage.origin.form
     is_alike = find_torch_form(array.dtype, array.shape, array.stride()) is form
-    if is_alike:
+    if is_alike and not array.is_neg():
         form.misses = misses = form.misses + 1
         if misses >= _OFTEN and misses.bit_count() == 1:  # other kinds of tensors may lie so, too
             form.guard = find_guard(array)
         if form.guard is not guard and form.guard is not None and PASSED.get(id(array)) is known:
             PASSED[id(array)] = handle, was, first, form.guard
-    return is_alike
+        return True
+    return False
 
 
 def pass_anew(array: Any) -> Tensor:
@@ -194,10 +195,10 @@ class _Vacated(NamedTuple):
 
 def _look_around() -> None:
     """Let go of memory that tensors have left, whenever as many were passed as there are."""
-    everybody = list(PASSED.items())
+    everybody = list(PASSED.values())  # which makes nothing else: the collector would take some out
     _turns.left = len(everybody) + _FEW
-    for number, known in everybody:
+    for known in everybody:
         _, was, first, _ = known
         array: Any = was()
-        if array is not None and array.data_ptr() != first and PASSED.get(number) is known:
-            PASSED.pop(number, None)
+        if array is not None and array.data_ptr() != first and PASSED.get(was.number) is known:
+            PASSED.pop(was.number, None)

@@ -28,9 +28,9 @@ class Guests:
     written: tuple[int, ...]
     # Whether the libraries let those be written that are; it may say no though they do.
     may_write: Callable[[_Tensors], bool]
-    # Whether a launch may go to a stream at once: all of them are torch's, which works on that now
-    # and records nothing there, and has moved none. Then those that are written count as that from
-    # here on. It may say no though it may.
+    # Whether a launch may go to their home at once: all of them are torch's, which works on that
+    # stream now and records nothing there, and has moved none. Then those that are written count as
+    # that from here on. It may say no though it may.
     may_follow: Callable[[Stream, Device, _Tensors], bool]
 
 
@@ -57,8 +57,6 @@ def may_write(tensors):
     return True
 
 def may_follow(stream, device, tensors):
-    if device.kind != "cuda":
-        return False
     try:{are_there}
     except AttributeError:
         return False

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from sys import _getframe
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
+from tilewright.errors import LaunchError
 from tilewright.runtime.access import Handle
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.inside_chains import refuse_waiting
@@ -218,12 +219,11 @@ class ReadyOp(WorkOp[T]):
                     and (
                         chosen.is_plain
                         if guests is None
-                        else stream is self._chosen is None
-                        and guests.may_follow(chosen, device, self._claim[1])
+                        else guests.may_follow(chosen, device, self._claim[1])
                     )
                 ):
-                    chosen = stream if stream is not None else self._chosen or self.usual_stream()
-                    is_put = self._may_be_home(chosen) and self._put_at_home(chosen)
+                    if self._put_where_it_goes(stream):
+                        return self
                 else:
                     # The same with nothing to ask: a call of it would cost as much as this.
                     try:
@@ -242,8 +242,6 @@ class ReadyOp(WorkOp[T]):
                         self.leave_refused(chosen, error)
                         raise
                     self._state = _SUBMITTED
-                    is_put = True
-                if is_put:
                     return self
         except BaseException as error:
             self.abandon(error)
@@ -263,9 +261,13 @@ class ReadyOp(WorkOp[T]):
             return self.hand_over()
         return super().sync()
 
-    def _may_be_home(self, chosen: Any) -> bool:
-        """Whether what somebody says is a stream is one of ours; if not, the long way asks."""
-        return isinstance(chosen, Stream) and chosen.device is self.device
+    def _put_where_it_goes(self, stream: Any) -> bool:
+        """Launch, if there is nothing else to do; if there is anything odd, the long way asks."""
+        try:
+            home = stream if stream is not None else self._chosen or self.usual_stream()
+        except LaunchError:
+            return False
+        return isinstance(home, Stream) and home.device is self.device and self._put_at_home(home)
 
     def launch_at(self, stream: Stream, epoch: int = NEVER) -> None:
         """Launch at home, with nothing left to ask. The lock is held.

@@ -132,7 +132,6 @@ class Passed(ref[Any], _TorchProducer):
 
     __slots__ = ("array", "number", "required_grad", "written")
 
-    is_passed = True
     number: int  # its identity, which may be another one's later
     required_grad: bool  # when it was passed
 

@@ -24,6 +24,7 @@ __all__ = ["UsedBytes"]
 
 _NEAR = 4  # fences among which one that can be moved on is looked for
 _CROWDED = 16  # fences on one storage from which passed ones are looked for
+_SELDOM = 16  # uses until others elsewhere are asked for: perhaps nobody else ever does
 
 
 class UsedBytes(ABC):
@@ -183,8 +184,9 @@ class UsedBytes(ABC):
             shift = self.shift
             self._look_at_home()
             if last.outcome is None:
-                forget_elsewhere(self._writes, stream)
-                forget_elsewhere(self._reads, stream)
+                is_due = shift % _SELDOM == 0
+                forget_elsewhere(self._writes, stream, ask=is_due)
+                forget_elsewhere(self._reads, stream, ask=is_due)
             shares = tuple(self.shares)
             for share in shares:
                 share.expect_home(stream)

@@ -1,0 +1,70 @@
+"""Launches with torch tensors that were made before, where torch's current stream has changed."""
+
+from __future__ import annotations
+
+import pytest
+from torch_doubles import SIZE
+
+import tilewright as tw
+from tilewright.runtime import torch_functions
+from tilewright.runtime.device import PER_THREAD_STREAM
+from tilewright.runtime.lifecycle import State
+
+
+def test_a_launch_gets_another_home_with_its_tensors(lib, cuda):
+    """Though nobody asks for the stream where these were read before."""
+    z, x, y = lib.prepared()
+    lib.launch(z, x, y).submit()
+    before, lib.stream = lib.stream, lib.driver.create_stream()
+    for _ in range(40):
+        operation = lib.launch(z, x, y).submit()
+    assert not operation._count  # while it works, it has to be looked at
+    lib.driver.synchronize_stream(before)  # of which we do not hear
+    for _ in range(40):
+        operation = lib.launch(z, x, y).submit()
+    assert operation._count  # it was put there and nothing else was looked at
+    assert operation._ready.stream is cuda.adopt_stream(lib.number(0))
+
+
+def test_at_home_while_their_library_works_elsewhere(lib, cuda):
+    """What it has done there meanwhile nobody tells: it is waited for."""
+    z, x, y = lib.prepared()
+    home = cuda.adopt_stream(lib.number(0))
+    here, lib.stream = lib.stream, lib.driver.create_stream()
+    lib.launch(z, x, y).submit(home)
+    assert lib.order() == [
+        ("record", lib.stream), ("wait", here, lib.stream),
+        ("launch", here, "plain_add"),
+        ("record", here), ("wait", lib.stream, here),
+    ]  # fmt: skip
+
+
+def test_at_home_by_name(lib, cuda):
+    z, x, y = lib.prepared()
+    before = z._version
+    lib.launch(z, x, y).submit(cuda.adopt_stream(lib.number(0)))
+    assert lib.order() == [("launch", lib.stream, "plain_add")]
+    assert z._version == before + 1
+
+
+@pytest.mark.parametrize("way", ["prepared", "planned"])
+def test_a_stream_that_is_refused_leaves_the_operation_as_it_was(lib, monkeypatch, way):
+    tensors = lib.prepared() if way == "prepared" else lib.trio()
+    operation = lib.launch(*tensors)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch_functions.TORCH, "current_number", lambda _: PER_THREAD_STREAM)
+        with pytest.raises(tw.LaunchError, match="the per-thread default stream of CUDA"):
+            operation.submit()
+    assert operation._state is State.BUILT
+    operation.submit()
+    lib.finish()
+    assert tensors[0].tolist() == [7.0] * SIZE
+
+
+@pytest.mark.parametrize("way", ["prepared", "planned"])
+def test_what_has_run_is_not_submitted_again(lib, way):
+    tensors = lib.prepared() if way == "prepared" else lib.trio()
+    operation = lib.launch(*tensors)
+    operation.sync()
+    with pytest.raises(tw.LaunchError, match="runs once"):
+        operation.submit()
