@@ -9,7 +9,7 @@ the device's lock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from tilewright.runtime.access import refusal
 from tilewright.runtime.borrows import Holder
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence, Outcome
-from tilewright.runtime.foreign import ForeignStorage
+from tilewright.runtime.graph_guests import GraphGuests
 from tilewright.runtime.graph_nodes import Instance, Node, make_node
 from tilewright.runtime.graph_plan import Plan, make_plan
 from tilewright.runtime.leases import Claim, Lease, Stamp
@@ -32,8 +32,8 @@ class BuiltGraph:
     """What a graph is once its block has ended; replays keep it alive."""
 
     __slots__ = (
-        "__weakref__", "_broken", "_fallible", "_foreign", "_instance", "_last", "_may_raise",
-        "_plan", "_replays", "claim", "device", "lease", "nodes",
+        "__weakref__", "_broken", "_fallible", "_instance", "_last", "_may_raise", "_plan",
+        "_replays", "claim", "device", "guests", "lease", "nodes",
     )  # fmt: skip
 
     def __init__(self, device: Device, jobs: Sequence[Job]) -> None:
@@ -51,18 +51,10 @@ class BuiltGraph:
     def _adopt(self, nodes: tuple[Node, ...], plan: Plan) -> None:
         self.nodes, self._plan = nodes, plan
         self._fallible = [number for number, node in enumerate(nodes) if self._can_fail(node)]
-        self._foreign: dict[ForeignStorage, bool] = {}  # and whether it is written
-        for use in (use for node in nodes for use in node.uses):
-            if isinstance(use.storage, ForeignStorage):
-                known = self._foreign.get(use.storage, False)
-                self._foreign[use.storage] = known or use.mode.writes
-        is_simple = not self._fallible and not self._foreign
+        self.guests = GraphGuests(use for node in nodes for use in node.uses)
+        is_simple = not self._fallible and not self.guests
         self.lease = Lease(plan.members, is_simple=is_simple)
         self.claim: Claim = (self.lease, self.device)  # of all its replays
-
-    def foreign_storages(self) -> Iterable[ForeignStorage]:
-        """The memory of other libraries among its storages."""
-        return self._foreign
 
     def _make_plan(self, nodes: Sequence[Node]) -> Plan:
         return make_plan([node.uses for node in nodes], [self._can_fail(node) for node in nodes])
@@ -184,15 +176,12 @@ class BuiltGraph:
     def replay(self, stream: Stream) -> Fence:
         """Put all nodes on a stream, behind whatever they conflict with."""
         self._check_usable()
-        for storage in self._foreign:
-            storage.materialise(stream)  # is it still where it was?
+        self.guests.check_places(stream)
         doubts = self.lease.order(stream)
         self._renew_checks()
         try:
             errors = self._launch(stream)
-            for storage, is_written in self._foreign.items():
-                if is_written:
-                    storage.producer.note_write()
+            self.guests.note_writes()
             return self._stamp(stream, errors, doubts)
         except BaseException as error:
             self._leave_refused(stream, error)

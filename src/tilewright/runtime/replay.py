@@ -172,8 +172,8 @@ class Replay(SingleOp[tuple[Any, ...]]):
         self.give_back()
 
     def storages(self) -> Iterable[Storage]:
-        """The memory of other libraries that the graph uses."""
-        return () if self._graph is None else self._graph.foreign_storages()
+        """Memory of other libraries that the graph uses: enough to ask for all their streams."""
+        return () if self._graph is None else self._graph.guests.speakers
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
