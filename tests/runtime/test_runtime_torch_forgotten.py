@@ -41,10 +41,11 @@ def test_tensors_may_die_while_all_are_looked_at(lib):
     gc.set_threshold(3, 1, 1)
     try:
         for _ in range(300):
-            cycle = [torch.zeros(SIZE)]
+            tensor = torch.zeros(SIZE)
+            tw.partition(tensor, SIZE)
+            cycle = [tensor]  # made last: the collector looks at what is young
             cycle.append(cycle)
-            tw.partition(cycle[0], SIZE)
-            del cycle
+            del tensor, cycle
             passed_arrays._look_around()
     finally:
         gc.set_threshold(*before)

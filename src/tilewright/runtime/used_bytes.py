@@ -24,7 +24,6 @@ __all__ = ["UsedBytes"]
 
 _NEAR = 4  # fences among which one that can be moved on is looked for
 _CROWDED = 16  # fences on one storage from which passed ones are looked for
-_SELDOM = 16  # uses until others elsewhere are asked for: perhaps nobody else ever does
 
 
 class UsedBytes(ABC):
@@ -184,9 +183,8 @@ class UsedBytes(ABC):
             shift = self.shift
             self._look_at_home()
             if last.outcome is None:
-                is_due = shift % _SELDOM == 0
-                forget_elsewhere(self._writes, stream, ask=is_due)
-                forget_elsewhere(self._reads, stream, ask=is_due)
+                forget_elsewhere(self._writes, stream)
+                forget_elsewhere(self._reads, stream)
             shares = tuple(self.shares)
             for share in shares:
                 share.expect_home(stream)
@@ -200,7 +198,11 @@ class UsedBytes(ABC):
             home = stream if is_home else None
             left = written.region or written.before or read.region or read.before
             if left is None and self.shift == shift:  # or a finaliser has used it meanwhile
-                self.home = home
+                if self.home is not home:
+                    # One may have launched at the old home: others like that have to look again.
+                    self.home = home
+                    self.shift += 1
+                    self.device.epoch += 1
                 return
 
     def writers(self, region: Region) -> Iterator[Fence]:

@@ -59,13 +59,9 @@ def keep(uses: list[Use], is_wanted: Callable[[Use], bool]) -> None:
             return
 
 
-def forget_elsewhere(uses: list[Use], stream: Stream, *, ask: bool) -> None:
-    """Drop what has passed on other streams, as far as is known: then this one can be the home."""
-    elsewhere = {use.fence.stream for use in uses if use.fence.stream is not stream}
-    if ask:
-        for other in elsewhere:
-            other.has_ended()  # what it learns is known from here on
-    if elsewhere:
+def forget_elsewhere(uses: list[Use], stream: Stream) -> None:
+    """Drop what is known to have passed on other streams: then this one can be the home."""
+    if any(use.fence.stream is not stream for use in uses):
         keep(uses, lambda u: u.fence.stream is stream or not u.fence.is_known_to_be_over)
 
 
