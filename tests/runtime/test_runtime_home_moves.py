@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from collector_points import Points
-from ready_bench import Bench, Launch, Newcomers
+from ready_bench import Bench, Launch, Newcomers, Ready
 from runtime_doubles import reads, updates
 
 from tilewright import runtime as tw
@@ -173,3 +173,42 @@ def test_a_signal_behind_the_first_bytes_leaves_no_count_that_never_comes(monkey
     assert not z.storage.is_fresh
     elsewhere(bench, z, scene.other, scene.second)
     bench.device.synchronize()
+
+
+def test_a_launch_at_the_old_home_while_it_gets_another_is_none_that_settles():
+    """The next one like it looks again: its fence stands nowhere any more."""
+
+    def run(at):
+        made = Bench(0, Ready)
+        z, _, other, _ = made.tensors
+        home, second, _ = made.streams
+        for _ in range(4):
+            made.build(3, 0).submit(home)
+        made.device.synchronize()
+        launched = []
+
+        def launch():
+            sys.settrace(None)
+            try:
+                made.build(3, 0).submit(home)
+            except BorrowError:  # of what is being built
+                return
+            launched.append(home.wait(home.issued))  # so that it is known to be over
+
+        roles = (updates(other), reads(z))
+        with Points(at, launch) as points:
+            tw.WorkOp("mix", made.device, roles, Launch(made.function, (other, z)), None).submit(
+                second
+            )
+        if launched:
+            made.build(3, 0).submit(home)
+            with made.device.lock:
+                z.storage.catch_up()
+                fences = [use.fence for use in z.storage._reads]
+            assert any((one.stream, one.count) == (home, home.issued) for one in fences), (
+                points.where
+            )
+        return points.seen, bool(launched)
+
+    count, _ = run(None)
+    assert sum(run(at)[1] for at in range(count)) > count // 4, "or nothing was tried"
