@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tilewright.runtime.foreign import ForeignStorage
+from tilewright.runtime.handshake import find_speakers
 from tilewright.runtime.recording import Use
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.torch_functions import TORCH
@@ -31,7 +32,7 @@ class GraphGuests:
         # Those that are told one by one; torch takes versions of many tensors at once.
         self._told = tuple(storage for storage, is_written in written.items() if is_written)
         self._versions: tuple[Any, ...] | None = None  # None until all were told once
-        self.speakers = _find_speakers(self._all)  # who say on which streams the libraries work
+        self.speakers = find_speakers(self._all)  # who say on which streams the libraries work
 
     def __len__(self) -> int:
         return len(self._all)
@@ -59,11 +60,3 @@ class GraphGuests:
         versions = tuple(one for found in known.values() for one in found or ())
         if self._versions is None:  # or a finaliser has replayed the graph meanwhile
             self._told, self._versions = others, versions
-
-
-def _find_speakers(storages: Iterable[ForeignStorage]) -> tuple[ForeignStorage, ...]:
-    found: dict[object, ForeignStorage] = {}
-    for storage in storages:
-        producer = storage.producer
-        found.setdefault(producer.library if producer.has_one_stream else storage, storage)
-    return tuple(found.values())

@@ -18,27 +18,29 @@ from tilewright.runtime.foreign import ForeignStorage
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 
-__all__ = ["check_recordable", "in_their_order", "keep_recorded", "library_streams"]
+__all__ = [
+    "check_recordable",
+    "find_speakers",
+    "in_their_order",
+    "keep_recorded",
+    "library_streams",
+]
 
 
 def library_streams(storages: Iterable[Storage]) -> tuple[Stream, ...]:
     """The current streams of the libraries whose arrays are used."""
-    foreign = [storage for storage in storages if not storage.owns_bytes]
-    if not foreign:
-        return ()
-    found: dict[Stream, None] = {}
-    asked: set[str] = set()  # libraries that say the same for all of their arrays
-    for storage in foreign:
-        assert isinstance(storage, ForeignStorage), "whose bytes are not ours has a producer"
-        producer = storage.producer
-        if producer.has_one_stream:
-            if producer.library in asked:
-                continue
-            asked.add(producer.library)
-        stream = producer.current_stream(storage.device)
-        if stream is not None:
-            found[stream] = None
-    return tuple(found)
+    asked = (one.producer.current_stream(one.device) for one in find_speakers(storages))
+    return tuple(dict.fromkeys(stream for stream in asked if stream is not None))
+
+
+def find_speakers(storages: Iterable[Storage]) -> tuple[ForeignStorage, ...]:
+    """Those that say on which streams libraries work: some say the same for all their arrays."""
+    found: dict[object, ForeignStorage] = {}
+    for storage in storages:
+        if isinstance(storage, ForeignStorage):
+            producer = storage.producer
+            found.setdefault(producer.library if producer.has_one_stream else storage, storage)
+    return tuple(found.values())
 
 
 def in_their_order(
