@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 import tilewright as tw
+from tilewright.runtime.alone import alone
 from tilewright.runtime.torch_tensors import TORCH_DTYPES
 
 __all__ = ["as_torch"]
@@ -39,7 +40,7 @@ def as_torch(tensor: tw.Tensor) -> Any:
     """
     stream = tensor.device.stream
     with tensor.device.lock:
-        tensor.storage.materialise(stream)
+        alone(tensor.device, tensor.storage.materialise, stream)
     stream.sync()
     bits = torch.as_tensor(_Exported(tensor), device="cuda")
     return bits.view(getattr(torch, _NAMES[tensor.dtype]))

@@ -2,13 +2,16 @@
 
 The collector runs where something is allocated that it looks after, and from Python 3.12 on where a
 function is entered, behind a call and at the end of a turn of a loop. All of these are taken,
-whichever version runs: what each does is the same.
+whichever version runs: what each does is the same. Where the collector is stopped it does not run;
+a signal handler does.
 """
 
 from __future__ import annotations
 
 import dis
 import functools
+import gc
+import itertools
 import sys
 from pathlib import Path
 
@@ -33,11 +36,29 @@ def _points(code):
     return found
 
 
+@functools.cache
+def _raising_points(code):
+    """Those where what a handler raises is caught by whoever catches it behind the call itself.
+
+    That is where it is raised; here it can only be raised before the next instruction.
+    """
+
+    def catcher(offset):
+        entries = dis._parse_exception_table(code)
+        return next((one.target for one in entries if one.start <= offset < one.end), None)
+
+    offsets = [instruction.offset for instruction in dis.get_instructions(code)]
+    pairs = itertools.pairwise(offsets)
+    return _points(code) & {later for first, later in pairs if catcher(first) == catcher(later)}
+
+
 class Points:
     """Counts the points that are come by, and acts at one of them."""
 
-    def __init__(self, at=None, act=None):
+    def __init__(self, at=None, act=None, *, of_signals=False, raising=False):
         self.seen = 0
+        self._of_signals = of_signals or raising
+        self._find = _raising_points if raising else _points
         self.where = None
         self._at, self._act = at, act
 
@@ -58,9 +79,12 @@ class Points:
         return self._pass
 
     def _pass(self, frame, event, arg):
-        if event == "opcode" and frame.f_lasti in _points(frame.f_code):
+        if event == "opcode" and self._may_act(frame):
             if self.seen == self._at:
                 self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
                 self._act()
             self.seen += 1
         return self._pass
+
+    def _may_act(self, frame):
+        return (self._of_signals or gc.isenabled()) and frame.f_lasti in self._find(frame.f_code)

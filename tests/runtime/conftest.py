@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import importlib
 from contextlib import contextmanager
 
@@ -8,10 +9,37 @@ from runtime_doubles import RecordingDriver
 
 from tilewright import runtime as tw
 from tilewright.runtime import foreign, foreign_ranges
+from tilewright.runtime.stream import Stream
+from tilewright.runtime.used_bytes import UsedBytes
 
 # By name: `tilewright.runtime.device` is also the function that opens a context.
 device_module = importlib.import_module("tilewright.runtime.device")
 cuda_device = importlib.import_module("tilewright.backends.cuda.device")
+
+
+# What changes in several steps, so that nothing else may happen in between.
+CHANGES = {
+    UsedBytes: ("catch_up", "come_after", "join_lease", "leave_home", "leave_lease", "order",
+                "settle_in", "take_read", "take_write"),
+    Stream: ("follow", "wait_for"),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _check_changes(monkeypatch):
+    """Whoever changes what is known of the order is alone."""
+
+    def guarded(change):
+        @functools.wraps(change)
+        def call(self, *args, **kwargs):
+            assert self.device.changes, f"{change.__qualname__}: others may come in between"
+            return change(self, *args, **kwargs)
+
+        return call
+
+    for kind, names in CHANGES.items():
+        for name in names:
+            monkeypatch.setattr(kind, name, guarded(getattr(kind, name)))
 
 
 @pytest.fixture

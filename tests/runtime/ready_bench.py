@@ -14,6 +14,7 @@ from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.alone import alone
 from tilewright.runtime.function import Filled
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.per_tensor import spell_out
@@ -104,7 +105,7 @@ class Bench:
         for tensor in self.tensors:
             tensor.wait()
             with self.device.lock:
-                tensor.storage.materialise(self.device.stream)
+                alone(self.device, tensor.storage.materialise, self.device.stream)
         self.ready = ready
         self.kept = []
         self._works = {}

@@ -11,6 +11,7 @@ from runtime_doubles import add_one, copy, edges, put
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.alone import alone
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -58,7 +59,7 @@ class TestMemory:
         del g, x
         gc.collect()
         assert device.pool.statistics().used == used  # freed behind the replay
-        tw.full(1024, 9).storage.materialise(device.new_stream())
+        alone(device, tw.full(1024, 9).storage.materialise, device.new_stream())
         hold.release()
         assert z.numpy()[0] == 8
         device.synchronize()

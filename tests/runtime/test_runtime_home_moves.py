@@ -17,6 +17,7 @@ from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError
 from tilewright.runtime.access import Mode
+from tilewright.runtime.alone import alone
 from tilewright.runtime.export import _Returned
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.sites import Site
@@ -64,7 +65,7 @@ class Scene:
         """The streams and counts that whoever comes next is told of."""
         storage = self.z.storage
         with self.bench.device.lock:
-            storage.catch_up()
+            alone(self.bench.device, storage.catch_up)
             uses = storage._writes if self.writes else (*storage._reads, *storage._writes)
             return [(use.fence.stream, use.fence.count) for use in uses]
 
@@ -129,7 +130,7 @@ def test_a_launch_at_another_home_is_not_taken_for_one_at_the_first(has_equal_co
         bench, second = scene.bench, scene.second
         beside = tw.full(8, 1, f32, device=bench.device)
         with bench.device.lock:
-            beside.storage.materialise(second)
+            alone(bench.device, beside.storage.materialise, second)
         bench.device.synchronize()
         while has_equal_counts and scene.home.issued < 40:
             scene.home.advance()
@@ -143,9 +144,7 @@ def test_a_launch_at_another_home_is_not_taken_for_one_at_the_first(has_equal_co
             launch(bench, scene.z, beside, second)
             counts.append(second.issued)
 
-        points = scene.at_point(
-            at, act, lambda scene: list(scene.z.storage.writers(scene.z.region))
-        )
+        points = scene.at_point(at, act, lambda scene: scene.z._writers())
         for count in counts:
             known = scene.known()
             assert any(stream is second and last >= count for stream, last in known), (
@@ -203,7 +202,7 @@ def test_a_launch_at_the_old_home_while_it_gets_another_is_none_that_settles():
         if launched:
             made.build(3, 0).submit(home)
             with made.device.lock:
-                z.storage.catch_up()
+                alone(made.device, z.storage.catch_up)
                 fences = [use.fence for use in z.storage._reads]
             assert any((one.stream, one.count) == (home, home.issued) for one in fences), (
                 points.where

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.runtime import uses
-from tilewright.runtime.failures import Fence
 from tilewright.runtime.per_tensor import spell_out
 from tilewright.runtime.regions import Region
-from tilewright.runtime.uses import MANY_AT_HOME, HomeUses, Use, keep
+from tilewright.runtime.uses import MANY_AT_HOME, HomeUses
 
 REGIONS = [Region.between(8 * n, 8 * n + 8) for n in range(5)]
 
@@ -55,7 +53,7 @@ def leave(storage, region, count):
 def looked(storage):
     """Streams, regions and counts that somebody sees."""
     found = []
-    assert storage.written_at_home.unfold(storage, found)
+    storage.written_at_home.unfold(storage.home, found)
     assert storage.left == 0
     assert all(use.fence.stream is storage.home for use in found)
     return {(use.region.low, use.fence.count) for use in found}
@@ -104,20 +102,6 @@ def while_it_is_set_aside(storage, act):
     storage.written_at_home.before = Before((REGIONS[4], 1, None, 1))
 
 
-@pytest.fixture
-def while_somebody_looks(monkeypatch):
-    """What a finaliser does once, while uses are made of what was left."""
-    todo, make = [], uses.Use
-
-    def made(*what):
-        if todo:
-            todo.pop()()
-        return make(*what)
-
-    monkeypatch.setattr(uses, "Use", made)
-    return todo
-
-
 def test_somebody_who_looks_while_a_region_is_set_aside_has_it(storage):
     seen = []
     leave(storage, REGIONS[0], 2)
@@ -134,31 +118,6 @@ def test_a_launch_while_a_region_is_set_aside_is_not_lost(storage):
     assert looked(storage) == {(32, 1), (0, 2), (16, 3)}
 
 
-def test_a_launch_while_somebody_looks_is_seen_by_the_next(storage, while_somebody_looks):
-    found = []
-    leave(storage, REGIONS[0], 1)
-    while_somebody_looks.append(lambda: leave(storage, REGIONS[1], 2))
-    assert not storage.written_at_home.unfold(storage, found)
-    assert found == []
-    assert looked(storage) == {(0, 1), (8, 2)}
-
-
-def test_the_same_count_at_another_home_is_another_launch(storage, while_somebody_looks):
-    """A finaliser looks, takes the storage elsewhere, and launches there with an equal count."""
-    seen, found = [], []
-    leave(storage, REGIONS[0], 1)
-
-    def move():
-        seen.append(looked(storage))
-        storage.home = Home()
-        leave(storage, REGIONS[0], 1)
-
-    while_somebody_looks.append(move)
-    assert not storage.written_at_home.unfold(storage, found)
-    assert (seen, found) == ([{(0, 1)}], [])
-    assert looked(storage) == {(0, 1)}  # on the stream that is its home now
-
-
 def test_nothing_is_left_in_another_epoch(storage):
     """The storage may have another home by then, which would count otherwise."""
     device, other = SimpleNamespace(epoch=7), Storage()
@@ -171,20 +130,3 @@ def test_nothing_is_left_in_another_epoch(storage):
     assert not steps.leave(tensors, 3, device, 7, storage.home)
     assert other.left == 0
     assert looked(storage) == {(32, 1), (0, 2)}
-
-
-@pytest.mark.parametrize("added", [0, 3])
-def test_what_a_finaliser_adds_while_uses_are_dropped_stays(added):
-    known = [Use(region, Fence(Home(), 1, None)) for region in REGIONS]
-    late = Use(REGIONS[0], Fence(Home(), 2, None))
-
-    def is_wanted(use):
-        if use is known[added] and late not in known:
-            known.append(late)
-        return use is not known[1]
-
-    first = known[1]
-    keep(known, is_wanted)
-    assert late in known
-    assert first not in known
-    assert len(known) == len(REGIONS)

@@ -18,7 +18,8 @@ from paper_kernels import SIZE
 
 import tilewright as tw
 from tilewright import f32
-from tilewright.errors import BorrowError
+from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.alone import alone
 from tilewright.runtime.operation import Chain
 from tilewright.runtime.ready import ReadyOp
 from tilewright.runtime.replay import Replay
@@ -39,7 +40,7 @@ class Bench:
         self.tensors = {name: tw.from_numpy(numbers) for name in NAMES}
         for tensor in self.tensors.values():
             with cuda.lock:
-                tensor.storage.materialise(cuda.stream)
+                alone(cuda, tensor.storage.materialise, cuda.stream)
         self.kept = []
 
     def launch(self, z, x):
@@ -73,6 +74,10 @@ class Bench:
         z = tw.empty(SIZE, f32)
         self.kernel(z.partition(SIZE), self.tensors["x"]).submit()
         self.kernel(self.tensors["z"].partition(SIZE), z).submit()
+
+    def elsewhere_and_here(self):
+        self.launch("z", "x").submit(self.third)
+        self.launch("a", "z").submit()
 
     def replay(self, z, x, stream=None):
         with tw.graph() as graph:
@@ -141,6 +146,11 @@ WAYS = {
         lambda b: lambda: tw.zip(b.launch("z", "x"), b.launch("a", "b")).submit(),
         ["zx", "ab"],
     ),
+    "elsewhere": (lambda b: b.elsewhere_and_here, ["zx", "az"]),
+    "zip elsewhere": (
+        lambda b: lambda: tw.zip(b.launch("z", "x"), b.launch("a", "b")).submit(b.third),
+        ["zx", "ab"],
+    ),
     "replay": (lambda b: b.replay("z", "x"), ["zx"]),
     "replay and launch": (lambda b: b.replay_and_launch("zx", "az"), ["zx", "az"]),
 }
@@ -197,26 +207,26 @@ def check(bench, steps, stream, behind):
     assert first in [one_by_one([*some, *behind]) for some in steps]
 
 
-@pytest.mark.parametrize("other", NESTED)
-@pytest.mark.parametrize("way", WAYS)
-def test_a_launch_in_the_middle_of_another(bench, way, other):
+def run_nested(bench, way, other, *, by_signals):
+    """One in the middle of another, at every point; gives what those say that are refused."""
     (make, steps), (make_other, others) = WAYS[way], NESTED[other]
     launch, nested = make(bench), make_other(bench)
-    refused = []
+    said, refused = [], []
 
     def collected():
         try:
             nested()
-        except BorrowError:
-            refused.append(True)
+        except (BorrowError, LaunchError) as error:
+            refused.append(str(error))
 
-    for at in itertools.count():
+    for at in itertools.count(0, 7 if by_signals else 1):  # of all, those would take minutes
         prepare(bench, launch, nested)
         refused.clear()
-        with Points(at, collected) as points:
+        with Points(at, collected, of_signals=by_signals) as points:
             launch()
         if points.where is None:
-            break
+            return at, said
+        said += refused
         added = [] if refused else others
         both = [[*steps[:cut], *added, *steps[cut:]] for cut in range(len(steps) + 1)]
         assert len(bench.gpu.calls("launch", "launch_graph")) == len(both[0]), points.where
@@ -226,7 +236,22 @@ def test_a_launch_in_the_middle_of_another(bench, way, other):
         except BaseException as error:
             error.add_note(f"at point {at}, {points.where}")
             raise
-    assert at > 10
+
+
+@pytest.mark.parametrize("other", NESTED)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_launch_in_the_middle_of_another(bench, way, other):
+    count, said = run_nested(bench, way, other, by_signals=False)
+    assert count > 10
+    assert not any("signal" in text for text in said), "finalisers are not refused for that"
+
+
+@pytest.mark.parametrize("other", NESTED)
+@pytest.mark.parametrize("way", ["elsewhere", "zip elsewhere"])
+def test_a_launch_in_a_signal_handler_is_refused_where_it_cannot_be_ordered(bench, way, other):
+    count, said = run_nested(bench, way, other, by_signals=True)
+    assert any("in the middle of another call" in text for text in said)
+    assert len(said) < count // 7, "and not elsewhere"
 
 
 def test_the_ways_are_what_they_are_called(bench):

@@ -14,6 +14,7 @@ from runtime_doubles import reads, updates
 from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, DriverError, LaunchError
+from tilewright.runtime.alone import alone
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.uses import MANY_AT_HOME
 
@@ -32,7 +33,7 @@ def parts(bench):
 def parts_of_one(bench, number):
     whole = tw.full(8 * number, 1, f32, device=bench.device)
     with bench.device.lock:
-        whole.storage.materialise(bench.device.stream)
+        alone(bench.device, whole.storage.materialise, bench.device.stream)
     bench.device.stream.sync()
     return [whole[8 * n : 8 * n + 8] for n in range(number)]
 
@@ -118,7 +119,7 @@ def test_memory_goes_back_behind_its_last_launch(bench):
     bench.driver.log.clear()
     made = tw.full(8, 1, f32, device=bench.device)
     with bench.device.lock:
-        made.storage.materialise(bench.device.stream)
+        alone(bench.device, made.storage.materialise, bench.device.stream)
     build(bench, made, bench.tensors[1]).submit()
     del made
     build(bench, bench.tensors[2], bench.tensors[1]).submit()

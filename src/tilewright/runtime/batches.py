@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tilewright.runtime.alone import alone
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.lifecycle import Ends
 from tilewright.runtime.newcomers import NewcomerOp
@@ -96,7 +97,7 @@ class Batch:
     def _is_calm(self, stream: Stream) -> bool:
         """Whether nothing is to be done but to launch."""
         device = self._device
-        if stream is not self._stream or UNUSUAL.get() or device.forked:
+        if stream is not self._stream or UNUSUAL.get() or device.is_barred:
             return False
         device.settle_notes()
         if stream.has_loose_ends:
@@ -113,12 +114,15 @@ class Batch:
         for place in self._places:
             place.fence.count = count
         if self._epoch != self._device.epoch:  # a finaliser has done something meanwhile
-            for storage, region, writes, _, _ in self._places:
-                storage.settle_in(region, stream, writes, stream.issued)
+            alone(self._device, self._settle_in, stream)
         joint = self._joint
         self._spent = [borrows.pop(joint, None) for borrows in self._borrows]  # and freed later
         for part in parts:
             part.end_at_home(stream, count)
+
+    def _settle_in(self, stream: Stream) -> None:
+        for storage, region, writes, _, _ in self._places:
+            storage.settle_in(region, stream, writes, stream.issued)
 
     def _stop(self, stream: Stream, launched: int, error: BaseException) -> None:
         """One could not be launched: those before it run, and those behind it do not."""
@@ -166,11 +170,15 @@ def make_batch(parts: Sequence[Any], label: str) -> Batch | None:
         return None
     device = parts[0].device
     with device.lock:
-        device.tell_latest()
-        home = next(_homes(parts), None)
-        if home is None or not home.is_plain or any(found is not home for found in _homes(parts)):
-            return None
-        return Batch(parts, home, label)
+        return None if device.is_barred else alone(device, _make_batch, parts, label)
+
+
+def _make_batch(parts: Sequence[Any], label: str) -> Batch | None:
+    parts[0].device.tell_latest()
+    home = next(_homes(parts), None)
+    if home is None or not home.is_plain or any(found is not home for found in _homes(parts)):
+        return None
+    return Batch(parts, home, label)
 
 
 def _homes(parts: Sequence[ReadyOp[Any]]) -> Iterator[Stream | None]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.access import refusal
+from tilewright.runtime.alone import alone, among_others
 from tilewright.runtime.borrows import Holder
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence, Outcome
@@ -66,6 +67,9 @@ class BuiltGraph:
 
     def acquire(self, holder: Holder) -> None:
         """Let a built replay hold the lease, if nothing stands against it."""
+        alone(self.device, self._acquire, holder)
+
+    def _acquire(self, holder: Holder) -> None:
         self._check_usable()
         self._report()
         refused = self._find_conflict(holder)
@@ -170,15 +174,15 @@ class BuiltGraph:
         errors = self._instance.launch(stream.queue)
         stamp = self.lease.stamp
         if stamp is not before and stamp is not None:
-            stream.wait_for(stamp.stream, stamp.count)
+            alone(self.device, stream.wait_for, stamp.stream, stamp.count)
         return errors
 
     def replay(self, stream: Stream) -> Fence:
         """Put all nodes on a stream, behind whatever they conflict with."""
         self._check_usable()
         self.guests.check_places(stream)
-        doubts = self.lease.order(stream)
         self._renew_checks()
+        doubts = self.lease.order(stream)
         try:
             errors = self._launch(stream)
             self.guests.note_writes()
@@ -188,6 +192,9 @@ class BuiltGraph:
             raise
 
     def _leave_refused(self, stream: Stream, error: BaseException) -> None:
+        alone(self.device, self._stamp_refused, stream, error)
+
+    def _stamp_refused(self, stream: Stream, error: BaseException) -> None:
         # Part of it may be on the stream already: order it, and trust nothing it wrote.
         count = stream.advance()
         refused = Outcome.refused(stream, count, error)
@@ -220,7 +227,7 @@ class BuiltGraph:
         """Give checked nodes new records, unless the last replay has left theirs untouched."""
         if not self._last:
             return
-        self._last[0].stream.settle()
+        among_others(self.device, self._last[0].stream.settle)
         if all(outcome.settled and outcome.error is None for outcome in self._last):
             return
         try:
@@ -283,17 +290,18 @@ class BuiltGraph:
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
         if getattr(self, "lease", None) is not None:
-            self.device.notes.append(_Dropped(self.lease))
+            self.device.notes.append(_Dropped(self.lease, self.device))
 
 
 class _Dropped(NamedTuple):
     """The lease of a graph that is gone; until it is settled the storages stay."""
 
     lease: Lease
+    device: Device
 
     def settle(self) -> None:
         """Hand the fences of replays over to the storages, which may go then."""
-        self.lease.dissolve()
+        alone(self.device, self.lease.dissolve)
 
 
 def _allocate(device: Device, jobs: Sequence[Job]) -> None:

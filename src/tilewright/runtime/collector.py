@@ -1,32 +1,59 @@
 """Stretches of code in which Python's collector runs no finaliser.
 
-It is stopped for the whole process, so they are short.
+It is stopped for the whole process, as there is no other way, so they are short. They may overlap,
+in other threads or one in another: the last one out starts it again. They are calls and no `with`:
+a signal could raise in the `__exit__` of that, before anything is done there.
 """
 
 from __future__ import annotations
 
-import gc
+from collections.abc import Callable
+from gc import disable, enable, isenabled
+from typing import ParamSpec, TypeVar
 
-__all__ = ["Uncollected"]
+__all__ = ["forget_stretches", "uncollected"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Uncollected:
-    """Has no finaliser run in a `with` but those of what is dropped there."""
+class _Collector:
+    """What we have done to it."""
 
-    __slots__ = ("_was_enabled",)
+    def __init__(self) -> None:
+        self.has_been_stopped = False  # so that it is to be started again
+        self.stretches: list[None] = []  # one for each
 
-    def __enter__(self) -> None:
-        self._was_enabled = is_enabled = gc.isenabled()
-        gc.disable()
-        while is_enabled:
-            _look_up()  # and a finaliser that runs now may start it again
-            is_enabled = gc.isenabled()
-            gc.disable()
+    def start_if_last(self) -> None:
+        """Start it behind the last stretch, if it ran before."""
+        # Between the question and the answer no other thread runs, as nothing is called.
+        if self.has_been_stopped and not self.stretches:
+            self.has_been_stopped = False
+            enable()
 
-    def __exit__(self, *_: object) -> None:
-        if self._was_enabled:
-            gc.enable()
+
+_collector = _Collector()
+
+
+def uncollected(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call something; no finaliser runs in it but those of what is dropped there."""
+    try:
+        _collector.stretches.append(None)  # first: a signal may raise behind it, and not before
+        while isenabled():  # and again if a finaliser that ran just now has started it
+            _collector.has_been_stopped = True
+            disable()
+            _look_up()
+        return act(*args, **kwargs)
+    finally:
+        _collector.stretches.pop()
+        _collector.start_if_last()  # if a signal raises before that, the next stretch sees to it
 
 
 def _look_up() -> None:
     """From Python 3.12 on, a collection that was put off before comes at the next call."""
+
+
+def forget_stretches() -> None:
+    """In a forked child, whose other threads are gone with what they were at."""
+    _collector.stretches.clear()
+    _collector.start_if_last()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from weakref import ref
 
 from tilewright.errors import DriverError, LaunchError
+from tilewright.runtime.alone import among_others, check_alone
 from tilewright.runtime.backend import Backend, load_backend
 from tilewright.runtime.failures import Outcome
 from tilewright.runtime.forked_locks import ForkedLock
@@ -62,37 +63,19 @@ class Device:
     """A device by name: `cpu`, `cpu:1`, `cuda`, `cuda:0`. The same name gives the same object."""
 
     __slots__ = (
-        "_policy",
-        "_pools",
-        "adopted",
-        "backend",
-        "current",
-        "default",
-        "epoch",
-        "forked",
-        "kind",
-        "latest",
-        "lock",
-        "name",
-        "notes",
-        "ordinal",
-        "recorded",
-        "replays",
-        "storages",
-        "stream_owners",
-        "streams",
-        "target",
-        "told",
-        "unseen",
-        "usual_pool",
-    )
+        "_policy", "_pools", "adopted", "backend", "changes", "current", "default", "epoch",
+        "forked", "is_barred", "kind", "latest", "lock", "name", "notes", "ordinal", "recorded",
+        "replays", "storages", "stream_owners", "streams", "target", "told", "unseen", "usual_pool",
+    )  # fmt: skip
 
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
     backend: Backend
+    changes: int  # that are under way, one in another (`alone`)
     current: Surrounding[Stream]  # the stream that the context has chosen
     default: Stream | None  # the current one where nobody has chosen, once it was needed
     epoch: int  # another one begins when borrows are written down or a storage shifts
     forked: bool
+    is_barred: bool  # to launches: it is forked, or in the middle of a change
     kind: str
     # The claim of the operation built last, if its borrows stand nowhere else yet. The first in it
     # tells of it, and takes it away from here.
@@ -147,7 +130,8 @@ class Device:
         self.replays = 0
         self.told = {}
         self.epoch = 0
-        self.forked = False
+        self.forked = self.is_barred = False
+        self.changes = 0
         self.default = None
         self._policy = None
         self.usual_pool = None
@@ -262,6 +246,11 @@ class Device:
             self.check_usable()
             return self.backend.take_record()
 
+    def check_open(self) -> None:
+        """Refuse to begin with something: in a forked child, or in the middle of a change."""
+        self.check_usable()
+        check_alone(self)
+
     def check_usable(self) -> None:
         """Refuse work in a child process that shares its parent's CUDA context."""
         if self.forked:
@@ -274,8 +263,9 @@ class Device:
         """Go on in a forked child, if the device can."""
         self.epoch += 1
         self.lock = threading.RLock()
-        if not self.backend.survives_fork:
-            self.forked = True
+        self.changes = 0
+        self.forked = self.is_barred = not self.backend.survives_fork
+        if self.forked:
             return
         for one in self.streams:
             one.queue.restart()
@@ -287,8 +277,8 @@ class Device:
             latest[0].tell(latest)
 
     def settle_notes(self) -> None:
-        """Do what finalisers have left to be done. The lock is held."""
-        while self.notes:
+        """Do what finalisers have left to be done, but not in a change. The lock is held."""
+        while self.notes and not self.changes:
             self.notes.popleft().settle()
 
     def collect_dropped(self) -> bool:
@@ -297,6 +287,9 @@ class Device:
         A traceback refers to the frames that refer to the operation that keeps the exception. What
         was dropped like that is young, as a rule, so the old generation is left alone.
         """
+        return among_others(self, self._collect_young)
+
+    def _collect_young(self) -> bool:
         gc.collect(1)
         found = bool(self.notes)
         self.settle_notes()

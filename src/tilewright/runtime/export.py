@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.dtypes import DType, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.access import Handle, Mode
+from tilewright.runtime.alone import alone
 from tilewright.runtime.device import LEGACY_STREAM, Device
 from tilewright.runtime.dlpack import CPU, CUDA, describe_capsule
 from tilewright.runtime.failures import Fence
@@ -102,26 +103,26 @@ class Export(OnlyOne):
         if reason is not None:
             raise BorrowError(f"{reason}. It is exported by t.export(read_only=True)")
         with storage.device.lock:
-            storage.device.check_usable()
+            storage.device.check_open()
             storage.device.settle_notes()
-            storage.doubts(region)
+            alone(storage.device, storage.doubts, region)
             mode = Mode.READ if self.read_only else Mode.UPDATE
             holder = _Hold("an export", site_outside(_CONSUMERS), (Role(mode, ""),), (self.tensor,))
             holder.acquire(storage.device)
             self._holder = holder
-            storage.materialise(storage.device.stream)
+            alone(storage.device, storage.materialise, storage.device.stream)
 
     def _wait(self) -> None:
         """Wait on the host for whoever uses the memory, and hear how that ended."""
         refuse_waiting("an export")
         storage, region = self.tensor.storage, self.tensor.region
         with storage.device.lock:
-            fences = tuple(storage.fences(region, writes=not self.read_only))
+            fences = alone(storage.device, storage.fences, region, writes=not self.read_only)
         for fence in fences:
             fence.stream.wait(fence.count)
         with storage.device.lock:
             try:
-                storage.doubts(region)
+                alone(storage.device, storage.doubts, region)
             except BaseException:
                 self._holder.release()
                 raise
@@ -164,8 +165,7 @@ class Export(OnlyOne):
             theirs = device.adopt_stream(LEGACY_STREAM if number is None else number)
             if theirs.queue.is_capturing():
                 raise BufferError("nothing is exported to a stream on which a graph is recorded")
-            for fence in storage.fences(self.tensor.region, writes=not self.read_only):
-                theirs.wait_for(fence.stream, fence.count)
+            alone(device, storage.order, theirs, self.tensor.region, writes=not self.read_only)
             self._streams.add(theirs)
 
     @property
@@ -176,8 +176,7 @@ class Export(OnlyOne):
             raise AttributeError(f"a tensor on {device.name} has no CUDA array interface")
         with device.lock:
             ours = device.stream
-            for fence in tensor.storage.fences(tensor.region, writes=not self.read_only):
-                ours.wait_for(fence.stream, fence.count)
+            alone(device, tensor.storage.order, ours, tensor.region, writes=not self.read_only)
         interface = {**_interface(tensor, self.read_only), "stream": ours.queue.number}
         kind = numpy_dtype(tensor.dtype)
         if kind.isbuiltin == 1:  # NumPy's own; bf16 and f8, which it has no letters for, are bits
@@ -239,11 +238,14 @@ class _Returned(NamedTuple):
 
     def settle(self) -> None:
         """End the hold, ordered after what the consumer has put on its streams by now."""
+        for stream in self.streams:
+            alone(stream.device, self._order_after, stream)
         self.holder.release()
+
+    def _order_after(self, stream: Stream) -> None:
         for tensor, mode, _ in self.holder.accesses:
             storage, region = tensor.storage, tensor.region
-            for stream in self.streams:
-                if mode.writes:
-                    storage.come_after(region, stream)
-                else:
-                    storage.record_read(region, Fence(stream, stream.advance(), None))
+            if mode.writes:
+                storage.come_after(region, stream)
+            else:
+                storage.record_read(region, Fence(stream, stream.advance(), None))

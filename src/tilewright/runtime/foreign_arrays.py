@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from tilewright.dtypes import DType, numpy_dtype
 from tilewright.errors import LaunchError
+from tilewright.runtime.alone import alone
 from tilewright.runtime.device import Device
 from tilewright.runtime.foreign import ForeignStorage, Place, Producer
 from tilewright.runtime.indexing import Layout, check_shape
@@ -131,7 +132,7 @@ def adopt_at(
             device.settle_notes()
         storage = ForeignStorage(device, producer, place, address)
         if ready is not None:
-            storage.come_after(place.look.region, ready)
+            alone(device, storage.come_after, place.look.region, ready)
         elif storage.is_forgotten:
             storage.begin_at_home()
     finally:

@@ -23,7 +23,7 @@ from weakref import ref
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.borrows import Borrows
-from tilewright.runtime.collector import Uncollected
+from tilewright.runtime.collector import uncollected
 from tilewright.runtime.device import Device
 from tilewright.runtime.leases import Share
 from tilewright.runtime.postponed import Postponed
@@ -236,12 +236,14 @@ class _Ranges:
 
     def _find_undisturbed(self, member: Member, low: int, high: int) -> Group:
         """The same of a range of which no group is known."""
-        with Uncollected():
-            found = self._find_among(member, low, high)
-            found.count += 1
-        return found
+        return uncollected(self._find_among, member, low, high)
 
     def _find_among(self, member: Member, low: int, high: int) -> Group:
+        found = self._meet(member, low, high)
+        found.count += 1
+        return found
+
+    def _meet(self, member: Member, low: int, high: int) -> Group:
         first, last = self._overlapping(low, high)
         if first != last:
             last = self._drop_over(member.device, low, high, slice(first, last))
@@ -295,10 +297,13 @@ class _Ranges:
 
     def end(self, group: Group) -> None:
         """Forget a group that nothing uses any more."""
-        with self._lock, Uncollected():
-            at = bisect_left(self._lows, group.low)
-            if at < len(self.groups) and self.groups[at] is group and group.is_over:
-                self._take_out(at)
+        with self._lock:
+            uncollected(self._end, group)
+
+    def _end(self, group: Group) -> None:
+        at = bisect_left(self._lows, group.low)
+        if at < len(self.groups) and self.groups[at] is group and group.is_over:
+            self._take_out(at)
 
     def remember(self, group: Group) -> None:
         """Have nothing of a range but what its streams still do."""

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tilewright.errors import LaunchError
+from tilewright.runtime.alone import alone
 from tilewright.runtime.built_graph import BuiltGraph
 from tilewright.runtime.device import Device, current_device
 from tilewright.runtime.lifecycle import Ends, run_steps
@@ -74,9 +75,9 @@ class Graph(OnlyOne):
         if error is None:
             device = self._device or current_device()
             with device.lock:
-                device.check_usable()
+                device.check_open()
                 device.settle_notes()
-                self._built = BuiltGraph(device, jobs)
+                self._built = alone(device, BuiltGraph, device, jobs)
             self._phase = _Phase.BUILT
 
     def record(self, operation: DeviceOp[T]) -> T:
@@ -122,6 +123,8 @@ class Graph(OnlyOne):
         _check_operation(operation, built.device)
         label, site = operation.label, operation.site
         number = _find_node(built, label, node)
+        with built.device.lock:
+            built.device.check_open()  # before the operation is taken
         jobs, result = _tape(operation)
         if len(jobs) != 1:
             raise LaunchError(
@@ -129,9 +132,8 @@ class Graph(OnlyOne):
                 " own, and an update changes one node: update with each by itself"
             )
         with built.device.lock:
-            built.device.check_usable()
             built.device.settle_notes()
-            built.update(number, jobs[0], Ticket(label, site))
+            alone(built.device, built.update, number, jobs[0], Ticket(label, site))
         if number in self._only:
             place = self._only[number]
             self._results = (*self._results[:place], result, *self._results[place + 1 :])

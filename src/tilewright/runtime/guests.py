@@ -69,7 +69,7 @@ class GuestNewcomerOp(GuestOp[T]):
             device.settle_notes()
         epoch = device.epoch
         self._home = home = tensors[0].storage.home
-        if home is not None and device.latest is None and not device.forked:
+        if home is not None and device.latest is None and not device.is_barred:
             for tensor in tensors:
                 storage = tensor.storage
                 if storage.borrows or storage.home is not home:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from tilewright.runtime.alone import alone
 from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.regions import Region
 
@@ -142,13 +143,17 @@ def catch_up(storage: Leased, shares: Iterable[Share]) -> None:
         stamp = share.lease.stamp
         if stamp is None or stamp is share.seen:
             continue
-        share.seen = stamp
+        before, share.seen = share.seen, stamp
         stamp.is_seen = True
-        reader = Fence(stamp.stream, stamp.count, None)
-        for region in share.member.reads:
-            storage.take_read(region, reader)
-        for region, sources in share.member.writes:
-            storage.take_write(region, stamp.fence(sources))
+        try:
+            reader = Fence(stamp.stream, stamp.count, None)
+            for region in share.member.reads:
+                storage.take_read(region, reader)
+            for region, sources in share.member.writes:
+                storage.take_write(region, stamp.fence(sources))
+        except BaseException:  # of a signal handler
+            share.seen = before
+            raise
 
 
 class Lease:
@@ -259,20 +264,19 @@ class Lease:
     def tell(self, claim: Claim) -> None:
         """Let everybody see that a replay is built: launches at home look for nothing but borrows.
 
-        Until then its claim stays where it is, for whatever a finaliser builds meanwhile.
+        Until then its claim stays where it is.
         """
-        self._leave_homes()
         device = claim[1]
+        alone(device, self._leave_homes)
         if device.latest is claim:
             device.latest = None
 
     def _leave_homes(self) -> None:
         self.touched |= self.at_home
         self.calm = None
-        while self.at_home:  # a finaliser may add some
-            for index in tuple(self.at_home):
-                self.shares[index].member.storage.leave_home()
-                self.at_home.discard(index)  # last, if this breaks off in between
+        for index in tuple(self.at_home):
+            self.shares[index].member.storage.leave_home()
+            self.at_home.discard(index)  # last, if this breaks off in between
 
     def leave(self, stamp: Stamp) -> None:
         """Stamp a submitted replay, in place of a fence on each storage."""

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from tilewright.errors import LaunchError
+from tilewright.runtime.alone import check_alone
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.inside_chains import refuse_waiting
@@ -182,6 +183,8 @@ class Runnable(ABC, Generic[T]):
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream (by default the current one) without waiting."""
         self.check_built()
+        with self.device.lock:
+            check_alone(self.device)
         chosen = self.choose_stream(stream)
         try:
             self.compile()
@@ -250,6 +253,7 @@ class Runnable(ABC, Generic[T]):
     def close(self) -> None:
         """Give the borrows back without running; nothing happens to a submitted operation."""
         with self.device.lock:
+            check_alone(self.device)
             if self._state is State.BUILT:
                 self.give_back()
                 self._state = State.CLOSED

@@ -11,6 +11,7 @@ import atexit
 import os
 
 from tilewright.errors import DriverError
+from tilewright.runtime.collector import forget_stretches
 from tilewright.runtime.device import Device, open_devices, start_child
 from tilewright.runtime.failures import report_unseen
 from tilewright.runtime.foreign_ranges import RANGES
@@ -22,6 +23,7 @@ def guard_process() -> None:
     """Be told when this process forks or ends."""
     atexit.register(_finish)
     if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=forget_stretches)
         os.register_at_fork(after_in_child=start_child)
         os.register_at_fork(after_in_child=RANGES.reset)
 

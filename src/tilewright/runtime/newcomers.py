@@ -35,7 +35,7 @@ class NewcomerOp(ReadyOp[T]):
         epoch = device.epoch
         if (
             device.latest is None
-            and not device.forked
+            and not device.is_barred
             and self._ready.each.look(self, claim[1])
             and device.latest is None  # nor has a finaliser built any meanwhile
             and device.epoch == epoch

@@ -140,7 +140,7 @@ def pass_anew(array: Any) -> Tensor:
         if device.notes:
             device.settle_notes()  # first: the tensor that was here last may have died just now
         place = form.places.get((device, address, False))
-        if place is not None and place.vacant and not device.forked:
+        if place is not None and place.vacant and not device.is_barred:
             handle: Tensor = place.vacant.pop()
             form.vacancies -= 1
             storage: Any = handle.storage

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tilewright.errors import LaunchError, OutOfMemoryError
+from tilewright.runtime.alone import among_others
 from tilewright.runtime.backend import BackendPool, PoolStatistics
 from tilewright.runtime.records import Allocation
 from tilewright.runtime.refusals import OnlyOne
@@ -93,7 +94,7 @@ def allocate(storage: Storage, stream: Stream) -> Allocation:
     try:
         allocation: Allocation = take(storage.nbytes, source)
     except OutOfMemoryError:
-        _make_room(storage.device, source)
+        among_others(storage.device, _make_room, storage.device, source)
         try:
             allocation = take(storage.nbytes, source)
         except OutOfMemoryError as error:

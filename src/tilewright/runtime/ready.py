@@ -97,8 +97,8 @@ class ReadyOp(WorkOp[T]):
     def _look_and_hold(self) -> None:
         """Begin to hold the tensors, if nothing stands against it. The lock is held."""
         device = self.device
-        if device.forked:
-            device.check_usable()
+        if device.is_barred:
+            device.check_open()
         if device.notes:
             device.settle_notes()
         if device.latest is not None:
@@ -267,7 +267,8 @@ class ReadyOp(WorkOp[T]):
             home = stream if stream is not None else self._chosen or self.usual_stream()
         except LaunchError:
             return False
-        return isinstance(home, Stream) and home.device is self.device and self._put_at_home(home)
+        is_ours = isinstance(home, Stream) and home.device is self.device
+        return is_ours and not self.device.is_barred and self._put_at_home(home)
 
     def launch_at(self, stream: Stream, epoch: int = NEVER) -> None:
         """Launch at home, with nothing left to ask. The lock is held.

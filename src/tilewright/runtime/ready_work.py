@@ -12,6 +12,7 @@ from types import CodeType
 from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.runtime.access import Handle
+from tilewright.runtime.alone import alone
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.function import ReadyCall
@@ -81,6 +82,10 @@ class ReadyWork(ABC):
 
     def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
         """Leave the fences of a launch on the home of all its tensors."""
+        alone(self.device, self.leave_fences, stream, count, tensors)
+
+    def leave_fences(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
+        """The same, by whoever is alone."""
         for tensor, (mode, _) in zip(tensors, self.roles, strict=True):
             tensor.storage.settle_in(tensor.region, stream, mode.writes, count)
 
@@ -103,7 +108,7 @@ class RepeatedWork(ReadyWork):
 
     __slots__ = ()
 
-    def settle_in(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
+    def leave_fences(self, stream: Stream, count: int, tensors: tuple[Handle, ...]) -> None:
         """Have fences that stay, for all launches."""
         # What shifts meanwhile may not have its fence any more.
         self.shifts = tuple([tensor.storage.shift for tensor in tensors])
@@ -128,6 +133,10 @@ def make_ticket(claim: Claim) -> Ticket:
 
 def write_down(device: Device, claim: tuple[Any, ...], ticket: Ticket) -> None:
     """Write the borrows of the operation built last where others look. The lock is held."""
+    alone(device, _write_down, device, claim, ticket)
+
+
+def _write_down(device: Device, claim: tuple[Any, ...], ticket: Ticket) -> None:
     if device.latest is claim:  # or a finaliser was faster
         device.latest = None
         ticket.tell(device)

@@ -82,14 +82,14 @@ class Replay(SingleOp[tuple[Any, ...]]):
                 and not lease.holders
                 and device.latest is None
                 and not device.notes
-                and not device.forked
+                and not device.is_barred
             ):
                 if lease.at_home:
                     device.latest = graph.claim
                 lease.holders.append(holder)
                 device.replays += 1
             else:
-                device.check_usable()
+                device.check_open()
                 device.settle_notes()
                 graph.acquire(holder)
             self._state = _BUILT
@@ -123,7 +123,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
                 and graph.lease.calm is chosen
                 and not UNUSUAL.said
                 and not device.notes
-                and not device.forked
+                and not device.is_barred
             ):
                 self._count = graph.replay_again(chosen)
                 self._stream = chosen
@@ -169,7 +169,6 @@ class Replay(SingleOp[tuple[Any, ...]]):
         theirs = library_streams(self.storages())
         with in_their_order(stream, theirs):
             self._fence = graph.replay(stream)
-        self.give_back()
 
     def storages(self) -> Iterable[Storage]:
         """Memory of other libraries that the graph uses: enough to ask for all their streams."""

@@ -97,7 +97,7 @@ class Series(Chain[T]):
     def _is_calm(self, stream: Stream) -> bool:
         """Whether nothing is to be done but to launch. The device's lock is held."""
         device, source = self.device, self._source
-        if UNUSUAL.said or device.notes or device.forked or not isinstance(source, ReadyOp):
+        if UNUSUAL.said or device.notes or device.is_barred or not isinstance(source, ReadyOp):
             return False
         if not self._launches:  # it runs as a chain, by another thread
             return False

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from weakref import ref
 
+from tilewright.runtime.alone import among_others
 from tilewright.runtime.backend import ALIGNMENT
 from tilewright.runtime.borrows import Borrow, Borrows, Holder
 from tilewright.runtime.device import Device
@@ -123,7 +124,7 @@ class Storage(UsedBytes):
             initialise, self._initialiser = self._initialiser, None
             self._is_beginning = True
             try:
-                initialise(self, stream)
+                among_others(self.device, initialise, self, stream)
             except BaseException:
                 self._initialiser = initialise
                 self._leave_allocation(stream)
@@ -137,9 +138,9 @@ class Storage(UsedBytes):
         """Leave a fence for bytes that no operation has written: even those have a stream."""
         count = stream.advance()
         fence = Fence(stream, count, stream.watch(count, None, ()))
+        self.leave_home()
         self._writes[:] = [Use(Region.whole(self.nbytes), fence)]
         self._find_home(fence)
-        self._has_shifted()
 
     def begin(self, stream: Stream, region: Region) -> None:
         """Get bytes, fresh as it is, for the launch of a region that is put on a stream next.

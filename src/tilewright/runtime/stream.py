@@ -140,8 +140,11 @@ class Stream(OnlyOne):
         return outcome
 
     def settle(self, *, ask: bool = True) -> None:
-        """Look at what has completed; `ask=False` uses only what is known already."""
-        if not self.has_loose_ends:
+        """Look at what has completed; `ask=False` uses only what is known already.
+
+        Not in the middle of a change: what ends with that may do something.
+        """
+        if not self.has_loose_ends or self.device.changes:
             return
         is_crowded = len(self._unsettled) + len(self._kept) >= POLL_FROM
         if is_crowded or self.kept_bytes >= POLL_FROM_BYTES:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tilewright.dtypes import DType, bool_, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError, MovedError
+from tilewright.runtime.alone import alone, check_alone
 from tilewright.runtime.awaiting import completed
 from tilewright.runtime.copies import convert, copy
 from tilewright.runtime.cutting import Cuttings
@@ -174,11 +175,13 @@ class Tensor(NotAnArray, Exporting, Cuttings):
 
     def _writers(self) -> tuple[Fence, ...]:
         with self.device.lock:
-            return tuple(self.storage.writers(self.region))
+            check_alone(self.device)
+            return alone(self.device, self.storage.writers, self.region)
 
     def _told(self) -> Tensor:
         with self.device.lock:
-            self.storage.doubts(self.region)
+            check_alone(self.device)
+            alone(self.device, self.storage.doubts, self.region)
         return self
 
     def handle(self, layout: Layout, dtype: type[DType]) -> Tensor:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tilewright.errors import BorrowError
 from tilewright.runtime.access import Access, Handle, Mode, refusal
+from tilewright.runtime.alone import alone
 from tilewright.runtime.borrows import Borrow
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
@@ -55,6 +56,9 @@ class Ticket(Fence):
 
     def acquire(self, device: Device) -> None:
         """Take the borrows, all or none; raises if one is refused or what is read has failed."""
+        alone(device, self._acquire, device)
+
+    def _acquire(self, device: Device) -> None:
         found = self._find_conflict(device)
         if found is not None and device.collect_dropped():
             found = self._find_conflict(device)  # anywhere: what was dropped may have built more
@@ -138,6 +142,9 @@ class Ticket(Fence):
 
     def leave_refused(self, stream: Stream, error: BaseException) -> None:
         """Become the fence of an operation that could not be put on a stream as a whole."""
+        alone(stream.device, self._leave_refused, stream, error)
+
+    def _leave_refused(self, stream: Stream, error: BaseException) -> None:
         # Part of it may be there already: order it, and trust nothing it wrote.
         count = stream.advance()
         self._touch_leases()  # one at home was not told of

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.runtime.access import Access, Handle, Mode
+from tilewright.runtime.alone import alone, check_alone
 from tilewright.runtime.backend import Bytes
 from tilewright.runtime.device import Device
 from tilewright.runtime.inside_chains import refuse_waiting
@@ -93,5 +94,7 @@ def _nearest_stream(tensor: Handle) -> Stream:
     """The stream of the last writer, where no wait is needed; the current one if there are more."""
     storage = tensor.storage
     with storage.device.lock:
-        streams = {fence.stream for fence in storage.writers(tensor.region)}
+        check_alone(storage.device)
+        fences = alone(storage.device, storage.writers, tensor.region)
+    streams = {fence.stream for fence in fences}
     return streams.pop() if len(streams) == 1 else storage.device.stream

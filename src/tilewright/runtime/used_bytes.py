@@ -5,20 +5,19 @@ operation that is submitted there has nothing to wait for, nothing to doubt and 
 and only leaves its fence. Whatever changes that takes the home away. Launches that are made over
 and over share a fence that stays (`settle_in`), and move its count on. What takes fences off or the
 home away is counted in `shift`, so that such a launch knows when to look again. Everything here
-happens under the device's lock.
+happens under the device's lock, and alone (`alone`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.leases import Share, catch_up
 from tilewright.runtime.regions import Region
 from tilewright.runtime.stream import Stream
-from tilewright.runtime.uses import HomeUses, Use, forget_elsewhere, keep
+from tilewright.runtime.uses import HomeUses, Use, forget_elsewhere
 
 __all__ = ["UsedBytes"]
 
@@ -70,26 +69,20 @@ class UsedBytes(ABC):
     # --- the home ---
 
     def _look_at_home(self) -> None:
-        written, read = self.written_at_home, self.read_at_home
-        while not (written.unfold(self, self._writes) and read.unfold(self, self._reads)):
-            pass  # a finaliser has launched meanwhile, or has looked
+        if self.home is not None:
+            self.written_at_home.unfold(self.home, self._writes)
+            self.read_at_home.unfold(self.home, self._reads)
 
     def leave_home(self) -> None:
-        """Have no home any more, with all seen that was left there, by finalisers as well."""
-        written, read = self.written_at_home, self.read_at_home
-        while self.home is not None:
-            self._look_at_home()
-            if (written.region or written.before or read.region or read.before) is None:
-                self.home = None
+        """Have no home any more, with all seen that was left there."""
         self._has_shifted()
+        self._look_at_home()
+        self.home = None
 
     def order(self, stream: Stream, region: Region, *, writes: bool) -> None:
         """Make a stream wait for the operations that must come before a new one."""
-        self.catch_up()
-        for use in (*self._writes, *self._reads) if writes else self._writes:
-            fence = use.fence
-            if fence.stream is not stream and use.region.overlaps(region):
-                stream.wait_for(fence.stream, fence.count)
+        for fence in self.fences(region, writes=writes):
+            stream.wait_for(fence.stream, fence.count)
 
     def settle_in(self, region: Region, stream: Stream, writes: bool, count: int = 0) -> Fence:
         """A fence for all launches on a region, at home; whoever launches moves it on.
@@ -120,18 +113,18 @@ class UsedBytes(ABC):
         still under way.
         """
         if len(uses) >= _CROWDED and len(uses).bit_count() == 1:
-            keep(uses, lambda use: use.fence.matters or not use.fence.count)
             self._has_shifted()
+            uses[:] = [use for use in uses if use.fence.matters or not use.fence.count]
 
     def come_after(self, region: Region, stream: Stream) -> None:
         """Order every use after all that a stream has now, where somebody else has worked."""
         self.catch_up()
+        self.leave_home()
         for share in self.shares:
             share.touch()
         # It takes the place of no other writer: nothing says that it came after them.
         self._writes.append(Use(region, Fence(stream, stream.advance(), None)))
         self._thin_out(self._writes)
-        self.leave_home()
 
     def record_read(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a reader that is being submitted."""
@@ -140,6 +133,7 @@ class UsedBytes(ABC):
 
     def take_read(self, region: Region, fence: Fence) -> None:
         """Take the fence of a submitted reader."""
+        self._make_ready_for(fence)
         for use in self._reads:
             is_later = fence.is_before(use.fence)  # storages learn of replays when somebody asks
             if use.fence.stream is fence.stream and not is_later and region.covers(use.region):
@@ -148,7 +142,7 @@ class UsedBytes(ABC):
         else:
             self._reads.append(Use(region, fence))
             self._thin_out(self._reads)
-        self._has_taken(fence)
+        self._find_home(fence)
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a writer that is being submitted."""
@@ -161,60 +155,50 @@ class UsedBytes(ABC):
         def is_wanted(use: Use) -> bool:
             return fence.is_before(use.fence) or not region.covers(use.region)
 
-        reads, writes = self._reads, self._writes
-        if reads:
-            keep(reads, is_wanted)
-        if writes:
-            keep(writes, is_wanted)
-        writes.append(Use(region, fence))
-        self._thin_out(writes)
-        self._has_taken(fence)
+        self._make_ready_for(fence)
+        self._writes[:] = [*filter(is_wanted, self._writes), Use(region, fence)]
+        self._reads[:] = filter(is_wanted, self._reads)
+        self._thin_out(self._writes)
+        self._find_home(fence)
 
-    def _has_taken(self, fence: Fence) -> None:
-        self.shift += 1
-        self.device.epoch += 1
+    def _make_ready_for(self, fence: Fence) -> None:
+        """Let others look again, before a use that may end what they know, and the home."""
         if self.home is not fence.stream or fence.outcome is not None:
-            self._find_home(fence)
+            self.leave_home()
+        else:
+            self._has_shifted()
 
     def _find_home(self, last: Fence) -> None:
         """Whether everything is on one stream, with nothing else to look at, after another use."""
-        written, read, stream = self.written_at_home, self.read_at_home, last.stream
-        while True:
-            shift = self.shift
-            self._look_at_home()
-            if last.outcome is None:
-                forget_elsewhere(self._writes, stream)
-                forget_elsewhere(self._reads, stream)
-            shares = tuple(self.shares)
-            for share in shares:
-                share.expect_home(stream)
-            fences = (use.fence for use in (*self._writes, *self._reads))
-            is_home = (
-                stream.is_listed
-                and self.has_begun
-                and all(one.stream is stream and one.outcome is None for one in fences)
-                and all(share.is_known for share in shares)
-            )
-            home = stream if is_home else None
-            left = written.region or written.before or read.region or read.before
-            if left is None and self.shift == shift:  # or a finaliser has used it meanwhile
-                if self.home is not home:
-                    # One may have launched at the old home: others like that have to look again.
-                    self.home = home
-                    self.shift += 1
-                    self.device.epoch += 1
-                return
+        if self.home is not None:
+            return  # that of the use
+        stream = last.stream
+        if last.outcome is None:
+            forget_elsewhere(self._writes, stream)
+            forget_elsewhere(self._reads, stream)
+        for share in self.shares:
+            share.expect_home(stream)
+        fences = (use.fence for use in (*self._writes, *self._reads))
+        is_home = (
+            stream.is_listed
+            and self.has_begun
+            and all(one.stream is stream and one.outcome is None for one in fences)
+            and all(share.is_known for share in self.shares)
+        )
+        if is_home:
+            self.home = stream
 
-    def writers(self, region: Region) -> Iterator[Fence]:
+    def writers(self, region: Region) -> tuple[Fence, ...]:
         """The submitted writers that a reader of a region must know about."""
         self.catch_up()
-        return (use.fence for use in self._writes if use.region.overlaps(region))
+        return tuple(use.fence for use in self._writes if use.region.overlaps(region))
 
-    def fences(self, region: Region, *, writes: bool) -> Iterator[Fence]:
+    def fences(self, region: Region, *, writes: bool) -> tuple[Fence, ...]:
         """The submitted operations that must come before a new one."""
-        yield from self.writers(region)
+        found = self.writers(region)
         if writes:
-            yield from (use.fence for use in self._reads if use.region.overlaps(region))
+            found += tuple(use.fence for use in self._reads if use.region.overlaps(region))
+        return found
 
     def doubts(self, region: Region, hidden: tuple[Region, ...] = ()) -> list[Outcome]:
         """Outcomes that a reader depends on; raises if one is known to be a failure.

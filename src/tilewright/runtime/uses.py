@@ -8,9 +8,9 @@ the others first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from tilewright.runtime.alone import alone
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.pool import Pool
 from tilewright.runtime.postponed import Postponed
@@ -19,7 +19,6 @@ from tilewright.runtime.regions import Region
 
 if TYPE_CHECKING:
     from tilewright.runtime.stream import Stream
-    from tilewright.runtime.used_bytes import UsedBytes
 
 __all__ = [
     "MANY_AT_HOME",
@@ -28,7 +27,6 @@ __all__ = [
     "HomeUses",
     "Use",
     "forget_elsewhere",
-    "keep",
 ]
 
 # Regions that are kept apart for a storage.
@@ -48,21 +46,12 @@ class Use:
         self.is_moved = is_moved  # whether the fence is this storage's own, to be moved on
 
 
-def keep(uses: list[Use], is_wanted: Callable[[Use], bool]) -> None:
-    """Drop all uses but some; what a finaliser adds meanwhile is looked at as well."""
-    everything = slice(None)
-    while True:
-        before = uses[:]
-        kept = [use for use in before if is_wanted(use)]
-        if uses == before:
-            uses[everything] = kept
-            return
-
-
 def forget_elsewhere(uses: list[Use], stream: Stream) -> None:
     """Drop what is known to have passed on other streams: then this one can be the home."""
     if any(use.fence.stream is not stream for use in uses):
-        keep(uses, lambda u: u.fence.stream is stream or not u.fence.is_known_to_be_over)
+        uses[:] = [
+            use for use in uses if use.fence.stream is stream or not use.fence.is_known_to_be_over
+        ]
 
 
 class HomeUses:
@@ -70,9 +59,9 @@ class HomeUses:
 
     That is a region and the count of the last launch there, and the regions before it. Whoever
     leaves one writes the count and then the region (`per_tensor`); if there is another region, it
-    is set aside first. A finaliser may launch, look, and give the storage another home whenever
-    something is made or called: so what was read before that is compared with what is there then,
-    without a call in between.
+    is set aside first. They are not alone: a finaliser may launch, look, and give the storage
+    another home whenever they make or call something. So what was read before that is compared with
+    what is there then, without a call in between.
     """
 
     __slots__ = ("before", "count", "region")
@@ -98,26 +87,15 @@ class HomeUses:
             if use[3] >= MANY_AT_HOME - 1:
                 self._thin_out(home)
 
-    def unfold(self, storage: UsedBytes, uses: list[Use]) -> bool:
-        """Make uses of all that was left, one for each region; False if it has changed since."""
-        if self.region is None and self.before is None:
-            return True
-        home, region, count, before = storage.home, self.region, self.count, self.before
-        if home is None:
-            return True  # as nothing is left where there is none
-        found = {} if region is None else {id(region): (region, count)}
-        _find_last(before, found)
-        made = [Use(used, Fence(home, last, None)) for used, last in found.values()]
-        if (
-            storage.home is home
-            and self.region is region
-            and self.count == count
-            and self.before is before
-        ):
-            uses += made
-            self.region = self.before = None
-            return True
-        return False
+    def unfold(self, home: Stream, uses: list[Use]) -> None:
+        """Make uses of all that was left, one for each region. Whoever looks is alone."""
+        found: dict[int, tuple[Region, int]] = {}
+        if self.region is not None:
+            found[id(self.region)] = (self.region, self.count)
+        _find_last(self.before, found)
+        made = [Use(region, Fence(home, count, None)) for region, count in found.values()]
+        uses += made  # and nothing is called in between, where a signal could raise
+        self.region = self.before = None
 
     def _thin_out(self, home: Stream) -> None:
         """Forget launches that have completed; where too many regions are left, they become one."""
@@ -170,8 +148,8 @@ class Freed(NamedTuple):
             recorded.keep(Postponed(device, self))
             recorded.advance()
             return
-        for fence in fences:
-            last.wait_for(fence.stream, fence.count)
+        if fences:
+            alone(device, _wait_for_all, last, fences)
         last.queue.free(self.allocation, self.pool.backend)
 
     def _find_recorded(self, last: Stream, fences: list[Fence]) -> Stream | None:
@@ -180,3 +158,8 @@ class Freed(NamedTuple):
             if not stream.is_plain and stream.queue.is_capturing():
                 return stream
         return None
+
+
+def _wait_for_all(stream: Stream, fences: list[Fence]) -> None:
+    for fence in fences:
+        stream.wait_for(fence.stream, fence.count)

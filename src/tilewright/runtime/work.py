@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 from tilewright.runtime.access import Access, check_accesses
+from tilewright.runtime.alone import alone
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence, Outcome
 from tilewright.runtime.handshake import (
@@ -57,7 +58,7 @@ class SingleOp(DeviceOp[T]):
 
     @abstractmethod
     def put(self, stream: Stream) -> None:
-        """Check, order, launch, and leave fences. The device's lock is held."""
+        """Check, order, launch, and leave fences. The device's lock is held, and it is alone."""
 
     @abstractmethod
     def storages(self) -> Iterable[Storage]:
@@ -117,10 +118,12 @@ class SingleOp(DeviceOp[T]):
         return self.hand_over()
 
     def _put(self, stream: Stream) -> None:
-        self.device.check_usable()
-        self.device.settle_notes()
+        device = self.device
+        device.check_usable()
+        device.settle_notes()
         stream.settle(ask=False)
-        self.put(stream)
+        alone(device, self.put, stream)
+        self.give_back()
         recorded = isinstance(stream, Tape)
         self._state = State.RECORDED if recorded else State.SUBMITTED
 
@@ -151,7 +154,7 @@ class WorkOp(SingleOp[T]):
         self._result = result
         check_accesses(accesses, label, device)
         with device.lock:
-            device.check_usable()
+            device.check_open()
             device.settle_notes()
             self._ticket.acquire(device)
             self._state = State.BUILT
@@ -221,7 +224,7 @@ class WorkOp(SingleOp[T]):
         self._work = self._check = None
 
     def put(self, stream: Stream) -> None:
-        """Put the work on a stream, and give the borrows back, whose place fences have taken."""
+        """Put the work on a stream, in whose place fences are; then the borrows are given back."""
         ticket, work, check = self.ticket, self.work, self.check
         if isinstance(stream, Tape):
             stream.add(self.label, self.site, ticket.accesses, work, check)
@@ -236,7 +239,6 @@ class WorkOp(SingleOp[T]):
             theirs = library_streams(self.storages())
             with in_their_order(stream, theirs):
                 _run(ticket, work, check, stream)
-        self.give_back()
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
