@@ -13,7 +13,7 @@ since has begun another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.collector import uncollected
@@ -29,10 +29,12 @@ T = TypeVar("T")
 
 def alone(device: Device, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call something in the middle of which nothing else happens. The lock is held."""
-    return uncollected(_barred, device, act, *args, **kwargs)
+    return uncollected(_barred, device, act, args, kwargs)
 
 
-def _barred(device: Device, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def _barred(
+    device: Device, act: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> T:
     try:
         # Nothing is called before the last of these: what a signal raises finds all or none.
         device.epoch += 1

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Self, TypeVar
 
 from tilewright.runtime.lifecycle import State
-from tilewright.runtime.ready import ReadyOp, begin_all
+from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.ready_work import begin_all
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.surroundings import UNUSUAL
 

@@ -19,7 +19,14 @@ from tilewright.runtime.access import Handle
 from tilewright.runtime.failures import Check, Fence
 from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.lifecycle import GONE, Ends, Gone, State
-from tilewright.runtime.ready_work import NEVER, Claim, DroppedClaim, ReadyWork, make_ticket
+from tilewright.runtime.ready_work import (
+    NEVER,
+    Claim,
+    DroppedClaim,
+    ReadyWork,
+    begin_all,
+    make_ticket,
+)
 from tilewright.runtime.sites import Site, user_frame_above
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
@@ -27,7 +34,7 @@ from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tickets import Ticket
 from tilewright.runtime.work import Work, WorkOp
 
-__all__ = ["Lent", "ReadyOp", "begin_all"]
+__all__ = ["Lent", "ReadyOp"]
 
 T = TypeVar("T")
 # Members of an enumeration are slow to find.
@@ -391,11 +398,3 @@ class ReadyOp(WorkOp[T]):
                 if storage.home is not stream and not (storage.is_fresh and stream.may_be_home):
                     return False
         return bool(tensors)
-
-
-def begin_all(tensors: tuple[Handle, ...], stream: Stream) -> None:
-    """Give bytes to those that are made for a launch, on its stream."""
-    for tensor in tensors:
-        storage = tensor.storage
-        if storage.is_fresh:
-            storage.begin(stream, tensor.region)

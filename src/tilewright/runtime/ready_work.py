@@ -29,6 +29,7 @@ __all__ = [
     "DroppedClaim",
     "ReadyWork",
     "RepeatedWork",
+    "begin_all",
     "make_ticket",
     "write_down",
 ]
@@ -159,3 +160,11 @@ class DroppedClaim(NamedTuple):
         if ticket is not None:
             ticket.release()
             ticket.forget()
+
+
+def begin_all(tensors: tuple[Handle, ...], stream: Stream) -> None:
+    """Give bytes to those that are made for a launch, on its stream."""
+    for tensor in tensors:
+        storage = tensor.storage
+        if storage.is_fresh:
+            storage.begin(stream, tensor.region)
