@@ -211,3 +211,22 @@ def test_a_launch_at_the_old_home_while_it_gets_another_is_none_that_settles():
 
     count, _ = run(None)
     assert sum(run(at)[1] for at in range(count)) > count // 4, "or nothing was tried"
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_what_was_read_elsewhere_once_gets_a_home_if_nobody_asks_for_that(is_over):
+    """Where the first stream has nothing to do any more: it is asked now and then."""
+    made = Bench(0, None)
+    z, x, other, _ = made.tensors
+    home, second, _ = made.streams
+    made.device.synchronize()
+    hold = None if is_over else home.hold()
+    elsewhere(made, other, x, home)
+    while is_over and made.driver.step(home.queue.handle):
+        pass
+    for _ in range(40):
+        elsewhere(made, z, x, second)
+    assert (x.storage.home is second) == is_over
+    if hold is not None:
+        assert home.queue.known < home.issued
+        hold.release()

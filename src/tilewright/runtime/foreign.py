@@ -134,6 +134,7 @@ class ForeignStorage(Storage):
         frame = user_frame(_FROM_USERS)
         self._code, self._instruction = frame.f_code, frame.f_lasti
         self.serials = place.serials
+        self._homeless = 0
         self.producer = producer
         self.is_vacant = False
         self.first = first  # the address of the first element

@@ -17,19 +17,21 @@ from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.leases import Share, catch_up
 from tilewright.runtime.regions import Region
 from tilewright.runtime.stream import Stream
-from tilewright.runtime.uses import HomeUses, Use, forget_elsewhere
+from tilewright.runtime.uses import HomeUses, Use
 
 __all__ = ["UsedBytes"]
 
 _NEAR = 4  # fences among which one that can be moved on is looked for
 _CROWDED = 16  # fences on one storage from which passed ones are looked for
+_SELDOM = 16  # uses after which the streams of others are asked
 
 
 class UsedBytes(ABC):
     """Bytes of one device, as submitted operations know them."""
 
     __slots__ = (
-        "_reads", "_writes", "device", "home", "read_at_home", "shares", "shift", "written_at_home",
+        "_homeless", "_reads", "_writes", "device", "home", "read_at_home", "shares", "shift",
+        "written_at_home",
     )  # fmt: skip
 
     def __init__(self, device: Device) -> None:
@@ -37,6 +39,7 @@ class UsedBytes(ABC):
         self.home: Stream | None = None
         self.shift = 0
         self.shares: list[Share] = []  # in the leases of graphs
+        self._homeless = 0  # uses while others were elsewhere
         self._writes: list[Use] = []
         self._reads: list[Use] = []
         self.written_at_home = HomeUses()
@@ -174,8 +177,7 @@ class UsedBytes(ABC):
             return  # that of the use
         stream = last.stream
         if last.outcome is None:
-            forget_elsewhere(self._writes, stream)
-            forget_elsewhere(self._reads, stream)
+            self._forget_elsewhere(stream)
         for share in self.shares:
             share.expect_home(stream)
         fences = (use.fence for use in (*self._writes, *self._reads))
@@ -187,6 +189,26 @@ class UsedBytes(ABC):
         )
         if is_home:
             self.home = stream
+
+    def _forget_elsewhere(self, stream: Stream) -> None:
+        """Drop what has passed on other streams: then this one can be the home.
+
+        What is known of them is enough as a rule. If they are never asked, they are asked now and
+        then: something was read there once, say, by a stream that nobody has waited for.
+        """
+        others = {use.fence.stream for use in (*self._writes, *self._reads)} - {stream}
+        if not others:
+            return
+        self._homeless += 1
+        if self._homeless % _SELDOM == 0:
+            for other in others:
+                other.queue.progress()
+        for uses in (self._writes, self._reads):
+            uses[:] = [
+                use
+                for use in uses
+                if use.fence.stream is stream or not use.fence.is_known_to_be_over
+            ]
 
     def writers(self, region: Region) -> tuple[Fence, ...]:
         """The submitted writers that a reader of a region must know about."""

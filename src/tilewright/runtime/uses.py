@@ -26,7 +26,6 @@ __all__ = [
     "Freed",
     "HomeUses",
     "Use",
-    "forget_elsewhere",
 ]
 
 # Regions that are kept apart for a storage.
@@ -44,14 +43,6 @@ class Use:
         self.region = region
         self.fence = fence
         self.is_moved = is_moved  # whether the fence is this storage's own, to be moved on
-
-
-def forget_elsewhere(uses: list[Use], stream: Stream) -> None:
-    """Drop what is known to have passed on other streams: then this one can be the home."""
-    if any(use.fence.stream is not stream for use in uses):
-        uses[:] = [
-            use for use in uses if use.fence.stream is stream or not use.fence.is_known_to_be_over
-        ]
 
 
 class HomeUses:
