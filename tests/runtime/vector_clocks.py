@@ -129,9 +129,17 @@ class ClockedDriver(RecordingDriver):
             self._see(stream)
         return is_empty
 
-    def _see(self, stream):
-        self._host |= self._clocks[stream]
-        self._seen[stream] = self._clocks[stream][stream]
+    def query_event(self, event):
+        has_passed = super().query_event(event)
+        if has_passed:
+            self._see(event.at[0], self._events[event.number])
+        return has_passed
+
+    def _see(self, stream, clock=None):
+        """What has completed there: all of it, if no earlier point is given."""
+        reached = self._clocks[stream] if clock is None else clock
+        self._host |= reached
+        self._seen[stream] = max(self._seen[stream], reached[stream])
 
     # What is ordered.
 
