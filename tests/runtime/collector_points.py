@@ -25,12 +25,12 @@ _LOOK = ("CALL", "JUMP_BACKWARD", "POP_JUMP_BACKWARD", "RESUME")
 
 
 @functools.cache
-def _points(code):
-    """The instructions of a function before which the collector may run."""
+def _points(code, *, also_made=True):
+    """The instructions of a function before which the collector may run, or a handler."""
     found, is_behind = set(), False
     for instruction in dis.get_instructions(code):
         name = instruction.opname
-        if is_behind or name.startswith(_ALLOCATE):
+        if is_behind or (also_made and name.startswith(_ALLOCATE)):
             found.add(instruction.offset)
         is_behind = name.startswith(_LOOK)
     return found
@@ -49,7 +49,8 @@ def _raising_points(code):
 
     offsets = [instruction.offset for instruction in dis.get_instructions(code)]
     pairs = itertools.pairwise(offsets)
-    return _points(code) & {later for first, later in pairs if catcher(first) == catcher(later)}
+    same = {later for first, later in pairs if catcher(first) == catcher(later)}
+    return same & _points(code, also_made=False)
 
 
 class Points:

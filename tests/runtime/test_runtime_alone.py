@@ -135,18 +135,42 @@ def test_what_a_signal_raises_leaves_nothing_barred_or_stopped(device):
 
 
 def test_others_may_come_where_they_are_let_in(device):
+    epoch = device.epoch
+
     def found():
-        return device.changes, device.is_barred
+        return device.changes, device.is_barred, device.epoch == epoch
 
     def inside():
-        first, epoch = found(), device.epoch
-        second = among_others(device, found)
-        assert device.epoch > epoch, "whoever is in the middle of something looks again"
-        return first, second, found()
+        return found(), among_others(device, found), found()
 
     with device.lock:
-        assert alone(device, inside) == ((1, True), (0, False), (1, True))
-    assert found() == (0, False)
+        assert alone(device, inside) == ((1, True, False), (0, False, True), (1, True, False))
+        assert alone(device, alone, device, inside)[1:] == ((0, False, True), (2, True, False))
+    assert found() == (0, False, True)
+
+
+def test_a_change_that_others_have_to_know_of_begins_an_epoch(device):
+    before = device.epoch
+
+    def shift():
+        device.epoch += 1
+
+    with device.lock:
+        alone(device, alone, device, shift)
+    assert device.epoch == before + 1
+
+
+def test_a_child_that_is_forked_in_the_middle_of_a_change_goes_on(device):
+    def fork():
+        device.restart()
+        forget_stretches()
+
+    device.backend.survives_fork = True
+    with device.lock:
+        alone(device, alone, device, fork)
+    assert is_at_rest()
+    assert device.changes == 0
+    assert not device.is_barred
 
 
 # --- handlers that do something -------------------------------------------------------------------

@@ -6,8 +6,8 @@ thread the collector may run a finaliser that launches something: so it is stopp
 cannot be stopped: if it builds or submits something, that is refused.
 
 What has to be quick goes without: launches at home, and replays that need not look. It makes sure
-behind its steps that the device is still in the epoch that it was in before: whoever has been alone
-since has begun another.
+behind its steps that the device is still in the epoch that it was in before: whoever has changed
+something since has begun another.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+# Added to the epoch in a change: nothing was ever looked at in such a one, so nothing is calm.
+_APART = 1 << 50
+
+
 def alone(device: Device, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call something in the middle of which nothing else happens. The lock is held."""
     return uncollected(_barred, device, act, args, kwargs)
@@ -35,26 +39,29 @@ def alone(device: Device, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 def _barred(
     device: Device, act: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> T:
+    changes = device.changes
     try:
         # Nothing is called before the last of these: what a signal raises finds all or none.
-        device.epoch += 1
+        device.epoch += _APART
         device.is_barred = True
-        device.changes += 1
+        device.changes = changes + 1
         return act(*args, **kwargs)
     finally:
-        device.changes -= 1
-        device.is_barred = device.changes > 0 or device.forked
+        device.epoch -= _APART
+        device.changes = changes
+        device.is_barred = changes > 0 or device.forked
 
 
 def among_others(device: Device, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call something that others may do things in, at a point where all is as it should be."""
     changes = device.changes
     try:
-        device.changes = 0
+        device.epoch -= changes * _APART
         device.is_barred = device.forked
+        device.changes = 0
         return act(*args, **kwargs)
     finally:
-        device.epoch += 1
+        device.epoch += changes * _APART
         device.changes = changes
         device.is_barred = changes > 0 or device.forked
 

@@ -48,7 +48,9 @@ class Batch:
         "_results", "_spent", "_stream", "is_whole",
     )  # fmt: skip
 
-    def __init__(self, parts: Sequence[ReadyOp[Any]], stream: Stream, label: str) -> None:
+    def __init__(
+        self, parts: Sequence[ReadyOp[Any]], stream: Stream, label: str, epoch: int
+    ) -> None:
         self._parts = parts
         self._stream = stream
         self._device = stream.device
@@ -61,8 +63,8 @@ class Batch:
             for ticket, _, _ in self._lent
             for tensor, (mode, _) in zip(ticket.tensors, ticket.roles, strict=True)
         }
-        # Before that: a fence that was here may go where another is added to its storage.
-        self._epoch = self._device.epoch
+        # Of before that: a fence that was here may go where another is added to its storage.
+        self._epoch = epoch
         self._places = [
             _Place(
                 storage, region, writes, storage.shift, storage.settle_in(region, stream, writes)
@@ -112,7 +114,8 @@ class Batch:
         self.is_whole = False
         count = stream.advance(len(parts))
         for place in self._places:
-            place.fence.count = count
+            if place.fence.count < count:  # or a finaliser has launched behind these
+                place.fence.count = count
         if self._epoch != self._device.epoch:  # a finaliser has done something meanwhile
             alone(self._device, self._settle_in, stream)
         joint = self._joint
@@ -170,15 +173,15 @@ def make_batch(parts: Sequence[Any], label: str) -> Batch | None:
         return None
     device = parts[0].device
     with device.lock:
-        return None if device.is_barred else alone(device, _make_batch, parts, label)
+        device.tell_latest()
+        return None if device.is_barred else alone(device, _make_batch, parts, label, device.epoch)
 
 
-def _make_batch(parts: Sequence[Any], label: str) -> Batch | None:
-    parts[0].device.tell_latest()
+def _make_batch(parts: Sequence[Any], label: str, epoch: int) -> Batch | None:
     home = next(_homes(parts), None)
     if home is None or not home.is_plain or any(found is not home for found in _homes(parts)):
         return None
-    return Batch(parts, home, label)
+    return Batch(parts, home, label, epoch)
 
 
 def _homes(parts: Sequence[ReadyOp[Any]]) -> Iterator[Stream | None]:

@@ -33,6 +33,7 @@ class _Collector:
 
 
 _collector = _Collector()
+_LAST = slice(-1, None)  # made before: where nothing is made, nothing happens in between
 
 
 def uncollected(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -45,7 +46,7 @@ def uncollected(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
             _look_up()
         return act(*args, **kwargs)
     finally:
-        _collector.stretches.pop()
+        del _collector.stretches[_LAST]  # which is gone in a child that was forked in the middle
         _collector.start_if_last()  # if a signal raises before that, the next stretch sees to it
 
 

@@ -162,6 +162,7 @@ class Export(OnlyOne):
             return
         device, storage = self.device, self.tensor.storage
         with device.lock:
+            device.check_open()
             theirs = device.adopt_stream(LEGACY_STREAM if number is None else number)
             if theirs.queue.is_capturing():
                 raise BufferError("nothing is exported to a stream on which a graph is recorded")
@@ -175,6 +176,7 @@ class Export(OnlyOne):
         if device.kind != "cuda":
             raise AttributeError(f"a tensor on {device.name} has no CUDA array interface")
         with device.lock:
+            device.check_open()
             ours = device.stream
             alone(device, tensor.storage.order, ours, tensor.region, writes=not self.read_only)
         interface = {**_interface(tensor, self.read_only), "stream": ours.queue.number}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import BorrowError
+from tilewright.runtime.alone import alone
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence
 from tilewright.runtime.foreign_ranges import RANGES, Group, Left, leave
@@ -170,7 +171,7 @@ class ForeignStorage(Storage):
         self.producer = producer
         self.is_vacant = False
         if self.is_forgotten:
-            self.begin_at_home()
+            alone(self.device, self.begin_at_home)
 
     def leave(self) -> None:
         """Let the memory go, as `__del__` does, and wait for another array. The lock is held."""
@@ -205,7 +206,9 @@ class ForeignStorage(Storage):
         return not (self._writes or self._reads or self.shares)
 
     def begin_at_home(self) -> None:
-        """Be at home on the library's stream, if it has one: nobody has used the memory yet."""
+        """Be at home on the library's stream, if it has one and nobody has used the memory yet."""
+        if not self.is_forgotten:
+            return
         device, producer = self.device, self.producer
         if self.serials:
             device.epoch += 1  # launches that were prepared have left their fences elsewhere

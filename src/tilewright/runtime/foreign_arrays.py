@@ -126,15 +126,15 @@ def adopt_at(
     lock = device.lock
     lock.acquire()  # costs a third of `with`
     try:
-        if device.forked:
-            device.check_usable()
+        if device.is_barred:
+            device.check_open()
         if device.notes:
             device.settle_notes()
         storage = ForeignStorage(device, producer, place, address)
         if ready is not None:
             alone(device, storage.come_after, place.look.region, ready)
         elif storage.is_forgotten:
-            storage.begin_at_home()
+            alone(device, storage.begin_at_home)
     finally:
         lock.release()
     return Tensor(storage, form.dtype, place.layout, place.look)

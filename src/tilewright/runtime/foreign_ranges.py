@@ -22,8 +22,8 @@ from typing import NamedTuple, Protocol
 from weakref import ref
 
 from tilewright.errors import LaunchError
+from tilewright.runtime.alone import alone
 from tilewright.runtime.borrows import Borrows
-from tilewright.runtime.collector import uncollected
 from tilewright.runtime.device import Device
 from tilewright.runtime.leases import Share
 from tilewright.runtime.postponed import Postponed
@@ -236,7 +236,7 @@ class _Ranges:
 
     def _find_undisturbed(self, member: Member, low: int, high: int) -> Group:
         """The same of a range of which no group is known."""
-        return uncollected(self._find_among, member, low, high)
+        return alone(member.device, self._find_among, member, low, high)
 
     def _find_among(self, member: Member, low: int, high: int) -> Group:
         found = self._meet(member, low, high)
@@ -298,7 +298,7 @@ class _Ranges:
     def end(self, group: Group) -> None:
         """Forget a group that nothing uses any more."""
         with self._lock:
-            uncollected(self._end, group)
+            alone(group.device, self._end, group)
 
     def _end(self, group: Group) -> None:
         at = bisect_left(self._lows, group.low)

@@ -224,7 +224,8 @@ class Lease:
         """A built replay, of this graph or of another, that conflicts with one of this graph."""
         if self.holders and (self.writes or self.is_closed):
             return self.holders[0]
-        return next((rival.holders[0] for rival in self.rivals if rival.holders), None)
+        # A finaliser may settle a graph that is gone, and it is nobody's rival any more.
+        return next((one.holders[0] for one in tuple(self.rivals) if one.holders), None)
 
     def due(self, stream: Stream | None = None) -> tuple[Share, ...]:
         """The storages to look at before a replay on a stream, or on whichever it will be.
@@ -293,7 +294,7 @@ class Lease:
 
     def overtake(self, calm: Stream | None) -> None:
         """Let rivals know of a replay, and of the stream where it is no reason to look."""
-        for rival in self.rivals:
+        for rival in tuple(self.rivals):
             rival.overtaken.add(self)
             if rival.calm is not calm:
                 rival.calm = None

@@ -78,11 +78,11 @@ class NewcomerOp(ReadyOp[T]):
     def _begin(self, home: Stream) -> bool:
         """Give bytes to those that have none; whether that has led to anything else."""
         try:
-            begin_all(self._claim[1], home)
+            are_at_home = begin_all(self._claim[1], home)
         except BaseException as error:
             self.abandon(error)
             raise
-        return self.device.latest is not self._claim
+        return not are_at_home or self.device.latest is not self._claim
 
     def leave_at(self, stream: Stream) -> None:
         """Leave a region and a count on every storage. The lock is held."""

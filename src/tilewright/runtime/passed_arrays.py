@@ -137,10 +137,12 @@ def pass_anew(array: Any) -> Tensor:
     lock = device.lock
     lock.acquire()  # costs a third of `with`
     try:
+        if device.is_barred:
+            device.check_open()
         if device.notes:
             device.settle_notes()  # first: the tensor that was here last may have died just now
         place = form.places.get((device, address, False))
-        if place is not None and place.vacant and not device.is_barred:
+        if place is not None and place.vacant:
             handle: Tensor = place.vacant.pop()
             form.vacancies -= 1
             storage: Any = handle.storage

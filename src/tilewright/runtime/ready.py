@@ -291,7 +291,8 @@ class ReadyOp(WorkOp[T]):
             stream.issued = count
             if epoch == device.epoch:
                 for fence in ready.fences:
-                    fence.count = count
+                    if fence.count < count:  # or a finaliser has launched behind this
+                        fence.count = count
             if epoch != device.epoch:  # perhaps since the loop
                 self.leave_at(stream)
             self.release_claim()
@@ -378,10 +379,9 @@ class ReadyOp(WorkOp[T]):
         if not is_calm and not self._is_at_home(stream, is_settled):
             return False
         is_unusual = UNUSUAL.said and UNUSUAL.get()
-        if is_unusual or (not stream.is_plain and stream.queue.is_capturing()):
+        is_unusual = is_unusual or (not stream.is_plain and stream.queue.is_capturing())
+        if is_unusual or not (is_settled or begin_all(tensors, stream)):
             return False
-        if not is_settled:
-            begin_all(tensors, stream)
         self.launch_at(stream, epoch if is_settled else NEVER)
         if not is_calm:
             ready.epoch = ready.calm_epoch(tensors)

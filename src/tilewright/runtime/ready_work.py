@@ -92,12 +92,13 @@ class ReadyWork(ABC):
 
     def calm_epoch(self, tensors: tuple[Handle, ...]) -> int:
         """The epoch of the device, if a launch of these tensors need not look at them in it."""
+        epoch = self.device.epoch  # first: what comes in between begins another
         if not self.fences:
             return NEVER
         for tensor in tensors:
             if tensor.storage.borrows:
                 return NEVER
-        return self.device.epoch if self.is_settled(tensors) else NEVER
+        return epoch if self.is_settled(tensors) else NEVER
 
     def tell(self, claim: Claim) -> None:
         """Write the borrows of the operation built last where others look. The lock is held."""
@@ -138,10 +139,15 @@ def write_down(device: Device, claim: tuple[Any, ...], ticket: Ticket) -> None:
 
 
 def _write_down(device: Device, claim: tuple[Any, ...], ticket: Ticket) -> None:
-    if device.latest is claim:  # or a finaliser was faster
-        device.latest = None
+    if device.latest is not claim:
+        return  # a finaliser was faster
+    try:
         ticket.tell(device)
         device.told[id(claim)] = ticket
+    except BaseException:  # of a signal handler
+        ticket.release()
+        raise
+    device.latest = None
 
 
 class DroppedClaim(NamedTuple):
@@ -162,9 +168,13 @@ class DroppedClaim(NamedTuple):
             ticket.forget()
 
 
-def begin_all(tensors: tuple[Handle, ...], stream: Stream) -> None:
-    """Give bytes to those that are made for a launch, on its stream."""
+def begin_all(tensors: tuple[Handle, ...], stream: Stream) -> bool:
+    """Give bytes to those that are made for a launch; whether all are at home on its stream.
+
+    A finaliser may be faster, with a launch on another part of one, and on another stream.
+    """
     for tensor in tensors:
         storage = tensor.storage
         if storage.is_fresh:
-            storage.begin(stream, tensor.region)
+            alone(storage.device, storage.begin, stream, tensor.region)
+    return all(tensor.storage.home is stream for tensor in tensors)

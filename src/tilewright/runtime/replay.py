@@ -75,9 +75,10 @@ class Replay(SingleOp[tuple[Any, ...]]):
         lock = device.lock
         lock.acquire()  # costs a third of `with`
         try:
-            lease = graph.lease
+            lease, replays = graph.lease, device.replays
             if (
                 not (lease.rivals and lease.first_rival() is not None)
+                and device.replays == replays  # nor has a finaliser built any meanwhile
                 and lease.calm is not None
                 and not lease.holders
                 and device.latest is None

@@ -182,7 +182,8 @@ class Series(Chain[T]):
             is_calm = ready.epoch == epoch and ready.stream is stream
             if is_calm or (ready.stream is stream and ready.is_settled(tensors)):
                 for fence in ready.fences:
-                    fence.count = count
+                    if fence.count < count:  # or a finaliser has launched behind these
+                        fence.count = count
             else:
                 ready.settle_in(stream, count, tensors)
             if not is_calm:

@@ -114,8 +114,8 @@ class Storage(UsedBytes):
         """Allocate and initialise on the stream of the first user."""
         if self.has_begun:
             return
-        if self._allocation is None:
-            self._get_bytes(stream)
+        if self._allocation is None and not self._get_bytes(stream):
+            return
         before = list(self._writes)
         if self._initialiser is not None:
             # Behind a first try, elsewhere, that has failed.
@@ -147,18 +147,25 @@ class Storage(UsedBytes):
 
         What `materialise` does, and no more is left than a launch at home leaves.
         """
-        self._get_bytes(stream)
+        if not self.is_fresh or not self._get_bytes(stream):
+            return
         is_whole = region.dense and region.low == 0 and region.high == self.nbytes
         begun = region if is_whole else Region.whole(self.nbytes)
         left, count = self.written_at_home, stream.advance()  # nothing yet: it was fresh
         left.count, left.region = count, begun
         self.home = stream
 
-    def _get_bytes(self, stream: Stream) -> None:
-        self._allocation = allocation = allocate(self, stream)
+    def _get_bytes(self, stream: Stream) -> bool:
+        """Allocate; False if somebody else was faster, while room was made."""
+        allocation = allocate(self, stream)
+        if self._allocation is not None:
+            stream.queue.free(allocation, self.pool.backend)
+            return False
+        self._allocation = allocation
         self.address = allocation.address
         self.device.storages[id(allocation)] = ref(self)
         self.is_fresh = False
+        return True
 
     def join_lease(self, share: Share) -> None:
         """Be part of a graph; its replays leave their fences in the lease."""
