@@ -53,7 +53,7 @@ fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_S
 model: $(VENV)/.dev ## Random work against vector clocks; MODEL_COUNT=200000 MODEL_SEED=7
 	MODEL_COUNT=$(MODEL_COUNT) MODEL_SEED=$(MODEL_SEED) $(BIN)/pytest -s \
 	  tests/runtime/test_runtime_order_model.py tests/runtime/test_runtime_order_launches.py \
-	  tests/runtime/test_runtime_order_kept.py
+	  tests/runtime/test_runtime_order_kept.py tests/runtime/test_runtime_order_nested.py
 
 stress: $(VENV)/.dev ## Threads and event loops at once; STRESS_COUNT=20000 STRESS_SEED=7
 	STRESS_COUNT=$(STRESS_COUNT) STRESS_SEED=$(STRESS_SEED) $(BIN)/pytest tests/runtime/test_runtime_stress.py -s
