@@ -19,9 +19,11 @@ from tilewright import runtime
 
 _OURS = str(Path(runtime.__file__).parent)
 _GENERATED = ("<how addresses are filled in>", "<each tensor>")
-# Instructions in which something is allocated, and those behind which 3.12 looks.
+# Instructions in which something is allocated, those behind which 3.12 looks, and those at whose
+# end it does.
 _ALLOCATE = ("BUILD_", "FOR_ITER", "GET_ITER", "LIST_", "DICT_", "MAKE_", "UNPACK_", "BEFORE_WITH")
-_LOOK = ("CALL", "JUMP_BACKWARD", "POP_JUMP_BACKWARD", "RESUME")
+_LOOK = ("CALL", "RESUME")
+_LOOK_THERE = ("JUMP_BACKWARD", "POP_JUMP_BACKWARD")
 
 
 @functools.cache
@@ -32,6 +34,8 @@ def _points(code, *, also_made=True):
         name = instruction.opname
         if is_behind or (also_made and name.startswith(_ALLOCATE)):
             found.add(instruction.offset)
+        if name.startswith(_LOOK_THERE):
+            found.add(instruction.argval)
         is_behind = name.startswith(_LOOK)
     return found
 

@@ -132,10 +132,12 @@ class Nested(Launches):
         try:
             getattr(self, name)()
         except LaunchError as error:
-            if "this is a step of" not in str(error):  # of a chain, where nobody may wait
-                assert "in the middle of another call" in str(error)
-                assert self.of_signals
+            if "this is a step of" in str(error):
+                pass  # of a chain, where nobody may wait
+            elif self.of_signals and "in the middle of another call" in str(error):
                 self.refused += 1
+            else:
+                raise
         self.driver.subject, self.last = subject, last
 
 
