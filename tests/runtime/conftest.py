@@ -8,7 +8,7 @@ import pytest
 from runtime_doubles import RecordingDriver
 
 from tilewright import runtime as tw
-from tilewright.runtime import foreign, foreign_ranges
+from tilewright.runtime import foreign, foreign_ranges, used_bytes
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.used_bytes import UsedBytes
 
@@ -40,6 +40,12 @@ def _check_changes(monkeypatch):
     for kind, names in CHANGES.items():
         for name in names:
             monkeypatch.setattr(kind, name, guarded(getattr(kind, name)))
+
+
+@pytest.fixture
+def nobody_asks(monkeypatch):
+    """Other streams are not asked by the way: what is quick would ask them more seldom."""
+    monkeypatch.setattr(used_bytes, "_SELDOM", 1 << 30)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ready_bench import Bench, Launch, Newcomers, Planned, Ready
 from runtime_doubles import reads, updates
@@ -27,7 +27,10 @@ ACTIONS = st.tuples(
 
 
 @pytest.mark.parametrize("ready", [Ready, Planned, Newcomers])
-@settings(max_examples=80, deadline=None)
+@pytest.mark.usefixtures("nobody_asks")
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(plan=st.lists(ACTIONS, max_size=30), seed=st.integers(0, 2**16))
 def test_the_driver_sees_the_same(ready, plan, seed):
     assert Bench(seed, ready).run(plan) == Bench(seed, None).run(plan)

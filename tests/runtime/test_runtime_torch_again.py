@@ -359,6 +359,7 @@ def act(lib, streams, tensors, action):
         operation.submit()
 
 
+@pytest.mark.usefixtures("nobody_asks")
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
