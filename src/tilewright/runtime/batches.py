@@ -173,8 +173,10 @@ def make_batch(parts: Sequence[Any], label: str) -> Batch | None:
         return None
     device = parts[0].device
     with device.lock:
+        if device.is_barred:
+            return None
         device.tell_latest()
-        return None if device.is_barred else alone(device, _make_batch, parts, label, device.epoch)
+        return alone(device, _make_batch, parts, label, device.epoch)
 
 
 def _make_batch(parts: Sequence[Any], label: str, epoch: int) -> Batch | None:
