@@ -8,15 +8,19 @@ from __future__ import annotations
 import gc
 import itertools
 import re
+import sys
 import threading
 from contextlib import suppress
 
 import pytest
 from collector_points import Points
-from ready_bench import Bench, Newcomers, Ready
+from ready_bench import Bench, Launch, Newcomers, Ready
+from runtime_doubles import reads, updates
 
-from tilewright.errors import LaunchError
-from tilewright.runtime import collector
+from tilewright import runtime as tw
+from tilewright.dtypes import f32
+from tilewright.errors import BorrowError, LaunchError, OutOfMemoryError
+from tilewright.runtime import built_graph, collector
 from tilewright.runtime.alone import alone, among_others
 from tilewright.runtime.collector import forget_stretches, uncollected
 from tilewright.runtime.graph import graph
@@ -24,6 +28,7 @@ from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.tickets import Ticket
 from tilewright.runtime.zipping import zip_operations
 
+pool = sys.modules["tilewright.runtime.pool"]  # by name: `runtime.pool` is a function
 REFUSED = (
     "cuda:0 is in the middle of another call, which this one has interrupted, as a signal handler"
     " does, and nothing can be built or submitted there: have the handler note what there is to do,"
@@ -121,17 +126,40 @@ def test_what_a_signal_raises_leaves_nothing_barred_or_stopped(device):
     def interrupt():
         raise KeyboardInterrupt
 
+    epoch = device.epoch
     for at in itertools.count():
         points = Points(at, interrupt, raising=True)
         with suppress(KeyboardInterrupt), points, device.lock:
             alone(device, among_others, device, alone, device, len, ())
         uncollected(len, ())
         assert is_at_rest(), points.where
+        assert device.epoch == epoch, points.where
         assert not device.is_barred, points.where
         assert device.changes == 0, points.where
         if points.where is None:
             break
     assert at > 20
+
+
+@pytest.mark.filterwarnings("ignore:operation mix, built at .* was never run:RuntimeWarning")
+@pytest.mark.parametrize("kind", [Ready, Newcomers, None], ids=["again", "new", "long"])
+def test_what_a_signal_raises_while_something_is_built_leaves_nothing_held(kind):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    bench = Bench(0, kind)
+    for at in itertools.count():
+        points, built = Points(at, interrupt, raising=True), []
+        with suppress(KeyboardInterrupt), points:
+            built.append(bench.build(0, 1))
+        for one in built:
+            one.close()
+        with bench.device.lock:
+            bench.device.settle_notes()
+        bench.build(0, 1).submit()  # or it would be refused
+        if points.where is None:
+            break
+    assert at > 5
 
 
 def test_others_may_come_where_they_are_let_in(device):
@@ -234,3 +262,116 @@ def test_a_handler_in_the_middle_of_a_submission_is_refused(bench, case, monkeyp
     bench.build(0, 1).submit(bench.streams[1])
     assert tried
     act(bench, built)  # which has lost nothing, and works when that is over
+
+
+def in_a_change(monkeypatch, act):
+    """Do something in the middle of the next submission that has to look."""
+    order = Ticket.order
+
+    def interrupted(ticket, stream):
+        monkeypatch.setattr(Ticket, "order", order)
+        act()
+        order(ticket, stream)
+
+    monkeypatch.setattr(Ticket, "order", interrupted)
+
+
+def test_a_handler_hears_of_a_failure(bench, monkeypatch):
+    accesses, work = (updates(bench.tensors[2]),), Launch(bench.function, bench.tensors[2:])
+    failed = tw.WorkOp("bad", bench.device, accesses, work, None, failure=lambda: ValueError("bad"))
+    failed.submit().fence.stream.queue.wait(failed.fence.count)
+
+    def hear():
+        with pytest.raises(ValueError, match="bad"):
+            failed.sync()
+
+    in_a_change(monkeypatch, hear)
+    bench.build(0, 1).submit(bench.streams[1])
+    assert failed.state is tw.State.FAILED
+
+
+def test_what_ends_in_a_change_ends_behind_it(bench, monkeypatch):
+    """Its finaliser could launch."""
+    ended, stream = [], bench.streams[0]
+    with bench.device.lock:
+        stream.keep(Garbage(lambda: ended.append(bench.device.changes)))
+        stream.advance()
+    gc.collect()
+
+    def settle():
+        stream.settle()
+        gc.collect()
+        assert not ended
+
+    in_a_change(monkeypatch, settle)
+    bench.build(0, 1).submit(bench.streams[1])
+    stream.settle()
+    gc.collect()
+    assert ended == [0]
+
+
+def test_nothing_is_calm_in_the_epoch_of_a_change():
+    """Work that was put on the stream of another library, which has to be found first."""
+    bench = Bench(0, Ready)
+
+    class Theirs:
+        def __cuda_stream__(self):
+            return 0, bench.streams[0].queue.number
+
+    for _ in range(3):
+        bench.build(0, 1).submit(Theirs())
+    assert bench._works[0, 1].epoch <= bench.device.epoch
+    bench.build(0, 1).submit()
+    bench.build(0, 1).submit()
+    assert bench._works[0, 1].epoch == bench.device.epoch
+
+
+def test_first_contents_that_failed_while_room_was_made_are_made_again(monkeypatch):
+    bench = Bench(0, None)
+    x = tw.full(8, 7, f32, device=bench.device)
+    storage, make_room = x.storage, pool._make_room
+    tries = [OutOfMemoryError("no room")]
+    allocate = type(bench.streams[0].queue).allocate
+
+    def refuse_once(queue, *args):
+        if tries:
+            raise tries.pop()
+        return allocate(queue, *args)
+
+    def fail(*_):
+        raise ValueError("first contents")
+
+    def make_room_meanwhile(*args):
+        contents, storage._initialiser = storage._initialiser, fail
+        with pytest.raises(ValueError, match="first contents"):  # of what a finaliser launches
+            build_reader(bench, 2, x).submit()
+        storage._initialiser = contents
+        make_room(*args)
+
+    monkeypatch.setattr(type(bench.streams[0].queue), "allocate", refuse_once)
+    monkeypatch.setattr(pool, "_make_room", make_room_meanwhile)
+    build_reader(bench, 0, x).submit()
+    assert storage.has_begun
+    assert x.numpy().tolist() == [7] * 8
+
+
+def build_reader(bench, number, x):
+    tensors = (bench.tensors[number], x)
+    accesses = (updates(tensors[0]), reads(x))
+    return tw.WorkOp("mix", bench.device, accesses, Launch(bench.function, tensors), None)
+
+
+def test_a_replay_that_is_built_while_a_graph_gets_memory_keeps_it_from_being_changed(monkeypatch):
+    bench, kept = Bench(0, None), []
+    with graph() as made:
+        made.record(bench.build(2, 3))
+    allocate = built_graph._allocate
+
+    def meanwhile(device, jobs):
+        kept.append(among_others(device, made.launch))
+        allocate(device, jobs)
+
+    monkeypatch.setattr(built_graph, "_allocate", meanwhile)
+    with pytest.raises(BorrowError, match=r"graph replay, built at .* holds the graph"):
+        made.update(bench.build(2, 1))
+    kept[0].submit()

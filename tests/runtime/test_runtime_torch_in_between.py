@@ -16,10 +16,15 @@ from tilewright.runtime.passed_arrays import PASSED
 
 
 def at_every_point(run, step=1):
+    """Run something with an interruption at each of its points, of which some are let in."""
+    let_in = 0
     for at in itertools.count(0, step):
-        if run(at).where is None:
+        points, done = run(at)
+        let_in += bool(done)
+        if points.where is None:
             break
     assert at > 10
+    assert let_in > 0
 
 
 def attempt(act):
@@ -60,7 +65,7 @@ def test_memory_that_is_passed_twice_at_once_is_at_home_where_all_uses_are(lib, 
         fences = known(cuda, array)
         assert not done or any(fence.stream is elsewhere for fence in fences), points.where
         assert home is None or all(fence.stream is home for fence in fences), points.where
-        return points
+        return points, done
 
     at_every_point(run)
 
@@ -88,7 +93,7 @@ def test_a_handler_launches_on_a_part_while_the_whole_is_passed(lib, cuda):
             assert any(one.stream is end.stream and one.count >= end.count for one in fences), (
                 points.where
             )
-        return points
+        return points, done
 
     at_every_point(run)
 
@@ -106,7 +111,7 @@ def test_a_handler_passes_the_whole_while_a_part_is_launched_on(lib, cuda):
         parts = whole[:SIZE], whole[SIZE:]
         for part in parts:
             lib.launch(part, x, y).submit(elsewhere)
-        act, _ = attempt(lambda: kept.append(tw.partition(whole, SIZE)))
+        act, done = attempt(lambda: kept.append(tw.partition(whole, SIZE)))
         with Points(at, act, of_signals=True) as points:
             end = lib.launch(parts[1], x, y).submit(third).fence
         kept.append((whole, *parts))
@@ -114,6 +119,6 @@ def test_a_handler_passes_the_whole_while_a_part_is_launched_on(lib, cuda):
         fences = known(cuda, parts[1])
         assert any(one.stream is third and one.count >= end.count for one in fences), points.where
         lib.driver.patient = False
-        return points
+        return points, done
 
     at_every_point(run, step=5)

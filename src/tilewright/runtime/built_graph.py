@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.access import refusal
-from tilewright.runtime.alone import alone, among_others
+from tilewright.runtime.alone import alone
 from tilewright.runtime.borrows import Holder
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Check, Fence, Outcome
@@ -167,8 +167,8 @@ class BuiltGraph:
     def _launch(self, stream: Stream) -> Mapping[int, BaseException]:
         """Launch the backend's graph; gives what its nodes raise.
 
-        A finaliser may replay it in the middle of that, if it writes nothing. The last stamp stands
-        for all replays, so this one comes behind that one.
+        Where nothing has to be looked at, a finaliser may replay it in the middle of that, if it
+        writes nothing. The last stamp stands for all replays, so this one comes behind that one.
         """
         before = self.lease.stamp
         errors = self._instance.launch(stream.queue)
@@ -227,7 +227,7 @@ class BuiltGraph:
         """Give checked nodes new records, unless the last replay has left theirs untouched."""
         if not self._last:
             return
-        among_others(self.device, self._last[0].stream.settle)
+        self._last[0].stream.settle()
         if all(outcome.settled and outcome.error is None for outcome in self._last):
             return
         try:
@@ -251,11 +251,11 @@ class BuiltGraph:
     def update(self, number: int, job: Job, by: Holder) -> None:
         """Give a node the work of another operation of the same kind."""
         self._check_usable()
+        _allocate(self.device, (job,))  # first: others may do something meanwhile
         if self.lease.holders:
             self.device.collect_dropped()
         if self.lease.holders:
             raise BorrowError(refusal(self.lease.holders[0], "the graph", True, by, True))
-        _allocate(self.device, (job,))
         node = make_node(job)
         if node.kind != self.nodes[number].kind:
             raise LaunchError(

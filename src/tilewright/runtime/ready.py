@@ -26,6 +26,7 @@ from tilewright.runtime.ready_work import (
     ReadyWork,
     begin_all,
     make_ticket,
+    may_be_at_home,
 )
 from tilewright.runtime.sites import Site, user_frame_above
 from tilewright.runtime.storage import Storage
@@ -97,6 +98,9 @@ class ReadyOp(WorkOp[T]):
             else:
                 self._look_and_hold()
             self._state = _BUILT
+        except BaseException:
+            self.give_back()
+            raise
         finally:
             lock.release()
         return self
@@ -238,7 +242,7 @@ class ReadyOp(WorkOp[T]):
                         self._stream = chosen
                         chosen.queue.marked = self._count = count = chosen.issued + 1
                         chosen.issued = count
-                        for fence in ready.fences:
+                        for fence in ready.fences:  # nobody who shares one is built: in this epoch
                             fence.count = count
                         if ready.epoch == device.epoch:
                             device.latest = None
@@ -392,9 +396,4 @@ class ReadyOp(WorkOp[T]):
         if self._ready.check is not None or self.device.forked:
             return False
         tensors = self._claim[1]
-        if not is_settled:
-            for tensor in tensors:
-                storage = tensor.storage
-                if storage.home is not stream and not (storage.is_fresh and stream.may_be_home):
-                    return False
-        return bool(tensors)
+        return bool(tensors) and (is_settled or may_be_at_home(tensors, stream))

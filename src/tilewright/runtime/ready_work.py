@@ -31,6 +31,7 @@ __all__ = [
     "RepeatedWork",
     "begin_all",
     "make_ticket",
+    "may_be_at_home",
     "write_down",
 ]
 
@@ -93,7 +94,7 @@ class ReadyWork(ABC):
     def calm_epoch(self, tensors: tuple[Handle, ...]) -> int:
         """The epoch of the device, if a launch of these tensors need not look at them in it."""
         epoch = self.device.epoch  # first: what comes in between begins another
-        if not self.fences:
+        if not self.fences or self.device.changes:  # in a change there is none
             return NEVER
         for tensor in tensors:
             if tensor.storage.borrows:
@@ -166,6 +167,15 @@ class DroppedClaim(NamedTuple):
         if ticket is not None:
             ticket.release()
             ticket.forget()
+
+
+def may_be_at_home(tensors: tuple[Handle, ...], stream: Stream) -> bool:
+    """Whether all have a stream as their home, but for those that have yet to begin there."""
+    for tensor in tensors:
+        storage = tensor.storage
+        if storage.home is not stream and not (storage.is_fresh and stream.may_be_home):
+            return False
+    return True
 
 
 def begin_all(tensors: tuple[Handle, ...], stream: Stream) -> bool:

@@ -114,7 +114,7 @@ class Storage(UsedBytes):
         """Allocate and initialise on the stream of the first user."""
         if self.has_begun:
             return
-        if self._allocation is None and not self._get_bytes(stream):
+        if self._allocation is None and not self._get_bytes(stream) and self.has_begun:
             return
         before = list(self._writes)
         if self._initialiser is not None:

@@ -142,16 +142,16 @@ class Stream(OnlyOne):
     def settle(self, *, ask: bool = True) -> None:
         """Look at what has completed; `ask=False` uses only what is known already.
 
-        Not in the middle of a change: what ends with that may do something.
+        In the middle of a change all is kept: what ends with that may do something.
         """
-        if not self.has_loose_ends or self.device.changes:
+        if not self.has_loose_ends:
             return
         is_crowded = len(self._unsettled) + len(self._kept) >= POLL_FROM
         if is_crowded or self.kept_bytes >= POLL_FROM_BYTES:
             done = self.queue.progress()
         else:
             done = self.queue.completed() if ask else self.queue.known
-        while self._kept and self._kept[0][0] <= done:
+        while self._kept and self._kept[0][0] <= done and not self.device.changes:
             _, thing, nbytes = self._kept.popleft()
             self.kept_bytes -= nbytes
             del thing  # last: its finaliser may come here again

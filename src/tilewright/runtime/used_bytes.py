@@ -202,7 +202,8 @@ class UsedBytes(ABC):
         self._homeless += 1
         if self._homeless % _SELDOM == 0:
             for other in others:
-                other.queue.progress()
+                if other.is_plain:  # or to ask could spoil what another library records
+                    other.queue.progress()
         for uses in (self._writes, self._reads):
             uses[:] = [
                 use

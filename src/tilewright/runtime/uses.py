@@ -80,6 +80,8 @@ class HomeUses:
 
     def unfold(self, home: Stream, uses: list[Use]) -> None:
         """Make uses of all that was left, one for each region. Whoever looks is alone."""
+        if self.region is None and self.before is None:
+            return
         found: dict[int, tuple[Region, int]] = {}
         if self.region is not None:
             found[id(self.region)] = (self.region, self.count)

@@ -156,8 +156,12 @@ class WorkOp(SingleOp[T]):
         with device.lock:
             device.check_open()
             device.settle_notes()
-            self._ticket.acquire(device)
-            self._state = State.BUILT
+            try:
+                self._ticket.acquire(device)
+                self._state = State.BUILT
+            except BaseException:
+                self._ticket.release()
+                raise
 
     @property
     def fence(self) -> Fence | None:
@@ -224,7 +228,7 @@ class WorkOp(SingleOp[T]):
         self._work = self._check = None
 
     def put(self, stream: Stream) -> None:
-        """Put the work on a stream, in whose place fences are; then the borrows are given back."""
+        """Put the work on a stream and leave its fences; the borrows are given back behind it."""
         ticket, work, check = self.ticket, self.work, self.check
         if isinstance(stream, Tape):
             stream.add(self.label, self.site, ticket.accesses, work, check)
