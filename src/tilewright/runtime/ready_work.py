@@ -187,4 +187,6 @@ def begin_all(tensors: tuple[Handle, ...], stream: Stream) -> bool:
         storage = tensor.storage
         if storage.is_fresh:
             alone(storage.device, storage.begin, stream, tensor.region)
-    return all(tensor.storage.home is stream for tensor in tensors)
+        if storage.home is not stream:
+            return False
+    return True
