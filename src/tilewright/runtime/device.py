@@ -279,7 +279,11 @@ class Device:
     def settle_notes(self) -> None:
         """Do what finalisers have left to be done, but not in a change. The lock is held."""
         while self.notes and not self.changes:
-            self.notes.popleft().settle()
+            try:
+                note = self.notes.popleft()
+            except IndexError:
+                return  # a finaliser has come here in between
+            note.settle()
 
     def collect_dropped(self) -> bool:
         """Whether something was given back that only a cycle of garbage held. The lock is held.

@@ -151,13 +151,27 @@ class Stream(OnlyOne):
             done = self.queue.progress()
         else:
             done = self.queue.completed() if ask else self.queue.known
-        while self._kept and self._kept[0][0] <= done and not self.device.changes:
-            _, thing, nbytes = self._kept.popleft()
-            self.kept_bytes -= nbytes
-            del thing  # last: its finaliser may come here again
-        while self._unsettled and self._unsettled[0].count <= done:
-            self._unsettled.popleft().settle()
-        self.has_loose_ends = bool(self._kept or self._unsettled)
+        while not self.device.changes and (kept := self._take_kept(done)) is not None:
+            self.kept_bytes -= kept[2]
+            del kept  # last: its finaliser may come here again
+        while (ended := self._take_unsettled(done)) is not None:
+            ended.settle()
+        if not (self._kept or self._unsettled):
+            self.has_loose_ends = False
+
+    # A finaliser may settle in between, too: so the first is taken off as soon as it was asked.
+
+    def _take_kept(self, done: int) -> tuple[int, object, int] | None:
+        try:
+            return self._kept.popleft() if self._kept[0][0] <= done else None
+        except IndexError:
+            return None
+
+    def _take_unsettled(self, done: int) -> Outcome | None:
+        try:
+            return self._unsettled.popleft() if self._unsettled[0].count <= done else None
+        except IndexError:
+            return None
 
     def is_at_rest(self) -> bool:
         """Whether nothing is under way, is left to be looked at, or has failed and was not told."""
