@@ -284,6 +284,7 @@ class Device:
             except IndexError:
                 return  # a finaliser has come here in between
             note.settle()
+            del note  # which may leave others
 
     def collect_dropped(self) -> bool:
         """Whether something was given back that only a cycle of garbage held. The lock is held.
