@@ -8,8 +8,10 @@ them, and what the leases of graphs count on is so.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import wraps
+from typing import Any
 
 import pytest
 from collector_points import Points
@@ -29,6 +31,17 @@ class InTurn:
 
     def __iter__(self) -> Iterator:
         return iter(next(self._left))
+
+
+def unless_refused(change: Callable[[Any], None]) -> Callable[[Any], None]:
+    """The same change, which does nothing if an operation that is kept stands against it."""
+
+    @wraps(change)
+    def tried(program: Any) -> None:
+        with suppress(BorrowError):
+            change(program)
+
+    return tried
 
 
 class Nested(Launches):
@@ -55,33 +68,13 @@ class Nested(Launches):
         super().let_go()
         self.settle()
 
-    def again(self) -> None:
-        with suppress(BorrowError):  # of one that is kept
-            super().again()
-
-    def submit(self) -> None:
-        with suppress(BorrowError):
-            super().submit()
-
-    def chain(self) -> None:
-        with suppress(BorrowError):
-            super().chain()
-
-    def replay(self) -> None:
-        with suppress(BorrowError):
-            super().replay()
-
-    def read(self) -> None:
-        with suppress(BorrowError):
-            super().read()
-
-    def record(self) -> None:
-        with suppress(BorrowError):
-            super().record()
-
-    def update(self) -> None:
-        with suppress(BorrowError):
-            super().update()
+    again = unless_refused(Launches.again)
+    submit = unless_refused(Launches.submit)
+    chain = unless_refused(Launches.chain)
+    replay = unless_refused(Launches.replay)
+    read = unless_refused(Launches.read)
+    record = unless_refused(Launches.record)
+    update = unless_refused(Launches.update)
 
     def zip(self) -> None:
         """Two launches that are built before either is submitted."""
