@@ -61,7 +61,7 @@ def stretches(where: TiledView | IndexedView | Spans, at: tuple[Any, ...]) -> Sp
     if isinstance(where, TiledView):
         return _box(where, at)
     if isinstance(where, IndexedView):
-        addresses = where.tensor.addresses(where.places(at, 64))
+        addresses = where.tensor.addresses(where.places(at))
         return _joined(addresses.reshape(-1), storage_dtype(where.element).itemsize)
     return where
 
@@ -132,7 +132,7 @@ def element_at(where: TiledView | IndexedView | Spans, at: tuple[Any, ...], addr
             along[axis] = np.array(range(extent)[side], np.int64)
         places = np.ix_(*along)
     else:
-        places = tuple(where.places(at, 64))
+        places = tuple(where.places(at))
     found = where.tensor.addresses(places) // storage_dtype(where.element).itemsize
     wanted = np.argwhere(found == address // storage_dtype(where.element).itemsize)
     if not len(wanted):

@@ -28,6 +28,7 @@ __all__ = ["IndexedView", "TiledView", "View", "is_injective", "is_sliced"]
 
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]  # an int for each axis; an array for the axis whose rows are picked
+Widths = tuple[int, ...]  # the bits in which each index is read
 Combine = Callable[[Any, Any], Any]
 ViewType = PartitionViewType | StridedViewType | GatherScatterViewType
 
@@ -101,10 +102,10 @@ class TiledView(View):
         self.writable = self.whole if tensor.is_writable else (0,) * len(self.whole)
 
     def load_edge(
-        self, site: int, bits: int, index: tuple[int, ...], inbounds: tuple[bool, ...] = ()
+        self, site: int, widths: Widths, index: tuple[int, ...], inbounds: tuple[bool, ...] = ()
     ) -> Array:
         """A tile of which part may lie outside the tensor: that part is padding."""
-        inside = self._inside(site, bits, index, inbounds)
+        inside = self._inside(site, widths, index, inbounds)
         tile = np.full(self.tile, self.fill, self.array.dtype)
         tile[tuple(slice(extent) for extent in inside.shape)] = inside
         return tile != 0 if self.element is Element.I1 else tile
@@ -112,21 +113,21 @@ class TiledView(View):
     def store_edge(
         self,
         site: int,
-        bits: int,
+        widths: Widths,
         index: tuple[int, ...],
         tile: Array,
         inbounds: tuple[bool, ...] = (),
     ) -> None:
         """Write the part of a tile that lies inside the tensor."""
-        inside = self._inside(site, bits, index, inbounds)
+        inside = self._inside(site, widths, index, inbounds)
         self._require_writable(site, index)
         inside[...] = tile[tuple(slice(extent) for extent in inside.shape)]
 
     def combine(
-        self, site: int, bits: int, index: tuple[int, ...], function: Combine, tile: Array
+        self, site: int, widths: Widths, index: tuple[int, ...], function: Combine, tile: Array
     ) -> None:
         """Combine the part of a tile that lies inside the tensor with what is there."""
-        inside = self._inside(site, bits, index, ())
+        inside = self._inside(site, widths, index, ())
         self._require_writable(site, index)
         part = tile[tuple(slice(extent) for extent in inside.shape)]
         if is_injective(inside):
@@ -143,9 +144,9 @@ class TiledView(View):
         )
 
     def _inside(
-        self, site: int, bits: int, index: tuple[int, ...], inbounds: tuple[bool, ...]
+        self, site: int, widths: Widths, index: tuple[int, ...], inbounds: tuple[bool, ...]
     ) -> Array:
-        at = tuple(i & (1 << bits) - 1 for i in index)
+        at = tuple(i & (1 << bits) - 1 for i, bits in zip(index, widths, strict=True))
         self._require_inside(site, index, at, inbounds)
         return self.part(at)
 
@@ -158,9 +159,9 @@ class TiledView(View):
 class IndexedView(View):
     """Tiles whose elements are looked up one by one."""
 
-    def load(self, site: int, bits: int, index: Index, inbounds: tuple[bool, ...] = ()) -> Array:
+    def load(self, site: int, widths: Widths, index: Index, inbounds: tuple[bool, ...] = ()) -> Array:
         """A tile; elements outside the tensor are padding."""
-        places, chosen = self._places(site, bits, index, inbounds)
+        places, chosen = self._places(site, widths, index, inbounds)
         tile = np.full(self.tile, self.fill, storage_dtype(self.element))
         tile[np.ix_(*chosen)] = self.tensor.read(places)
         return (
@@ -168,25 +169,27 @@ class IndexedView(View):
         )
 
     def store(
-        self, site: int, bits: int, index: Index, tile: Array, inbounds: tuple[bool, ...] = ()
+        self, site: int, widths: Widths, index: Index, tile: Array, inbounds: tuple[bool, ...] = ()
     ) -> None:
         """Write the elements of a tile that lie inside the tensor."""
-        places, chosen = self._places(site, bits, index, inbounds)
+        places, chosen = self._places(site, widths, index, inbounds)
         self._require_writable(site, index)
         held = tile if self.element is Element.I1 else tile.view(storage_dtype(self.element))
         self.tensor.write(places, held[np.ix_(*chosen)])
 
-    def places(self, index: Index, bits: int) -> tuple[Array, ...]:
+    def places(self, index: Index) -> tuple[Array, ...]:
         """The elements that an access touches, by their numbers along each axis."""
-        return self._places(0, bits, index, ())[0]
+        return self._places(0, (64,) * len(index), index, ())[0]
 
     def _places(
-        self, site: int, bits: int, index: Index, inbounds: tuple[bool, ...]
+        self, site: int, widths: Widths, index: Index, inbounds: tuple[bool, ...]
     ) -> tuple[tuple[Array, ...], list[Array]]:
         """Elements along each axis of the tensor, and which of the tile's they are."""
         sparse = self.type.sparse_dim if isinstance(self.type, GatherScatterViewType) else -1
-        mask = (1 << bits) - 1
-        starts = tuple(0 if axis == sparse else i & mask for axis, i in enumerate(index))
+        starts = tuple(
+            0 if axis == sparse else i & (1 << bits) - 1
+            for axis, (i, bits) in enumerate(zip(index, widths, strict=True))
+        )
         self._require_starts(site, index, starts, sparse, inbounds)
         along: list[Array] = [np.empty(0)] * len(self.tile)
         chosen: list[Array] = []

@@ -149,7 +149,8 @@ def _index(em: Emitter, op: LoadView | StoreView | AtomicRedView) -> list[str]:
 
 
 def _slow_arguments(em: Emitter, op: Any, index: list[str]) -> str:
-    return f"{em.site(op)}, {bits_of(op.index[0])}, {_tuple(index)}"
+    widths = tuple(bits_of(value) for value in op.index)  # each index is read in its own
+    return f"{em.site(op)}, {em.constant(widths)}, {_tuple(index)}"
 
 
 def _promised(em: Emitter, op: LoadView | StoreView) -> str:
