@@ -5,10 +5,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1 # a newer pyright is no reason to say so in every log
 
 # The demo needs the NVIDIA packages only where there is a GPU to run on.
 DRIVER := $(shell command -v nvidia-smi 2>/dev/null) $(wildcard /dev/nvidia0)
 DEMO_EXTRAS := $(if $(strip $(DRIVER)),[cuda])
+
+# Everything that a test can use. Without torch, `make test TEST_EXTRAS=cuda,dev`, its tests skip themselves.
+TEST_EXTRAS ?= cuda,dev,test
 
 PYTEST := $(BIN)/pytest -n auto --maxprocesses=4 --dist=worksteal
 PYTEST_ARGS ?=
@@ -30,7 +34,7 @@ help: ## Show the targets
 demo: $(VENV)/.demo ## The tour: kernels that run, mistakes that are refused
 	@$(BIN)/tilewright demo
 
-test: lint check-types pytest assembly ## All that must pass before a change goes in
+test: $(VENV)/.test lint check-types pytest assembly ## All that must pass before a change goes in
 
 lint: $(VENV)/.dev ## Style: ruff check and ruff format
 	$(BIN)/ruff check
@@ -40,7 +44,7 @@ check-types: $(VENV)/.dev ## Types: mypy --strict and pyright
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-pytest: $(VENV)/.dev ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
+pytest: $(VENV)/.test ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
 	@rm -rf $(KERNELS)
 	$(PYTEST) --durations=20 --strict-placement --record-kernels=$(KERNELS) $(PYTEST_ARGS)
 
@@ -71,7 +75,7 @@ $(BIN)/python:
 	  { echo "tilewright needs Python 3.11 or newer; choose one: make PYTHON=python3.11 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# A development install can do all that the demo's can, so it leaves both stamps.
+# An install that can do all that a smaller one can leaves the smaller one's stamp as well.
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.$(DEMO_EXTRAS)'
 	@touch $@
@@ -79,3 +83,7 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[cuda,dev]'
 	@touch $(VENV)/.demo $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[$(TEST_EXTRAS)]'
+	@touch $(VENV)/.demo $(VENV)/.dev $@

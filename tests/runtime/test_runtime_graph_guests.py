@@ -6,13 +6,14 @@ import gc
 from types import SimpleNamespace
 
 import pytest
-import torch
 from torch_doubles import SIZE
 
 import tilewright as tw
 from tilewright.runtime import torch_functions
 from tilewright.runtime.foreign import ForeignStorage, Producer
 from tilewright.runtime.graph_guests import GraphGuests
+
+torch = pytest.importorskip("torch", reason="needs torch")
 
 
 def recorded(lib, *launches):

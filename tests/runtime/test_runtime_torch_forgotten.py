@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import weakref
 
-import torch
+import pytest
 from test_runtime_torch_vacant import Memory, identity
 from torch_doubles import SIZE
 
 import tilewright as tw
 from tilewright.runtime import foreign_arrays, passed_arrays
+
+torch = pytest.importorskip("torch", reason="needs torch")
 
 
 def test_places_that_are_forgotten_keep_no_handles(lib, monkeypatch):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import pytest
-import torch
 from collector_points import Points
 from torch_doubles import SIZE
 
@@ -13,6 +12,8 @@ import tilewright as tw
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.alone import alone
 from tilewright.runtime.passed_arrays import PASSED
+
+torch = pytest.importorskip("torch", reason="needs torch")
 
 
 def at_every_point(run, step=1):
