@@ -159,7 +159,9 @@ class TiledView(View):
 class IndexedView(View):
     """Tiles whose elements are looked up one by one."""
 
-    def load(self, site: int, widths: Widths, index: Index, inbounds: tuple[bool, ...] = ()) -> Array:
+    def load(
+        self, site: int, widths: Widths, index: Index, inbounds: tuple[bool, ...] = ()
+    ) -> Array:
         """A tile; elements outside the tensor are padding."""
         places, chosen = self._places(site, widths, index, inbounds)
         tile = np.full(self.tile, self.fill, storage_dtype(self.element))
