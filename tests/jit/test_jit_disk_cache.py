@@ -97,8 +97,9 @@ def build(function, *, size=1024, target="sm_90", tile=128, **options):
         op.compile()
     finally:
         op.close()
-    (executable,) = kernel._executables._entries.values()
-    return executable.result()
+    (executable,) = kernel._executables.entries()
+    executable.program.result()
+    return executable
 
 
 def test_a_kernel_is_compiled_once(folder, counted):

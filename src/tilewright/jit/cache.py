@@ -1,9 +1,12 @@
-"""Compiled kernels in memory: one compilation for each specialisation, whoever asks first.
+"""Compiled kernels in memory: one compilation for each specialisation, for all threads.
 
-Threads that ask for the same one wait for the first; a failed compilation is forgotten, so that the
-next call tries again. Programs are assembled in a small pool of threads (the work is done by
-another process, so threads are enough). A forked child has none of these threads: it begins again
-what was under way when it was forked.
+Threads that ask for the same one wait for the first. A refusal of the compiler is raised in all of
+them and forgotten, so that the next call tries again; an interrupt, or any other exception that
+concerns the first thread alone, stays there, and one of the others compiles. A thread that would
+wait for itself compiles a copy (`waiting`). Tables are bounded: the least recently used entries go,
+and operations that use one keep it alive. Programs are assembled in a small pool of threads (the
+work is done by another process, so threads are enough). A forked child has none of these threads:
+it begins again everything that was under way when it was forked.
 """
 
 from __future__ import annotations
@@ -12,94 +15,197 @@ import os
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
+from tilewright.errors import TilewrightError
+from tilewright.jit.waiting import forget_waits, wait_for
 from tilewright.runtime.cores import usable_cores
 
 __all__ = ["SingleFlight", "in_background"]
 
 Made = TypeVar("Made")
 
+_MOST = 512  # entries of a table, if it does not say
+_KEPT = 0.75  # of them when there are too many, so that not every entry looks for the oldest
 
-class SingleFlight(Generic[Made]):
-    """A table whose entries are made once."""
+
+class _Flight(Generic[Made]):
+    """An entry and how it came about; threads that wait read it when it is over."""
+
+    __slots__ = ("_over", "error", "made", "maker", "used")
 
     def __init__(self) -> None:
+        self.maker = threading.get_ident()
+        self.made: tuple[Made] | None = None
+        self.error: TilewrightError | None = None
+        self.used = 0
+        self._over = threading.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was made, was refused or was given up."""
+        return self._over.is_set()
+
+    def end(self) -> None:
+        """Wake all threads that wait. A second call does no harm."""
+        self._over.set()
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._over.wait()
+
+
+class SingleFlight(Generic[Made]):
+    """A table of at most so many entries, each made once for all threads that ask for it."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
         self._lock = threading.RLock()  # keys compare in Python, where finalisers may run
-        self._entries: dict[Hashable, Future[Made]] = {}
+        self._entries: dict[Hashable, _Flight[Made]] = {}
+        self._uses = count(1)
         _tables.add(self)
 
     def get(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The entry for a key, made by the first who asks."""
-        entry = self._entries.get(key)
-        if entry is None:
-            fresh: Future[Made] = Future()
-            with self._lock:
-                entry = self._entries.setdefault(key, fresh)
-            if entry is fresh:
-                self._make(key, entry, make)
-        return entry.result()
+        """The entry for a key, made by the first thread that asks."""
+        while True:
+            flight = self._entries.get(key)
+            if flight is None:
+                fresh = _Flight[Made]()
+                try:  # from before it is in the table until it is over, whatever is raised
+                    flight = self._entries.setdefault(key, fresh)
+                    if flight is fresh:
+                        return self._make(key, fresh, make)
+                finally:
+                    if not fresh.is_over and self._entries.get(key) is fresh:
+                        del self._entries[key]
+                    fresh.end()
+            if not flight.is_over and not wait_for(flight):
+                return make()
+            if flight.made is not None:
+                flight.used = next(self._uses)
+                return flight.made[0]
+            if flight.error is not None:
+                raise flight.error
 
-    def _make(self, key: Hashable, entry: Future[Made], make: Callable[[], Made]) -> None:
+    def _make(self, key: Hashable, fresh: _Flight[Made], make: Callable[[], Made]) -> Made:
         try:
-            entry.set_result(make())
-        except BaseException as error:  # noqa: BLE001 (all who wait must see it)
-            with self._lock:
-                del self._entries[key]
-            entry.set_exception(error)
+            made = make()
+        except TilewrightError as error:  # the answer for this key, in every thread
+            self._entries.pop(key, None)
+            fresh.error = error
+            raise
+        fresh.used = next(self._uses)
+        fresh.made = (made,)
+        fresh.end()
+        if len(self._entries) > self._most:
+            self._forget_the_oldest()
+        return made
+
+    def _forget_the_oldest(self) -> None:
+        """Drop the least recently used entries; those under way stay."""
+        with self._lock:
+            done = [(one.used, key) for key, one in list(self._entries.items()) if one.is_over]
+            excess = len(self._entries) - int(self._most * _KEPT)
+            for _, key in sorted(done, key=lambda use: use[0])[: max(0, excess)]:
+                self._entries.pop(key, None)
 
     def forget(self, key: Hashable, made: Made) -> None:
         """Drop an entry that turned out to be no good, unless it has been replaced."""
         with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None and entry.done() and entry.result() is made:
+            flight = self._entries.get(key)
+            if flight is not None and flight.made is not None and flight.made[0] is made:
                 del self._entries[key]
 
+    def entries(self) -> tuple[Made, ...]:
+        """The entries that are made and kept."""
+        return tuple(one.made[0] for one in list(self._entries.values()) if one.made is not None)
+
     def restart(self) -> None:
-        """Go on in a forked child: whoever was making an entry is not here."""
+        """Go on in a forked child, which has not the threads that were making entries."""
         self._lock = threading.RLock()
-        self._entries = {key: entry for key, entry in self._entries.items() if entry.done()}
+        self._entries = {key: one for key, one in self._entries.items() if one.is_over}
 
     def __len__(self) -> int:
         return len(self._entries)
 
 
+class _Task(Future[Made]):
+    """Work of a thread of the pool, begun or not."""
+
+    def __init__(self, work: Callable[[], Made]) -> None:
+        super().__init__()
+        self._work = work
+        self._unclaimed = [None]  # the thread that takes it out does the work
+        self.maker: int | None = None
+
+    def run(self) -> None:
+        """Do the work, unless another thread does."""
+        try:
+            self._unclaimed.pop()
+        except IndexError:
+            return
+        self.maker = threading.get_ident()
+        try:
+            self.set_result(self._work())
+        except BaseException as error:  # noqa: BLE001 (threads that wait must see it)
+            self.set_exception(error)
+
+    def renew(self) -> None:
+        """In a forked child, which has not the thread that was at it."""
+        self._unclaimed, self.maker = [None], None
+
+    def join(self) -> None:
+        """Wait for its end."""
+        super().exception()
+
+    def result(self, timeout: float | None = None) -> Made:
+        """The result. A thread of the pool, where a finaliser may run, does not just wait."""
+        if not self.done() and timeout is None:
+            if threading.get_ident() in _background.workers:
+                self.run()  # no thread may be left for it
+            if not self.done() and not wait_for(self):
+                return self._work()
+        return super().result(timeout)
+
+
 class _Background:
-    """Threads, and what they are at."""
+    """Threads and their work."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._pool: ThreadPoolExecutor | None = None
-        self._under_way: dict[Future[Any], Callable[[], Any]] = {}
+        self._under_way: dict[_Task[Any], None] = {}
+        self.workers: set[int] = set()
 
     def start(self, work: Callable[[], Made]) -> Future[Made]:
         """Have a thread do it, as soon as one is free."""
-        made: Future[Made] = Future()
-        self._under_way[made] = work
-        self._put(made)
-        return made
+        task = _Task(work)
+        self._under_way[task] = None
+        self._put(task)
+        return task
 
-    def _put(self, made: Future[Any]) -> None:
+    def _put(self, task: _Task[Any]) -> None:
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(usable_cores(), "tilewright-jit")
-        self._pool.submit(self._run, made)
+        self._pool.submit(self._run, task)
 
-    def _run(self, made: Future[Any]) -> None:
-        try:
-            made.set_result(self._under_way[made]())
-        except BaseException as error:  # noqa: BLE001 (whoever waits must see it)
-            made.set_exception(error)
-        del self._under_way[made]
+    def _run(self, task: _Task[Any]) -> None:
+        self.workers.add(threading.get_ident())
+        task.run()
+        self._under_way.pop(task, None)
 
     def restart(self) -> None:
         """Go on in a forked child, which has no threads."""
         self._lock = threading.RLock()
         self._pool = None
-        self._under_way = {made: do for made, do in self._under_way.items() if not made.done()}
-        for made in tuple(self._under_way):
-            self._put(made)
+        self.workers = set()
+        self._under_way = {task: None for task in self._under_way if not task.done()}
+        for task in tuple(self._under_way):
+            task.renew()
+            self._put(task)
 
 
 _tables: WeakSet[SingleFlight[Any]] = WeakSet()
@@ -112,6 +218,7 @@ def in_background(work: Callable[[], Made]) -> Future[Made]:
 
 
 def _restart() -> None:
+    forget_waits()
     for table in _tables:
         table.restart()
     _background.restart()
