@@ -32,6 +32,7 @@ from tilewright.ir.ops.elementwise import (
 from tilewright.ir.ops.internal import (
     BlockIndex,
     BoundsCheck,
+    CeilDiv,
     DivisorCheck,
     FloorDiv,
     FloorMod,
@@ -89,7 +90,7 @@ def _needed(movable: list[Op]) -> list[Op]:
 def _can_move(op: Op, movable: dict[Value, Op]) -> bool:
     if any(not isinstance(value.type, TileType) or value.type.shape for value in op.results):
         return False
-    if isinstance(op, FloorDiv | FloorMod):
+    if isinstance(op, CeilDiv | FloorDiv | FloorMod):
         return _is_never_zero(movable.get(op.rhs))
     return isinstance(op, _CHECKS) or (type(op) in _TOTAL and _promises_nothing(op))
 

@@ -59,6 +59,7 @@ from tilewright.ir.ops.internal import (
     Assumption,
     BlockIndex,
     BoundsCheck,
+    CeilDiv,
     DivisorCheck,
     FloorDiv,
     FloorMod,
@@ -200,8 +201,8 @@ def _signed_binary(compute: _Terms) -> Rule:
     return apply
 
 
-def _floored(compute: _Terms) -> Rule:
-    def apply(flow: Dataflow, op: FloorDiv | FloorMod) -> None:
+def _divided(compute: _Terms) -> Rule:
+    def apply(flow: Dataflow, op: CeilDiv | FloorDiv | FloorMod) -> None:
         signed = _type(op.lhs).signed
         left, right = (_read(flow, value, signed) for value in (op.lhs, op.rhs))
         flow.define(op.result, compute(left, nonzero(right)))
@@ -216,11 +217,15 @@ def _divide(flow: Dataflow, op: DivI) -> None:
     elif op.rounding is Rounding.NEGATIVE_INF:
         flow.define(op.result, quotient(left, right))
     elif op.rounding is Rounding.POSITIVE_INF:
-        flow.define(op.result, -quotient(-left, right))
+        flow.define(op.result, _quotient_up(left, right))
     elif flow.scope.proves(left) and right.range.low > 0:
         flow.define(op.result, quotient(left, right))
     else:
         flow.define_fresh(op.result, Origin.COMPUTED)
+
+
+def _quotient_up(left: Linear, right: Linear) -> Linear:
+    return -quotient(-left, right)
 
 
 def _truncated_remainder(flow: Dataflow, op: RemI) -> None:
@@ -353,13 +358,14 @@ SCALAR_RULES: dict[type[Op], Rule] = {
     BlockIndex: _block_index,
     BoundsCheck: bounds_check,
     Broadcast: _spread,
+    CeilDiv: _scalars_only(_divided(_quotient_up)),
     CmpI: _scalars_only(_compare),
     Constant: _any_constant,
     DivI: _scalars_only(_divide),
     DivisorCheck: divisor_check,
     ExtI: _scalars_only(_widen),
-    FloorDiv: _scalars_only(_floored(quotient)),
-    FloorMod: _scalars_only(_floored(remainder)),
+    FloorDiv: _scalars_only(_divided(quotient)),
+    FloorMod: _scalars_only(_divided(remainder)),
     GetNumTileBlocks: _num_blocks,
     GetTileBlockId: _block_id,
     LaunchValue: _scalars_only(_launch_value),

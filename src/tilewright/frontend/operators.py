@@ -45,9 +45,9 @@ from tilewright.ir.ops.elementwise import (
     SubI,
     XOrI,
 )
-from tilewright.ir.ops.internal import DivisorCheck, FloorDiv, FloorMod
+from tilewright.ir.ops.internal import CeilDiv, DivisorCheck, FloorDiv, FloorMod
 
-__all__ = ["apply_binary", "binary", "inverted", "unary"]
+__all__ = ["apply_binary", "binary", "inverted", "quotient_up", "unary"]
 
 LARGEST_CONSTANT = 10_000  # bits: far more than any dtype holds
 
@@ -169,30 +169,44 @@ def _checked_division(op: Callable[..., Op]) -> Rule:
     return rule
 
 
-def _float_floor_division(lo: Lowering, node: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
+def _float_floor_division(lo: Lowering, _: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
     """How often the divisor fits: the exact quotient rounded down, which a rounded one may miss.
 
-    `1.0 // 0.1` is 9, though `1.0 / 0.1` rounds to 10. With the remainder taken off, the quotient
-    is a whole number but for its rounding: the nearest one. Division by zero is as in `/`.
+    `1.0 // 0.1` is 9, though `1.0 / 0.1` rounds to 10. With the remainder taken off, which brings
+    the dividend nearer to zero, the quotient is a whole number but for its rounding: the nearest
+    one, and one less where the remainder has the other sign. Division by zero is as in `/`.
     """
     add, dtype = lo.builder.add, lhs.dtype
     half, one, zero = (
         lo.builder.constant(number, dtype.element, lhs.shape) for number in (0.5, 1.0, 0.0)
     )
-    multiple = add(SubF(lhs=lhs.value, rhs=_float_modulo(lo, node, lhs, rhs), dtype=dtype)).result
+    remainder, is_opposed = _cut_remainder(lo, lhs, rhs)
+    multiple = add(SubF(lhs=lhs.value, rhs=remainder, dtype=dtype)).result
     quotient = add(DivF(lhs=multiple, rhs=rhs.value, dtype=dtype)).result
     down = add(Floor(source=quotient, dtype=dtype)).result
     above = add(SubF(lhs=quotient, rhs=down, dtype=dtype)).result
     is_short = add(CmpF(lhs=above, rhs=half, comparison_predicate=Predicate.GREATER_THAN)).result
     up = add(AddF(lhs=down, rhs=one, dtype=dtype)).result
     nearest = add(Select(cond=is_short, val_if_true=up, val_if_false=down, dtype=dtype)).result
+    less = add(SubF(lhs=nearest, rhs=one, dtype=dtype)).result
+    floor = add(Select(cond=is_opposed, val_if_true=less, val_if_false=nearest, dtype=dtype)).result
     by_zero = add(CmpF(lhs=rhs.value, rhs=zero, comparison_predicate=Predicate.EQUAL)).result
     plain = add(DivF(lhs=lhs.value, rhs=rhs.value, dtype=dtype)).result
-    return add(Select(cond=by_zero, val_if_true=plain, val_if_false=nearest, dtype=dtype)).result
+    return add(Select(cond=by_zero, val_if_true=plain, val_if_false=floor, dtype=dtype)).result
 
 
 def _float_modulo(lo: Lowering, _: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
     """The remainder with the divisor's sign: Tile IR's has the dividend's."""
+    add = lo.builder.add
+    remainder, is_opposed = _cut_remainder(lo, lhs, rhs)
+    shifted = add(AddF(lhs=remainder, rhs=rhs.value, dtype=lhs.dtype)).result
+    return add(
+        Select(cond=is_opposed, val_if_true=shifted, val_if_false=remainder, dtype=lhs.dtype)
+    ).result
+
+
+def _cut_remainder(lo: Lowering, lhs: TileOperand, rhs: TileOperand) -> tuple[Value, Value]:
+    """Tile IR's remainder, and whether it is one of the sign that the divisor does not have."""
     add = lo.builder.add
     remainder = add(RemF(lhs=lhs.value, rhs=rhs.value, dtype=lhs.dtype)).result
     zero = lo.builder.constant(0.0, lhs.dtype.element, lhs.shape)
@@ -201,11 +215,7 @@ def _float_modulo(lo: Lowering, _: ast.AST, lhs: TileOperand, rhs: TileOperand) 
     down = add(CmpF(lhs=rhs.value, rhs=zero, comparison_predicate=less)).result
     inexact = add(CmpF(lhs=remainder, rhs=zero, comparison_predicate=Predicate.NOT_EQUAL)).result
     differ = add(XOrI(lhs=negative, rhs=down)).result
-    shifted = add(AddF(lhs=remainder, rhs=rhs.value, dtype=lhs.dtype)).result
-    wrong = add(AndI(lhs=differ, rhs=inexact)).result
-    return add(
-        Select(cond=wrong, val_if_true=shifted, val_if_false=remainder, dtype=lhs.dtype)
-    ).result
+    return remainder, add(AndI(lhs=differ, rhs=inexact)).result
 
 
 def _shift_left(lo: Lowering, node: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
@@ -277,6 +287,22 @@ _KNOWN_DIVISOR: dict[type[ast.operator], Rule] = {
     ast.FloorDiv: _integers_only(_simple(FloorDiv)),
     ast.Mod: _integers_only(_simple(FloorMod)),
 }
+
+
+def quotient_up(lo: Lowering, node: ast.AST, left: Operand, right: Operand) -> Operand:
+    """`tw.cdiv(left, right)` of integers: the exact quotient, rounded up."""
+    if is_static_number(left) and is_static_number(right):
+        negative = _static_binary(lo, node, ast.Sub(), Static(0), left)
+        down = _static_binary(lo, node, ast.FloorDiv(), negative, right)
+        return Static(-down.value)
+    lhs, rhs = unify(lo, node, "tw.cdiv", left, right)
+    check_computes(lo, node, "tw.cdiv", lhs.dtype)
+    divide = _checked_division(CeilDiv)
+    if isinstance(right, Static):
+        _check_divisor(lo, node, right)
+        divide = _simple(CeilDiv)
+    value = _integers_only(divide)(lo, node, lhs, rhs)
+    return TileOperand(value, lhs.dtype, lhs.weak and rhs.weak)
 
 
 # --- one operand ----------------------------------------------------------------------------------

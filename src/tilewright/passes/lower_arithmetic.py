@@ -1,4 +1,4 @@
-"""Floor division and modulo in ops that Tile IR has, which say themselves how they read bits.
+"""Division rounded down or up, and modulo, in ops of Tile IR, which say how they read bits.
 
     before                      after, signs unknown            after, both certainly not negative
     %q = floor_div %a, %b       %m = cmpi equal %b, -1          %q = divi %a, %b signed
@@ -8,7 +8,9 @@
                                 %q = select %m, %n, %f
 
 The least integer divided by -1 has no quotient, and Tile IR leaves it undefined; here the
-division by -1 is never done: the negative, which wraps, stands for it. Values read as another
+division by -1 is never done: the negative, which wraps, stands for it. A quotient that is rounded
+up is the same with the other rounding; of integers without a sign, for which Tile IR only cuts, it
+is one more where a remainder is left. Values read as another
 dtype, by which a division knows its signs, are one value afterwards. Needs nothing but divisors
 that are not zero (`place_checks` has replaced the others); runs before `lower_walks`, which takes
 away the ops by which a tile number is known not to be negative.
@@ -21,7 +23,7 @@ import numpy as np
 from tilewright.ir.attributes import Predicate, Rounding, Signedness
 from tilewright.ir.function import Function
 from tilewright.ir.op import Op, Value
-from tilewright.ir.ops.internal import FloorDiv, FloorMod, ReadAs
+from tilewright.ir.ops.internal import CeilDiv, FloorDiv, FloorMod, ReadAs
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.rewrite import Rewriter, Rule, definitions, has_any
 from tilewright.passes.integer_ops import Integers, is_unsigned
@@ -31,7 +33,7 @@ __all__ = ["lower_arithmetic"]
 
 
 def lower_arithmetic(function: Function) -> Function:
-    """Replace every floor division and floor modulo."""
+    """Replace every division that rounds down or up, and every floor modulo."""
     if not has_any(function, _RULES):
         return function
     return _Arithmetic(function).function(function)
@@ -62,13 +64,32 @@ def _floor_div(rewriter: _Arithmetic, op: FloorDiv) -> None:
         quotient = emit.divide(lhs, rhs, signedness=Signedness.UNSIGNED)
     elif rewriter.is_natural(op.lhs) and rewriter.is_natural(op.rhs):
         quotient = emit.divide(lhs, rhs)
-    elif not rewriter.may_be_minus_one(op.rhs):
-        quotient = emit.divide(lhs, rhs, Rounding.NEGATIVE_INF)
     else:
-        flips = emit.compare(rhs, Predicate.EQUAL, -1)
-        floor = emit.divide(lhs, emit.select(flips, 1, rhs), Rounding.NEGATIVE_INF)
-        quotient = emit.select(flips, emit.negative(lhs), floor)
+        quotient = _signed_quotient(rewriter, op, Rounding.NEGATIVE_INF)
     rewriter.replace(op, quotient)
+
+
+def _ceil_div(rewriter: _Arithmetic, op: CeilDiv) -> None:
+    if not _has_no_sign(op):
+        rewriter.replace(op, _signed_quotient(rewriter, op, Rounding.POSITIVE_INF))
+        return
+    emit = Integers(rewriter.builder)
+    lhs, rhs = rewriter.new(op.lhs), rewriter.new(op.rhs)
+    quotient = emit.divide(lhs, rhs, signedness=Signedness.UNSIGNED)
+    left_over = emit.remainder(lhs, rhs, Signedness.UNSIGNED)
+    # No remainder is left by 1, so the largest number is not counted up.
+    is_exact = emit.compare(left_over, Predicate.EQUAL, 0)
+    rewriter.replace(op, emit.select(is_exact, quotient, emit.add(quotient, 1)))
+
+
+def _signed_quotient(rewriter: _Arithmetic, op: CeilDiv | FloorDiv, rounding: Rounding) -> Value:
+    emit = Integers(rewriter.builder)
+    lhs, rhs = rewriter.new(op.lhs), rewriter.new(op.rhs)
+    if not rewriter.may_be_minus_one(op.rhs):
+        return emit.divide(lhs, rhs, rounding)
+    flips = emit.compare(rhs, Predicate.EQUAL, -1)
+    rounded = emit.divide(lhs, emit.select(flips, 1, rhs), rounding)
+    return emit.select(flips, emit.negative(lhs), rounded)
 
 
 def _floor_mod(rewriter: _Arithmetic, op: FloorMod) -> None:
@@ -91,7 +112,7 @@ def _floor_mod(rewriter: _Arithmetic, op: FloorMod) -> None:
     rewriter.replace(op, remainder)
 
 
-def _has_no_sign(op: FloorDiv | FloorMod) -> bool:
+def _has_no_sign(op: CeilDiv | FloorDiv | FloorMod) -> bool:
     return is_unsigned(op.result) or is_unsigned(op.lhs)
 
 
@@ -99,4 +120,6 @@ def _read_as(rewriter: _Arithmetic, op: ReadAs) -> None:
     rewriter.replace(op, rewriter.new(op.source))
 
 
-_RULES: dict[type[Op], Rule] = {FloorDiv: _floor_div, FloorMod: _floor_mod, ReadAs: _read_as}
+_RULES: dict[type[Op], Rule] = {
+    CeilDiv: _ceil_div, FloorDiv: _floor_div, FloorMod: _floor_mod, ReadAs: _read_as,
+}  # fmt: skip

@@ -18,7 +18,15 @@ from tilewright.ir.launch_terms import Blocks, Extent, GridExtent, TileCount
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.control import Assume, For, GetNumTileBlocks, GetTileBlockId
 from tilewright.ir.ops.elementwise import AndI, DivI, ExtI, MaxI, MinI, RemI, Select
-from tilewright.ir.ops.internal import BlockIndex, FloorDiv, FloorMod, LaunchValue, PartIndex, Walk
+from tilewright.ir.ops.internal import (
+    BlockIndex,
+    CeilDiv,
+    FloorDiv,
+    FloorMod,
+    LaunchValue,
+    PartIndex,
+    Walk,
+)
 from tilewright.ir.ops.memory import GetIndexSpaceShape, GetTensorShape
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Reshape
 from tilewright.ir.rewrite import Definition
@@ -109,6 +117,7 @@ _RESULTS: dict[type[Op], Callable[[Signs, Any], bool]] = {
     Assume: _assume,
     BlockIndex: _always,
     Broadcast: _all_operands,
+    CeilDiv: _all_operands,
     Constant: _constant,
     DivI: _all_operands,
     ExtI: _extend,

@@ -2,13 +2,15 @@
 
 Each op rounds once, to the dtype of its result: NumPy and ml_dtypes compute f16 and bf16 in f32,
 which is wide enough that rounding again changes nothing for the four operations and the root. `fma`
-is exact before its one rounding for f16, bf16 and f32; for f64 it carries the error of both steps
-along, which is right but for rare last bits. Directed rounding is in `rounding`.
+is exact before its one rounding: f64 carries what both steps lose along. Directed rounding is in
+`rounding`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from math import inf, isfinite
 from typing import Any
 
 import ml_dtypes
@@ -168,13 +170,47 @@ def _sum_error(x: Array, y: Array, total: Array) -> Array:
 
 
 def _fused_f64(x: Array, y: Array, z: Array) -> Array:
+    """The exact product in two parts, the sum in three, the lesser two of which are rounded to odd.
+
+    Where a part overflows or has fewer bits, the sum is computed as a fraction.
+    """
     product = x * y
     x_high, y_high = _high_half(x), _high_half(y)
     x_low, y_low = x - x_high, y - y_high
     lost = x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low)
-    total = product + z
-    better = total + (_sum_error(product, z, total) + lost)
-    return np.where(np.isfinite(better), better, total)
+    middle = z + lost
+    total = product + middle
+    errors = _sum_error(z, lost, middle), _sum_error(product, middle, total)
+    error = errors[0] + errors[1]
+    fused = total + odd(error, _sum_error(*errors, error))
+    size = np.abs(product)
+    is_risky = ~(size < _FAR_F64) | (np.maximum(np.abs(x), np.abs(y)) > _FAR_F64)
+    is_risky |= (np.abs(z) > _FAR_F64) | ((size < _NEAR_F64) & (x != 0) & (y != 0))
+    if not np.count_nonzero(is_risky):
+        return fused
+    numbers = np.broadcast_arrays(x, y, z)
+    places = np.nonzero(np.broadcast_to(is_risky, numbers[0].shape))
+    whole = np.array(np.broadcast_to(fused, numbers[0].shape))
+    risky = zip(*(each[places] for each in numbers), strict=True)
+    whole[places] = [_fused_number(*each) for each in risky]
+    return whole
+
+
+_FAR_F64, _NEAR_F64 = 2.0**990, 2.0**-900  # parts of numbers in between are exact
+
+
+def _fused_number(x: float, y: float, z: float) -> float:
+    if not (isfinite(x) and isfinite(y)):
+        return x * y + z
+    if not isfinite(z):
+        return z
+    total = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    if not total:
+        return x * y + z  # the sign that a zero has
+    try:
+        return float(total)
+    except OverflowError:
+        return inf if total > 0 else -inf
 
 
 def _high_half(x: Array) -> Array:

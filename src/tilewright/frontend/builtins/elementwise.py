@@ -14,7 +14,7 @@ from tilewright.frontend.builtins.maths import check_floats
 from tilewright.frontend.builtins.modifiers import are_usual, modified
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, TileOperand
-from tilewright.frontend.operators import apply_binary
+from tilewright.frontend.operators import quotient_up
 from tilewright.frontend.tiles import (
     as_tile,
     broadcast_together,
@@ -140,13 +140,11 @@ def lower_where(lo: Lowering, call: Arguments) -> Operand:
 
 
 def lower_cdiv(lo: Lowering, call: Arguments) -> Operand:
-    """`tw.cdiv(a, b)` is `(a + b - 1) // b`, written so that the sum cannot wrap: `-(-a // b)`."""
+    """`tw.cdiv(a, b)`."""
     for name in ("a", "b"):
         operand = call.operand(name)
         is_float = isinstance(operand, TileOperand) and operand.dtype.element.is_float
         if is_float or (isinstance(operand, Static) and isinstance(operand.value, float)):
             reason = f"it divides integers; this is {operand}"
             lo.reject(WrongOperand, call.where(name), "tw.cdiv", reason)
-    negative = apply_binary(lo, call.node, ast.Sub(), Static(0), call.operand("a"))
-    down = apply_binary(lo, call.node, ast.FloorDiv(), negative, call.operand("b"))
-    return apply_binary(lo, call.node, ast.Sub(), Static(0), down)
+    return quotient_up(lo, call.node, call.operand("a"), call.operand("b"))

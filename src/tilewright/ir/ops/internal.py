@@ -29,6 +29,7 @@ __all__ = [
     "Assumption",
     "BlockIndex",
     "BoundsCheck",
+    "CeilDiv",
     "CheckSite",
     "DivisorCheck",
     "DivisorSite",
@@ -196,6 +197,17 @@ class StepCheck(Op, mnemonic="step_check"):
 
 class FloorDiv(Op, mnemonic="floor_div"):
     """Python's `//` on integers; the divisor is not zero."""
+
+    lhs: Value = operand()
+    rhs: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.lhs.type,)
+
+
+class CeilDiv(Op, mnemonic="ceil_div"):
+    """`tw.cdiv`: the exact quotient of two integers, rounded up; the divisor is not zero."""
 
     lhs: Value = operand()
     rhs: Value = operand()
