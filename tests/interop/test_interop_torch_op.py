@@ -238,3 +238,69 @@ def test_what_cannot_be_an_operator():
 
     with refuse("`D` is a dtype, which torch has no type of ours for"):
         tw.torch_op(typed, fresh(), tiles={"z": 16})
+
+
+# --- the function that makes the outputs ----------------------------------------------------------
+
+STYLES = {
+    "by keyword": lambda x, by, *, twice: torch.empty_like(x),
+    "by keyword, with a default": lambda x, by, *, twice=True: torch.empty_like(x),
+    "by name": lambda x, by, twice: torch.empty_like(x),
+    "by name, with a default": lambda x, by, twice=True: torch.empty_like(x),
+    "in another order": lambda twice, by, x: torch.empty_like(x),
+    "without the constant": lambda x, by: torch.empty_like(x),
+    "under other names": lambda one, other: torch.empty_like(one),
+    "by position alone": lambda one, other, /, *, twice: torch.empty_like(one),
+    "any": lambda **given: torch.empty_like(given["x"]),
+    "any position": lambda *given: torch.empty_like(given[0]),
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_outputs_gets_every_parameter_in_every_call(style):
+    op = tw.torch_op(scale, fresh(), tiles={"z": 16}, outputs=STYLES[style])
+    op.register_autograd(
+        lambda ctx, grad: (grad * ctx.by, None, None),
+        setup_context=lambda ctx, inputs, output: setattr(ctx, "by", inputs[1]),
+    )
+    for given, factor in (({}, 3), ({"twice": False}, 3), ({"twice": True}, 6)):
+        for run in (op, compiled(lambda x, by, **more: op(x, by, **more))):
+            assert run(torch.ones(32), 3.0, **given).tolist() == [factor] * 32
+            x = torch.ones(32, requires_grad=True)
+            run(x, 3.0, **given).sum().backward()
+            assert x.grad.tolist() == [3] * 32
+    with torch._subclasses.FakeTensorMode():
+        assert op(torch.ones(32), 3.0).shape == (32,)
+
+
+def test_outputs_is_told_the_defaults():
+    seen = []
+
+    def make(x, by, *, twice):
+        seen.append((by, twice))
+        return torch.empty_like(x)
+
+    op = tw.torch_op(scale, fresh(), tiles={"z": 16}, outputs=make)
+    op(torch.ones(16), 2.0)
+    op(torch.ones(16), 2.0, twice=False)
+    op(torch.ones(16), 2.0, twice=True)
+    op(torch.ones(16), 2.0, True)
+    assert seen == [(2.0, False), (2.0, False), (2.0, True), (2.0, True)]
+
+
+def test_outputs_may_be_a_function_of_torch():
+    op = tw.torch_op(copy, fresh(), tiles={"z": 16}, outputs=torch.empty_like)
+    assert op(torch.arange(32.0)).tolist() == list(range(32))
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda x: x, "function of `x`, `by`, `twice`, and the one given has the parameters (x)"),
+        (lambda x, by, twice, more: x, "missing a required argument: 'more'"),
+        (torch.zeros(3), "outputs= is a function that makes the outputs, not tensor([0., 0., 0.])"),
+    ],
+)
+def test_outputs_that_cannot_be_called(make, text):
+    with refuse(text):
+        tw.torch_op(scale, fresh(), tiles={"z": 16}, outputs=make)

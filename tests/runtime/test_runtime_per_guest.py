@@ -27,12 +27,16 @@ class Array:
 class Passed:
     """Gives the array, as long as it is there."""
 
-    def __init__(self, array, written=("alias",)):
-        self.array, self.written = array, written
+    needed = 64
+
+    def __init__(self, array, written=("alias",), *, kept=None, nbytes=64):
+        self.given, self.written = array, written
+        self.array = Array() if kept is None else kept
+        self.memory = SimpleNamespace(nbytes=lambda: nbytes)
         self.noted = 0
 
     def __call__(self):
-        return self.array
+        return self.given
 
     def note_write(self):
         self.noted += 1
@@ -86,6 +90,8 @@ def test_a_version_that_is_not_known(raised, written):
 MOVED = {
     "moved": lambda: Passed(Array(ADDRESS + 64)),
     "gone": lambda: Passed(None),
+    "in other memory": lambda: Passed(Array(), kept=Array(ADDRESS + 64)),
+    "shrunk": lambda: Passed(Array(), nbytes=63),
     "of another library": lambda: Producer(None),
 }
 

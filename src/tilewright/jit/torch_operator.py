@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import Parameter
 from inspect import signature as call_signature
 from typing import Any, Protocol
@@ -25,12 +26,15 @@ from tilewright.frontend.signature import (
     ScalarParam,
     Signature,
 )
+from tilewright.given import shown
 from tilewright.jit.loader import load_torch
 from tilewright.runtime.imports import partition
 from tilewright.runtime.operation import DeviceOp
 
 __all__ = ["Cut", "Launchable", "torch_op"]
 
+# Kinds of parameters that can be passed by name.
+_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
 
 # How an output is cut: its tile, or a function of the tensor that gives the whole partition.
@@ -60,8 +64,11 @@ def torch_op(
     tensor, `{"c": lambda c: tw.partition(c, 64, 64).persistent()}`.
 
     The operator takes the kernel's parameters in order and writes the outputs it is given. With
-    `outputs`, a function of all other parameters by position and name that makes the outputs as
-    torch tensors (`lambda x, y: torch.empty_like(x)`), the operator makes and returns them instead.
+    `outputs`, a function of all other parameters that makes the outputs as torch tensors
+    (`lambda x, y: torch.empty_like(x)`), the operator makes and returns them instead. The function
+    gets every parameter in every call, defaults filled in: by name, where it has the kernel's
+    names, and otherwise by position. Keyword-only parameters, as constants are, come by name, and
+    it may leave them out.
 
     On the CPU what fails in the kernel is raised by the call. A GPU is not waited for: the failure
     reaches whoever uses the tensors next in a launch, or calls `tw.synchronize()`.
@@ -80,7 +87,7 @@ def torch_op(
             f"torch_op({kernel.__name__}): tiles= says by name how each output is cut,"
             f' {{"z": 128}}, and {tiles!r} has no names'
         )
-    operator = _Operator(kernel, name, dict(tiles), outputs)
+    operator = _Operator(kernel, name, dict(tiles), outputs, _defaults(kernel))
     operator.check()
     library = load_torch().library
     if outputs is None:
@@ -100,6 +107,7 @@ class _Operator:
     name: str
     tiles: dict[str, Cut]
     outputs: Callable[..., Any] | None
+    defaults: dict[str, Any]
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -122,11 +130,18 @@ class _Operator:
                     f" {_KINDS.get(type(param).__name__, 'parameter')}, which torch has no type"
                     " for: give it a default by wrapping the kernel, or pass its parts"
                 )
+        if self.outputs is not None:
+            if not callable(self.outputs):
+                raise LaunchError(
+                    f"torch_op({self.kernel.__name__}): outputs= is a function that makes the"
+                    f" outputs, not {shown(self.outputs)}"
+                )
+            _ = self._passing
 
     def schema(self) -> str:
         """The operator's signature as torch writes it."""
         made = self.written if self.outputs is not None else ()
-        given = _defaults(self.kernel)
+        given = self.defaults
         parts: list[str] = []
         for param in self.kernel.signature.params:
             if param.name in made:
@@ -139,22 +154,37 @@ class _Operator:
 
     def write(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel on the tensors that are given."""
-        names = (param.name for param in self.kernel.signature.params)
-        self._launch({**dict(zip(names, args, strict=False)), **kwargs})
+        names = [param.name for param in self.kernel.signature.params]
+        self._launch(self._complete(names, args, kwargs))
 
     def make(self, *args: Any, **kwargs: Any) -> Any:
         """Make the outputs, run the kernel, and give them."""
         made = self.new_outputs(*args, **kwargs)
         outputs = made if isinstance(made, tuple) else (made,)
-        others = (p.name for p in self.kernel.signature.params if p.name not in self.written)
-        given = {**dict(zip(others, args, strict=False)), **kwargs}
+        given = self._complete(self._others, args, kwargs)
         self._launch({**given, **dict(zip(self.written, outputs, strict=True))})
         return made
+
+    @property
+    def _others(self) -> list[str]:
+        """The names of all parameters but the outputs, in order."""
+        return [p.name for p in self.kernel.signature.params if p.name not in self.written]
+
+    def _complete(
+        self, names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
+        """All parameters by name: torch leaves out those that have their default."""
+        given = {**self.defaults, **dict(zip(names, args, strict=False)), **kwargs}
+        return {name: given[name] for name in names if name in given}
 
     def new_outputs(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs, as `outputs=` makes them: a tensor, or a tuple of several."""
         assert self.outputs is not None, "an operator that makes its outputs knows how"
-        made = self.outputs(*args, **kwargs)
+        by_position, by_name = self._passing
+        given = self._complete(self._others, args, kwargs)
+        made = self.outputs(
+            *(given[name] for name in by_position), **{name: given[name] for name in by_name}
+        )
         several = tuple(made) if isinstance(made, (tuple, list)) else (made,)
         tensor = load_torch().Tensor
         if len(several) != len(self.written) or not all(isinstance(o, tensor) for o in several):
@@ -165,6 +195,34 @@ class _Operator:
                 f" tensors of torch, and gave {given}"
             )
         return several[0] if len(self.written) == 1 else several
+
+    @cached_property
+    def _passing(self) -> tuple[list[str], list[str]]:
+        """The parameters that `outputs=` gets by position, and those that it gets by name."""
+        parameters = call_signature(self.kernel).parameters
+        keywords = [n for n in self._others if parameters[n].kind is Parameter.KEYWORD_ONLY]
+        places = [name for name in self._others if name not in keywords]
+        assert self.outputs is not None, "an operator that makes its outputs knows how"
+        try:
+            signature = call_signature(self.outputs)
+        except (TypeError, ValueError):  # a function in C, which says nothing of itself
+            return places, []
+        kinds = {p.name: p.kind for p in signature.parameters.values()}
+        if Parameter.VAR_KEYWORD not in kinds.values():
+            keywords = [name for name in keywords if kinds.get(name) in _BY_NAME]
+        refusal = ""
+        for by_position, by_name in (([], [*places, *keywords]), (places, keywords)):
+            try:
+                signature.bind(*by_position, **dict.fromkeys(by_name))
+            except TypeError as error:
+                refusal = str(error)
+            else:
+                return by_position, by_name
+        raise LaunchError(
+            f"torch_op({self.kernel.__name__}): outputs= is a function of"
+            f" {_in_order(self._others)}, and the one given has the parameters {signature}:"
+            f" {refusal}"
+        )
 
     def _launch(self, arguments: dict[str, Any]) -> None:
         torch = load_torch()
@@ -214,6 +272,10 @@ _TYPES: dict[type, Callable[[Any], str]] = {
     ConstParam: _const_type,
 }
 _KINDS = {"GroupParam": "tuple of numbers", "PointerParam": "raw pointer"}
+
+
+def _in_order(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "no parameters"
 
 
 def _listed(names: Any) -> str:

@@ -60,6 +60,7 @@ _BY_CODE[17, 4, 2] = u8  # pairs of f4e2m1fn
 
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 _READ_ONLY = 1  # a flag
+_MOST_AXES = 64  # of an array of any library; more are no array's
 
 
 class _Device(ctypes.Structure):
@@ -117,9 +118,11 @@ class CapsuleTensor(NamedTuple):
 
 
 def look_into(capsule: Any) -> CapsuleTensor | None:
-    """What a capsule says; None if it is of a version that we cannot read, or no such capsule."""
+    """What a capsule says; None if that cannot be read: of another version, or no such capsule."""
     tensor, flags = _open(capsule)
-    if tensor is None:
+    if tensor is None or not 0 <= tensor.ndim <= _MOST_AXES:
+        return None
+    if tensor.ndim and not tensor.shape:
         return None
     code = (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))

@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright.dtypes import numpy_dtype
 from tilewright.errors import LaunchError
+from tilewright.given import as_ints
 from tilewright.runtime.device import Device
 from tilewright.runtime.dlpack import (
     CPU,
@@ -43,8 +44,9 @@ def read_exported(array: Any) -> ForeignArray:
     said = look_into(capsule)
     if said is None:
         raise LaunchError(
-            f"an array of {library_of(array)} was exported by a version of DLPack that cannot be"
-            f" read here, which reads {VERSION[0]}: copy it with tw.from_numpy"
+            f"an array of {library_of(array)} was exported as something that cannot be read here:"
+            f" a capsule of DLPack, version {VERSION[0]} or before, can. Copy the array with"
+            " tw.from_numpy"
         )
     if _device(array, said.kind, said.number) is not device:
         raise LaunchError(
@@ -56,7 +58,7 @@ def read_exported(array: Any) -> ForeignArray:
 
 def library_of(array: Any) -> str:
     """The library that an array belongs to, by the name of its package."""
-    return type(array).__module__.partition(".")[0].removesuffix("lib")
+    return str(type(array).__module__).partition(".")[0].removesuffix("lib")
 
 
 def _described(array: Any, capsule: Any, said: CapsuleTensor, device: Device) -> ForeignArray:
@@ -77,13 +79,13 @@ def _described(array: Any, capsule: Any, said: CapsuleTensor, device: Device) ->
 def _place(array: Any) -> tuple[int, int]:
     """Where an array says that it lies: DLPack's kind of device, and its number."""
     try:
-        kind, number = array.__dlpack_device__()
+        kind, number = as_ints(array.__dlpack_device__())
     except Exception as error:  # what stands for an array in a trace, or was deleted, has none
         raise LaunchError(
             f"{library_of(array)} does not say where its array lies ({error}): pass an array that"
             " has contents, outside of what is traced or compiled"
         ) from error
-    return int(kind), int(number)
+    return kind, number
 
 
 def _export(array: Any, ready: Stream | None) -> Any:
@@ -94,7 +96,7 @@ def _export(array: Any, ready: Stream | None) -> Any:
             return array.__dlpack__(max_version=VERSION, **asked)
         except TypeError:  # an exporter from before versions
             return array.__dlpack__(**asked)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+    except Exception as error:  # of another library, which may raise anything
         raise LaunchError(f"{library_of(array)} did not export its array: {error}") from error
 
 
@@ -104,5 +106,10 @@ def _device(array: Any, kind: int, number: int) -> Device:
         raise LaunchError(
             f"an array of {library_of(array)} lives on a device of DLPack's kind {kind}, where"
             " kernels do not run: move it to the host or to a CUDA GPU"
+        )
+    if number < 0:
+        raise LaunchError(
+            f"an array of {library_of(array)} lives on device {number} of DLPack's kind {kind}, and"
+            " devices count from 0"
         )
     return Device(found if found == "cpu" else f"{found}:{number}")

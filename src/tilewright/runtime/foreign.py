@@ -28,11 +28,15 @@ if TYPE_CHECKING:
     from tilewright.runtime.foreign_arrays import Form
     from tilewright.runtime.tensor import Tensor
 
-__all__ = ["ForeignStorage", "Place", "Producer"]
+__all__ = ["MOVED", "ForeignStorage", "Place", "Producer"]
 
 # Calls from one of a user's to the storage of an array that is passed or taken, at least; and to
 # that of one that takes the place of another.
 _FROM_USERS, _FROM_PASSING = 6, 5
+
+
+# The reason of an array that lies elsewhere now.
+MOVED = "has been moved or resized since: pass the array again after that"
 
 
 class _NoArray:
@@ -67,10 +71,13 @@ class Producer:
         """
         return _NO_ARRAY
 
-    def is_at(self, address: int) -> bool:
-        """Whether the array still begins where it did; some can be moved."""
-        del address
-        return True
+    def why_not_there(self, first: int, end: int) -> str | None:
+        """The reason why the array no longer begins at an address, or its memory ends too early.
+
+        A library whose arrays can be moved or shrunk says so; of others nothing can be known.
+        """
+        del first, end
+        return None
 
     def why_not_written(self) -> str | None:
         """The reason why nothing may write to it, if there is one."""
@@ -229,13 +236,17 @@ class ForeignStorage(Storage):
         return self.producer.why_not_written()
 
     def materialise(self, stream: Stream) -> None:
-        """The bytes are there; the array may have been moved since it was passed."""
+        """The bytes are there; the array may have been moved or shrunk since it was passed."""
         del stream
-        if not self.producer.is_at(self.first):
+        reason = self.why_not_there()
+        if reason is not None:
             raise BorrowError(
-                f"{self.label} of {self.producer.library}, passed at {self.site}, has been moved or"
-                " resized since: pass the array again after that"
+                f"{self.label} of {self.producer.library}, passed at {self.site}, {reason}"
             )
+
+    def why_not_there(self) -> str | None:
+        """The producer's reason why the bytes are no longer those of the array."""
+        return self.producer.why_not_there(self.first, self.origin.look.region.high)
 
     def record_write(self, region: Region, fence: Fence) -> None:
         """Leave the fence of a submitted writer, and tell the library."""

@@ -24,6 +24,7 @@ from tilewright.runtime.tensor import Tensor
 
 __all__ = ["ForeignArray", "Form", "Reader", "adopt", "adopt_at", "find_form", "refuse"]
 
+_LAST_ADDRESS = (1 << 63) - 1  # of any memory
 _PLACES = 16384  # of each form that are remembered; with more, all are forgotten
 
 
@@ -31,8 +32,8 @@ class Form:
     """How arrays lie that are alike, wherever they begin."""
 
     __slots__ = (
-        "dtype", "guard", "is_empty", "itemsize", "label", "misses", "places", "shape", "strides",
-        "vacancies",
+        "dtype", "guard", "is_empty", "itemsize", "label", "misses", "places", "reach", "shape",
+        "strides", "vacancies",
     )  # fmt: skip
 
     def __init__(
@@ -43,6 +44,8 @@ class Form:
         self.strides = strides  # in elements
         self.itemsize = numpy_dtype(dtype).itemsize
         self.is_empty = not prod(shape)
+        # Bytes from the first element to the end of the last one.
+        self.reach = 0 if self.is_empty else self._span() * self.itemsize
         self.label = f"{dtype.label}[{', '.join(map(str, shape))}]"
         # By the device, the address, and whether nothing may be written: libraries give memory out
         # again and again.
@@ -52,9 +55,19 @@ class Form:
         self.guard: Callable[[Any], bool] | None = None
         self.misses = 0
 
+    def _span(self) -> int:
+        steps = zip(self.shape, self.strides, strict=True)
+        return 1 + sum((extent - 1) * stride for extent, stride in steps)
+
     def find_place(self, producer: Producer, device: Device, address: int) -> Place:
         """Where such an array lies, at an address that is not known."""
         offset = 0 if self.is_empty else self._offset(producer.library, address)
+        if offset * self.itemsize + self.reach > _LAST_ADDRESS:
+            raise refuse(
+                producer.library, self.shape,
+                f"reaches over {self.reach} bytes from address {address:#x}, with strides of"
+                f" {self.strides} elements: no memory has so many",
+            )  # fmt: skip
         layout = Layout(self.shape, self.strides, offset)
         look = find_look(self.dtype, self.shape, self.strides, offset, device, False)
         low, nbytes = look.region.low, look.region.high - look.region.low
@@ -143,11 +156,15 @@ def adopt_at(
 def _in_elements(
     library: str, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> tuple[int, ...]:
-    """Strides in elements; along an axis with fewer than two they are ours to say."""
+    """Strides in elements; along an axis with fewer than two they are ours to say.
+
+    So are all strides of an array without elements.
+    """
     found = []
     packed = 1
+    is_empty = 0 in shape
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if extent <= 1:
+        if extent <= 1 or is_empty:
             found.append(packed)
         elif stride < 0:
             raise refuse(

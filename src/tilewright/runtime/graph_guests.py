@@ -1,6 +1,6 @@
 """Arrays of other libraries among the storages of a graph: what is asked and told in every replay.
 
-Each may have been moved since, and those that are written get another version. That is Python for
+Each may have been moved or shrunk since, and those that are written get another version. That is Python for
 each of them, so it is no more than that; a library with one stream is asked for it once.
 """
 
@@ -38,10 +38,16 @@ class GraphGuests:
         return len(self._all)
 
     def check_places(self, stream: Stream) -> None:
-        """Refuse a replay if an array is not where it was."""
+        """Refuse a replay if an array is not where it was, or its memory is smaller now."""
         for storage in self._all:
-            array = storage.producer()
-            if array is None or array.data_ptr() != storage.first:
+            producer: Any = storage.producer
+            array, first = producer(), storage.first
+            if (
+                array is None
+                or array.data_ptr() != first
+                or producer.array.data_ptr() != first
+                or producer.memory.nbytes() < producer.needed
+            ):
                 storage.materialise(stream)  # which looks closer
 
     def note_writes(self) -> None:

@@ -124,6 +124,6 @@ def _lie_as_they_lay(storages: list[Any]) -> bool:
     first = storages[0].producer
     for storage in storages:
         producer = storage.producer
-        if producer.library is not first.library or not producer.is_at(storage.first):
+        if producer.library is not first.library or storage.why_not_there() is not None:
             return False
     return bool(first.has_one_stream)

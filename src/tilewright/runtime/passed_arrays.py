@@ -21,7 +21,13 @@ from weakref import getweakrefcount
 from tilewright.runtime.foreign_arrays import Form, adopt_at
 from tilewright.runtime.reference_counts import ALONE, COUNTS
 from tilewright.runtime.tensor import Tensor
-from tilewright.runtime.torch_tensors import Passed, find_guard, find_torch_form, locate
+from tilewright.runtime.torch_tensors import (
+    Passed,
+    find_guard,
+    find_memory,
+    find_torch_form,
+    locate,
+)
 
 __all__ = ["ASKED", "ASKING", "PASSED", "pass_anew", "passed_before"]
 
@@ -29,7 +35,7 @@ __all__ = ["ASKED", "ASKING", "PASSED", "pass_anew", "passed_before"]
 # as it did, or says no though it does.
 Known = tuple[Tensor, Passed, int, Callable[[Any], bool]]
 # By the identity of the tensor, which may be another one's later.
-PASSED: dict[int, Known] = {}
+PASSED: dict[int, Known] = Passed.table
 _OFTEN = 4  # times that no guard knew a tensor, from which it pays to have one
 _FEW = 4  # tensors that may be passed before all are looked at
 _VACANT = 8192  # handles that may wait for tensors of one form
@@ -134,6 +140,7 @@ def pass_anew(array: Any) -> Tensor:
     made.array = array.detach()
     made.number = number = id(array)
     made.written, made.required_grad = None, array.requires_grad
+    made.memory, made.needed = find_memory(array, form)
     lock = device.lock
     lock.acquire()  # costs a third of `with`
     try:

@@ -29,7 +29,8 @@ class Guests:
     # Whether the libraries let those be written that are; it may say no though they do.
     may_write: Callable[[_Tensors], bool]
     # Whether a launch may go to their home at once: all of them are torch's, which works on that
-    # stream now and records nothing there, and has moved none. Then those that are written count as
+    # stream now and records nothing there, and has moved or shrunk none. Then those that are
+    # written count as
     # that from here on. It may say no though it may.
     may_follow: Callable[[Stream, Device, _Tensors], bool]
 
@@ -37,10 +38,16 @@ class Guests:
 _MAY_WRITE = """
         if tensors[{number}].storage.producer().requires_grad:
             return False"""
-# Only what was passed as it is gives an array that lies anywhere, and that is torch's.
+# Only what was passed as it is gives an array that lies anywhere, and that is torch's. The memory
+# that the handle keeps is looked at as well: it is that which has to be there and reach far enough.
 _IS_THERE = """
         storage = tensors[{number}].storage
-        if storage.producer().data_ptr() != storage.first:
+        producer, first = storage.producer, storage.first
+        if (
+            producer().data_ptr() != first
+            or producer.array.data_ptr() != first
+            or producer.memory.nbytes() < producer.needed
+        ):
             return False"""
 _WRITTEN = """
     producer = tensors[{number}].storage.producer

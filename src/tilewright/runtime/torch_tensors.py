@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from weakref import ref
 
 from tilewright.dtypes import (
@@ -33,7 +33,7 @@ from tilewright.dtypes import (
     u64,
 )
 from tilewright.runtime.device import LEGACY_STREAM, Device
-from tilewright.runtime.foreign import Producer
+from tilewright.runtime.foreign import MOVED, Producer
 from tilewright.runtime.foreign_arrays import ForeignArray, Form, Reader, find_form, refuse
 from tilewright.runtime.stream import Stream
 from tilewright.runtime.torch_functions import TORCH, find_torch
@@ -42,6 +42,7 @@ __all__ = [
     "TORCH_DTYPES",
     "Passed",
     "find_guard",
+    "find_memory",
     "find_torch_form",
     "find_torch_reader",
     "is_torchs_own",
@@ -79,10 +80,9 @@ class _TorchProducer(Producer):
     array: Any
     written: tuple[Any, ...] | None = None  # of the array, if it has a version
 
-    def is_at(self, address: int) -> bool:
-        """`resize_`, `set_` and `.data = …` can move it."""
-        now: int = self.array.data_ptr()
-        return now == address
+    def why_not_there(self, first: int, end: int) -> str | None:
+        """`resize_`, `set_` and `.data = …` can move it; a storage can be shrunk."""
+        return _why_elsewhere(self.array, first) or _why_too_small(self.array, first, end)
 
     def why_not_written(self) -> str | None:
         """Autograd would not see the write."""
@@ -130,8 +130,13 @@ class Passed(ref[Any], _TorchProducer):
     same version. Whoever makes one sets its fields: that takes half the time of a call.
     """
 
-    __slots__ = ("array", "number", "required_grad", "written")
+    __slots__ = ("array", "memory", "needed", "number", "required_grad", "written")
 
+    # All that were passed, by `number`: the handle, this, and more that `passed_arrays` knows.
+    table: ClassVar[dict[int, tuple[Any, Passed, Any, Any]]] = {}
+
+    memory: Any  # torch's storage of the array that is kept
+    needed: int  # bytes that it has to have
     number: int  # its identity, which may be another one's later
     required_grad: bool  # when it was passed
 
@@ -143,11 +148,20 @@ class Passed(ref[Any], _TorchProducer):
         """Autograd would not see the write; most tensors that are written require no grad."""
         return super().why_not_written() if self.requires_grad() else None
 
-    def is_at(self, address: int) -> bool:
-        """Of the tensor, or of its memory if it is gone."""
+    def why_not_there(self, first: int, end: int) -> str | None:
+        """Of the tensor, if it is not gone, and of the memory that is kept."""
         given = self()
-        now: int = (self.array if given is None else given).data_ptr()
-        return now == address
+        reason = None if given is None else _why_elsewhere(given, first)
+        reason = reason or super().why_not_there(first, end)
+        if reason is not None:
+            self._forget()
+        return reason
+
+    def _forget(self) -> None:
+        """Have the next launch look at the tensor anew: it may be in other memory at this place."""
+        known = self.table.get(self.number)
+        if known is not None and known[1] is self:
+            self.table.pop(self.number, None)
 
     def requires_grad(self) -> bool:
         """Whether the tensor does, or did when it was passed."""
@@ -175,7 +189,40 @@ def is_torchs_own(kind: type) -> bool:
 
 def _read_tensor(tensor: Any) -> ForeignArray:
     """Where a tensor lies, and that it is kept."""
-    return ForeignArray(_TorchProducer(tensor), *locate(tensor))
+    device, form, address = locate(tensor)
+    find_memory(tensor, form)
+    return ForeignArray(_TorchProducer(tensor), device, form, address)
+
+
+def find_memory(tensor: Any, form: Form) -> tuple[Any, int]:
+    """torch's storage of a tensor, and the bytes that it has to have for one of a form."""
+    memory = tensor.untyped_storage()
+    needed: int = tensor.storage_offset() * form.itemsize + form.reach
+    if form.reach and memory.nbytes() < needed:
+        raise _refused(tensor, _too_small(memory.nbytes(), needed))
+    return memory, needed
+
+
+def _why_elsewhere(tensor: Any, first: int) -> str | None:
+    """The reason why a tensor no longer begins at an address."""
+    return None if tensor.data_ptr() == first else MOVED
+
+
+def _why_too_small(tensor: Any, first: int, end: int) -> str | None:
+    """The reason why the memory of a tensor that begins at an address ends before another."""
+    memory = tensor.untyped_storage()
+    begin, nbytes = memory.data_ptr(), memory.nbytes()
+    if first < end and begin + nbytes < end:
+        return _too_small(nbytes, end - begin)
+    return None
+
+
+def _too_small(nbytes: int, needed: int) -> str:
+    return (
+        f"reaches over {needed} bytes of its storage, which has {nbytes}: the storage was resized"
+        " by `untyped_storage().resize_`, as FSDP does with parameters that it has not gathered, so"
+        " launch while it is whole"
+    )
 
 
 def locate(tensor: Any) -> tuple[Device, Form, int]:

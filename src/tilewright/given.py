@@ -1,0 +1,47 @@
+"""Objects that users give: integers are converted once, and messages show any object.
+
+A subclass of `int` may compare, hash and convert as it likes, so a check of the object says nothing
+about the number that is passed later, and a table keyed by the object may find anything. Here such
+an object becomes the number that Python itself stores in it, an exact `int`. Not for numbers that
+kernels compute.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+__all__ = ["as_int", "as_ints", "shown"]
+
+_LONGEST = 80  # characters of an object in a message
+
+
+def as_int(value: Any) -> int:
+    """The integer that an object is, as an exact `int`; raises `TypeError` if it is none."""
+    if type(value) is int:
+        return value
+    try:
+        return int.__index__(index(value))  # `index` leaves a subclass of `int` as it is
+    except TypeError:
+        raise
+    except Exception as error:  # of the object's own `__index__`
+        raise TypeError(f"an object of type {type(value).__name__} is no integer") from error
+
+
+def as_ints(values: Any) -> tuple[int, ...]:
+    """The same of each of several objects; raises `TypeError` if one is no integer."""
+    try:
+        return tuple([as_int(value) for value in values])
+    except TypeError:
+        raise
+    except Exception as error:  # of the object's own `__iter__`
+        raise TypeError(f"an object of type {type(values).__name__} has no items") from error
+
+
+def shown(value: Any) -> str:
+    """An object as a message shows it: one line, not too long, whatever its `__repr__` does."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # its own, or an integer with thousands of digits
+        return f"an object of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,153 @@
+"""torch tensors whose memory becomes smaller than they say, on a GPU on paper: in every short way.
+
+The first call of a kernel is cold, the second planned, the third with the same tensors prepared. In
+each the memory is made smaller between build and submission, at the very address where it was, so
+that nothing but its size can tell.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from torch_doubles import SIZE, way
+
+import tilewright as tw
+from tilewright.runtime import passed_arrays
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+NEEDED, LEFT = 4 * SIZE, 8
+
+
+class Shrunk:
+    """A tensor's storage with fewer bytes at the same address; the rest is kept from others."""
+
+    def __init__(self, tensor):
+        storage = tensor.untyped_storage()
+        if not hasattr(storage, "_swap_data_ptr_"):
+            pytest.skip("this torch cannot exchange the memory of a storage")
+        self.storage, self.whole = storage, torch.UntypedStorage(0)
+        place = storage.data_ptr()
+        self.whole._swap_data_ptr_(storage)
+        self.part = torch._C._construct_storage_from_data_pointer(place, tensor.device, LEFT)
+        storage._swap_data_ptr_(self.part)
+        assert (tensor.data_ptr(), storage.nbytes()) == (place, LEFT)
+
+    def grow(self):
+        torch.UntypedStorage(0)._swap_data_ptr_(self.storage)
+        self.storage._swap_data_ptr_(self.whole)
+
+
+def refuse(error=tw.BorrowError):
+    text = f"reaches over {NEEDED} bytes of its storage, which has {LEFT}: the storage was resized"
+    return pytest.raises(error, match=re.escape(text))
+
+
+def build(lib, kind):
+    """An operation that is built in one of the ways, and its tensors."""
+    if kind == "cold":
+        tensors = lib.trio()
+    elif kind == "hosted":
+        tensors = lib.prepared()
+    else:
+        lib.prepared()
+        tensors = lib.trio()
+    operation = lib.launch(*tensors)
+    assert way(operation) == kind
+    return operation, tensors
+
+
+WAYS = ["cold", "planned", "hosted"]
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("kind", WAYS)
+def test_memory_that_shrinks_before_the_submission(lib, kind, which):
+    operation, tensors = build(lib, kind)
+    versions = [one._version for one in tensors]
+    Shrunk(tensors[which])
+    with refuse():
+        operation.submit()
+    assert lib.order() == []
+    assert [one._version for one in tensors] == versions
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("kind", WAYS)
+def test_memory_that_is_too_small_when_it_is_passed(lib, kind, which):
+    operation, tensors = build(lib, kind)
+    operation.close()
+    lib.driver.log.clear()
+    Shrunk(tensors[which])
+    with refuse((tw.BorrowError, tw.LaunchError)):
+        lib.launch(*tensors).submit()
+    with refuse(tw.LaunchError):  # it is looked at anew, and refused where it is passed
+        lib.launch(*tensors)
+    assert lib.order() == []
+
+
+def test_memory_that_is_whole_again(lib):
+    operation, tensors = build(lib, "hosted")
+    operation.close()
+    shrunk = Shrunk(tensors[1])
+    with refuse():
+        lib.launch(*tensors).submit()
+    shrunk.grow()
+    lib.launch(*tensors).submit()
+    lib.finish()
+    assert tensors[0].tolist() == [7.0] * SIZE
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_tensor_given_other_memory_at_the_place_that_it_left(lib, which):
+    """The tensor begins where it did, and its old storage is whole again, elsewhere."""
+    operation, tensors = build(lib, "hosted")
+    tensor = tensors[which]
+    old = tensor.untyped_storage()
+    shrunk = Shrunk(tensor)
+    smaller = torch.UntypedStorage(0)
+    smaller._swap_data_ptr_(old)
+    old.resize_(NEEDED)
+    tensor.set_(smaller, 0, (LEFT // 4,), (1,))
+    assert tensor.data_ptr() == shrunk.whole.data_ptr()
+    with pytest.raises(tw.BorrowError, match="has been moved or resized since"):
+        operation.submit()
+    assert lib.order() == []
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_memory_that_shrinks_under_a_graph(lib, which):
+    tensors = lib.trio()
+    with tw.graph() as graph:
+        graph.record(lib.launch(*tensors))
+    graph.launch().submit()
+    lib.finish()
+    shrunk = Shrunk(tensors[which])
+    lib.driver.log.clear()
+    with refuse():
+        graph.launch().submit()
+    assert lib.driver.calls("launch_graph") == []
+    shrunk.grow()
+    graph.launch().submit()
+    lib.finish()
+    assert tensors[0].tolist() == [7.0] * SIZE
+
+
+def test_a_view_needs_what_lies_in_front_of_it(lib):
+    z, x, y = lib.prepared()
+    whole = torch.zeros(2 * SIZE)
+    part = whole[SIZE:]
+    lib.launch(part, x, y).close()
+    passed = passed_arrays.PASSED[id(part)][1]
+    assert (passed.needed, passed.memory.nbytes()) == (2 * NEEDED, 2 * NEEDED)
+    lib.launch(z, x, y).submit()
+
+
+def test_an_empty_tensor_needs_no_memory(lib):
+    empty = torch.zeros(SIZE)
+    empty.untyped_storage().resize_(0)
+    handle = tw.from_dlpack(empty[SIZE:])
+    assert handle.shape == (0,)
+    with pytest.raises(tw.LaunchError, match="reaches over 64 bytes of its storage, which has 0"):
+        tw.from_dlpack(empty)
