@@ -42,6 +42,6 @@ def shown(value: Any) -> str:
     """An object as a message shows it: one line, not too long, whatever its `__repr__` does."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # its own, or an integer with thousands of digits
+    except Exception:  # noqa: BLE001 (its own, or of an integer with thousands of digits)
         return f"an object of type {type(value).__name__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

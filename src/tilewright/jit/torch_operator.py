@@ -181,9 +181,9 @@ class _Operator:
         """The outputs, as `outputs=` makes them: a tensor, or a tuple of several."""
         assert self.outputs is not None, "an operator that makes its outputs knows how"
         by_position, by_name = self._passing
-        given = self._complete(self._others, args, kwargs)
+        values = self._complete(self._others, args, kwargs)
         made = self.outputs(
-            *(given[name] for name in by_position), **{name: given[name] for name in by_name}
+            *(values[name] for name in by_position), **{name: values[name] for name in by_name}
         )
         several = tuple(made) if isinstance(made, (tuple, list)) else (made,)
         tensor = load_torch().Tensor

@@ -1,7 +1,7 @@
 """Arrays of other libraries among the storages of a graph: what is asked and told in every replay.
 
-Each may have been moved or shrunk since, and those that are written get another version. That is Python for
-each of them, so it is no more than that; a library with one stream is asked for it once.
+Each may have been moved or shrunk since, and those that are written get another version. That is
+Python for each of them, so it is no more than that; a library with one stream is asked for it once.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def _read_tensor(tensor: Any) -> ForeignArray:
 
 
 def find_memory(tensor: Any, form: Form) -> tuple[Any, int]:
-    """torch's storage of a tensor, and the bytes that it has to have for one of a form."""
+    """The storage of a tensor, as torch has it, and the bytes that it needs for one of a form."""
     memory = tensor.untyped_storage()
     needed: int = tensor.storage_offset() * form.itemsize + form.reach
     if form.reach and memory.nbytes() < needed:
