@@ -41,6 +41,7 @@ __all__ = [
     "OutOfBoundsError",
     "OutOfMemoryError",
     "PaddingWarning",
+    "StoppedError",
     "TilewrightError",
     "ToolchainError",
     "TuneError",
@@ -132,6 +133,10 @@ class KernelAssertionError(KernelFailure):
 
 class UndefinedBehaviourError(KernelFailure):
     """The CPU backend was asked to do what Tile IR leaves undefined, and did not do it."""
+
+
+class StoppedError(KernelFailure):
+    """A kernel was told to end while it ran, by Ctrl-C say. What it writes is not whole."""
 
 
 class OutOfMemoryError(TilewrightError):

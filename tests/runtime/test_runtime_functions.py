@@ -19,7 +19,7 @@ class AddOne:
     def __init__(self):
         self.calls = []
 
-    def run(self, grid, arguments, memories, *, threads=None):
+    def run(self, grid, arguments, memories, *, threads=None, stop=None):
         self.calls.append((grid, arguments, threads))
         z, x, *record = (memory.array for memory in memories)
         assert [memory.address for memory in memories] == [
@@ -92,7 +92,7 @@ def test_the_record_decides(cpu, blocks, fails):
 
 def test_a_kernel_that_raises_fails_its_operation(cpu):
     class Broken:
-        def run(self, grid, arguments, memories, *, threads=None):
+        def run(self, grid, arguments, memories, *, threads=None, stop=None):
             raise LaunchError("no such thing")
 
     x, z = tw.full(8, 1), tw.zeros(8)

@@ -23,7 +23,7 @@ from stress_tasks import AsyncWorker
 from stress_workers import Worker, World
 
 import tilewright as tw
-from tilewright.backends.cpu import stream as cpu_stream
+from tilewright.backends.cpu import workers
 
 COUNT = int(os.environ.get("STRESS_COUNT", "1000"))
 SEED = int(os.environ.get("STRESS_SEED", "0"))
@@ -34,7 +34,7 @@ STUCK_SECONDS = 60 + COUNT / 50
 @pytest.fixture(params=["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 def devices(request, monkeypatch, fresh_devices):
     """Two devices with nothing on them; idle workers of streams end soon."""
-    monkeypatch.setattr(cpu_stream, "_IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(workers, "_IDLE_SECONDS", 0.1)
     return tuple(fresh_devices(name) for name in (request.param, "cpu:1"))
 
 

@@ -100,6 +100,12 @@ class Queue(Protocol[_A]):
     def wait(self, count: int) -> None:
         """Block until operation `count` has completed."""
 
+    def make_room(self) -> None:
+        """Wait as long as very much is queued, where that takes memory. No lock is held."""
+
+    def stop_all(self) -> None:
+        """Stop what is running and all that comes, where that can be done: the process ends."""
+
     def passes_soon(self, count: int) -> bool:
         """Whether operation `count` has completed; may take some microseconds to find out.
 

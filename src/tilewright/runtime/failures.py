@@ -17,7 +17,7 @@ from copy import copy
 from typing import TYPE_CHECKING, NoReturn
 from weakref import ref
 
-from tilewright.errors import LaunchError, TilewrightError
+from tilewright.errors import LaunchError, StoppedError, TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.runtime.stream import Stream
@@ -88,7 +88,8 @@ class Outcome:
             self.error, self._root = failed.error, failed.root
         elif own is not None:
             self.error = _without_frames(own)
-            self.stream.device.unseen.add(self)
+            if not isinstance(own, StoppedError):  # of which an interrupt has told
+                self.stream.device.unseen.add(self)
         if self.error is not None:
             self.stream.failed.append(self)
 

@@ -188,6 +188,7 @@ class Runnable(ABC, Generic[T]):
         chosen = self.choose_stream(stream)
         try:
             self.compile()
+            chosen.make_room()
             self.start(chosen)
         except BaseException as error:
             self.abandon(error)

@@ -2,13 +2,14 @@
 
 After a fork the child has none of our threads: the CPU device starts its workers anew, CUDA work is
 refused. At the end we wait for the streams, end the threads that watch them, and report failures
-that nobody saw.
+that nobody saw. Where Ctrl-C ends the process, kernels that can be stopped are stopped.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import sys
 
 from tilewright.errors import DriverError
 from tilewright.runtime.collector import forget_stretches
@@ -34,9 +35,18 @@ def _finish() -> None:
             _finish_device(one)
 
 
+def _ends_by_interrupt() -> bool:
+    """Whether a script ends by Ctrl-C: then a kernel that does not end is not waited for."""
+    last = getattr(sys, "last_type", None)
+    return last is KeyboardInterrupt and not hasattr(sys, "ps1")
+
+
 def _finish_device(device: Device) -> None:
     try:
+        is_interrupted = _ends_by_interrupt()
         for stream in device.streams:
+            if is_interrupted:
+                stream.queue.stop_all()
             stream.queue.end_holds()
         for stream in device.streams:
             stream.wait(stream.issued)

@@ -120,6 +120,9 @@ class Tape(Stream):
         """Keep something alive as long as what is recorded here."""
         self.kept.append(thing)
 
+    def make_room(self) -> None:
+        """Nothing waits here to be run."""
+
     def settle(self, *, ask: bool = True) -> None:
         """Nothing runs here, so nothing ends."""
 

@@ -196,6 +196,12 @@ class Stream(OnlyOne):
             with self.device.lock:
                 self.settle()
 
+    def make_room(self) -> None:
+        """Wait as long as very much is queued here, unless the device's lock is held."""
+        lock: Any = self.device.lock
+        if not lock._is_owned():  # as it is while tensors get their first contents
+            self.queue.make_room()
+
     def sync(self) -> None:
         """Block until everything submitted so far has completed; raise a failure not told yet.
 
@@ -263,12 +269,22 @@ def find_unused(streams: list[Stream]) -> Stream | None:
         return None
     for number in range(len(streams)):
         streams[number].settle()
+    followers = _count_followers(streams)
     for number in range(len(streams)):  # to enumerate them would count as one who has it
         found = streams[number]
-        followers = sum([found in one.waited for one in streams])
-        if getrefcount(found) == ALONE + followers and found.is_at_rest():
+        known = ALONE + followers.get(id(found), 0)
+        if getrefcount(found) == known and found.is_at_rest():
             return found
     return None
+
+
+def _count_followers(streams: list[Stream]) -> dict[int, int]:
+    """How many streams have waited for each one, and so refer to it, by its id."""
+    found: dict[int, int] = {}
+    for one in streams:
+        for other in one.waited:
+            found[id(other)] = found.get(id(other), 0) + 1
+    return found
 
 
 def check_stream(given: Any) -> Stream:

@@ -105,6 +105,7 @@ class SingleOp(DeviceOp[T]):
         """Put the work on a stream as part of another operation."""
         try:
             self.compile()
+            stream.make_room()
             with self.device.lock:
                 if self._state is not _TAKEN:
                     self.check_built()

@@ -21,6 +21,7 @@ from tilewright.backends.cpu.emitter import (
     OWN_SPACE,
     RECORD,
     SPACE,
+    STOP,
     Emitter,
     is_plain,
     tile_dtype,
@@ -120,7 +121,7 @@ def _compiled(source: str, name: str) -> CodeType:
 
 
 def _source(emitter: Emitter, names: list[str]) -> str:
-    lines = [f"def enter({', '.join([SPACE, LOCK, RECORD, *GRID, *names])}):"]
+    lines = [f"def enter({', '.join([SPACE, LOCK, RECORD, STOP, *GRID, *names])}):"]
     lines += [f"    {line}" for line in emitter.uniform_lines]
     lines += [f"    def block({', '.join(BLOCK)}):"]
     if emitter.plan.watched:

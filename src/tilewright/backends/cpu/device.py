@@ -13,7 +13,9 @@ import numpy as np
 from tilewright.backends.cpu.graph import CpuGraph
 from tilewright.backends.cpu.memory import Memory
 from tilewright.backends.cpu.pool import CpuPool
-from tilewright.backends.cpu.stream import CpuQueue, Tasks
+from tilewright.backends.cpu.stopping import Stop
+from tilewright.backends.cpu.stream import CpuQueue
+from tilewright.backends.cpu.tasks import Tasks
 from tilewright.errors import LaunchError
 from tilewright.runtime.access import Handle
 from tilewright.runtime.backend import ALIGNMENT, Recipe
@@ -40,8 +42,9 @@ class Runnable(Protocol):
         *,
         threads: int | None = None,
         race_check: bool = False,
+        stop: Stop | None = None,
     ) -> None:
-        """Run every block of a grid."""
+        """Run every block of a grid, unless it is told to stop."""
 
 
 class CpuFunction:
@@ -66,7 +69,7 @@ class CpuFunction:
         run = partial(self._kernel.run, (blocks, 1, 1), arguments, held, threads=self._threads)
         if is_watching():
             run = partial(run, race_check=True)
-        cast("Tasks", stream.queue).put(run)
+        cast("Tasks", stream.queue).put_kernel(lambda stop: run(stop=stop))
 
     def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
         """The same launch, to be made any number of times."""

@@ -37,6 +37,7 @@ __all__ = [
     "OWN_SPACE",
     "RECORD",
     "SPACE",
+    "STOP",
     "Emitter",
     "Held",
     "Plan",
@@ -58,6 +59,7 @@ Rules = Mapping[type[Op], Callable[["Emitter", Any], None]]  # how each op is wr
 SPACE = "space"  # the address space of the launch
 LOCK = "lock"  # held while an atomic runs
 RECORD = "record"  # takes what a block did to memory, where the program is watched
+STOP = "stop"  # reasons to stop: none, as long as the run may go on
 GRID = ("grid_x", "grid_y", "grid_z")  # blocks along each axis
 BLOCK = ("block_x", "block_y", "block_z")  # this block's place
 # Variables of the block's part.
@@ -132,6 +134,10 @@ class Emitter:
     def emit(self, line: str) -> None:
         """Append one line."""
         self._lines.append("    " * self._depth + line)
+
+    def emit_stop(self) -> None:
+        """Append what a loop does at every turn: it ends if the run was told to stop."""
+        self.emit(f"if {STOP}: raise {STOP}[0]")
 
     @contextmanager
     def indented(self) -> Iterator[None]:

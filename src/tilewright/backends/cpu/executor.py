@@ -23,6 +23,7 @@ from tilewright.backends.cpu.faults import Fault
 from tilewright.backends.cpu.globals import CpuGlobals
 from tilewright.backends.cpu.memory import AddressSpace, Memory
 from tilewright.backends.cpu.races import Record, find_race
+from tilewright.backends.cpu.stopping import Stop
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.function import Function, Module
 from tilewright.runtime.cores import usable_cores
@@ -73,8 +74,9 @@ class CpuKernel:
         *,
         threads: int | None = None,
         race_check: bool = False,
+        stop: Stop | None = None,
     ) -> None:
-        """Run every block of a grid; returns when all are done.
+        """Run every block of a grid; returns when all are done, or raises why it was told to stop.
 
         `arguments` are the parameters in order, a pointer as its address. Only `memories` are
         touched. `threads` is chosen by the kernel's tiles unless given; outputs are the same. With
@@ -86,7 +88,8 @@ class CpuKernel:
             return
         workers = min(blocks, threads or self._worthwhile_threads())
         program = self._watched if race_check else self._program
-        work = _Work(program, grid, blocks, chunk=max(1, blocks // (workers * 8)))
+        chunk = max(1, blocks // (workers * 8))
+        work = _Work(program, grid, blocks, chunk, stop or Stop())
         everything = (*memories, *self._globals.memories)
         space = AddressSpace(everything, remembers=race_check)
         with np.errstate(all="ignore"):
@@ -103,13 +106,27 @@ class CpuKernel:
 
 
 def _share(work: _Work, workers: int) -> None:
-    """Let so many threads take part, this one among them."""
-    others = [threading.Thread(target=work.take_part) for _ in range(workers - 1)]
-    for thread in others:
-        thread.start()
-    work.take_part()
-    for thread in others:
-        thread.join()
+    """Let so many threads take part, or as many as can be started, this one among them."""
+    others: list[threading.Thread] = []
+    try:
+        for _ in range(workers - 1):
+            others.append(threading.Thread(target=work.take_part))
+            others[-1].start()
+    except RuntimeError:
+        others.pop()  # there is room for no more
+    try:
+        work.take_part()
+        _join(others)
+    except BaseException as error:  # of a signal handler
+        work.stop.ask(error)
+        _join(others)  # until then they write
+        raise
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        if thread.is_alive():
+            thread.join()
 
 
 @dataclass(eq=False)
@@ -120,6 +137,7 @@ class _Work:
     grid: Grid
     blocks: int
     chunk: int
+    stop: Stop
     failures: list[tuple[int, BaseException]] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
@@ -127,8 +145,9 @@ class _Work:
         """Do the uniform part; what it reports counts as block 0's."""
         self._chunks = count()  # `next` on it is atomic
         try:
+            lock, stop = threading.Lock(), self.stop.reasons
             self._run: RunBlock = self.program.enter(
-                space, threading.Lock(), self.records.append, *self.grid, *arguments
+                space, lock, self.records.append, stop, *self.grid, *arguments
             )
         except Fault as fault:
             self.failures.append((0, fault))
@@ -145,16 +164,22 @@ class _Work:
 
     def _run_chunk(self, first: int, end: int) -> None:
         columns, rows, _ = self.grid
-        run, number = self._run, first
+        run, stop, number = self._run, self.stop.reasons, first
         try:
             if columns == self.blocks:
                 for number in range(first, end):
+                    if stop:
+                        raise stop[0]
                     run(number, 0, 0)
             else:
                 for number in range(first, end):
+                    if stop:
+                        raise stop[0]
                     run(number % columns, number // columns % rows, number // (columns * rows))
         except BaseException as failure:  # noqa: BLE001 - raised again by the thread that called
             self.failures.append((number, failure))
+            if not isinstance(failure, Fault):
+                self.stop.ask(failure)  # the others may be in a loop that does not end
 
     def raise_failure(self) -> None:
         """Raise the failure of the lowest block, if there is one."""

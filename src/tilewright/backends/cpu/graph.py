@@ -12,25 +12,31 @@ from functools import partial
 from typing import NoReturn
 
 from tilewright.backends.cpu.memory import Memory
-from tilewright.backends.cpu.stream import CpuQueue, Tasks
+from tilewright.backends.cpu.stopping import Stop
+from tilewright.backends.cpu.stream import CpuQueue
+from tilewright.backends.cpu.tasks import Tasks
 from tilewright.runtime.backend import Bytes, Recipe
 from tilewright.runtime.refused_in_graphs import allocation_in_graph, copy_to_host_in_graph
 
 __all__ = ["CpuGraph"]
 
-# The work of a node, in order.
-Pieces = tuple[Callable[[], object], ...]
+# The work of a node, in order; what cannot be stopped takes no notice.
+Pieces = tuple[Callable[[Stop], object], ...]
 
 
 class _Collector(Tasks):
     """Takes work as a queue does, and only keeps it."""
 
     def __init__(self) -> None:
-        self.tasks: list[Callable[[], object]] = []
+        self.tasks: list[Callable[[Stop], object]] = []
 
     def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
         """Keep a task."""
         del repeatable
+        self.tasks.append(lambda _: run())
+
+    def put_kernel(self, run: Callable[[Stop], object]) -> None:
+        """Keep a task that ends when it is told to."""
         self.tasks.append(run)
 
     def allocate(self, nbytes: int, pool: object) -> NoReturn:
@@ -59,7 +65,7 @@ class CpuGraph:
     def launch(self, queue: CpuQueue) -> Mapping[int, BaseException]:
         """Put one task that runs them all."""
         errors: dict[int, BaseException] = {}
-        queue.put(partial(_run, self._order, self._pieces, errors))
+        queue.put_kernel(partial(_run, self._order, self._pieces, errors))
         return errors
 
     def destroy(self) -> None:
@@ -93,11 +99,11 @@ def _any_order(after: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _run(
-    order: tuple[int, ...], pieces: tuple[Pieces, ...], errors: dict[int, BaseException]
+    order: tuple[int, ...], pieces: tuple[Pieces, ...], errors: dict[int, BaseException], stop: Stop
 ) -> None:
     for node in order:
         try:
             for piece in pieces[node]:
-                piece()
+                piece(stop)
         except BaseException as error:  # noqa: BLE001 (raised to whoever reads what it wrote)
             errors[node] = error

@@ -1,53 +1,108 @@
-"""CPU streams: a queue of tasks with a worker thread of its own.
+"""CPU streams: a queue of tasks, which the threads of `workers` run one by one.
 
-The worker starts with the first task, ends after a while without one, and starts anew in a forked
-child. A task that raises does not stop the queue: the exception belongs to the operation that the
-next mark ends. Nothing here takes a device's lock.
+A queue has a thread while it has a task that can run. One that has to wait for another queue, or is
+held, gives its thread back and is told when it may go on. A task that raises does not stop the
+queue: the exception belongs to the operation that the next mark ends. A kernel is told to stop when
+a wait is interrupted, as by Ctrl-C. Nothing here takes a device's lock.
+
+Where a signal may raise, the order of the steps matters: work that was given out twice does no harm,
+and work that was not given out is when the next task comes or somebody waits.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from functools import partial
-from typing import NamedTuple
-
-import numpy as np
 
 from tilewright.backends.cpu.memory import Memory
 from tilewright.backends.cpu.pool import CpuPool
-from tilewright.errors import DriverError
-from tilewright.runtime.backend import Bytes, Tell
+from tilewright.backends.cpu.stopping import Stop
+from tilewright.backends.cpu.tasks import Tasks
+from tilewright.backends.cpu.workers import WORKERS
+from tilewright.errors import DriverError, StoppedError
+from tilewright.runtime.backend import Tell
 
-__all__ = ["CpuHold", "CpuQueue", "CpuStamp", "Tasks"]
+__all__ = ["CpuHold", "CpuQueue", "CpuStamp"]
 
-_IDLE_SECONDS = 2.0
-_PATTERNS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+# Tasks that may wait in one queue before submissions to it wait themselves.
+MOST_TASKS = 4096
+# Windows runs the handlers of signals only between waits.
+_PATIENCE = 0.1 if os.name == "nt" else -1.0
 
 
-class _Task(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
     """One step of a queue."""
 
     run: Callable[[], object]
     repeatable: bool = False  # whether a forked child may do again what was under way
+    stop: Stop | None = None  # ends it, if it can be ended
+    gate: CpuHold | _Passing | None = None  # has to be open before it runs
 
 
 class CpuHold:
     """A queue stopped until `release`."""
 
     def __init__(self) -> None:
-        self._gate = threading.Event()
+        self._is_released = False
+        self._listeners: list[Tell] = []
 
     def release(self) -> None:
         """Let the queue go on."""
-        self._gate.set()
+        self._is_released = True
+        while self._listeners:
+            self._listeners.pop()(None)
 
-    def wait(self) -> None:
-        """Stop until released."""
-        self._gate.wait()
+    @property
+    def is_open(self) -> bool:
+        """Whether it was released."""
+        return self._is_released
+
+    @property
+    def is_held(self) -> bool:
+        """Whether only a release lets the queue go on."""
+        return not self._is_released
+
+    def when_open(self, tell: Tell) -> None:
+        """Call something once it is released."""
+        self._listeners.append(tell)
+        if self._is_released:
+            self.release()
+
+    def stop(self) -> None:
+        """Nothing: no kernel is in the way."""
+
+
+class _Passing:
+    """A queue that waits until another one has passed an operation."""
+
+    def __init__(self, queue: CpuQueue, count: int) -> None:
+        self._queue = queue
+        self._count = count
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the operation has completed."""
+        return self._queue.known >= self._count
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the other queue is held."""
+        return self._queue.is_held
+
+    def when_open(self, tell: Tell) -> None:
+        """Call something once the operation has completed."""
+        self._queue.when_completed(self._count, tell)
+
+    def stop(self) -> None:
+        """Stop the kernel of the other queue."""
+        self._queue.stop()
 
 
 class CpuStamp:
@@ -64,34 +119,13 @@ class CpuStamp:
         return (self._nanoseconds - earlier._nanoseconds) / 1e9
 
 
-class Tasks(ABC):
-    """Fills and copies as tasks, wherever those are put."""
+class _State(Enum):
+    """Which thread a queue has."""
 
-    @abstractmethod
-    def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
-        """Add a task."""
-
-    def fill(self, allocation: Memory, pattern: bytes, repeats: int, offset: int = 0) -> None:
-        """Repeat a pattern."""
-        kind = _PATTERNS[len(pattern)]
-        elements = allocation.array[offset : offset + len(pattern) * repeats].view(kind)
-        self.put(partial(elements.fill, np.frombuffer(pattern, kind)[0]), repeatable=True)
-
-    def copy(
-        self, target: Memory, target_offset: int, source: Memory, offset: int, nbytes: int
-    ) -> None:
-        """Copy bytes from one allocation to another."""
-        to = target.array[target_offset : target_offset + nbytes]
-        self.put(partial(np.copyto, to, source.array[offset : offset + nbytes]), repeatable=True)
-
-    def upload(self, allocation: Memory, source: Bytes) -> None:
-        """Copy host bytes in."""
-        self.put(partial(np.copyto, allocation.array[: source.size], source), repeatable=True)
-
-    def download(self, allocation: Memory, offset: int, target: Bytes) -> None:
-        """Copy bytes out."""
-        source = allocation.array[offset : offset + target.size]
-        self.put(partial(np.copyto, target, source), repeatable=True)
+    IDLE = "none, and none has been asked for"
+    GIVEN = "none, but one has been asked for"
+    RUNNING = "one, which runs its tasks"
+    SUSPENDED = "none, until the gate of its first task opens"
 
 
 class CpuQueue(Tasks):
@@ -104,59 +138,125 @@ class CpuQueue(Tasks):
     def __init__(self, label: str) -> None:
         self._label = label
         self._tasks: deque[_Task] = deque()
-        self._current: _Task | None = None
         self._error: BaseException | None = None
         self._errors: dict[int, BaseException] = {}
         self._holds: list[CpuHold] = []
         self._known = self._marked = 0
         self._listeners: list[tuple[int, Tell]] = []
-        self._make_locks()
+        self._is_ending = False
+        self._begin()
 
-    def _make_locks(self) -> None:
+    def _begin(self) -> None:
         # A finaliser of the user's may run while it is held, and put something itself.
         self._lock = threading.RLock()
-        self._arrived = threading.Condition(self._lock)
-        self._progressed = threading.Condition(self._lock)
-        self._worker: threading.Thread | None = None
+        self._state = _State.IDLE
 
     @property
     def known(self) -> int:
         """The last operation that has completed."""
         return self._known
 
+    # --- tasks ---
+
     def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
         """Add a task."""
-        with self._lock:
-            self._tasks.append(_Task(run, repeatable))
-            if self._worker is None:
-                self._worker = threading.Thread(target=self._work, name=self._label, daemon=True)
-                self._worker.start()
-            else:
-                self._arrived.notify()
+        self._put(_Task(run, repeatable))
 
-    def _work(self) -> None:
-        while self._next() is not None:
-            assert self._current is not None
-            try:
-                self._current.run()
-            except BaseException as error:  # noqa: BLE001
-                self._error = self._error or error
-            with self._lock:
-                self._tasks.popleft()
-                self._current = None
+    def put_kernel(self, run: Callable[[Stop], object]) -> None:
+        """Add a task that ends when it is told to."""
+        stop = Stop()
+        self._put(_Task(partial(run, stop), stop=stop))
 
-    def _next(self) -> _Task | None:
+    def _put(self, task: _Task) -> None:
         with self._lock:
-            while not self._tasks:
-                if not self._arrived.wait(_IDLE_SECONDS) and not self._tasks:
-                    self._worker = None
-                    return None
+            self._tasks.append(task)
+            self._ask_for_thread()
+
+    def _ask_for_thread(self) -> None:
+        """Have the tasks run, if there are any. The lock is held."""
+        if self._tasks and self._state is _State.IDLE:
+            WORKERS.give(self._run)
+            self._state = _State.GIVEN
+
+    def _run(self) -> None:
+        """Run tasks until none is left or one has to wait, if no other thread does that."""
+        with self._lock:
+            if self._state in (_State.RUNNING, _State.SUSPENDED):
+                return
+            self._state = _State.RUNNING
+        while (task := self._first()) is not None:
+            if task.gate is not None and not task.gate.is_open:
+                with self._lock:
+                    self._state = _State.SUSPENDED
+                task.gate.when_open(self._go_on)
+                return
+            self._run_one(task)
+
+    def _first(self) -> _Task | None:
+        with self._lock:
+            if not self._tasks:
+                self._state = _State.IDLE
+                return None
             # It stays at the head while it runs, so that a forked child knows what was under way.
-            self._current = self._tasks[0]
-            return self._current
+            return self._tasks[0]
+
+    def _run_one(self, task: _Task) -> None:
+        try:
+            if task.stop is not None and self._is_ending:
+                task.stop.ask(self._stopped())
+            task.run()
+        except BaseException as error:  # noqa: BLE001
+            self._error = self._error or error
+        with self._lock:
+            self._tasks.popleft()
+
+    def _go_on(self, _: BaseException | None) -> None:
+        """The gate of the first task has opened."""
+        with self._lock:
+            if self._state is _State.SUSPENDED:
+                self._state = _State.IDLE
+                self._ask_for_thread()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether only the release of a hold lets it go on."""
+        with self._lock:
+            gate = self._tasks[0].gate if self._tasks else None
+        return gate is not None and gate.is_held
+
+    def make_room(self) -> None:
+        """Wait as long as very many tasks are queued. Threads that run queues never wait."""
+        while len(self._tasks) >= MOST_TASKS and self._known < self._marked:
+            if WORKERS.includes_this() or self.is_held:
+                return
+            self._wait(self._known + 1, 0.1)
+
+    # --- stopping ---
+
+    def stop(self) -> None:
+        """Tell the kernel that is running, here or where this queue waits, to end."""
+        with self._lock:
+            first = self._tasks[0] if self._tasks else None
+        if first is not None and first.stop is not None:
+            first.stop.ask(self._stopped())
+        elif first is not None and first.gate is not None:
+            first.gate.stop()
+
+    def stop_all(self) -> None:
+        """Stop the kernel that is running and all that come: the process ends."""
+        self._is_ending = True
+        self.stop()
+
+    def _stopped(self) -> StoppedError:
+        return StoppedError(
+            f"a kernel on {self._label} was stopped while it ran, since a wait was interrupted"
+            " (Ctrl-C): its outputs are not whole. Write them again before they are read"
+        )
+
+    # --- operations ---
 
     def is_capturing(self) -> bool:
-        """Never: nobody else puts work on it."""
+        """Never: other libraries put no work on it."""
         return False
 
     @property
@@ -175,7 +275,6 @@ class CpuQueue(Tasks):
                 self._errors[count] = self._error
                 self._error = None
             self._known = count
-            self._progressed.notify_all()
             told = [tell for wanted, tell in self._listeners if wanted <= count]
             self._listeners = [entry for entry in self._listeners if entry[0] > count]
         for tell in told:
@@ -188,26 +287,41 @@ class CpuQueue(Tasks):
     progress = completed
 
     def wait(self, count: int) -> None:
-        """Block until operation `count` has completed."""
-        with self._lock:
-            while self._known < count:
-                self._progressed.wait()
+        """Block until operation `count` has completed; an interrupt stops the kernel that runs."""
+        while self._known < count:
+            self._wait(count)
+
+    def _wait(self, count: int, seconds: float = _PATIENCE) -> None:
+        """Block until operation `count` has completed, or for so many seconds at most."""
+        # A lock of its own for each wait: what an interrupt leaves behind keeps no other waiting.
+        passed = threading.Lock()
+        try:
+            passed.acquire()
+            self.when_completed(count, lambda _: passed.release())
+            while self._known < count and WORKERS.help():
+                pass
+            passed.acquire(timeout=seconds)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self.stop()
+            raise
 
     def passes_soon(self, count: int) -> bool:
         """Whether operation `count` has completed: to spin would keep the worker from it."""
         return self._known >= count
 
     def when_completed(self, count: int, tell: Tell) -> None:
-        """Call `tell` on the worker, when operation `count` has completed."""
+        """Call `tell` once operation `count` has completed, on the thread that completes it."""
         with self._lock:
             if self._known < count:
                 self._listeners.append((count, tell))
+                self._ask_for_thread()
                 return
         tell(None)
 
     def order_after(self, other: CpuQueue, count: int) -> int:
         """Wait for operation `count` of another queue, and for no more of it."""
-        self.put(partial(other.wait, count), repeatable=True)
+        self._put(_Task(_nothing, repeatable=True, gate=_Passing(other, count)))
         return count
 
     def take_error(self, count: int) -> BaseException | None:
@@ -219,7 +333,7 @@ class CpuQueue(Tasks):
         """Stop before whatever is put next, until released."""
         hold = CpuHold()
         self._holds.append(hold)
-        self.put(hold.wait, repeatable=True)
+        self._put(_Task(_nothing, repeatable=True, gate=hold))
         return hold
 
     def end_holds(self) -> None:
@@ -234,21 +348,20 @@ class CpuQueue(Tasks):
         return made
 
     def restart(self) -> None:
-        """Go on in a forked child with what had not been started."""
-        under_way = self._current
+        """Go on in a forked child with what had not been started, when somebody next asks.
+
+        Not now: other queues, which have not been restarted yet, may be needed for it.
+        """
+        was_running = self._state is _State.RUNNING
         self._listeners.clear()  # their loops ran in the parent
-        self._make_locks()
-        self._current = None
+        self._begin()
         self.end_holds()
-        interrupted = under_way is not None and not under_way.repeatable
-        if interrupted and self._tasks and self._tasks[0] is under_way:
+        if was_running and self._tasks and not self._tasks[0].repeatable:
             self._tasks.popleft()
             self._error = DriverError(
                 f"the process forked while {self._label} was running an operation, so its result"
                 " is not known here: synchronize before the fork"
             )
-        if self._tasks:
-            self.put(_nothing)
 
     def allocate(self, nbytes: int, pool: CpuPool) -> Memory:
         """Aligned host memory."""
@@ -259,5 +372,5 @@ class CpuQueue(Tasks):
         self.put(partial(pool.give_back, allocation), repeatable=True)
 
 
-def _nothing(*_: object) -> None:
-    """A task that only keeps its arguments alive until the queue gets there."""
+def _nothing() -> None:
+    """What a queue does behind a gate."""

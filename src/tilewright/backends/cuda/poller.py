@@ -40,14 +40,29 @@ class Poller:
             self._driver.record_event(event, stream)
             self._waiting.append((event, tell))
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._poll, name="tilewright poller", daemon=True
-                )
-                self._thread.start()
+                self._start()
             else:
                 self._arrived.notify()
 
+    def _start(self) -> None:
+        """Start the thread, or tell those that wait that none can be had. The lock is held."""
+        self._thread = threading.Thread(target=self._poll, name="tilewright poller", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._thread = None
+            waiting, self._waiting = self._waiting, []
+            for event, tell in waiting:
+                self._free.append(event)
+                tell(DriverError(f"no thread can be started that waits for the GPU: {error}"))
+        except BaseException:  # of a signal handler: it may run all the same, and then ends
+            self._thread = None
+            raise
+
     def _poll(self) -> None:
+        with self._arrived:
+            if self._thread is not threading.current_thread():
+                return
         self._driver.disregard_captures()
         while self._has_work():
             passed = self._take_passed()

@@ -152,6 +152,12 @@ class CudaQueue:
         self.driver.record_event(event, self.handle)
         return CudaStamp(self.driver, event)
 
+    def make_room(self) -> None:
+        """Nothing: the driver bounds its queues itself."""
+
+    def stop_all(self) -> None:
+        """Nothing: a kernel on a GPU ends by itself."""
+
     def restart(self) -> None:
         """Nothing: a forked child may not use CUDA."""
 

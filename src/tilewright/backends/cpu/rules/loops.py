@@ -25,6 +25,7 @@ def _loop(em: Emitter, op: Loop) -> None:
     bind_carried(em, op.result_values)
     em.emit("while True:")
     with em.indented(), em.target(Break, op.result_values), em.target(Continue, op.body.args):
+        em.emit_stop()
         unpack(em, op.body.args)
         em.write(op.body)
     unpack(em, op.result_values)
@@ -66,6 +67,7 @@ def _write_loop(em: Emitter, op: For) -> None:
     em.emit(f"for {name} in {text}:")
     em.bind(counter, name)
     with em.indented(), em.target(Continue, carried):
+        em.emit_stop()
         unpack(em, carried)
         em.write(op.body)
 

@@ -1,0 +1,51 @@
+"""Fills, copies and kernels as tasks: what a queue runs, and a graph keeps for its replays."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.stopping import Stop
+from tilewright.runtime.backend import Bytes
+
+__all__ = ["Tasks"]
+
+_PATTERNS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class Tasks(ABC):
+    """Fills and copies as tasks, wherever those are put."""
+
+    @abstractmethod
+    def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
+        """Add a task."""
+
+    @abstractmethod
+    def put_kernel(self, run: Callable[[Stop], object]) -> None:
+        """Add a task that ends when it is told to."""
+
+    def fill(self, allocation: Memory, pattern: bytes, repeats: int, offset: int = 0) -> None:
+        """Repeat a pattern."""
+        kind = _PATTERNS[len(pattern)]
+        elements = allocation.array[offset : offset + len(pattern) * repeats].view(kind)
+        self.put(partial(elements.fill, np.frombuffer(pattern, kind)[0]), repeatable=True)
+
+    def copy(
+        self, target: Memory, target_offset: int, source: Memory, offset: int, nbytes: int
+    ) -> None:
+        """Copy bytes from one allocation to another."""
+        to = target.array[target_offset : target_offset + nbytes]
+        self.put(partial(np.copyto, to, source.array[offset : offset + nbytes]), repeatable=True)
+
+    def upload(self, allocation: Memory, source: Bytes) -> None:
+        """Copy host bytes in."""
+        self.put(partial(np.copyto, allocation.array[: source.size], source), repeatable=True)
+
+    def download(self, allocation: Memory, offset: int, target: Bytes) -> None:
+        """Copy bytes out."""
+        source = allocation.array[offset : offset + target.size]
+        self.put(partial(np.copyto, target, source), repeatable=True)
