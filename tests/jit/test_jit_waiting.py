@@ -15,7 +15,7 @@ import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import B, N
 from tilewright.errors import CompileError, LaunchError
-from tilewright.jit import loader
+from tilewright.jit import cache, loader
 from tilewright.jit.cache import SingleFlight, _background, in_background
 
 PATIENCE = 20
@@ -321,3 +321,14 @@ def test_a_finaliser_launches_while_the_compiler_is_loaded(tmp_path):
     )
     assert done.stdout == "launched\n2.0 2.0\n"
     assert "Traceback" not in done.stderr
+
+
+def test_work_is_done_at_once_where_no_thread_can_be_started(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(cache, "_background", cache._Background())
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    made = cache.in_background(threading.get_ident)
+    assert made.done()
+    assert made.result() == threading.get_ident()

@@ -1,4 +1,4 @@
-"""Threads of the CPU's queues: few, given back, not needed; and queues that do not grow for ever."""
+"""Threads of the CPU's queues: few, given back, not needed; and queues that have an end of room."""
 
 from __future__ import annotations
 

@@ -190,7 +190,11 @@ class _Background:
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(usable_cores(), "tilewright-jit")
-        self._pool.submit(self._run, task)
+        try:
+            self._pool.submit(self._run, task)
+        except RuntimeError:  # no thread can be started
+            task.run()
+            self._under_way.pop(task, None)
 
     def _run(self, task: _Task[Any]) -> None:
         self.workers.add(threading.get_ident())

@@ -199,7 +199,8 @@ class Stream(OnlyOne):
     def make_room(self) -> None:
         """Wait as long as very much is queued here, unless the device's lock is held."""
         lock: Any = self.device.lock
-        if not lock._is_owned():  # as it is while tensors get their first contents
+        # It is while tensors get their first contents, and by finalisers.
+        if not lock._is_owned():  # noqa: SLF001 (as conditions of the standard library ask)
             self.queue.make_room()
 
     def sync(self) -> None:

@@ -5,8 +5,8 @@ held, gives its thread back and is told when it may go on. A task that raises do
 queue: the exception belongs to the operation that the next mark ends. A kernel is told to stop when
 a wait is interrupted, as by Ctrl-C. Nothing here takes a device's lock.
 
-Where a signal may raise, the order of the steps matters: work that was given out twice does no harm,
-and work that was not given out is when the next task comes or somebody waits.
+Where a signal may raise, the order of the steps matters: to ask for a thread twice does no
+harm, and a thread that was not asked for is when the next task comes or a wait begins.
 """
 
 from __future__ import annotations

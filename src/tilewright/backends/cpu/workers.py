@@ -1,9 +1,9 @@
 """The threads that run what the queues of CPU streams have ready.
 
-A thread belongs to no queue: it runs one for as long as something is ready there, and then the next.
-So there are as many threads as queues that have something to do at the same time, and at most
-`MOST`; a queue that waits for another one, or is held, has none. Threads that have nothing to do end
-after a while. Where no thread can be started, those that wait for a queue run it themselves.
+A thread belongs to no queue: it runs one for as long as something is ready there, then the next. So
+there are as many threads as queues that have something to do at the same time, and at most `MOST`;
+a queue that waits for another one, or is held, has none. Threads that have nothing to do end after
+a while. Where no thread can be started, those that wait for a queue run it themselves.
 """
 
 from __future__ import annotations
