@@ -17,6 +17,7 @@ TEST_EXTRAS ?= cuda,dev,test
 PYTEST := $(BIN)/pytest -n auto --maxprocesses=4 --dist=worksteal
 PYTEST_ARGS ?=
 KERNELS := build/kernels
+BOUNDS := build/bounds
 FUZZ_COUNT ?= 200000
 FUZZ_SEED ?= $(shell date +%s)
 MODEL_COUNT ?= 200000
@@ -26,7 +27,7 @@ STRESS_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types pytest assembly fuzz model stress clean
+.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model stress clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +35,7 @@ help: ## Show the targets
 demo: $(VENV)/.demo ## The tour: kernels that run, mistakes that are refused
 	@$(BIN)/tilewright demo
 
-test: $(VENV)/.test lint check-types pytest assembly ## All that must pass before a change goes in
+test: $(VENV)/.test lint check-types pytest assembly bounds ## All that must pass before a change goes in
 
 lint: $(VENV)/.dev ## Style: ruff check and ruff format
 	$(BIN)/ruff check
@@ -50,6 +51,9 @@ pytest: $(VENV)/.test ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
 
 assembly: pytest ## Every kernel that the tests compiled, through tileiras; every feature for each architecture
 	$(PYTEST) --dist=load --maxschedchunk=1 --durations=5 --recorded-kernels=$(KERNELS) tests/assembly
+
+bounds: $(BOUNDS)/.installed ## The oldest releases that pyproject.toml allows, in an environment of their own
+	$(BOUNDS)/bin/pytest -q -n auto --maxprocesses=4 tests/cpu tests/cli tests/kernels tests/interop
 
 fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_SEED=7
 	FUZZ_COUNT=$(FUZZ_COUNT) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest tests/fuzz -s
@@ -87,3 +91,11 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[$(TEST_EXTRAS)]'
 	@touch $(VENV)/.demo $(VENV)/.dev $@
+
+$(BOUNDS)/.installed: pyproject.toml | $(BIN)/python
+	rm -rf $(BOUNDS)
+	$(BIN)/python -m venv $(BOUNDS)
+	$(BIN)/python tests/lowest_versions.py > $(BOUNDS)/lowest.txt
+	$(BOUNDS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint $(BOUNDS)/lowest.txt --editable '.[cuda]' pytest pytest-xdist hypothesis
+	@touch $@

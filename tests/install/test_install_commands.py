@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 from development_install import installed_with
+from lowest_versions import lowest_versions
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,3 +50,10 @@ def test_the_suite_needs_no_more_than_make_test_installs():
     }
     provided = {"cuda": "cuda-bindings", "tilewright": "tilewright"}
     assert {provided.get(name, name) for name in asked} <= brought
+
+
+def test_every_dependency_has_a_lower_bound_that_is_tried():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = [re.match(r"[\w.-]+", text)[0] for text in declared["dependencies"]]
+    tried = dict(line.split("==") for line in lowest_versions(ROOT / "pyproject.toml"))
+    assert set(names) <= tried.keys()

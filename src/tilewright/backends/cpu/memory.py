@@ -61,7 +61,9 @@ class Memory:
 
     @staticmethod
     def at(address: int, nbytes: int, *, read_only: bool) -> Memory:
-        """Memory that somebody else owns and keeps."""
+        """Memory that another library owns and keeps alive."""
+        if not nbytes:  # NumPy before 2.4 takes no null address, which an empty array may have
+            return Memory(address, np.empty(0, np.uint8))
         return Memory(address, np.asarray(_Window(address, nbytes, read_only)))
 
     @property
