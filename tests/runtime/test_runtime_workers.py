@@ -199,3 +199,12 @@ def test_a_replay_waits_for_room(device, small):
         graph.launch().submit()
         assert len(device.stream.queue._tasks) <= 8 + 4
     np.testing.assert_array_equal(z.numpy(), [3] * 4)
+
+
+def test_queues_that_seem_to_wait_for_each_other_are_not_followed_for_ever():
+    one, other = stream.CpuQueue("one"), stream.CpuQueue("other")
+    one.order_after(other, 1)
+    other.order_after(one, 1)
+    one.stop()
+    other.marked = 1  # which is behind its wait
+    assert one.known == other.known == 0

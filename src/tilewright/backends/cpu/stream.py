@@ -64,45 +64,28 @@ class CpuHold:
         """Whether it was released."""
         return self._is_released
 
-    @property
-    def is_held(self) -> bool:
-        """Whether only a release lets the queue go on."""
-        return not self._is_released
-
     def when_open(self, tell: Tell) -> None:
         """Call something once it is released."""
         self._listeners.append(tell)
         if self._is_released:
             self.release()
 
-    def stop(self) -> None:
-        """Nothing: no kernel is in the way."""
-
 
 class _Passing:
     """A queue that waits until another one has passed an operation."""
 
     def __init__(self, queue: CpuQueue, count: int) -> None:
-        self._queue = queue
+        self.queue = queue
         self._count = count
 
     @property
     def is_open(self) -> bool:
         """Whether the operation has completed."""
-        return self._queue.known >= self._count
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the other queue is held."""
-        return self._queue.is_held
+        return self.queue.known >= self._count
 
     def when_open(self, tell: Tell) -> None:
         """Call something once the operation has completed."""
-        self._queue.when_completed(self._count, tell)
-
-    def stop(self) -> None:
-        """Stop the kernel of the other queue."""
-        self._queue.stop()
+        self.queue.when_completed(self._count, tell)
 
 
 class CpuStamp:
@@ -217,17 +200,23 @@ class CpuQueue(Tasks):
                 self._state = _State.IDLE
                 self._ask_for_thread()
 
-    @property
-    def is_held(self) -> bool:
-        """Whether only the release of a hold lets it go on."""
-        with self._lock:
-            gate = self._tasks[0].gate if self._tasks else None
-        return gate is not None and gate.is_held
+    def _obstacle(self) -> _Task | None:
+        """The task that runs or is held here, or where this queue waits."""
+        queue, seen = self, set[CpuQueue]()
+        while queue not in seen:  # queues that seem to wait for each other have just moved on
+            seen.add(queue)
+            with queue._lock:
+                first = queue._tasks[0] if queue._tasks else None
+            if first is None or not isinstance(first.gate, _Passing) or first.gate.is_open:
+                return first
+            queue = first.gate.queue
+        return None
 
     def make_room(self) -> None:
         """Wait as long as very many tasks are queued. Threads that run queues never wait."""
         while len(self._tasks) >= MOST_TASKS and self._known < self._marked:
-            if WORKERS.includes_this() or self.is_held:
+            first = self._obstacle()
+            if WORKERS.includes_this() or (first is not None and isinstance(first.gate, CpuHold)):
                 return
             self._wait(self._known + 1, 0.1)
 
@@ -235,12 +224,9 @@ class CpuQueue(Tasks):
 
     def stop(self) -> None:
         """Tell the kernel that is running, here or where this queue waits, to end."""
-        with self._lock:
-            first = self._tasks[0] if self._tasks else None
+        first = self._obstacle()
         if first is not None and first.stop is not None:
             first.stop.ask(self._stopped())
-        elif first is not None and first.gate is not None:
-            first.gate.stop()
 
     def stop_all(self) -> None:
         """Stop the kernel that is running and all that come: the process ends."""
