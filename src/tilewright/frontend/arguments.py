@@ -16,9 +16,25 @@ from typing import Any
 from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import WrongOperand
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TupleOperand
+from tilewright.frontend.operands import (
+    BuiltinOperand,
+    FunctionOperand,
+    LambdaOperand,
+    Operand,
+    Static,
+    TupleOperand,
+)
 
-__all__ = ["Arguments", "Place", "bind", "bind_operands", "method_signature", "spread"]
+__all__ = [
+    "Arguments",
+    "Given",
+    "Place",
+    "bind",
+    "bind_operands",
+    "given_by",
+    "method_signature",
+    "spread",
+]
 
 Place = tuple[ast.AST, Operand]  # an operand with the node it came from, for a caret
 
@@ -55,10 +71,35 @@ class Arguments:
         return tuple(operand for _, operand in self.places(name))
 
 
-def bind(lo: Lowering, node: ast.Call, callee: str, signature: inspect.Signature) -> Arguments:
+@dataclass(frozen=True)
+class Given:
+    """Arguments that a partial function brings along, in front of those of a call."""
+
+    positional: tuple[Place, ...] = ()
+    keywords: tuple[tuple[str, Place], ...] = ()
+
+
+_NOTHING = Given()
+
+
+def given_by(node: ast.Call, callee: FunctionOperand | BuiltinOperand | LambdaOperand) -> Given:
+    """The arguments that a callee has already; `node` is what they are blamed on."""
+    if isinstance(callee, LambdaOperand):
+        return _NOTHING
+    named = tuple((name, (node, operand)) for name, operand in callee.keywords)
+    return Given(tuple((node, operand) for operand in callee.args), named)
+
+
+def bind(
+    lo: Lowering,
+    node: ast.Call,
+    callee: str,
+    signature: inspect.Signature,
+    given: Given = _NOTHING,
+) -> Arguments:
     """Lower the arguments of a call and match them to a signature."""
-    positional = spread(lo, node.args)
-    keywords: dict[str, Any] = {}
+    positional = [*given.positional, *spread(lo, node.args)]
+    keywords: dict[str, Any] = dict(given.keywords)
     for keyword in node.keywords:
         if keyword.arg is None:
             lo.reject(BadCall, keyword, callee, "`**` unpacking is not part of the kernel language")
@@ -86,9 +127,11 @@ def bind_operands(
     callee: str,
     signature: inspect.Signature,
     operands: Sequence[Operand],
+    given: Given = _NOTHING,
 ) -> Arguments:
     """Match operands that are there already; `node` is what they are blamed on."""
-    return _matched(lo, node, callee, signature, [(node, operand) for operand in operands], {})
+    positional = [*given.positional, *((node, operand) for operand in operands)]
+    return _matched(lo, node, callee, signature, positional, dict(given.keywords))
 
 
 def _matched(

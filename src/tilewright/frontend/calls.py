@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.check.errors.syntax import BadCall, Unsupported
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, bool_, f32, i32
-from tilewright.frontend.arguments import bind
+from tilewright.frontend.arguments import bind, given_by
 from tilewright.frontend.builtins.elementwise import absolute, extreme
 from tilewright.frontend.builtins.table import LOWERINGS
 from tilewright.frontend.inlining import called
@@ -41,7 +41,8 @@ def call(lo: Lowering, node: ast.Call) -> Operand:
     if isinstance(callee, Method):
         return callee.lower(lo, node)
     if isinstance(callee, BuiltinOperand):
-        arguments = bind(lo, node, f"tw.{callee.builtin.name}", callee.builtin.signature)
+        signature = callee.builtin.signature
+        arguments = bind(lo, node, f"tw.{callee.builtin.name}", signature, given_by(node, callee))
         return LOWERINGS[callee.builtin](lo, arguments)
     if isinstance(callee, FunctionOperand) and callee.function is dataclasses.replace:
         return replaced(lo, node)

@@ -109,26 +109,66 @@ def capture(function: FunctionType) -> SourceFunction:
             f"their source text, so put it in a file or a notebook cell (not `python -c` or `exec`)"
         )
     file, functions = _parsed(code.co_filename, lines)
-    node = functions.get((code.co_firstlineno, code.co_name))
+    found = functions.get((code.co_firstlineno, code.co_name), ())
+    node = _meant(function, found) if len(found) > 1 else next(iter(found), None)
     if node is None or not _is_unchanged(function, lines):
         raise CompileError(
             f"`{function.__qualname__}` was not found at {code.co_filename}:{code.co_firstlineno}: "
-            f"it is not a plain `def`, or the file has changed since it was imported; reload it"
+            f"it is neither a plain `def` nor a lambda, or the file has changed since it was "
+            f"imported; reload it"
         )
     return SourceFunction(function, node, file)
 
 
+_Functions = dict[tuple[int, str], tuple[ast.FunctionDef, ...]]  # by line and name
+
+
 @lru_cache(maxsize=256)
-def _parsed(
-    path: str, lines: tuple[str, ...]
-) -> tuple[SourceFile, dict[tuple[int, str], ast.FunctionDef]]:
-    tree = ast.parse("".join(lines), filename=path)
-    functions = {
-        (_first_line(node), node.name): node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-    }
+def _parsed(path: str, lines: tuple[str, ...]) -> tuple[SourceFile, _Functions]:
+    try:
+        tree = ast.parse("".join(lines), filename=path)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise CompileError(
+            f"{path} is not Python any more ({error}): kernels are compiled from their source "
+            f"text, so import the module again once the file is whole"
+        ) from None
+    functions: _Functions = {}
+    for node in ast.walk(tree):
+        made = _as_function(node) if isinstance(node, ast.Lambda) else node
+        if isinstance(made, ast.FunctionDef):
+            name = _LAMBDA if isinstance(node, ast.Lambda) else made.name
+            key = (_first_line(made), name)
+            functions[key] = (*functions.get(key, ()), made)
     return SourceFile(path, tuple(line.rstrip("\n") for line in lines)), functions
+
+
+_LAMBDA = "<lambda>"  # what Python calls the code of one
+
+
+def _as_function(node: ast.Lambda) -> ast.FunctionDef:
+    """A lambda as the `def` that it stands for."""
+    body = ast.copy_location(ast.Return(node.body), node.body)
+    made = ast.FunctionDef(name="lambda", args=node.args, body=[body], decorator_list=[])
+    return ast.copy_location(made, node)
+
+
+def _meant(function: FunctionType, found: tuple[ast.FunctionDef, ...]) -> ast.FunctionDef:
+    """The one of several lambdas of a line that a function was made from: by columns.
+
+    Python keeps where each instruction stands: the innermost lambda whose body holds them all.
+    """
+    positions = [
+        (line, column, end_line, end_column)
+        for line, end_line, column, end_column in function.__code__.co_positions()
+        if column is not None and end_column  # the first instructions have none
+    ]
+    fitting = [node for node in found if positions and _holds(node.body[0], positions)]
+    if not fitting:
+        raise CompileError(
+            f"`{function.__qualname__}` stands on a line with other lambdas and cannot be told "
+            f"from them: give it a line of its own, or a `def`"
+        )
+    return max(fitting, key=lambda node: (node.body[0].lineno, node.body[0].col_offset))
 
 
 def _is_unchanged(function: FunctionType, lines: tuple[str, ...]) -> bool:
@@ -151,6 +191,12 @@ def _codes_in(code: CodeType) -> Iterator[CodeType]:
         if isinstance(inner, CodeType):
             yield inner
             yield from _codes_in(inner)
+
+
+def _holds(node: ast.stmt, positions: list[tuple[Any, ...]]) -> bool:
+    start = (node.lineno, node.col_offset)
+    end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
+    return all(start <= place[:2] and place[2:] <= end for place in positions)
 
 
 def _first_line(node: ast.FunctionDef) -> int:

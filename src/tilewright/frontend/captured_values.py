@@ -1,21 +1,26 @@
 """Python values from outside a kernel: which ones it can use, and why not the others.
 
-What a kernel captures is compiled into it, so it must not be able to change: numbers, strings,
-dtypes, functions, modules, classes that are dataclasses or named tuples, and tuples and frozen
-dataclasses of those.
+What a kernel captures is compiled into it, so it must not be able to change: numbers (NumPy's
+too, which are numbers like others here), strings, members of enums, dtypes, functions, also with
+some arguments given (`functools.partial`), modules, classes that are dataclasses, named tuples or
+enums, and tuples and frozen dataclasses of those.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from tilewright.check.errors.names import NotCapturable
-from tilewright.dtypes import AnyDType, DType
+from tilewright.dtypes import AnyDType, DType, Element
 from tilewright.frontend.aggregates import is_named_tuple
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.lowering import Lowering
@@ -23,6 +28,7 @@ from tilewright.frontend.operands import (
     BuiltinOperand,
     ClassOperand,
     DTypeOperand,
+    EnumOperand,
     FunctionOperand,
     ModuleOperand,
     Operand,
@@ -37,6 +43,8 @@ from tilewright.lang.dimensions import Dim
 
 __all__ = ["captured"]
 
+_NARROW_FLOATS = frozenset(each.numpy.name for each in Element if each.is_float)
+
 _PYTHON_FUNCTIONS = (range, len, min, max, abs, int, float, bool, print)
 
 
@@ -50,25 +58,78 @@ def captured(lo: Lowering, node: ast.AST, name: str, value: Any) -> Operand:
 
 
 def _as_operand(lo: Lowering, value: Any) -> Operand | None:
-    if isinstance(value, type) and issubclass(value, DType):
-        bound = lo.placeholders.get(value, value)
-        return None if issubclass(bound, AnyDType) else DTypeOperand(bound)
-    if isinstance(value, tuple):
-        kind = type(value) if is_named_tuple(type(value)) else None
-        items = _as_operands(lo, value)
-        return None if items is None else TupleOperand(items, kind)
-    if is_named_tuple(value) or (isinstance(value, type) and is_dataclass(value)):
-        return ClassOperand(value)
-    if is_dataclass(value) and _is_frozen(type(value)):
-        items = _as_operands(lo, [getattr(value, field.name) for field in fields(value)])
-        return None if items is None else RecordOperand(items, type(value))
+    make = _class if isinstance(value, type) else _of_kind(value)
+    return None if make is None else make(lo, value)
+
+
+def _of_kind(value: Any) -> _Make | None:
     if any(value is function for function in _PYTHON_FUNCTIONS):
-        return PythonFunction(value)
+        return lambda _, function: PythonFunction(function)
     if _belongs_to_the_host(value):
         return None
-    make = next((make for kinds, make in _CAPTURES if isinstance(value, kinds)), None)
-    made: Operand | None = None if make is None else make(value)
-    return made
+    return next((make for kinds, make in _CAPTURES if isinstance(value, kinds)), _instance)
+
+
+def _class(lo: Lowering, value: type) -> Operand | None:
+    if issubclass(value, DType):
+        bound = lo.placeholders.get(value, value)
+        return None if issubclass(bound, AnyDType) else DTypeOperand(bound)
+    if issubclass(value, Enum):
+        return EnumOperand(value)
+    if value in _PYTHON_FUNCTIONS:
+        return PythonFunction(value)
+    return ClassOperand(value) if is_named_tuple(value) or is_dataclass(value) else None
+
+
+def _tuple(lo: Lowering, value: tuple[Any, ...]) -> Operand | None:
+    kind = type(value) if is_named_tuple(type(value)) else None
+    items = _as_operands(lo, value)
+    return None if items is None else TupleOperand(items, kind)
+
+
+def _instance(lo: Lowering, value: Any) -> Operand | None:
+    """A frozen dataclass."""
+    if not is_dataclass(value) or not _is_frozen(type(value)):
+        return None
+    items = _as_operands(lo, [getattr(value, field.name, _MISSING) for field in fields(value)])
+    return None if items is None else RecordOperand(items, type(value))
+
+
+def _member(member: Enum) -> Static:
+    """A member of an enum: what it is worth, or itself where it is no number and no string."""
+    kinds = (bool, int, float, str)
+    worth = next((_plain(member) for kind in kinds if isinstance(member, kind)), member)
+    return Static(worth, member)
+
+
+def _plain(value: Any) -> bool | float | str | None:
+    """A number or a string as Python's own: subclasses may mean something else by an operator."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int.__index__(value)
+    return float.__float__(value) if isinstance(value, float) else str.__str__(value)
+
+
+def _number(value: np.generic) -> Static | None:
+    """A scalar of NumPy or ml_dtypes: without a dtype, as a number of Python is."""
+    if value.dtype.kind == "b":
+        return Static(bool(value))
+    if value.dtype.kind in "iu":
+        return Static(int(value))
+    is_float = value.dtype.kind == "f" or value.dtype.name in _NARROW_FLOATS
+    return Static(float(value)) if is_float else None
+
+
+def _partial(lo: Lowering, value: functools.partial[Any]) -> Operand | None:
+    """`functools.partial(f, …)` of a function that kernels can call."""
+    lo.captures.partial(value)
+    function = _as_operand(lo, value.func)
+    args = _as_operands(lo, value.args)
+    given = _as_operands(lo, value.keywords.values())
+    if not isinstance(function, (FunctionOperand, BuiltinOperand)) or args is None or given is None:
+        return None
+    return replace(function, args=args, keywords=tuple(zip(value.keywords, given, strict=True)))
 
 
 def _as_operands(lo: Lowering, values: Iterable[Any]) -> tuple[Operand, ...] | None:
@@ -80,18 +141,27 @@ def _as_operands(lo: Lowering, values: Iterable[Any]) -> tuple[Operand, ...] | N
 
 def _belongs_to_the_host(value: Any) -> bool:
     """Whether it is a function of ours that works on tensors: there is nothing to inline."""
-    return isinstance(value, FunctionType) and value.__module__.startswith(_HOST)
+    module = value.__module__ if isinstance(value, FunctionType) else None
+    return isinstance(module, str) and module.startswith(_HOST)  # `exec` may leave none
 
 
 def _is_frozen(kind: Any) -> bool:
     return bool(kind.__dataclass_params__.frozen)
 
 
-_CAPTURES: tuple[tuple[Any, Any], ...] = (
-    ((bool, int, float, str, type(None)), Static),
-    (Builtin, BuiltinOperand),
-    (ModuleType, ModuleOperand),
-    (FunctionType, FunctionOperand),
+_Make = Callable[[Lowering, Any], Operand | None]
+
+_MISSING = object()  # a field that was never set, which is nothing that a kernel can use
+
+_CAPTURES: tuple[tuple[Any, _Make], ...] = (
+    (Enum, lambda _, member: _member(member)),
+    (tuple, _tuple),
+    ((bool, int, float, str, type(None)), lambda _, value: Static(_plain(value))),
+    (np.generic, lambda _, value: _number(value)),
+    (Builtin, lambda _, builtin: BuiltinOperand(builtin)),
+    (ModuleType, lambda _, module: ModuleOperand(module)),
+    (FunctionType, lambda _, function: FunctionOperand(function)),
+    (functools.partial, _partial),
 )
 
 
@@ -111,12 +181,19 @@ def _refusal(name: str, value: Any, *, is_kernel: bool) -> tuple[str, str, str]:
     if getattr(builtins, name, None) is value:
         return "a Python built-in", _KNOWN_BUILTINS, _INSTEAD.get(name) or _instead_of(name)
     if callable(value):
-        return "not a plain Python function", "functions are inlined", _instead_of(name)
+        is_partial = isinstance(value, functools.partial)
+        what, why = _PARTIAL if is_partial else _NO_FUNCTION
+        return what, why, _instead_of(name)
     return f"of type {type(value).__name__}", _CAPTURABLE, "pass it as a parameter"
 
 
 _HOST = ("tilewright.host", "tilewright.runtime")  # modules, by name: they stand above this one
 _TUPLE = "use a tuple"
+_NO_FUNCTION = ("not a plain Python function", "functions are inlined")
+_PARTIAL = (
+    "a partial function of something else",
+    "its function and its arguments must be such as a kernel can use by themselves",
+)
 _FREEZE = "freeze it: `@dataclass(frozen=True)`"
 _CAPTURABLE = "a kernel can use numbers, strings, tuples of them, dtypes, modules and functions"
 _KNOWN_BUILTINS = f"kernels have {', '.join(function.__name__ for function in _PYTHON_FUNCTIONS)}"

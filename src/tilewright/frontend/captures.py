@@ -20,6 +20,8 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tilewright.frontend.capture import SourceFunction, is_free, lookup
 
 __all__ = ["Captures", "Place", "PlaceKind"]
@@ -29,8 +31,9 @@ class PlaceKind(Enum):
     """How a value is found at its owner."""
 
     NAME = "name"  # as Python finds a name in a function
-    ATTRIBUTE = "attribute"  # of a module or a function
+    ATTRIBUTE = "attribute"  # of a module, a function or a partial function
     DEFAULT = "default"  # of a keyword parameter
+    KEYWORDS = "keywords"  # all that a partial function has been given by name
 
 
 class Place(NamedTuple):
@@ -52,9 +55,15 @@ class Captures:
         """What a name means in a function that was captured; `NameError` if nothing."""
         return self._look(source.function, PlaceKind.NAME, name)
 
-    def attribute(self, owner: ModuleType | FunctionType, name: str) -> Any:
+    def attribute(self, owner: ModuleType | FunctionType | partial[Any], name: str) -> Any:
         """An attribute of a module or a function; `AttributeError` if it has none."""
         return self._look(owner, PlaceKind.ATTRIBUTE, name)
+
+    def partial(self, function: partial[Any]) -> None:
+        """A partial function: what it calls, and what it has been given, which can be changed."""
+        self.attribute(function, "func")
+        self.attribute(function, "args")
+        self._look(function, PlaceKind.KEYWORDS, "keywords")
 
     def helper(self, function: FunctionType) -> None:
         """A function that is inlined: what it does, and what it does without arguments."""
@@ -157,17 +166,22 @@ def _keyword_default(function: FunctionType, name: str) -> Any:
     return (function.__kwdefaults__ or {})[name]
 
 
+def _keywords_reader(function: partial[Any], _: str) -> Callable[[], Any]:
+    return lambda: tuple(function.keywords.items())
+
+
 _READERS: dict[PlaceKind, Callable[[Any, str], Callable[[], Any]]] = {
     PlaceKind.NAME: _name_reader,
     PlaceKind.ATTRIBUTE: _attribute_reader,
     PlaceKind.DEFAULT: _default_reader,
+    PlaceKind.KEYWORDS: _keywords_reader,
 }
 
 
 def _is_same(old: Any, new: Any) -> bool:
     """Whether a kernel could not tell two values apart; 0.0 and -0.0 it can."""
-    if type(old) is not type(new):
-        return False
+    if old is new or type(old) is not type(new):
+        return old is new
     if isinstance(old, tuple):
         return len(old) == len(new) and all(map(_is_same, old, new))
     if is_dataclass(old):
@@ -175,4 +189,6 @@ def _is_same(old: Any, new: Any) -> bool:
         return all(_is_same(getattr(old, name), getattr(new, name)) for name in names)
     if isinstance(old, float):
         return bool(old.hex() == new.hex())
+    if isinstance(old, np.generic):
+        return bool(old.dtype == new.dtype and old.tobytes() == new.tobytes())
     return isinstance(old, (int, str)) and bool(old == new)

@@ -15,13 +15,15 @@ from typing import NoReturn
 from tilewright.check.errors.types import CarriedTypeChange
 from tilewright.diagnostics import Rejected
 from tilewright.dtypes import DType
-from tilewright.frontend.aggregates import are_alike, leaves, refilled
+from tilewright.frontend.aggregates import Aggregate, are_alike, leaves, refilled
+from tilewright.frontend.frames import RESULT
 from tilewright.frontend.lowering import Derived, Lowering
-from tilewright.frontend.merging import is_same_constant
+from tilewright.frontend.merging import is_same_constant, refuse_results
 from tilewright.frontend.operands import (
     BuiltinOperand,
     DTypeOperand,
     FunctionOperand,
+    LambdaOperand,
     Operand,
     Poison,
     PythonFunction,
@@ -29,7 +31,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     Unset,
 )
-from tilewright.frontend.tiles import as_tile, convert, default_dtype, is_static_number
+from tilewright.frontend.tiles import as_tile, default_dtype, gives_way, is_static_number
 from tilewright.ir.op import Value
 from tilewright.ir.ops.shape import Constant
 
@@ -47,11 +49,19 @@ class Learned:
 
     dtypes: dict[tuple[str, int], type[DType]] = field(default_factory=dict)  # by name and leaf
     result: Operand | None = None  # of the type that a helper returns from inside
+    dropped: set[str] = field(default_factory=set)  # functions that a turn replaces by others
 
     def of_exit(self, item: Carried, after: Operand | None) -> bool:
         """Note dtypes that literals met on the way to an end of the body; whether any did."""
         if after is None or isinstance(after, (Unset, Poison)):
             return False
+        if (
+            item.name != RESULT
+            and _has_functions(item.initial)
+            and not are_alike(item.initial, after)
+        ):
+            self.dropped.add(item.name)
+            return True
         found = False
         for place, (_, leaf) in enumerate(leaves(after)):
             before = item.leaf(place)
@@ -117,6 +127,8 @@ class Carried:
         return tuple(found)
 
     def _refuse(self, lo: Lowering, loop: LoopNode, path: str, was: str, got: str) -> NoReturn:
+        if self.name == RESULT:
+            refuse_results(lo, loop, was, got)
         where = _last_assignment(loop, self.name)
         head = lo.span(loop.iter if isinstance(loop, ast.For) else loop.test)
         lo.reject(CarriedTypeChange, where, f"{self.name}{path}", was, got, head)
@@ -147,17 +159,26 @@ def carried(
     """A name as a loop carries it, or None if it cannot."""
     if isinstance(operand, (Poison, Unset)) or _stuck(operand) is not None:
         return None
+    if name in learned.dropped:
+        return None
     started: list[Operand] = []
     for place, (_, leaf) in enumerate(leaves(operand)):
         dtype = learned.dtypes.get((name, place))
         if isinstance(leaf, TileOperand):
-            started.append(leaf if dtype is None else convert(lo, leaf, dtype))
+            started.append(leaf if dtype is None else gives_way(lo, loop, leaf, dtype))
         elif isinstance(leaf, Static) and is_static_number(leaf):
             made = as_tile(lo, loop, leaf, dtype or default_dtype(leaf.value))
             started.append(TileOperand(made.value, made.dtype, weak=dtype is None))
         else:
             started.append(leaf)
     return Carried(name, refilled(operand, iter(started)))
+
+
+def _has_functions(operand: Operand) -> bool:
+    """Whether it is, or holds, a function from inside a kernel or a helper."""
+    if isinstance(operand, Aggregate):
+        return any(map(_has_functions, operand.items))
+    return isinstance(operand, LambdaOperand)
 
 
 def _stuck(operand: Operand) -> tuple[str, Operand] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 from tilewright.check.errors.types import ConditionIsATile, WrongOperand
@@ -48,6 +49,8 @@ def compared(
     """One comparison of two operands."""
     if isinstance(sign, (ast.Is, ast.IsNot)) and _is_none(right):
         return Static(_is_none(left) == isinstance(sign, ast.Is))
+    if isinstance(sign, (ast.Is, ast.IsNot)) and _are_members(left, right):
+        return Static((_member(left) is _member(right)) == isinstance(sign, ast.Is))
     if type(sign) not in _PREDICATES:
         lo.refuse(sign, node)
     shown = f"`{_PYTHON[type(sign)][0]}`"
@@ -73,6 +76,15 @@ def compared(
 
 def _is_none(operand: Operand) -> bool:
     return isinstance(operand, Static) and operand.value is None
+
+
+def _member(operand: Operand) -> Enum | None:
+    """The member of an enum that a constant is, if it is one."""
+    return operand.member if isinstance(operand, Static) else None
+
+
+def _are_members(*operands: Operand) -> bool:
+    return all(_member(operand) is not None for operand in operands)
 
 
 def _compared_now(

@@ -15,11 +15,13 @@ from tilewright.frontend.attributes import attribute_of
 from tilewright.frontend.calls import call
 from tilewright.frontend.captured_values import captured
 from tilewright.frontend.choice import bool_op, compare, if_expression
+from tilewright.frontend.closures import find
 from tilewright.frontend.comparisons import logical_not
 from tilewright.frontend.indices import coordinates
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     AccumOperand,
+    EnumOperand,
     LambdaOperand,
     Minted,
     ModuleOperand,
@@ -53,9 +55,10 @@ def _tuple(lo: Lowering, node: ast.Tuple) -> Operand:
 
 
 def _name(lo: Lowering, node: ast.Name) -> Operand:
-    operand = lo.frame.scope.get(node.id)
-    if operand is None:
+    found = find(lo.frame, node.id)
+    if found is None:
         return captured(lo, node, node.id, _looked_up(lo, node))
+    operand = found[1]
     if isinstance(operand, Unset):
         lo.reject(UnsetName, node, node.id, operand.reason, operand.way_out)
     return operand
@@ -78,6 +81,8 @@ def _attribute(lo: Lowering, node: ast.Attribute) -> Operand:
     owner = lo.expression(node.value)
     if isinstance(owner, ModuleOperand):
         return _module_attribute(lo, node, owner)
+    if isinstance(owner, EnumOperand):
+        return _enum_member(lo, node, owner)
     return attribute_of(lo, node, owner, node.attr)
 
 
@@ -87,6 +92,13 @@ def _module_attribute(lo: Lowering, node: ast.Attribute, owner: ModuleOperand) -
         lo.reject(UnknownAttribute, node, str(owner), node.attr, similar)
     name = f"{owner.module.__name__}.{node.attr}"
     return captured(lo, node, name, lo.captures.attribute(owner.module, node.attr))
+
+
+def _enum_member(lo: Lowering, node: ast.Attribute, owner: EnumOperand) -> Operand:
+    if node.attr not in owner.kind.__members__:
+        lo.reject(UnknownAttribute, node, str(owner), node.attr, tuple(owner.kind.__members__))
+    name = f"{owner.kind.__name__}.{node.attr}"
+    return captured(lo, node, name, owner.kind.__members__[node.attr])
 
 
 def _lambda(lo: Lowering, node: ast.Lambda) -> Operand:

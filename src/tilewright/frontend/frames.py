@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from tilewright.frontend.capture import SourceFunction
-from tilewright.frontend.operands import Operand, Static, TileOperand
+from tilewright.frontend.operands import LambdaOperand, Operand, Static, TileOperand
 from tilewright.ir.op import Block
 from tilewright.ir.ops.control import Break, Continue
 from tilewright.source import Span
@@ -99,13 +99,14 @@ class Frame:
     unrolled: Unrolled | None = None  # the loop that `break` means, if it is no loop of the IR
     skips: list[str] = field(default_factory=list)  # hidden names that are true where code is over
     opened: list[OpenBranch] = field(default_factory=list)
-    nested: ast.FunctionDef | None = None  # a `def` inside the source function, if it is that
+    callee: LambdaOperand | None = None  # a function inside the source function, if it is that
     unsafe_reason: str | None = None  # of the unsafe block around the current statement
 
     @property
     def node(self) -> ast.FunctionDef:
         """The function itself."""
-        return self.nested or self.source.node
+        nested = None if self.callee is None else self.callee.node
+        return nested if isinstance(nested, ast.FunctionDef) else self.source.node
 
     @property
     def is_inlined(self) -> bool:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from tilewright.check.errors.syntax import BadCall, TooDeep, Unsupported
 from tilewright.errors import CompileError
 from tilewright.frontend.aggregates import leaves
-from tilewright.frontend.arguments import Arguments, bind, bind_operands
+from tilewright.frontend.arguments import Arguments, bind, bind_operands, given_by
 from tilewright.frontend.capture import SourceFunction, capture
 from tilewright.frontend.captured_values import captured
+from tilewright.frontend.closures import closed
 from tilewright.frontend.frames import RESULT, RETURNED, Frame, Scope
 from tilewright.frontend.lowering import Derived, Lowering, assigned_names
 from tilewright.frontend.merging import is_same_constant
@@ -33,7 +34,8 @@ __all__ = ["applied", "called", "signature_of"]
 
 def called(lo: Lowering, node: ast.Call, callee: FunctionOperand | LambdaOperand) -> Operand:
     """A call as it is written."""
-    arguments = bind(lo, node, callee.name, signature_of(lo, node, callee))
+    given = given_by(node, callee)
+    arguments = bind(lo, node, callee.name, signature_of(lo, node, callee), given)
     return _inlined(lo, node, callee, arguments)
 
 
@@ -44,8 +46,9 @@ def applied(
     operands: Sequence[Operand],
 ) -> Operand:
     """A function called by something of the language, with operands that are there already."""
-    signature = signature_of(lo, node, callee)
-    return _inlined(lo, node, callee, bind_operands(lo, node, callee.name, signature, operands))
+    signature, given = signature_of(lo, node, callee), given_by(node, callee)
+    arguments = bind_operands(lo, node, callee.name, signature, operands, given)
+    return _inlined(lo, node, callee, arguments)
 
 
 def signature_of(
@@ -79,41 +82,40 @@ def _inlined(
     if isinstance(callee, LambdaOperand):
         return _inlined_here(lo, node, callee, scope, calls)
     source = _source(lo, node, callee)
-    return _lower_body(lo, Frame(source, scope, calls))
+    lo.open_functions.append(callee.function)
+    try:
+        return _lower_body(lo, Frame(source, scope, calls))
+    finally:
+        lo.open_functions.pop()
 
 
 def _inlined_here(
     lo: Lowering, node: ast.Call, callee: LambdaOperand, scope: Scope, calls: tuple[Span, ...]
 ) -> Operand:
     """A function that sees the names of the one it stands in, as they are now."""
-    inner = callee.node
+    inner, source = callee.node, callee.frame.source
     if inner in lo.open_functions:
         lo.reject(TooDeep, node, callee.name)
-    around: Scope = {**callee.frame.scope}
     lo.open_functions.append(inner)
     try:
         if isinstance(inner, ast.Lambda):
-            return _value_of(lo, Frame(callee.frame.source, around | scope, calls), inner.body)
+            return _value_of(lo, Frame(source, scope, calls, callee=callee), inner.body)
         reason = f"`{inner.name}` sets it further down, and so it is a name of that function"
         own = Unset(reason, "set it before, or use another name")
-        around |= dict.fromkeys(assigned_names(inner.body), own)
-        return _lower_body(lo, Frame(callee.frame.source, around | scope, calls, nested=inner))
+        names: Scope = dict.fromkeys(assigned_names(inner.body), own)
+        return _lower_body(lo, Frame(source, names | scope, calls, callee=callee))
     finally:
         lo.open_functions.pop()
 
 
 def _source(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> SourceFunction:
     """The text of a function, which must not be open already."""
+    if callee.function in lo.open_functions:
+        lo.reject(TooDeep, node, callee.name)
     try:
         source = capture(callee.function)  # pyright: ignore[reportArgumentType] as in capture
     except CompileError as error:
         lo.reject(BadCall, node, callee.name, str(error))
-    is_open = any(
-        span.file is source.file and span.line in _lines_of(source.node)
-        for span in (lo.span(node), *lo.frame.calls)
-    )
-    if is_open:
-        lo.reject(TooDeep, node, source.name)
     lo.captures.helper(callee.function)  # pyright: ignore[reportArgumentType] as in capture
     return source
 
@@ -130,10 +132,6 @@ def _parameter(lo: Lowering, arguments: Arguments, parameter: inspect.Parameter)
     if arguments.given(name):
         return arguments.operand(name)
     return captured(lo, arguments.node, f"{name}={parameter.default!r}", parameter.default)
-
-
-def _lines_of(node: ast.FunctionDef) -> range:
-    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _lower_body(lo: Lowering, frame: Frame) -> Operand:
@@ -172,6 +170,6 @@ def _result(lo: Lowering, frame: Frame) -> Operand:
 def _value_of(lo: Lowering, frame: Frame, body: ast.expr) -> Operand:
     outer, lo.frame = lo.frame, frame
     try:
-        return lo.expression(body)
+        return closed(frame, lo.expression(body))
     finally:
         lo.frame = outer

@@ -10,13 +10,11 @@ path; what follows goes into the other arm, or, where that is not enough, under 
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
-from tilewright.check.errors.syntax import BadCall
 from tilewright.frontend.aggregates import leaves, refilled
 from tilewright.frontend.frames import RESULT, RETURNED, Arm, Left, LoopExit, Scope
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.merging import Merged, choose, filler, merged
+from tilewright.frontend.merging import Merged, choose, filler, merged, refuse_results
 from tilewright.frontend.operands import (
     Method,
     Operand,
@@ -73,7 +71,7 @@ def _add_branch(
     found = []
     for tile, value in zip(tiles, lo.builder.add(op).result_values, strict=True):
         value.dtype, value.hint = tile.dtype, tile.value.hint
-        found.append(replace(tile, value=value))
+        found.append(TileOperand(value, tile.dtype, tile.weak))
     return tuple(found)
 
 
@@ -109,10 +107,10 @@ _LOCAL = (Method, PiecePartition, PointerOperand, WalkRange)
 
 def left_behind(operand: Operand) -> Unset | None:
     """Why something that was made in a branch, or in a loop, does not come out of it."""
-    for _, leaf in leaves(operand):
+    for path, leaf in leaves(operand):
         if isinstance(leaf, _LOCAL):
-            reason = f"it is {leaf}, made in a branch or a loop, which cannot hand it on"
-            return Unset(reason, "make it before")
+            made = f"it {'holds' if path else 'is'} {leaf}, made in a branch or a loop"
+            return Unset(f"{made}, which cannot hand it on", "make it before")
     return None
 
 
@@ -157,9 +155,7 @@ def _one_value(
             return side
     plan = merged(lo, node, (then.block, left), (orelse.block, right))
     if plan is None and name == RESULT:
-        way_out = "return values of one kind, dtype and shape on every path"
-        reason = f"it returns {left} on one path and {right} on another"
-        lo.reject(BadCall, node, lo.frame.node.name, reason, way_out)
+        refuse_results(lo, node, str(left), str(right))
     reason = f"one branch of an `if` makes it {left} and the other {right}"
     return plan or Unset(reason, _one_type(left, right))
 

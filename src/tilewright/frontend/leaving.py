@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from tilewright.check.errors.syntax import BadCall
+from tilewright.frontend.closures import closed
 from tilewright.frontend.frames import RESULT, RETURNED, Left, LoopExit
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Static
@@ -45,7 +46,8 @@ def return_statement(lo: Lowering, node: ast.Return) -> None:
         lo.builder.add(Return())
         frame.left = Left.JUMPED
         return
-    frame.scope[RESULT] = Static(None) if node.value is None else lo.expression(node.value)
+    result = Static(None) if node.value is None else lo.expression(node.value)
+    frame.scope[RESULT] = closed(frame, result)
     frame.scope[RETURNED] = Static(True)
     if frame.exits is None:
         frame.left = Left.SKIPPING

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import FunctionType
 from typing import Any, NoReturn
 
 from tilewright.check.errors.syntax import Unsupported
@@ -68,7 +69,8 @@ class Lowering:
     problems: list[Problem] = field(default_factory=list)
     grid: Grid = field(default_factory=lambda: Grid((), ()))  # how blocks are numbered
     captures: Captures = field(default_factory=Captures)
-    open_functions: list[ast.AST] = field(default_factory=list)  # nested ones being inlined
+    # Functions that are being inlined; those inside a function by their nodes.
+    open_functions: list[ast.AST | FunctionType] = field(default_factory=list)
     # What each accumulator is used for, and where that was first said.
     accumulated: dict[str, tuple[str, Span]] = field(default_factory=dict)
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
+from tilewright.check.errors.syntax import BadCall
 from tilewright.diagnostics import Rejected
 from tilewright.dtypes import DType
-from tilewright.frontend.aggregates import Aggregate, are_alike, leaves, refilled
+from tilewright.frontend.aggregates import Compound, are_alike, leaves, refilled
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, TileOperand
 from tilewright.frontend.tiles import as_tile, convert, default_dtype, is_static_number
@@ -20,7 +22,15 @@ from tilewright.ir.op import Block
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.shape import Constant
 
-__all__ = ["Merged", "Split", "choose", "filler", "is_same_constant", "merged"]
+__all__ = [
+    "Merged",
+    "Split",
+    "choose",
+    "filler",
+    "is_same_constant",
+    "merged",
+    "refuse_results",
+]
 
 Branch = tuple[Block, Operand]
 
@@ -55,7 +65,7 @@ def merged(lo: Lowering, node: ast.AST, left: Branch, right: Branch) -> Merged |
     """One value for two, each available at the end of its block; None if they do not fit."""
     if left[1] is right[1]:
         return Merged(left[1], tuple(operand for _, operand in leaves(left[1])))
-    if isinstance(left[1], Aggregate) or isinstance(right[1], Aggregate):
+    if isinstance(left[1], Compound) or isinstance(right[1], Compound):
         return _merged_members(lo, node, left, right)
     part = _merged_leaf(lo, node, left, right)
     if part is None:
@@ -67,8 +77,8 @@ def _merged_members(lo: Lowering, node: ast.AST, left: Branch, right: Branch) ->
     (left_block, a), (right_block, b) = left, right
     if not are_alike(a, b):
         return None
-    assert isinstance(a, Aggregate)
-    assert isinstance(b, Aggregate)
+    assert isinstance(a, Compound)
+    assert isinstance(b, Compound)
     parts: list[Operand | Split] = []
     for one, other in zip(a.items, b.items, strict=True):
         member = merged(lo, node, (left_block, one), (right_block, other))
@@ -107,9 +117,16 @@ def is_same_constant(a: Operand, b: Operand) -> bool:
     return a == b
 
 
+def refuse_results(lo: Lowering, node: ast.AST, one: str, other: str) -> NoReturn:
+    """Paths of a function that return what cannot be one value."""
+    reason = f"it returns {one} on one path and {other} on another"
+    way_out = "return values of one kind, dtype and shape on every path"
+    lo.reject(BadCall, node, lo.frame.node.name, reason, way_out)
+
+
 def _common_dtype(a: Operand, b: Operand) -> type[DType] | None:
     """The dtype both sides can have: that of a real tile before that of a literal."""
-    strong = [x.dtype for x in (a, b) if isinstance(x, TileOperand) and not x.weak]
+    strong = [x.dtype for x in (a, b) if isinstance(x, TileOperand) and x.has_own_dtype]
     if strong:
         return strong[0]
     defaults = [_weak_dtype(x) for x in (a, b)]

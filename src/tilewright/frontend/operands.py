@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -24,8 +25,10 @@ from tilewright.source import Span
 __all__ = [
     "AccumOperand",
     "BuiltinOperand",
+    "ChosenNumbers",
     "ClassOperand",
     "DTypeOperand",
+    "EnumOperand",
     "FunctionOperand",
     "Grid",
     "LambdaOperand",
@@ -54,11 +57,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Static:
-    """A Python value known now: a number, a truth value, None or a string."""
+    """A Python value known now: a number, a truth value, None, a string, a member of an `Enum`.
+
+    A member that is a number or a string as well (`IntEnum`, `StrEnum`) has that as its value.
+    """
 
     value: Any
+    member: Enum | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
+        member = self.value if isinstance(self.value, Enum) else self.member
+        if member is not None:
+            return f"{type(member).__name__}.{member.name}"
         return repr(self.value)
 
 
@@ -69,6 +79,12 @@ class TileOperand:
     value: Value
     dtype: type[DType]
     weak: bool = False
+    chosen: ChosenNumbers | None = None  # how it was made, if of two literals
+
+    @property
+    def has_own_dtype(self) -> bool:
+        """Whether its dtype is more than the default of a literal."""
+        return not self.weak and self.chosen is None
 
     @property
     def type(self) -> TileType:
@@ -86,6 +102,17 @@ class TileOperand:
         if not self.shape:
             return f"{article} {self.dtype.label} scalar"
         return f"{article} {self.dtype.label} tile of shape {self.shape}"
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenNumbers:
+    """`tw.where` of two numbers: like a literal it takes the dtype of the tile that it meets.
+
+    Only while it is just that: a tile computed from it has the dtype of its literals for good.
+    """
+
+    condition: TileOperand
+    numbers: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,6 +309,16 @@ class ClassOperand:
         return f"the class `{self.kind.__name__}`"
 
 
+@dataclass(frozen=True, eq=False)
+class EnumOperand:
+    """An `Enum` class, whose members are looked up now."""
+
+    kind: type[Enum]
+
+    def __str__(self) -> str:
+        return f"the class `{self.kind.__name__}`"
+
+
 @dataclass(frozen=True)
 class DTypeOperand:
     """A dtype used as a value."""
@@ -294,9 +331,11 @@ class DTypeOperand:
 
 @dataclass(frozen=True, eq=False)
 class BuiltinOperand:
-    """A function of the language, like `tw.exp`."""
+    """A function of the language, like `tw.exp`; a partial one has some arguments."""
 
     builtin: Builtin[..., Any]
+    args: tuple[Operand, ...] = ()
+    keywords: tuple[tuple[str, Operand], ...] = ()
 
     def __str__(self) -> str:
         return f"the function `tw.{self.builtin.name}`"
@@ -304,14 +343,16 @@ class BuiltinOperand:
 
 @dataclass(frozen=True, eq=False)
 class FunctionOperand:
-    """A plain Python function, inlined where it is called."""
+    """A plain Python function, inlined where it is called; a partial one has some arguments."""
 
     function: FunctionType
+    args: tuple[Operand, ...] = ()
+    keywords: tuple[tuple[str, Operand], ...] = ()
 
     @property
     def name(self) -> str:
         """The name in its `def`."""
-        return self.function.__name__
+        return self.function.__name__.strip("<>")
 
     def __str__(self) -> str:
         return f"the function `{self.name}`"
@@ -319,10 +360,16 @@ class FunctionOperand:
 
 @dataclass(frozen=True, eq=False)
 class LambdaOperand:
-    """A lambda or a `def` inside a kernel or a helper, with the frame it stands in."""
+    """A lambda or a `def` inside a kernel or a helper, with the frame it stands in.
+
+    `items` are the values of the names that it took along from frames that have ended; all other
+    names are looked up when it is called, as Python does.
+    """
 
     node: ast.Lambda | ast.FunctionDef
     frame: Any  # a `frames.Frame`, which knows operands
+    names: tuple[str, ...] = ()
+    items: tuple[Operand, ...] = ()
 
     @property
     def name(self) -> str:
@@ -331,7 +378,7 @@ class LambdaOperand:
 
     def __str__(self) -> str:
         is_named = isinstance(self.node, ast.FunctionDef)
-        return f"the function `{self.name}`" if is_named else "a lambda"
+        return f"the function `{self.name}`" if is_named else f"a lambda of line {self.node.lineno}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,5 +429,5 @@ Operand = (
     Static | TileOperand | PointerOperand | RefOperand | PieceOperand | MappedOperand | AccumOperand
     | PartitionOperand | PiecePartition | WalkRange | Minted | TupleOperand | DTypeOperand
     | BuiltinOperand | FunctionOperand | LambdaOperand | PythonFunction | ModuleOperand | Method
-    | RecordOperand | ClassOperand | Unset | Poison
+    | RecordOperand | ClassOperand | EnumOperand | Unset | Poison
 )  # fmt: skip

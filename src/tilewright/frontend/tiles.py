@@ -24,6 +24,7 @@ from tilewright.frontend.conversions import convert, signedness
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     AccumOperand,
+    ChosenNumbers,
     DTypeOperand,
     MappedOperand,
     Minted,
@@ -37,6 +38,7 @@ from tilewright.frontend.operands import (
     TupleOperand,
 )
 from tilewright.ir.op import Value
+from tilewright.ir.ops.elementwise import Select
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 from tilewright.ir.types import MAX_TILE_ELEMENTS, TileType
 
@@ -49,10 +51,12 @@ __all__ = [
     "broadcast_together",
     "check_dtype",
     "check_tile_shape",
+    "chosen_numbers",
     "constant",
     "convert",
     "default_dtype",
     "dtype_argument",
+    "gives_way",
     "is_power_of_two",
     "is_static_number",
     "literal",
@@ -166,7 +170,8 @@ def as_tile(
 ) -> TileOperand:
     """The operand as a tile; a literal takes `dtype`, or its default, weakly."""
     if isinstance(operand, TileOperand):
-        return operand
+        is_literal = operand.chosen is not None and dtype is not None
+        return gives_way(lo, node, operand, dtype or operand.dtype) if is_literal else operand
     if isinstance(operand, Static) and isinstance(operand.value, (bool, int, float)):
         if dtype is not None:
             return constant(lo, node, operand.value, dtype)
@@ -186,6 +191,31 @@ _TO_TILES: dict[type, str] = {
     PiecePartition: "load a part of it: `p[i]`",
     MappedOperand: "`{name}.load(at)` reads the tile at an index of its walk",
 }
+
+
+def chosen_numbers(
+    lo: Lowering,
+    node: ast.AST,
+    condition: TileOperand,
+    numbers: tuple[float, float],
+    dtype: type[DType] | None = None,
+) -> TileOperand:
+    """One of two numbers by element: of a dtype, or of the default one until a tile is met."""
+    defaults = [default_dtype(number) for number in numbers]
+    common = dtype or next((known for known in (f32, i32) if known in defaults), bool_)
+    x, y = (constant(lo, node, number, common, condition.shape) for number in numbers)
+    op = Select(cond=condition.value, val_if_true=x.value, val_if_false=y.value, dtype=common)
+    value = lo.builder.add(op).result
+    if dtype is not None:
+        return TileOperand(value, dtype)
+    return TileOperand(value, common, chosen=ChosenNumbers(condition, numbers))
+
+
+def gives_way(lo: Lowering, node: ast.AST, tile: TileOperand, dtype: type[DType]) -> TileOperand:
+    """A tile that only has the dtype of its literals, in the dtype of a tile that it has met."""
+    if tile.chosen is not None:
+        return chosen_numbers(lo, node, tile.chosen.condition, tile.chosen.numbers, dtype)
+    return convert(lo, tile, dtype)
 
 
 def as_scalar(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> TileOperand:
@@ -316,10 +346,10 @@ def _same_dtype(
     lhs, rhs = as_tile(lo, node, left), as_tile(lo, node, right)
     if lhs.dtype is rhs.dtype:
         return lhs, rhs
-    if lhs.weak and _can_become(lhs.dtype, rhs.dtype):
-        return convert(lo, lhs, rhs.dtype), rhs
-    if rhs.weak and _can_become(rhs.dtype, lhs.dtype):
-        return lhs, convert(lo, rhs, lhs.dtype)
+    if not lhs.has_own_dtype and _can_become(lhs.dtype, rhs.dtype):
+        return gives_way(lo, node, lhs, rhs.dtype), rhs
+    if not rhs.has_own_dtype and _can_become(rhs.dtype, lhs.dtype):
+        return lhs, gives_way(lo, node, rhs, lhs.dtype)
     lo.reject(MixedDTypes, node, operation, lhs.dtype.label, rhs.dtype.label)
 
 
@@ -335,6 +365,7 @@ def _met(
 ) -> tuple[TileOperand, TileOperand]:
     """A literal takes the tile's dtype; an integer that is only a literal too follows a float."""
     assert isinstance(literal, Static)
-    if tile.weak and isinstance(literal.value, float) and tile.dtype.element.is_integer:
-        tile = convert(lo, tile, f32)
+    is_integer = not tile.has_own_dtype and tile.dtype.element.is_integer
+    if is_integer and isinstance(literal.value, float):
+        tile = gives_way(lo, node, tile, f32)
     return as_tile(lo, node, literal, tile.dtype), tile

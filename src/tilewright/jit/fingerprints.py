@@ -10,10 +10,13 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
-from functools import cache
+from enum import Enum
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.lang.builtin import Builtin
@@ -43,10 +46,22 @@ def fingerprint(value: Any) -> str:
         return digest(type(value).__qualname__, *map(fingerprint, value))
     if isinstance(value, type) and issubclass(value, DType):
         return f"dtype {value.__module__}.{value.__qualname__}"
+    if isinstance(value, Enum):
+        return digest("member", _class_text(type(value)), value._name_, fingerprint(value._value_))
+    if isinstance(value, type) and issubclass(value, Enum):
+        members = value.__members__.items()
+        values = (fingerprint(member._value_) for _, member in members)
+        return digest("enum", _class_text(value), *(name for name, _ in members), *values)
+    if isinstance(value, np.generic):
+        return digest("number", value.dtype.name, value.tobytes())
     for kind, text in _TEXTS:
         if type(value) is kind:
             return text(value)
     raise Unknown(type(value).__name__)
+
+
+def _class_text(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _code(code: CodeType) -> str:
@@ -78,9 +93,10 @@ _TEXTS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (type(None), lambda _: "None"),
     (CodeType, _code),
     (FunctionType, lambda _: "function"),  # its code and defaults are captured by themselves
+    (partial, lambda _: "partial"),  # likewise
     (ModuleType, lambda value: f"module {value.__name__}"),
     (Builtin, lambda value: f"builtin {value.name}"),
-    (type, lambda value: f"type {value.__module__}.{value.__qualname__}"),
+    (type, lambda value: f"type {_class_text(value)}"),
     (type(len), lambda value: f"built in {value.__module__}.{value.__qualname__}"),
 )
 

@@ -12,7 +12,7 @@ import ast
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType
 from tilewright.frontend.abilities import check_computes
-from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.arguments import Arguments, given_by
 from tilewright.frontend.builtins.axes import (
     axes_argument,
     axis_argument,
@@ -128,7 +128,9 @@ def _check_parameters(
 ) -> None:
     """The function takes two scalars for each tile."""
     try:
-        signature_of(lo, call.node, function).bind(*range(count))
+        given = given_by(call.node, function)
+        signature = signature_of(lo, call.node, function)
+        signature.bind(*given.positional, *range(count), **dict(given.keywords))
     except TypeError:
         reason = f"it calls its function with {count} scalars, which {function} does not take"
         way_out = "two for each tile: `lambda a, b: a + b`"

@@ -18,6 +18,7 @@ from tilewright.frontend.operators import quotient_up
 from tilewright.frontend.tiles import (
     as_tile,
     broadcast_together,
+    chosen_numbers,
     is_static_number,
     signedness,
     unify,
@@ -128,15 +129,17 @@ def lower_where(lo: Lowering, call: Arguments) -> Operand:
             f"the condition is bool; this is {condition}",
             "compare it: `x != 0`",
         )
-    if is_static_number(call.operand("x")) and is_static_number(call.operand("y")):
-        lo.reject(
-            WrongOperand, call.node, "tw.where", "two numbers have no dtype to give the result",
-            "give one of them a dtype: `tw.where(condition, f32(1), 0)`",
-        )  # fmt: skip
-    x, y = unify(lo, call.node, "tw.where", call.operand("x"), call.operand("y"))
+    left, right = call.operand("x"), call.operand("y")
+    if isinstance(left, Static) and isinstance(right, Static) and _are_numbers(left, right):
+        return chosen_numbers(lo, call.node, condition, (left.value, right.value))
+    x, y = unify(lo, call.node, "tw.where", left, right)
     condition, x, y = broadcast_together(lo, call.node, "tw.where", condition, x, y)
     op = Select(cond=condition.value, val_if_true=x.value, val_if_false=y.value, dtype=x.dtype)
     return TileOperand(lo.builder.add(op).result, x.dtype, x.weak and y.weak)
+
+
+def _are_numbers(*operands: Operand) -> bool:
+    return all(map(is_static_number, operands))
 
 
 def lower_cdiv(lo: Lowering, call: Arguments) -> Operand:

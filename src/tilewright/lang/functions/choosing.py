@@ -78,9 +78,13 @@ def where(condition: Tile[bool_] | bool_ | bool, x: D | float, y: Tile[D]) -> Ti
 def where(condition: Tile[bool_], x: D, y: D | float) -> Tile[D]: ...
 @overload
 def where(condition: Tile[bool_], x: float, y: D) -> Tile[D]: ...
+@overload
+def where(condition: Tile[bool_], x: float, y: float) -> Tile[Any]: ...
 @builtin
 def where(condition: Any, x: Any, y: Any) -> Any:
     """`x` where the condition holds and `y` elsewhere, element by element.
 
-    Both are computed. At least one must have a dtype, which the result has too.
+    Both are computed, and the result has the dtype that one of them has. Two numbers are together
+    like a literal: `tw.where(mask, 1, 0)` takes the dtype of the output or the tile that it meets,
+    and is an i32, an f32 or a bool, as the numbers are, where it meets none.
     """
