@@ -163,6 +163,7 @@ def scalars(z: Mut[f32, BM, BN], alpha: f32, beta: f32, n: i32) -> None:
     t = z.load()
     t = tw.fma(t, alpha, 1.0) + tw.fma(2.0, t, beta) + tw.fma(gamma, beta, t) + tw.exp(gamma)
     t = tw.where(t > 0, t, 0.0) + tw.where(t == 0.0, 1, t) + tw.where(t < alpha, alpha, 1.0)
+    t = t + tw.where(t > 0, 1, 0) + tw.where(t > 0, 0.5, 0)
     t = tw.where(gamma > 1, t, t) if alpha == 0.0 else tw.where((t != 1) & ~(t >= 2), t, beta)
     t = tw.maximum(t, 0) + tw.minimum(0, t) + tw.maximum(alpha, t) + tw.maximum(alpha, beta)
     t = tw.clamp(t, -1, alpha) + tw.clamp(gamma, 0, 1) + (2.0 - t) / N + scale
