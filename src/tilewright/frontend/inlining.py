@@ -82,7 +82,7 @@ def _inlined(
     if isinstance(callee, LambdaOperand):
         return _inlined_here(lo, node, callee, scope, calls)
     source = _source(lo, node, callee)
-    lo.open_functions.append(callee.function)
+    lo.open_functions.append(callee.function)  # pyright: ignore[reportArgumentType] as in capture
     try:
         return _lower_body(lo, Frame(source, scope, calls))
     finally:
