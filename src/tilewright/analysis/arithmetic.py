@@ -35,6 +35,7 @@ __all__ = [
     "unheld",
 ]
 
+_CHOICES = 16  # of one minimum or maximum; beyond them lies one of minima
 _LARGEST = I32.interval.high
 _NARROW: dict[type, Callable[..., Interval]] = {
     Extent: lambda _: Interval(0, _LARGEST),
@@ -78,9 +79,10 @@ def _extremum(
 
 
 def _flattened(kind: type[Least | Greatest], terms: Iterable[Linear]) -> Iterable[Linear]:
+    """Choices of choices, as long as they are few: each is compared with each."""
     for term in terms:
         atom = term.atom
-        if isinstance(atom, kind):
+        if isinstance(atom, kind) and len(atom.choices) < _CHOICES:
             yield from atom.choices
         else:
             yield term

@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 from tilewright.analysis.arithmetic import greatest, least, product, quotient
 from tilewright.analysis.dataflow import Arm, Dataflow, Exit, Frame, Leaving, Rule, machine_type
-from tilewright.analysis.formulas import FALSE, TRUE, AllOf, AnyOf, Formula
+from tilewright.analysis.formulas import FALSE, TRUE, Formula, all_of, any_of
 from tilewright.analysis.intervals import MachineType
 from tilewright.analysis.operations import Held
 from tilewright.analysis.terms import Linear, Origin, number
@@ -23,6 +23,7 @@ from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.elementwise import Select
 from tilewright.ir.ops.internal import Walk
+from tilewright.ir.rewrite import is_loop
 from tilewright.ir.types import TileType
 
 __all__ = ["CONTROL_RULES", "jumps", "leaves_early"]
@@ -30,16 +31,23 @@ __all__ = ["CONTROL_RULES", "jumps", "leaves_early"]
 
 def leaves_early(block: Block) -> bool:
     """Whether an iteration of this loop body may be its last, or the block's."""
-    return any(jumps(op, (Break, Return)) for op in block.ops)
+    return _has_jump([(op, (Break, Return)) for op in block.ops])
 
 
 def jumps(op: Op, kinds: tuple[type[Op], ...]) -> bool:
     """Whether an op is such a jump, or may take one that leads out of it."""
-    if isinstance(op, kinds):
-        return True
-    # A break inside an inner loop leaves only that.
-    inside = kinds if isinstance(op, If) else tuple(kind for kind in kinds if kind is Return)
-    return any(jumps(inner, inside) for block in op.regions for inner in block.ops)
+    return _has_jump([(op, kinds)])
+
+
+def _has_jump(pending: list[tuple[Op, tuple[type[Op], ...]]]) -> bool:
+    while pending:
+        op, kinds = pending.pop()
+        if isinstance(op, kinds):
+            return True
+        # A break inside an inner loop leaves only that.
+        inside = kinds if isinstance(op, If) else tuple(kind for kind in kinds if kind is Return)
+        pending.extend((inner, inside) for block in op.regions for inner in block.ops)
+    return False
 
 
 # --- branches ------------------------------------------------------------------------------------
@@ -99,11 +107,11 @@ def _choose(condition: Formula, then: Formula, other: Formula) -> Formula:
     """
     if TRUE in (then, other):
         first, second = (condition, other) if then == TRUE else (condition.negated(), then)
-        return AnyOf((first, second))
+        return any_of(first, second)
     if FALSE in (then, other):
         first, second = (condition, then) if other == FALSE else (condition.negated(), other)
-        return AllOf((first, second))
-    return AnyOf((AllOf((condition, then)), AllOf((condition.negated(), other))))
+        return all_of(first, second)
+    return any_of(all_of(condition, then), all_of(condition.negated(), other))
 
 
 def _is_truth(value: Value) -> bool:
@@ -111,6 +119,10 @@ def _is_truth(value: Value) -> bool:
 
 
 # --- loops ---------------------------------------------------------------------------------------
+
+
+_ROUNDS = 24  # that loops inside each other are walked again for
+_ROUNDS_EACH = 8  # more of them, for each loop of a level
 
 
 class _Stage(Enum):
@@ -172,6 +184,11 @@ class _Carried:
         found = tuple(ends)
         return all([self.low.confirm(found), self.high.confirm(found)])
 
+    def assume_nothing(self) -> None:
+        """Give up both sides."""
+        for side in (self.low, self.high):
+            side.bounds, side.stage = (), _Stage.NOTHING
+
     def define(self, flow: Dataflow, value: Value) -> None:
         """Give a value what is assumed now."""
         flow.define_fresh(value, Origin.CARRIED, self.low.bounds, self.high.bounds)
@@ -197,8 +214,17 @@ def _carry(flow: Dataflow, op: Op, inits: Sequence[Value], run: Callable[[], Fra
 def _settle(
     flow: Dataflow, op: Op, carried: dict[int, _Carried], run: Callable[[], Frame]
 ) -> Frame:
-    """Every round that does not confirm weakens something, so the rounds come to an end."""
+    """Every round that does not confirm weakens something, so the rounds come to an end.
+
+    A round of a loop walks the loops inside it, each with rounds of its own. So loops inside each
+    other share a number of rounds; when they are used up, nothing is assumed from the first.
+    """
+    if not flow.is_in_loop:
+        flow.rounds_left = _rounds(op)
     while True:
+        if flow.rounds_left <= 0:
+            for one in carried.values():
+                one.assume_nothing()
         for one in carried.values():
             one.define(flow, one.argument)
         frame = run()
@@ -207,6 +233,20 @@ def _settle(
         confirmed = [one.confirm(_handed_on(ends, place)) for place, one in carried.items()]
         if all(confirmed):
             return frame
+        flow.rounds_left -= 1
+
+
+def _rounds(outermost: Op) -> int:
+    """How many rounds the loops of one nest have beside the first: more where many lie in a row."""
+    loops = deepest = 0
+    pending = [(outermost, 0)]
+    while pending:
+        op, depth = pending.pop()
+        if is_loop(op):
+            loops, depth = loops + 1, depth + 1
+            deepest = max(deepest, depth)
+        pending.extend((inner, depth) for block in op.regions for inner in block.ops)
+    return _ROUNDS + _ROUNDS_EACH * loops // deepest
 
 
 def _handed_on(ends: Sequence[Leaving], place: int) -> Iterable[tuple[Linear, Leaving]]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count, product
 from typing import Any
 
 from tilewright.analysis.arithmetic import greatest, held, least
 from tilewright.analysis.formulas import OPAQUE, AtLeastZero, Formula
-from tilewright.analysis.intervals import MachineType
+from tilewright.analysis.intervals import Interval, MachineType
 from tilewright.analysis.operations import Held
 from tilewright.analysis.proofs import Scope
 from tilewright.analysis.terms import Linear, Origin, Variable
@@ -37,9 +37,31 @@ __all__ = [
     "Obligation",
     "Rule",
     "Wanted",
+    "is_followed",
     "machine_type",
     "not_followed",
 ]
+
+
+# A term is followed up to this size. One that is larger is a number between two others from there
+# on, so what an analysis costs grows with the program and not with what its values stand for.
+_HEIGHT = 40  # atoms inside each other
+_WIDTH = 32  # atoms of one sum
+_BITS = 256  # of a coefficient, and of the ends of a range
+_ARMS = 16  # values that one join chooses from
+
+
+def is_followed(term: Linear) -> bool:
+    """Whether a term is small enough to go on with."""
+    if not term.coefficients:
+        return True
+    if term.height > _HEIGHT or len(term.coefficients) > _WIDTH:
+        return False
+    numbers = (term.range.low, term.range.high, term.constant, *term.coefficients.values())
+    return all(-_LARGEST < number < _LARGEST for number in numbers)
+
+
+_LARGEST = 1 << _BITS
 
 
 def machine_type(value: Value) -> MachineType | None:
@@ -156,6 +178,7 @@ class Dataflow:
         self.axes: dict[NotEmpty, Wanted | None] = {}  # None where it is shown
         self.splats: dict[Value, Linear] = {}  # tiles all of whose elements lie in one term
         self.blocks: dict[tuple[Linear, ...], tuple[Variable, ...]] = {}
+        self.rounds_left = 0  # how often loops around here are still walked again
         self._from_memory: set[Value] = set()
         self._serials = count()
         self._loops: list[tuple[Frame, Scope]] = []
@@ -163,6 +186,11 @@ class Dataflow:
     def run(self, function: Function) -> None:
         """Analyse a whole function."""
         self.walk(function.body)
+
+    @property
+    def is_in_loop(self) -> bool:
+        """Whether a loop is being walked."""
+        return bool(self._loops)
 
     def is_from_memory(self, value: Value) -> bool:
         """Whether something that was loaded is behind a value that is not followed."""
@@ -194,8 +222,17 @@ class Dataflow:
     def define(self, value: Value, term: Linear) -> None:
         """Give a value a term that equals it modulo the width of its type."""
         type_ = machine_type(value)
-        if type_ is not None:
+        if type_ is None:
+            return
+        if is_followed(term):
             self.terms[value] = self.hold(term, type_)
+        else:
+            self.define_range(value, type_.hold(term.range))
+
+    def define_range(self, value: Value, numbers: Interval) -> None:
+        """Give a value a term of which nothing is known but the numbers that it lies between."""
+        variable = self.fresh(value, Origin.COMPUTED)
+        self.terms[value] = Linear.of(replace(variable, bounds=variable.bounds.meet(numbers)))
 
     def hold(self, term: Linear, type_: MachineType) -> Linear:
         """A term as a machine type holds it, using what is known here to show that it fits."""
@@ -223,14 +260,16 @@ class Dataflow:
         """A new variable for a scalar integer."""
         type_ = machine_type(value)
         assert type_ is not None
-        return Variable(
-            next(self._serials),
-            value.hint,
-            origin,
-            type_.interval,
-            tuple(dict.fromkeys(lowers)),
-            tuple(dict.fromkeys(uppers)),
-        )
+        low, high = tuple(dict.fromkeys(lowers)), tuple(dict.fromkeys(uppers))
+        bounds = type_.interval
+        if not all(is_followed(term) for term in (*low, *high)):
+            origin = Origin.COMPUTED  # its ends are no terms any more
+            bounds = bounds.meet(Interval(
+                max((term.range.low for term in low), default=bounds.low),
+                min((term.range.high for term in high), default=bounds.high),
+            ))  # fmt: skip
+            low, high = (tuple(filter(is_followed, terms)) for terms in (low, high))
+        return Variable(next(self._serials), value.hint, origin, bounds, low, high)
 
     def define_fresh(
         self,
@@ -258,6 +297,11 @@ class Dataflow:
         """Give a value that is one of several a term."""
         if all(arm.term == arms[0].term for arm in arms):
             self.terms[value] = arms[0].term
+            return
+        if len(arms) > _ARMS:
+            ranges = [arm.term.range for arm in arms]
+            lowest, highest = min(r.low for r in ranges), max(r.high for r in ranges)
+            self.define_range(value, Interval(lowest, highest))
             return
         each = 2 if len(arms) <= 2 else 1  # combinations stay few
         lowers = [least(choice) for choice in product(*(arm.lowers()[:each] for arm in arms))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilewright.analysis.terms import Linear, Numbers
 from tilewright.ir.attributes import Predicate
@@ -23,6 +24,8 @@ __all__ = [
     "AtLeastZero",
     "Formula",
     "Opaque",
+    "all_of",
+    "any_of",
     "compare",
 ]
 
@@ -50,6 +53,16 @@ class Formula(ABC):
     def terms(self) -> Iterator[Linear]:
         """Every term it compares."""
         return iter(())
+
+    @property
+    def size(self) -> int:
+        """How many conditions it is made of, each as often as it occurs."""
+        return 1
+
+    @property
+    def height(self) -> int:
+        """How many formulas lie inside each other, this one included."""
+        return 1
 
     @property
     def is_launch_known(self) -> bool:
@@ -100,6 +113,14 @@ class Several(Formula):
     """A formula of formulas."""
 
     parts: tuple[Formula, ...]
+
+    @cached_property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    @cached_property
+    def height(self) -> int:
+        return 1 + max((part.height for part in self.parts), default=0)
 
     def _joined(self, word: str, nothing: str, text_of: Callable[[LaunchTerm], str]) -> str | None:
         texts = [part.as_python(text_of) for part in self.parts]
@@ -164,6 +185,35 @@ FALSE = AnyOf(())  # no part could be true
 OPAQUE = Opaque()  # true or false, and not known when
 
 
+# A choice names its condition twice, so a row of choices doubles with every step. Past this many
+# conditions, and this many inside each other, what remains of a formula says nothing.
+_SIZE = 128
+_HEIGHT = 16
+
+
+def all_of(*parts: Formula) -> Formula:
+    """True when every part is; not followed where it would become large."""
+    return _several(AllOf, parts)
+
+
+def any_of(*parts: Formula) -> Formula:
+    """True when some part is; not followed where it would become large."""
+    return _several(AnyOf, parts)
+
+
+def _several(kind: type[AllOf | AnyOf], parts: tuple[Formula, ...]) -> Formula:
+    """A row of `and` or `or` lies flat, and as much of it is kept as has room."""
+    kept: list[Formula] = []
+    room = _SIZE
+    for part in parts:
+        for inner in part.parts if isinstance(part, kind) else (part,):
+            fits = inner.size <= room and inner.height < _HEIGHT
+            if fits or OPAQUE not in kept:
+                kept.append(inner if fits else OPAQUE)
+                room -= inner.size if fits else 0
+    return kind(tuple(kept))
+
+
 def compare(predicate: Predicate, left: Linear, right: Linear) -> Formula:
     """The formula of a comparison of integers."""
     return _COMPARISONS[predicate](left, right)
@@ -174,7 +224,7 @@ def _at_least(left: Linear, right: Linear) -> Formula:
 
 
 def _equal(left: Linear, right: Linear) -> Formula:
-    return AllOf((_at_least(left, right), _at_least(right, left)))
+    return all_of(_at_least(left, right), _at_least(right, left))
 
 
 _COMPARISONS: dict[Predicate, Callable[[Linear, Linear], Formula]] = {

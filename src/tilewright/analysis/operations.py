@@ -106,7 +106,7 @@ class Product(Atom):
         return tuple(Linear.of(factor) for factor in self.factors)
 
     def __str__(self) -> str:
-        names = sorted(map(str, self.factors))
+        names = sorted(factor.shown for factor in self.factors)
         return f"{names[0]}*{names[-1]}"
 
 

@@ -10,7 +10,7 @@ Proofs about terms are in `proofs`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cached_property
@@ -26,6 +26,7 @@ __all__ = [
     "Numbers",
     "Origin",
     "Variable",
+    "atoms_of",
     "number",
 ]
 
@@ -47,6 +48,7 @@ class Numbers:
 
 
 _EVERY_LAUNCH = Numbers()
+_LONGEST_TEXT = 200  # of one atom in a message
 
 
 class Atom(ABC):
@@ -66,7 +68,14 @@ class Atom(ABC):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, Atom) and type(self) is type(other) and self._key == other._key
+        if not isinstance(other, Atom) or type(self) is not type(other):
+            return False
+        if self._hash != other._hash or self._key != other._key:
+            return False
+        # Equal atoms share one key from here on: the next comparison ends at once, however deep
+        # the atoms are and however often their parts are shared.
+        other.__dict__["_key"] = self._key
+        return True
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Hashes of text differ from process to process, so the kept one stays behind.
@@ -86,6 +95,27 @@ class Atom(ABC):
         """Where it lies on every launch."""
         return self.interval(_EVERY_LAUNCH)
 
+    @cached_property
+    def height(self) -> int:
+        """How many atoms lie inside each other, this one included."""
+        return 1 + max((part.height for part in self.parts), default=0)
+
+    @cached_property
+    def is_launch_known(self) -> bool:
+        """Whether it is one number at each launch."""
+        return all(part.is_launch_known for part in self.parts)
+
+    @cached_property
+    def is_evaluable(self) -> bool:
+        """Whether a launch can tell where it lies: nothing in it comes from elsewhere."""
+        return all(part.is_evaluable for part in self.parts)
+
+    @cached_property
+    def shown(self) -> str:
+        """Its text, which stays short: terms share their parts, texts would repeat them."""
+        text = str(self)
+        return text if len(text) <= _LONGEST_TEXT else "…"
+
 
 @dataclass(frozen=True, eq=False)
 class Linear:
@@ -102,6 +132,8 @@ class Linear:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Linear):
             return NotImplemented
+        if self is other:
+            return True
         return self.constant == other.constant and self.coefficients == other.coefficients
 
     @cached_property
@@ -183,26 +215,51 @@ class Linear:
         return " + ".join(parts)
 
     def variables(self) -> Iterator[Variable]:
-        """Every variable in it, nested ones too."""
+        """Every variable in it, nested ones too, each once."""
         return (atom for atom in self.atoms() if isinstance(atom, Variable))
 
-    @property
+    @cached_property
     def is_launch_known(self) -> bool:
         """Whether it is one number at each launch, the same everywhere in the kernel."""
-        return not any(self.variables())
+        return all(atom.is_launch_known for atom in self.coefficients)
+
+    @cached_property
+    def is_evaluable(self) -> bool:
+        """Whether a launch can tell where it lies."""
+        return all(atom.is_evaluable for atom in self.coefficients)
+
+    @cached_property
+    def height(self) -> int:
+        """How many atoms lie inside each other."""
+        return max((atom.height for atom in self.coefficients), default=0)
 
     def atoms(self) -> Iterator[Atom]:
-        """Every atom in it, nested ones and those in the ranges of variables too."""
-        for atom in self.coefficients:
-            yield atom
-            for part in atom.parts:
-                yield from part.atoms()
+        """Every atom in it, nested ones and those in the ranges of variables too, each once."""
+        return atoms_of((self,))
+
+    @cached_property
+    def repeats_variables(self) -> bool:
+        """Whether something that varies occurs in it more than once.
+
+        Atoms are shared, and each is entered once: the second way to one is the repetition.
+        """
+        seen: set[Atom] = set()
+        pending = [self]
+        while pending:
+            for atom in pending.pop().coefficients:
+                if atom.is_launch_known:
+                    continue
+                if atom in seen:
+                    return True
+                seen.add(atom)
+                pending.extend(atom.parts)
+        return False
 
     def __str__(self) -> str:
         text = ""
         for atom, coefficient in self.coefficients.items():
             size = "" if abs(coefficient) == 1 else f"{abs(coefficient)}*"
-            text += f"{_sign(coefficient, text)}{size}{atom}"
+            text += f"{_sign(coefficient, text)}{size}{atom.shown}"
         if self.constant or not text:
             text += f"{_sign(self.constant, text)}{abs(self.constant)}"
         return text
@@ -263,6 +320,14 @@ class Variable(Atom):
     def parts(self) -> tuple[Linear, ...]:
         return self.lowers + self.uppers
 
+    @cached_property
+    def is_launch_known(self) -> bool:
+        return False
+
+    @cached_property
+    def is_evaluable(self) -> bool:
+        return self.is_followed and all(part.is_evaluable for part in self.parts)
+
     @property
     def is_followed(self) -> bool:
         """Whether its terms say where it lies, and not a mere limit of its type."""
@@ -272,6 +337,20 @@ class Variable(Atom):
 
     def __str__(self) -> str:
         return self.name or "?"
+
+
+def atoms_of(terms: Iterable[Linear]) -> Iterator[Atom]:
+    """Every atom in some terms, nested ones too, each once: terms share atoms, and make a graph."""
+    seen: set[Atom] = set()
+    pending = [iter(term.coefficients) for term in reversed(tuple(terms))]
+    while pending:
+        atom = next(pending[-1], None)
+        if atom is None:
+            pending.pop()
+        elif atom not in seen:
+            seen.add(atom)
+            yield atom
+            pending.extend(iter(part.coefficients) for part in reversed(atom.parts))
 
 
 def number(value: int) -> Linear:

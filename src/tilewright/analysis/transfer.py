@@ -21,7 +21,7 @@ from tilewright.analysis.arithmetic import (
     unheld,
 )
 from tilewright.analysis.dataflow import Dataflow, Rule, machine_type, not_followed
-from tilewright.analysis.formulas import FALSE, OPAQUE, TRUE, AllOf, AnyOf, compare
+from tilewright.analysis.formulas import FALSE, OPAQUE, TRUE, all_of, any_of, compare
 from tilewright.analysis.intervals import Interval, MachineType
 from tilewright.analysis.obligations import (
     bounds_check,
@@ -74,6 +74,7 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
 __all__ = ["SCALAR_RULES"]
 
+_FACTORS = 64  # pairs of atoms that a product is multiplied out for
 _Terms = Callable[[Linear, Linear], Linear]
 
 
@@ -184,6 +185,15 @@ def _ring(compute: _Terms) -> Rule:
     return apply
 
 
+def _multiply(flow: Dataflow, op: MulI) -> None:
+    type_ = _type(op.result)
+    left, right = (unheld(flow.term(value), type_.bits) for value in (op.lhs, op.rhs))
+    if len(left.coefficients) * len(right.coefficients) <= _FACTORS:
+        flow.define(op.result, product(left, right))
+    else:
+        flow.define_range(op.result, type_.hold(left.range * right.range))
+
+
 def _negate(flow: Dataflow, op: NegI) -> None:
     flow.define(op.result, -unheld(flow.term(op.source), _type(op.result).bits))
 
@@ -264,7 +274,7 @@ def _shift_down(flow: Dataflow, op: ShRI) -> None:
 def _and(flow: Dataflow, op: AndI) -> None:
     type_ = _type(op.result)
     if type_.bits == 1:
-        flow.formulas[op.result] = AllOf((flow.formula(op.lhs), flow.formula(op.rhs)))
+        flow.formulas[op.result] = all_of(flow.formula(op.lhs), flow.formula(op.rhs))
         return
     terms = [flow.term(op.lhs), flow.term(op.rhs)]
     for mask, other in (terms, terms[::-1]):
@@ -279,7 +289,7 @@ def _and(flow: Dataflow, op: AndI) -> None:
 
 def _or(flow: Dataflow, op: OrI) -> None:
     if _type(op.result).bits == 1:
-        flow.formulas[op.result] = AnyOf((flow.formula(op.lhs), flow.formula(op.rhs)))
+        flow.formulas[op.result] = any_of(flow.formula(op.lhs), flow.formula(op.rhs))
     else:
         _mix_bits(flow, op)
 
@@ -371,7 +381,7 @@ SCALAR_RULES: dict[type[Op], Rule] = {
     LaunchValue: _scalars_only(_launch_value),
     MaxI: _scalars_only(_signed_binary(lambda a, b: greatest((a, b)))),
     MinI: _scalars_only(_signed_binary(lambda a, b: least((a, b)))),
-    MulI: _scalars_only(_ring(product)),
+    MulI: _scalars_only(_multiply),
     NegI: _scalars_only(_negate),
     OrI: _scalars_only(_or),
     PartIndex: _part_index,

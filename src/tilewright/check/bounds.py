@@ -24,7 +24,7 @@ from tilewright.analysis.hoisting import find_hoisted
 from tilewright.analysis.proofs import Scope
 from tilewright.analysis.terms import Linear, Numbers
 from tilewright.check import reasons
-from tilewright.check.corners import certain_violation, closed, is_evaluable, is_exact
+from tilewright.check.corners import certain_violation, closed, is_exact
 from tilewright.check.launch import (
     AxisNotEmpty,
     DivisorNotZero,
@@ -127,7 +127,7 @@ class _Settlement:
         if formula.truth(Numbers()) is False and not wanted.guarded:
             self.violations.append(RequireNeverHolds(op.loc, op.text))
         else:
-            premises = tuple(fact for fact in wanted.facts if is_evaluable(fact))
+            premises = tuple(fact for fact in wanted.facts if fact.is_evaluable)
             self._at_launch(Precondition(op.loc, False, premises, formula, op.text))
 
     # --- indices ---
@@ -159,7 +159,7 @@ class _Settlement:
     def _keep_index(self, obligation: Obligation, op: BoundsCheck, reason: str) -> None:
         """What stays in the kernel clamps, so there must be something to clamp to."""
         count, scope = self.flow.term(op.count), obligation.scope
-        if not scope.proves(count - 1) and is_evaluable(count):
+        if not scope.proves(count - 1) and count.is_evaluable:
             premises = self._premises(scope)
             self._at_launch(AxisNotEmpty(op.loc, False, premises, op.site, count))
         self._kept(obligation, reason)
@@ -176,7 +176,7 @@ class _Settlement:
     def _can_launch(self, terms: tuple[Linear, ...], guarded: bool) -> bool:
         if guarded and self.placement is Placement.GUARDED_IN_KERNEL:
             return False
-        return all(is_evaluable(term) for term in terms)
+        return all(term.is_evaluable for term in terms)
 
     # --- divisors ---
 
@@ -214,7 +214,7 @@ class _Settlement:
 
     def _premises(self, scope: Scope) -> tuple[Linear, ...]:
         """What a launch can tell about whether the code is reached."""
-        return tuple(fact for fact in scope.facts if is_evaluable(fact))
+        return tuple(fact for fact in scope.facts if fact.is_evaluable)
 
     def _at_launch(self, check: LaunchCheck) -> None:
         """Add a launch check once, however often the kernel asks for it."""

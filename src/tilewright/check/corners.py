@@ -13,12 +13,7 @@ from tilewright.analysis.operations import Greatest, Held, Least, Product, Quoti
 from tilewright.analysis.proofs import Scope
 from tilewright.analysis.terms import Atom, Known, Linear, Origin, Variable
 
-__all__ = ["certain_violation", "closed", "is_evaluable", "is_exact"]
-
-
-def is_evaluable(term: Linear) -> bool:
-    """Whether a launch can tell where the term lies: nothing in it comes from elsewhere."""
-    return all(variable.is_followed for variable in term.variables())
+__all__ = ["certain_violation", "closed", "is_exact"]
 
 
 def closed(goal: Linear, premises: tuple[Linear, ...]) -> Linear:
@@ -72,11 +67,10 @@ def _end(index: Linear, upper: bool) -> Linear | None:
 
 def is_exact(term: Linear) -> bool:
     """Whether both ends of the term's interval occur, so that a bad end is a bad access."""
-    variables = tuple(term.variables())
-    origins = {variable.origin for variable in variables}
+    origins = {variable.origin for variable in term.variables()}
     # A block's place in the grid and the tiles it walks go together.
     together = origins >= {Origin.BLOCK, Origin.WALK}
-    return len(set(variables)) == len(variables) and not together and _keeps_ends(term)
+    return not term.repeats_variables and not together and _keeps_ends(term)
 
 
 def _keeps_ends(term: Linear) -> bool:
@@ -114,7 +108,7 @@ def _choice_is_exact(atom: Least | Greatest) -> bool:
 
 
 def _product_is_exact(atom: Product) -> bool:
-    varying = [factor for factor in atom.factors if not Linear.of(factor).is_launch_known]
+    varying = [factor for factor in atom.factors if not factor.is_launch_known]
     return len(varying) <= 1 and all(_is_atom_exact(factor) for factor in varying)
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from tilewright.analysis.formulas import AllOf, AtLeastZero, Formula
 from tilewright.analysis.intervals import Interval
-from tilewright.analysis.terms import Atom, Known, Linear, Numbers
+from tilewright.analysis.terms import Atom, Known, Linear, Numbers, atoms_of
 from tilewright.errors import InternalError
 from tilewright.ir.launch_terms import Extent, LaunchTerm, TileCount
 from tilewright.ir.ops.internal import CheckSite
@@ -29,6 +29,9 @@ __all__ = [
     "StepAboveZero",
 ]
 
+# Premises that narrow atoms of premises, one behind the other; further ones are taken as they are.
+_DEEPEST = 8
+
 # The numbers of one launch.
 Environment = Mapping[LaunchTerm, int]
 
@@ -41,6 +44,11 @@ class _AtLaunch(Numbers):
         self.premises = premises
         self._contradicts = False
         self._found: dict[Atom, Interval] = {}
+        self._about: dict[Atom, list[Linear]] = {}
+        for premise in premises:
+            for atom in premise.coefficients:
+                self._about.setdefault(atom, []).append(premise)
+        self._depth = 0
 
     def may_be_reached(self) -> bool:
         """Whether nothing says that the code never runs in this launch."""
@@ -58,15 +66,15 @@ class _AtLaunch(Numbers):
         if found is None:
             # Facts about each other's atoms would chase in circles: inside, the plain range serves.
             found = self._found[atom] = atom.interval(self)
-            if not isinstance(atom, Known):
+            if not isinstance(atom, Known) and self._depth < _DEEPEST:
+                self._depth += 1
                 found = self._found[atom] = self._narrowed(atom, found)
+                self._depth -= 1
         return found
 
     def _narrowed(self, atom: Atom, found: Interval) -> Interval:
-        for premise in self.premises:
-            share = premise.coefficients.get(atom)
-            if share is None:
-                continue
+        for premise in self._about.get(atom, ()):
+            share = premise.coefficients[atom]
             limit = self.of(premise.without(atom)).high // abs(share)
             low = max(found.low, -limit) if share > 0 else found.low
             high = min(found.high, limit) if share < 0 else found.high
@@ -261,8 +269,7 @@ class Precondition(LaunchCheck):
 
 
 def _known_in(terms: Iterable[Linear]) -> frozenset[LaunchTerm]:
-    atoms = (atom for term in terms for atom in term.atoms())
-    return frozenset(atom.term for atom in atoms if isinstance(atom, Known))
+    return frozenset(atom.term for atom in atoms_of(terms) if isinstance(atom, Known))
 
 
 def _axis(site: CheckSite) -> str:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 from tilewright.check.errors.types import CarriedTypeChange
 from tilewright.diagnostics import Rejected
-from tilewright.dtypes import DType
 from tilewright.frontend.aggregates import Aggregate, are_alike, leaves, refilled
-from tilewright.frontend.frames import RESULT
+from tilewright.frontend.frames import RESULT, Learned
 from tilewright.frontend.lowering import Derived, Lowering
 from tilewright.frontend.merging import is_same_constant, refuse_results
 from tilewright.frontend.operands import (
@@ -35,7 +34,7 @@ from tilewright.frontend.tiles import as_tile, default_dtype, gives_way, is_stat
 from tilewright.ir.op import Value
 from tilewright.ir.ops.shape import Constant
 
-__all__ = ["Carried", "Learned", "LoopNode", "carried", "not_handed_on", "zero_like"]
+__all__ = ["Carried", "LoopNode", "carried", "learn_of_exit", "not_handed_on", "zero_like"]
 
 # The statements that become loops.
 LoopNode = ast.For | ast.While
@@ -43,37 +42,26 @@ LoopNode = ast.For | ast.While
 _CONSTANTS = (BuiltinOperand, DTypeOperand, FunctionOperand, PythonFunction, Static)
 
 
-@dataclass(eq=False)
-class Learned:
-    """What is known about a loop only when its body has been lowered once."""
-
-    dtypes: dict[tuple[str, int], type[DType]] = field(default_factory=dict)  # by name and leaf
-    result: Operand | None = None  # of the type that a helper returns from inside
-    dropped: set[str] = field(default_factory=set)  # functions that a turn replaces by others
-
-    def of_exit(self, item: Carried, after: Operand | None) -> bool:
-        """Note dtypes that literals met on the way to an end of the body; whether any did."""
-        if after is None or isinstance(after, (Unset, Poison)):
-            return False
-        if (
-            item.name != RESULT
-            and _has_functions(item.initial)
-            and not are_alike(item.initial, after)
-        ):
-            self.dropped.add(item.name)
-            return True
-        found = False
-        for place, (_, leaf) in enumerate(leaves(after)):
-            before = item.leaf(place)
-            is_news = (
-                isinstance(before, TileOperand) and before.weak
-                and isinstance(leaf, TileOperand) and not leaf.weak
-            )  # fmt: skip
-            if is_news and (item.name, place) not in self.dtypes:
-                assert isinstance(leaf, TileOperand)
-                self.dtypes[item.name, place] = leaf.dtype
-                found = True
-        return found
+def learn_of_exit(learned: Learned, item: Carried, after: Operand | None) -> bool:
+    """Note dtypes that literals met on the way to an end of the body; whether any did."""
+    if after is None or isinstance(after, (Unset, Poison)):
+        return False
+    replaced = item.name != RESULT and _has_functions(item.initial)
+    if replaced and not are_alike(item.initial, after):
+        learned.dropped.add(item.name)
+        return True
+    found = False
+    for place, (_, leaf) in enumerate(leaves(after)):
+        before = item.leaf(place)
+        is_news = (
+            isinstance(before, TileOperand) and before.weak
+            and isinstance(leaf, TileOperand) and not leaf.weak
+        )  # fmt: skip
+        if is_news and (item.name, place) not in learned.dtypes:
+            assert isinstance(leaf, TileOperand)
+            learned.dtypes[item.name, place] = leaf.dtype
+            found = True
+    return found
 
 
 @dataclass(frozen=True, eq=False)

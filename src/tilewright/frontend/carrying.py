@@ -18,13 +18,13 @@ from tilewright.dtypes import DType
 from tilewright.frontend.aggregates import leaves
 from tilewright.frontend.carried_values import (
     Carried,
-    Learned,
     LoopNode,
     carried,
+    learn_of_exit,
     not_handed_on,
     zero_like,
 )
-from tilewright.frontend.frames import RESULT, RETURNED, Frame, Left, LoopExit, Scope
+from tilewright.frontend.frames import RESULT, RETURNED, Frame, Learned, Left, LoopExit, Scope
 from tilewright.frontend.joins import left_behind
 from tilewright.frontend.lowering import Lowering, assigned_names
 from tilewright.frontend.merging import is_same_constant
@@ -85,7 +85,7 @@ class _Body:
 def run_loop(lo: Lowering, node: LoopNode, shape: LoopShape) -> None:
     """Lower a loop's body, with what it carries, and leave the names as they are behind it."""
     before = dict(lo.frame.scope)
-    learned = Learned()
+    learned = _learned_before(lo, node)
     while True:  # what a literal meets in the body is known behind it, and the body is redone
         problems = len(lo.problems)
         body = _lowered(lo, node, shape, before, learned)
@@ -102,6 +102,19 @@ def run_loop(lo: Lowering, node: LoopNode, shape: LoopShape) -> None:
         scope[name] = TileOperand(value, tile.dtype)
     lo.frame.scope = scope
     _go_on_if_returned(lo, node, shape, body)
+
+
+def _learned_before(lo: Lowering, node: LoopNode) -> Learned:
+    """What an earlier lowering of this loop learned, at this very place.
+
+    A loop that learns something is lowered again, and the loops inside it with it. They begin with
+    what they know, or each loop around them would double the work.
+    """
+    place = lo.frame.calls, tuple(lo.turns), node
+    learned = lo.learned.setdefault(place, Learned())
+    if learned.results:
+        learned.result = zero_like(lo, learned.results)
+    return learned
 
 
 def _lowered(
@@ -182,13 +195,13 @@ def _bind_target(lo: Lowering, node: LoopNode, operand: Operand | None) -> None:
 def _learn(lo: Lowering, body: _Body, learned: Learned) -> bool:
     """Note what only the body could tell; whether that was anything."""
     found = [
-        learned.of_exit(item, body.at_exit(one, item.name))
+        learn_of_exit(learned, item, body.at_exit(one, item.name))
         for item in body.carried
         for one in body.exits
     ]
     results = [one.scope[RESULT] for one in body.exits if one.returns and one.scope is not None]
     if results and learned.result is None and not _is_fixed(results):
-        learned.result = zero_like(lo, results)
+        learned.results, learned.result = results, zero_like(lo, results)
         return True
     return any(found)
 

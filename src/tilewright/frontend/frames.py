@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from tilewright.dtypes import DType
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.operands import LambdaOperand, Operand, Static, TileOperand
 from tilewright.ir.op import Block
@@ -17,6 +18,7 @@ __all__ = [
     "RETURNED",
     "Arm",
     "Frame",
+    "Learned",
     "Left",
     "LoopExit",
     "OpenBranch",
@@ -50,6 +52,16 @@ class LoopExit:
     block: Block
     scope: Scope | None  # None: it is never reached, and hands on what came in
     returns: bool = False  # it is a `return` of a helper, which goes on behind the loop
+
+
+@dataclass(eq=False)
+class Learned:
+    """What is known about a loop only when its body has been lowered once."""
+
+    dtypes: dict[tuple[str, int], type[DType]] = field(default_factory=dict)  # by name and leaf
+    results: list[Operand] = field(default_factory=list)  # that a helper returns from inside
+    result: Operand | None = None  # something of their type, to start with
+    dropped: set[str] = field(default_factory=set)  # functions that a turn replaces by others
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tilewright.check.errors.syntax import Unsupported
 from tilewright.diagnostics import Problem, Rejected
 from tilewright.dtypes import DType, Element
 from tilewright.frontend.captures import Captures
-from tilewright.frontend.frames import Frame
+from tilewright.frontend.frames import Frame, Learned
 from tilewright.frontend.operands import Grid, Operand, Poison, TensorOperand
 from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization
@@ -71,6 +71,11 @@ class Lowering:
     captures: Captures = field(default_factory=Captures)
     # Functions that are being inlined; those inside a function by their nodes.
     open_functions: list[ast.AST | FunctionType] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)  # of the unrolled loops around, outermost first
+    # What loops have learned about what they carry, by calls around, turns around, and loop.
+    learned: dict[tuple[tuple[Span, ...], tuple[int, ...], ast.AST], Learned] = field(
+        default_factory=dict
+    )
     # What each accumulator is used for, and where that was first said.
     accumulated: dict[str, tuple[str, Span]] = field(default_factory=dict)
 

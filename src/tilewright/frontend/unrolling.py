@@ -26,13 +26,17 @@ def unrolled_loop(lo: Lowering, node: ast.For, items: tuple[Operand, ...]) -> No
     depth = len(frame.skips)
     loop = Unrolled(f"turn {depth} over?", f"loop {depth} over?")
 
-    def turn(item: Operand) -> None:
-        assign(lo, node.target, item)
-        with _over_at_the_end(lo, loop.turn_over):
-            statements(lo, node.body)
+    def turn(number: int, item: Operand) -> None:
+        lo.turns.append(number)
+        try:
+            assign(lo, node.target, item)
+            with _over_at_the_end(lo, loop.turn_over):
+                statements(lo, node.body)
+        finally:
+            lo.turns.pop()
 
     outer, frame.unrolled = frame.unrolled, loop
-    steps: list[Step] = [(node, partial(turn, item)) for item in items]
+    steps: list[Step] = [(node, partial(turn, *one)) for one in enumerate(items)]
     try:
         with _over_at_the_end(lo, loop.all_over):
             sequence(lo, steps)

@@ -1,0 +1,50 @@
+"""What compiling costs as a kernel grows: steps are counted, and they are at most quadratic.
+
+A step is a call of a Python function, so the count covers every analysis, pass and back end and
+does not depend on the machine. The families are those of the benchmark of compile time.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import tilewright as tw
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+if str(BENCHMARKS) not in sys.path:
+    sys.path.append(str(BENCHMARKS))
+
+import growing_kernels  # noqa: E402
+
+SMALLEST = 4
+NESTED = 3  # of loops inside each other: Python has 20
+SLACK = 1.15  # over the growth of a square
+
+
+def steps(family: str, k: int, folder: Path) -> int:
+    """How many calls of Python functions it takes to compile the kernel of size k."""
+    kernel = growing_kernels.define(family, k, folder)
+    count = 0
+
+    def called(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        growing_kernels.compiled(family, k, kernel)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("family", growing_kernels.FAMILIES)
+def test_steps_grow_at_most_with_the_square(family, tmp_path):
+    smallest = NESTED if growing_kernels.MOST.get(family, 20) < 20 else SMALLEST
+    with tw.device("cpu"):
+        growing_kernels.compiled(family, 2, growing_kernels.define(family, 2, tmp_path))
+        found = [steps(family, smallest << shift, tmp_path) for shift in range(3)]
+    first, second = found[1] - found[0], found[2] - found[1]
+    assert second <= 4 * SLACK * max(first, 1000), f"steps for doubling sizes: {found}"
