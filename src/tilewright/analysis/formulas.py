@@ -54,12 +54,12 @@ class Formula(ABC):
         """Every term it compares."""
         return iter(())
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many conditions it is made of, each as often as it occurs."""
         return 1
 
-    @property
+    @cached_property
     def height(self) -> int:
         """How many formulas lie inside each other, this one included."""
         return 1

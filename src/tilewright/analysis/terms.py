@@ -74,7 +74,7 @@ class Atom(ABC):
             return False
         # Equal atoms share one key from here on: the next comparison ends at once, however deep
         # the atoms are and however often their parts are shared.
-        other.__dict__["_key"] = self._key
+        vars(other)["_key"] = self._key
         return True
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -244,7 +244,7 @@ class Linear:
         Atoms are shared, and each is entered once: the second way to one is the repetition.
         """
         seen: set[Atom] = set()
-        pending = [self]
+        pending: list[Linear] = [self]
         while pending:
             for atom in pending.pop().coefficients:
                 if atom.is_launch_known:
