@@ -17,13 +17,13 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from math import prod
-from operator import index as as_index
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from tilewright.dtypes import AnyDType, DType
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import PointerParam, ScalarParam, Signature
+from tilewright.given import as_int, as_ints, shown
 from tilewright.jit.external_launch import ExternalEntry, bind_external, build_external
 from tilewright.jit.loader import load_external_code
 from tilewright.runtime.access import Mode
@@ -239,27 +239,31 @@ def _extents(
 ) -> tuple[int, ...]:
     """Numbers along x, y and z, each in its range."""
     try:
-        checked = tuple(as_index(extent) for extent in given)
+        checked = as_ints(given)
     except TypeError:
         checked = ()
     in_range = all(least <= n <= top for n, top in zip(checked, most, strict=False))
     is_number = not any(isinstance(extent, bool) for extent in given)
     if not 1 <= len(checked) <= len(most) or not in_range or not is_number:
-        shown = ", ".join(map(repr, given))
+        listed = ", ".join(map(shown, given))
         raise LaunchError(
             f"external kernel `{kernel}`: {what} is 1 to 3 integers, along x, y and z, from {least}"
-            f" to {' and '.join(map(str, dict.fromkeys(most)))}, not ({shown})"
+            f" to {' and '.join(map(str, dict.fromkeys(most)))}, not ({listed})"
         )
     return checked
 
 
 def _shared(kernel: str, given: Any) -> int:
     """Bytes of shared memory."""
-    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+    try:
+        checked = -1 if isinstance(given, bool) else as_int(given)
+    except TypeError:
+        checked = -1
+    if checked < 0:
         raise LaunchError(
-            f"external kernel `{kernel}`: shared_bytes is a number of bytes, not {given!r}"
+            f"external kernel `{kernel}`: shared_bytes is a number of bytes, not {shown(given)}"
         )
-    return given
+    return checked
 
 
 def _three(extents: tuple[int, ...]) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
-__all__ = ["as_int", "as_ints", "shown"]
+__all__ = ["as_int", "as_ints", "plain_number", "shown"]
 
 _LONGEST = 80  # characters of an object in a message
 
@@ -38,10 +38,25 @@ def as_ints(values: Any) -> tuple[int, ...]:
         raise TypeError(f"an object of type {type(values).__name__} has no items") from error
 
 
+def plain_number(value: Any) -> Any:
+    """The number that Python stores in an object of a subclass of `int` or `float`.
+
+    Anything else is given back as it is.
+    """
+    kind = type(value)
+    if kind is int or kind is float or kind is bool:
+        return value
+    if issubclass(kind, int):
+        return int.__index__(value)
+    return float.__float__(value) if issubclass(kind, float) else value
+
+
 def shown(value: Any) -> str:
     """An object as a message shows it: one line, not too long, whatever its `__repr__` does."""
     try:
         text = " ".join(repr(value).split())
     except Exception:  # noqa: BLE001 (its own, or of an integer with thousands of digits)
+        if type(value) is int:
+            return "an integer of thousands of digits"
         return f"an object of type {type(value).__name__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

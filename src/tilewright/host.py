@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import isfinite
-from operator import index as as_index
 from typing import Any, SupportsFloat, SupportsIndex
 
 from tilewright.dtypes import DType, f32, i32, limits
 from tilewright.errors import LaunchError
+from tilewright.given import as_int, shown
 from tilewright.lang import functions
 from tilewright.lang.philox import PRECISIONS
 from tilewright.runtime import creation
@@ -55,7 +55,12 @@ def linspace(
     device: Place = None,
 ) -> Tensor:
     """`num` numbers in even steps from `start` to `stop`, both included."""
-    kind, ends = memory_dtype(dtype), (float(start), float(stop))
+    kind = memory_dtype(dtype)
+    try:
+        ends = float(start), float(stop)
+    except Exception:  # noqa: BLE001 (of an object's own)
+        given = f"{shown(start)} to {shown(stop)}"
+        raise LaunchError(f"tw.linspace goes from one number to another, not {given}") from None
     if not kind.element.is_float:
         raise LaunchError(f"tw.linspace makes floats, not {kind.label}: convert, `.astype(…)`")
     if not all(map(isfinite, ends)):
@@ -111,7 +116,7 @@ def _arange(
 
 def _count(number: SupportsIndex) -> int:
     if not hasattr(number, "__index__"):
-        raise LaunchError(f"the number of elements is an integer, not {number!r}")
+        raise LaunchError(f"the number of elements is an integer, not {shown(number)}")
     (checked,) = check_shape((number,))
     return checked
 
@@ -140,9 +145,9 @@ def _random(
 
 def _place(name: str, which: str, number: Any) -> int:
     try:
-        return as_index(number) & _MASK
+        return as_int(number) & _MASK
     except TypeError:
-        raise LaunchError(f"{name}({which}={number!r}): it is an integer") from None
+        raise LaunchError(f"{name}({which}={shown(number)}): it is an integer") from None
 
 
 # --- by a kernel, on the stream of the first user -------------------------------------------------

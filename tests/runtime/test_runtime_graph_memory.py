@@ -154,10 +154,15 @@ class TestUpdate:
             g.record(copy(y, x))
             g.record(copy(z, x))
         op = copy(y, z)
-        with pytest.raises(LaunchError, match=r"there are 0, 1; say which, `g.update"):
+        with pytest.raises(LaunchError, match=r"and nodes 0, 1 do: say which, `g.update"):
             g.update(op)
-        with pytest.raises(LaunchError, match="node 5 of the graph is none"):
+        with pytest.raises(
+            LaunchError, match="the graph has 2 nodes, counted from 0, and no node 5"
+        ):
             g.update(op, node=5)
+        for node in (True, 1.0, "1", [1], object()):
+            with pytest.raises(LaunchError, match="nodes of a graph are counted from 0"):
+                g.update(op, node=node)
         g.update(op, node=0)
         g.launch().sync()
         g.launch().sync()
@@ -169,9 +174,9 @@ class TestUpdate:
             g.record(copy(z, x))
             g.record(put(y, 1))
         for build, node, message in [
-            (lambda: put(z, 1, "other"), None, "there is none; record the graph again"),
-            (lambda: copy(z, y), 1, r"node 1 of the graph runs put.*there are 0"),
-            (lambda: tw.value(1), None, "there is none"),
+            (lambda: put(z, 1, "other"), None, "and no node does: record the graph again"),
+            (lambda: copy(z, y), 1, r"node 1 of the graph runs put.*: node 0 does"),
+            (lambda: tw.value(1), None, "no node does"),
         ]:
             op = build()
             with pytest.raises(LaunchError, match=message):

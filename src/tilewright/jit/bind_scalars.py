@@ -1,17 +1,21 @@
-"""Scalar arguments and constants: of the right type and in range."""
+"""Scalar arguments and constants: of the right type and in range.
+
+Each is converted once, to an exact `bool`, `int` or `float`: that is what launch checks read, what
+tables are keyed by and what is packed. The object itself is not looked at again.
+"""
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import DType, bool_, limits
+from tilewright.dtypes import DType, bool_, dtype_of_numpy, limits
 from tilewright.frontend.signature import ConstParam, GroupParam, ScalarParam
 from tilewright.frontend.specialization import ExactFloat
+from tilewright.given import as_int, plain_number, shown
 from tilewright.jit.binding import Binding, described, refused
 
 __all__ = ["Unfit", "bind_const", "bind_group", "bind_scalar", "number_of"]
@@ -23,16 +27,34 @@ class Unfit(Exception):
 
 def number_of(value: Any, dtype: type[DType]) -> int | float:
     """A number passed at launch, held to its dtype's range; raises `Unfit`."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    wanted = bool if dtype is bool_ else int if dtype.element.is_integer else (int, float)
-    if not isinstance(value, wanted) or (dtype is not bool_ and isinstance(value, bool)):
-        raise Unfit(f"is a scalar of {dtype.label}, not {described(value)}")
+    number = _exact(value)
+    kind = type(number)
+    is_bool, is_integer = dtype is bool_, dtype.element.is_integer
+    if number is None or (kind is bool) is not is_bool or (kind is float and is_integer):
+        given = described(value if number is None else number)
+        raise Unfit(f"is a scalar of {dtype.label}, not {given}")
     low, high = limits(dtype)
-    if not low <= value <= high and abs(value) != math.inf and value == value:
-        raise Unfit(f"is {dtype.label}: {value} is outside {low:g} to {high:g}")
-    number: int | float = value
+    if not low <= number <= high and abs(number) != math.inf and number == number:
+        raise Unfit(f"is {dtype.label}: {shown(number)} is outside {low:g} to {high:g}")
     return number
+
+
+def _exact(value: Any) -> int | float | None:
+    """The number that an object is, of Python's own types; None if it is none."""
+    kind = type(value)
+    if issubclass(kind, np.generic):
+        return _exact_of_numpy(value)
+    number: int | float | None = plain_number(value) if issubclass(kind, (int, float)) else None
+    return number
+
+
+def _exact_of_numpy(value: np.generic[Any]) -> int | float | None:
+    """The same of a scalar of NumPy or ml_dtypes: dates, spans of time and texts are none."""
+    dtype = dtype_of_numpy(value.dtype)
+    if dtype is None and value.dtype.kind != "f":  # of which some are wider than any of ours
+        return None
+    item = np.asarray(value).item()  # of a subclass's own `item` nothing is asked
+    return item if type(item) in (bool, int, float) else float(item)
 
 
 def bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
@@ -64,16 +86,16 @@ def bind_const(binding: Binding, param: ConstParam, value: Any) -> None:
     """A value that the kernel is compiled for."""
     try:
         binding.constants[param.name] = _CONSTANTS[param.type](value)
-    except TypeError:
+    except (TypeError, OverflowError):
         raise refused(
-            binding, param.name, f"is a constant of type {param.type.__name__}, not {value!r}"
+            binding, param.name, f"is a constant of type {param.type.__name__}, not {shown(value)}"
         ) from None
 
 
 def _constant_int(value: Any) -> int:
     if isinstance(value, (bool, np.bool_)):
         raise TypeError
-    return operator.index(value)
+    return as_int(value)
 
 
 def _constant_bool(value: Any) -> bool:
@@ -83,8 +105,10 @@ def _constant_bool(value: Any) -> bool:
 
 
 def _constant_float(value: Any) -> ExactFloat:
-    is_float = isinstance(value, (float, np.floating))
-    return ExactFloat(value if is_float else _constant_int(value))
+    number = _exact(value)
+    if type(number) is bool:
+        raise TypeError
+    return ExactFloat(as_int(value) if number is None else number)
 
 
 def _constant_dtype(value: Any) -> type[DType]:

@@ -136,5 +136,9 @@ def _bind_tile(binding: Binding, param: TensorParam, partition: Partition) -> No
     binding.tiles[param.name] = partition.tile
     binding.partitions[param.name] = partition
     if partition.segments is not None:
-        assert isinstance(partition.segments, Tensor)
+        if not isinstance(partition.segments, Tensor):
+            raise refused(
+                binding, param.name,
+                f"is cut by segments= of {described(partition.segments)}: they are a tensor",
+            )  # fmt: skip
         binding.tensors[segments_name(param.name)] = partition.segments

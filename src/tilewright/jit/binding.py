@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.dtypes import DType
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import Signature
+from tilewright.given import shown
 from tilewright.lang.hints import KernelHints
 from tilewright.runtime.device import Device, current_device
 from tilewright.runtime.partition import Partition, PersistentPartition
@@ -67,5 +68,5 @@ def described(value: Any) -> str:
     if isinstance(value, Partition):
         return "a plain partition"
     if isinstance(value, (bool, int, float, str, type(None))):
-        return repr(value)
+        return shown(value)
     return f"an object of type {type(value).__name__}"

@@ -95,7 +95,10 @@ _READS: dict[type, _Read] = {
 # A constant that is no float: a zero of one type is like any other.
 _COUNT = _READS[ConstParam]._replace(same="{0}.__class__, {0}", like="{0}.__class__, {0}")
 # Types whose values can be told apart by their text; a class is told apart by itself.
-_NUMBERS = frozenset({bool, int, float, *np.sctypeDict.values()})
+_NUMBERS = frozenset(
+    {bool, int, float, np.bool_}
+    | {one for one in np.sctypeDict.values() if issubclass(one, (np.integer, np.floating))}
+) - {np.timedelta64}
 # What was prepared is found first, what was planned then; anything else is for others to look at.
 _FIND = """
         _key = {same}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import prod
-from operator import index as as_index
 from typing import Any
 
 from tilewright.errors import LaunchError
+from tilewright.given import as_ints, shown
 from tilewright.jit.binding import Binding, refused
 from tilewright.runtime.partition import Partition
 
@@ -25,15 +25,15 @@ Extents = tuple[int, ...]
 
 def check_grid(kernel: str, extents: tuple[Any, ...]) -> Extents:
     """The extents of `k.grid(…)`: at least one, none negative."""
-    shown = ", ".join(map(repr, extents))
+    given = ", ".join(map(shown, extents))
     if not extents:
         raise LaunchError(f"{kernel}.grid() needs the number of blocks along each axis")
     try:
-        checked = tuple(as_index(extent) for extent in extents)
+        checked = as_ints(extents)
     except TypeError:
         checked = (-1,)
     if any(extent < 0 for extent in checked) or any(isinstance(e, bool) for e in extents):
-        raise LaunchError(f"{kernel}.grid({shown}): numbers of blocks are integers, not negative")
+        raise LaunchError(f"{kernel}.grid({given}): numbers of blocks are integers, not negative")
     return checked
 
 

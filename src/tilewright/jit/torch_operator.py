@@ -80,12 +80,12 @@ def torch_op(
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise LaunchError(
             f"torch_op({kernel.__name__}): an operator of torch has a namespace and a name,"
-            f' "mine::{kernel.__name__}", not {name!r}'
+            f' "mine::{kernel.__name__}", not {shown(name)}'
         )
     if not isinstance(tiles, Mapping):
         raise LaunchError(
             f"torch_op({kernel.__name__}): tiles= says by name how each output is cut,"
-            f' {{"z": 128}}, and {tiles!r} has no names'
+            f' {{"z": 128}}, and {shown(tiles)} has no names'
         )
     operator = _Operator(kernel, name, dict(tiles), outputs, _defaults(kernel))
     operator.check()

@@ -48,6 +48,7 @@ __all__ = [
     "real_number",
     "reshaped",
     "rows_of",
+    "shown",
     "three_axes",
     "whole_number",
     "zeroed_output",
@@ -95,21 +96,32 @@ def _instead(dtype: type[tw.DType], dtypes: tuple[type[tw.DType], ...]) -> type[
     return next((one for one in wanted if one in dtypes), dtypes[-1])
 
 
+def shown(value: Any) -> str:
+    """An argument, as a message shows it."""
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 (its own, or of an integer with thousands of digits)
+        return f"an object of type {type(value).__name__}"
+
+
 def whole_number(caller: str, name: str, value: Any) -> int:
     """An integer of Python or NumPy; a truth value is none."""
     try:
         if not isinstance(value, bool):
-            return as_index(value)
-    except TypeError:
+            return int.__index__(as_index(value))  # not the subclass of `int` that it may be
+    except Exception:  # noqa: BLE001 (of an object's own `__index__`: it is refused below)
         pass
-    raise tw.LaunchError(f"`{name}` of {caller} is a whole number, not {value!r}")
+    raise tw.LaunchError(f"`{name}` of {caller} is a whole number, not {shown(value)}")
 
 
 def real_number(caller: str, name: str, value: Any) -> float:
     """A number of Python or NumPy; a truth value is none."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise tw.LaunchError(f"`{name}` of {caller} is a number, not {value!r}")
-    return float(value)
+        raise tw.LaunchError(f"`{name}` of {caller} is a number, not {shown(value)}")
+    try:
+        return float(value)
+    except Exception:  # noqa: BLE001 (of an object's own, or of an integer that no float holds)
+        raise tw.LaunchError(f"`{name}` of {caller} is a number, not {shown(value)}") from None
 
 
 def check_extents(caller: str, name: str, tensor: tw.Tensor, wanted: tuple[int, ...]) -> None:

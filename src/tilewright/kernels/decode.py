@@ -21,6 +21,7 @@ from tilewright.kernels.arguments import (
     check_tensor,
     giving,
     output,
+    shown,
 )
 from tilewright.kernels.arithmetic import LOG2_E
 from tilewright.kernels.attention_arguments import (
@@ -173,7 +174,9 @@ def _grouped(tensor: tw.Tensor, heads: Heads) -> tw.Tensor:
 def _checked_parts(caller: str, parts: Parts, heads: Heads, q: tw.Tensor) -> Parts:
     """Memory that fits the problem; into how many stretches keys are split is its own affair."""
     if not isinstance(parts, Parts):
-        raise tw.LaunchError(f"`parts` of {caller} is made by `decode_parts(q, k)`, not {parts!r}")
+        raise tw.LaunchError(
+            f"`parts` of {caller} is made by `decode_parts(q, k)`, not {shown(parts)}"
+        )
     for name, tensor in zip(("parts.means", "parts.lses"), parts, strict=True):
         check_tensor(caller, name, tensor, (f32,))
         check_one_device(caller, **{"q": q, name: tensor})

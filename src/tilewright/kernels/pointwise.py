@@ -22,6 +22,7 @@ from tilewright.kernels.arguments import (
     lines_of,
     output,
     real_number,
+    shown,
     whole_number,
 )
 from tilewright.kernels.arithmetic import gated, normal_share, wide
@@ -186,7 +187,7 @@ def gelu(
     With `approximate="tanh"` it is `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³)))`.
     """
     if approximate not in ("none", "tanh"):
-        raise tw.LaunchError(f"`approximate` of gelu is 'none' or 'tanh', not {approximate!r}")
+        raise tw.LaunchError(f"`approximate` of gelu is 'none' or 'tanh', not {shown(approximate)}")
     both, is_tanh = (gelu_elements, gelu_rows), approximate == "tanh"
     return _pointwise("gelu", both, {"x": x}, out, FLOATS[:3], TANH=is_tanh)
 

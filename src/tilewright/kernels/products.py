@@ -22,6 +22,7 @@ from tilewright.kernels.arguments import (
     check_tensor,
     output,
     reshaped,
+    shown,
 )
 from tilewright.kernels.epilogues import ACTIVATIONS
 from tilewright.kernels.views import kept
@@ -93,7 +94,7 @@ class Request(NamedTuple):
         if self.activation not in ACTIVATIONS:
             known = ", ".join(map(repr, ACTIVATIONS))
             raise tw.LaunchError(
-                f"`activation` of {self.caller} is one of {known}, not {self.activation!r}"
+                f"`activation` of {self.caller} is one of {known}, not {shown(self.activation)}"
             )
         return [*ACTIVATIONS].index(self.activation)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from tilewright.errors import CompileError
+from tilewright.given import plain_number, shown
 from tilewright.ir.function import ENTRY_HINTS, EntryHints
 
 __all__ = ["Hints", "KernelHints", "starts_kernels_early"]
@@ -38,12 +39,14 @@ class Hints(EntryHints):
     starts_early: bool | None = None
 
     def __post_init__(self) -> None:
-        for name, row in ENTRY_HINTS.items():
-            _check(name, getattr(self, name), row.wanted, row.allowed)
-        _check("opt_level", self.opt_level, "0 to 3", _OPT_LEVELS)
+        rows = [(name, row.wanted, row.allowed) for name, row in ENTRY_HINTS.items()]
+        for name, wanted, allowed in (*rows, ("opt_level", "0 to 3", _OPT_LEVELS)):
+            number = plain_number(getattr(self, name))
+            _check(name, number, wanted, allowed)
+            object.__setattr__(self, name, number)
         for name in _TRUTHS:
             if not isinstance(value := getattr(self, name), bool | None):
-                raise CompileError(f"the hint `{name}` is True or False, not {value!r}")
+                raise CompileError(f"the hint `{name}` is True or False, not {shown(value)}")
 
     def given(self) -> dict[str, Any]:
         """What is not left to the assembler."""
@@ -54,7 +57,7 @@ class Hints(EntryHints):
 def _check(name: str, value: Any, wanted: str, allowed: Any) -> None:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     if value is not None and not (is_number and value in allowed):
-        raise CompileError(f"the hint `{name}` is {wanted}, not {value!r}")
+        raise CompileError(f"the hint `{name}` is {wanted}, not {shown(value)}")
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,9 @@ def _by_target(hints: Any) -> dict[str, Hints]:
         )
     for target, advice in hints.items():
         if not isinstance(target, str) or not re.fullmatch(r"sm_\d{2,3}", target):
-            raise CompileError(f"hints are for a target such as 'sm_90', not for {target!r}")
+            raise CompileError(f"hints are for a target such as 'sm_90', not for {shown(target)}")
         if not isinstance(advice, Hints):
-            raise CompileError(f"the hints for {target} are a tw.Hints, not {advice!r}")
+            raise CompileError(f"the hints for {target} are a tw.Hints, not {shown(advice)}")
         if (advice.num_ctas or 1) > 1 and not _has_clusters(target):
             raise CompileError(
                 f"the hint `num_ctas` is {advice.num_ctas} for {target}, which has no clusters; "

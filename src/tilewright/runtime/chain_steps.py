@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from tilewright.errors import LaunchError
+from tilewright.given import as_int, shown
 
 __all__ = ["Given", "How", "Item", "Step", "check_count", "make_step"]
 
@@ -81,8 +82,12 @@ def check_count(name: str, count: Any, known: int | None) -> int:
         if known is None:
             raise LaunchError(f"{name} does not say how many results it has: unzip(2), say")
         return known
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise LaunchError(f"unzip({count!r}): it is the number of results")
-    if known is not None and count != known:
-        raise LaunchError(f"{name} has {known} results, not {count}")
-    return count
+    try:
+        number = -1 if isinstance(count, bool) else as_int(count)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise LaunchError(f"unzip({shown(count)}): it is the number of results")
+    if known is not None and number != known:
+        raise LaunchError(f"{name} has {known} results, not {shown(number)}")
+    return number

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tilewright.dtypes import dtype_of_numpy, f32
 from tilewright.errors import LaunchError
+from tilewright.given import shown
 from tilewright.runtime.device import Device, current_device, find_device
 from tilewright.runtime.indexing import Layout, check_shape
 from tilewright.runtime.memory_dtypes import element_bytes, memory_dtype
@@ -81,7 +82,7 @@ def meta(shape: Shape, dtype: Any = f32, *, target: str | None = None) -> Tensor
     wanted = current_device().target if target is None else target
     named = _TARGET.fullmatch(wanted) if isinstance(wanted, str) else None
     if named is None:
-        raise LaunchError(f"{target!r} is no target: say 'cpu' or an architecture, 'sm_90'")
+        raise LaunchError(f"{shown(target)} is no target: say 'cpu' or an architecture, 'sm_90'")
     return _make(shape, dtype, f"meta:{named[1] or 0}", None)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.runtime.facets import Facet
 from tilewright.runtime.partition import Partition
 from tilewright.runtime.text_functions import define
-from tilewright.runtime.tilings import PLAIN_TILINGS, Tiling, find_tiling
+from tilewright.runtime.tilings import PLAIN_TILINGS, Tiling, check_truth, find_tiling
 
 if TYPE_CHECKING:
     from tilewright.runtime.tensor import Tensor
@@ -48,7 +48,7 @@ class Cuttings:
         everything up to `offsets[s]` and ends at `offsets[s + 1]`, and is cut into pieces by
         itself. Whatever it holds, no element is in two pieces and none outside the tensor.
         """
-        return _cut(self, find_tiling(self.shape, tile, order, bool(prefix), segments))
+        return _cut(self, find_tiling(self.shape, tile, order, check_truth(prefix), segments))
 
 
 _set_tiling = Cuttings.__dict__["_tiling"].__set__  # a handle is sealed

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from weakref import ref
 
 from tilewright.errors import DriverError, LaunchError
+from tilewright.given import shown
 from tilewright.runtime.alone import among_others, check_alone
 from tilewright.runtime.backend import Backend, load_backend
 from tilewright.runtime.failures import Outcome
@@ -99,7 +100,7 @@ class Device:
     def __new__(cls, name: str = "cpu") -> Self:
         """Find the device, opening it on first use."""
         if not isinstance(name, str):
-            raise LaunchError(f"a device has a name, 'cpu' or 'cuda:1', and {name!r} is none")
+            raise LaunchError(f"a device has a name, 'cpu' or 'cuda:1', and {shown(name)} is none")
         kind, ordinal = _parse(name)
         known = _devices.get((kind, ordinal))
         if known is not None:

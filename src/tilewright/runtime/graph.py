@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tilewright.errors import LaunchError
+from tilewright.given import as_int, shown
 from tilewright.runtime.alone import alone
 from tilewright.runtime.built_graph import BuiltGraph
 from tilewright.runtime.device import Device, current_device
@@ -190,23 +191,45 @@ def _tape(operation: DeviceOp[T]) -> tuple[list[Job], T]:
 def _find_node(built: BuiltGraph, label: str, node: int | None) -> int:
     alike = [number for number, one in enumerate(built.nodes) if one.label == label]
     if node is not None:
-        if node in alike:
-            return node
-        runs = f"runs {built.nodes[node].label}" if 0 <= node < len(built.nodes) else "is none"
-        raise LaunchError(
-            f"node {node} of the graph {runs}, and an update with {label} needs one that runs it:"
-            f" {_listed(alike)}"
-        )
+        return _check_node(built, label, _as_number(node), alike)
     if len(alike) != 1:
         raise LaunchError(
-            f"an update with {label} needs one node that runs it: {_listed(alike)}"
-            + ("; say which, `g.update(op, node=…)`" if alike else "; record the graph again")
+            f"an update with {label} changes a node that runs it, and {_listed(alike)}"
+            + (": say which, `g.update(op, node=…)`" if alike else ": record the graph again")
         )
     return alike[0]
 
 
+def _as_number(node: Any) -> int:
+    try:
+        if not isinstance(node, bool):
+            return as_int(node)
+    except TypeError:
+        pass
+    raise LaunchError(
+        f"node={shown(node)}: nodes of a graph are counted from 0 in the order of recording"
+    )
+
+
+def _check_node(built: BuiltGraph, label: str, node: int, alike: list[int]) -> int:
+    """The number of a node that runs what an update gives."""
+    if node in alike:
+        return node
+    if 0 <= node < len(built.nodes):
+        raise LaunchError(
+            f"node {node} of the graph runs {built.nodes[node].label}, and an update with {label}"
+            f" changes a node that runs that: {_listed(alike)}"
+        )
+    raise LaunchError(
+        f"the graph has {len(built.nodes)} nodes, counted from 0, and no node {shown(node)}: an"
+        f" update with {label} changes a node that runs it, and {_listed(alike)}"
+    )
+
+
 def _listed(numbers: list[int]) -> str:
-    return f"there are {', '.join(map(str, numbers))}" if numbers else "there is none"
+    if len(numbers) == 1:
+        return f"node {numbers[0]} does"
+    return f"nodes {', '.join(map(str, numbers))} do" if numbers else "no node does"
 
 
 def _graph_of(operation: DeviceOp[Any]) -> Graph:

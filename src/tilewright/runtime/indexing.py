@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from operator import index as as_index
 from types import EllipsisType
 from typing import Any, NamedTuple
 
 from tilewright.errors import LaunchError
+from tilewright.given import as_int, as_ints, shown
 from tilewright.runtime.regions import Region
 
 __all__ = ["MAX_EXTENT", "Layout", "Place", "check_shape", "one_by_one", "packed_strides"]
@@ -141,9 +141,9 @@ class Layout:
     def _filled_in(self, shape: tuple[Any, ...]) -> tuple[int, ...]:
         """A shape with as many elements as there are; -1 is replaced by what is left for it."""
         try:
-            wanted = tuple(as_index(extent) for extent in shape)
+            wanted = as_ints(shape)
         except TypeError:
-            raise LaunchError(f"a shape is a tuple of integers, not {shape!r}") from None
+            raise LaunchError(f"a shape is a tuple of integers, not {shown(shape)}") from None
         known = prod(extent for extent in wanted if extent != -1)
         if wanted.count(-1) > 1:
             raise LaunchError(f"one extent of a shape may be -1, and {wanted} has more")
@@ -222,9 +222,9 @@ def check_shape(shape: int | tuple[Any, ...]) -> tuple[int, ...]:
     """A shape as a tuple of extents that a tensor can have."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        checked = tuple(map(as_index, extents))
+        checked = as_ints(extents)
     except TypeError:
-        raise LaunchError(f"a shape is a tuple of integers, not {shape!r}") from None
+        raise LaunchError(f"a shape is a tuple of integers, not {shown(shape)}") from None
     _check_extents(checked)
     return checked
 
@@ -244,7 +244,7 @@ def _check_extents(extents: tuple[int, ...]) -> None:
 
 def _steps(part: slice, extent: int) -> tuple[int, int, int]:
     """Where a slice of an axis begins, how many elements it has, and how far they are apart."""
-    start, stop, step = part.indices(extent)
+    start, stop, step = as_ints(part.indices(extent))
     if step < 0:
         raise IndexError(
             f"a tensor is sliced forwards, not with step {step}: a kernel can store in reverse"
@@ -257,7 +257,7 @@ def _steps(part: slice, extent: int) -> tuple[int, int, int]:
 
 def _position(entry: Any, axis: int, extent: int) -> int:
     try:
-        at = as_index(entry)
+        at = as_int(entry)
     except TypeError:
         raise TypeError(
             f"a tensor is indexed by slices and integers, not {type(entry).__name__}: a kernel can"
@@ -273,9 +273,9 @@ def _position(entry: Any, axis: int, extent: int) -> int:
 def _axis(axis: Any, rank: int) -> int:
     """An axis by its number; negative ones count from the end."""
     try:
-        at = as_index(axis)
+        at = as_int(axis)
     except TypeError:
-        raise LaunchError(f"an axis is an integer, not {axis!r}") from None
+        raise LaunchError(f"an axis is an integer, not {shown(axis)}") from None
     if not -rank <= at < rank:
         raise LaunchError(f"there is no axis {at} in a tensor of rank {rank}")
     return at % rank

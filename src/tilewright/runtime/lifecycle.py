@@ -297,6 +297,10 @@ class Runnable(ABC, Generic[T]):
             raise LaunchError(f"{self.name} is part of another operation: run that one")
         if self._state is State.RECORDED:
             raise LaunchError(f"{self.name} was recorded in a graph: launch the graph to run it")
+        if self._error is not None:
+            raise LaunchError(
+                f"{self.name} could not be submitted, and runs once: build another"
+            ) from self._error
         raise LaunchError(f"{self.name} runs once and was submitted already: build another")
 
     def _check_run(self) -> None:

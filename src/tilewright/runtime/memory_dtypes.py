@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType, dtype_of_numpy, f8e8m0fnu, numpy_dtype
 from tilewright.errors import LaunchError
+from tilewright.given import plain_number, shown
 
 __all__ = ["check_roundable", "element_bytes", "memory_dtype"]
 
@@ -28,7 +29,7 @@ def memory_dtype(dtype: Any) -> type[DType]:
     elif _is_numpy(dtype):
         found = dtype_of_numpy(np.dtype(dtype))
     if found is None:
-        raise LaunchError(f"{dtype!r} is no dtype: say tw.f32, tw.i32 or the like")
+        raise LaunchError(f"{shown(dtype)} is no dtype: say tw.f32, tw.i32 or the like")
     if issubclass(found, AnyDType) or found is DType:
         raise LaunchError(f"{found.__name__} stands for any dtype and has no elements of its own")
     if found in IN_TILES_ONLY:
@@ -54,16 +55,16 @@ def check_roundable(dtype: type[DType]) -> None:
 
 def element_bytes(value: Any, dtype: type[DType]) -> bytes:
     """One element, as it lies in memory: a number that the dtype has, or rounds to one it has."""
-    refused = LaunchError(f"{value!r} is no {dtype.label}")
+    refused = LaunchError(f"{shown(value)} is no {dtype.label}")
     try:
-        given = np.array(value)
+        given = np.array(plain_number(value))
         if given.shape or given.dtype.kind not in _NUMBERS:
             raise refused
         with np.errstate(all="ignore"):
             element = given.astype(numpy_dtype(dtype), casting="unsafe")
         if not _is_kept(given, element, dtype):
             raise refused
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # noqa: BLE001 (of an object that NumPy asks for its number)
         raise refused from None
     return element.tobytes()
 

@@ -247,7 +247,8 @@ class Chain(Compound[T]):
     def run(self, stream: Stream, ends: Ends) -> Steps[T]:
         """Run the first operation, and then what each function gives."""
         source, todo, self._source, self._todo = self._source, self._todo, None, []
-        assert source is not None, "a chain runs once"
+        if source is None:
+            raise self._in_itself()
         result = yield source, ends
         with Inside(self, stream) as inside:
             for how, function in todo:
@@ -286,9 +287,21 @@ class Chain(Compound[T]):
     def _chained(self, step: Step) -> DeviceOp[Any]:
         # The list goes over to the new chain: one of ten thousand steps is as deep as one of two.
         self.take()
-        assert self._source is not None, "a chain that has not run has its source"
+        assert self._source is not None, "a chain that is taken has not run, and has its source"
         self._todo.append(step)
         return Chain(self._source, self._todo)
+
+    def check_built(self) -> None:
+        """Refuse to run something twice, or as a step of itself."""
+        super().check_built()
+        if self._source is None:
+            raise self._in_itself()
+
+    def _in_itself(self) -> LaunchError:
+        return LaunchError(
+            f"{self.name} is being submitted, and one of its own steps would run it: an operation"
+            " runs once, so let the step give another one"
+        )
 
 
 # --- more than one user ---------------------------------------------------------------------------
@@ -336,6 +349,8 @@ class Shared(Compound[T]):
 
     def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
         """As any other; what has not run is refused in a graph, and stays as it is."""
+        if self._state is State.CLOSED:
+            self.check_built()
         if isinstance(stream, Tape) and self._source is not None:
             raise LaunchError(
                 f"{self.name} is shared and runs once, for all its users, and a graph runs many"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.errors import LaunchError
+from tilewright.given import shown
 from tilewright.runtime.device import Device
 from tilewright.runtime.indexing import MAX_EXTENT
 from tilewright.runtime.tilings import Cuttable, Tiling, check_positive
@@ -113,16 +114,18 @@ class PersistentPartition:
             object.__setattr__(self, "max_blocks", check_positive("blocks", self.max_blocks))
         group = self.group
         if not isinstance(group, tuple):
-            raise LaunchError(f"group={group!r} is no tuple with an extent for each axis")
+            raise LaunchError(f"group={shown(group)} is no tuple with an extent for each axis")
         if len(group) != rank:
-            raise LaunchError(f"group={group} has {len(group)} extents for a partition of {rank}")
+            raise LaunchError(
+                f"group={shown(group)} has {len(group)} extents for a partition of {rank}"
+            )
+        group = tuple([check_positive("group", entry) for entry in group])
         if cut.order != tuple(range(rank)) and any(entry != 1 for entry in group):
             raise LaunchError(
                 f"order={cut.order} and group={group} both say which tiles come first: give one"
             )
-        checked = (check_positive("group", entry) for entry in group)
         # No axis has more tiles than that.
-        object.__setattr__(self, "group", tuple(min(entry, MAX_EXTENT) for entry in checked))
+        object.__setattr__(self, "group", tuple(min(entry, MAX_EXTENT) for entry in group))
 
     @property
     def tensor(self) -> Cuttable:

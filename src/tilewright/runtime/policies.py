@@ -10,6 +10,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.errors import LaunchError
+from tilewright.given import as_int, shown
 from tilewright.runtime.stream import Stream, check_device, check_stream
 
 if TYPE_CHECKING:
@@ -29,9 +30,13 @@ class RoundRobin:
     """Several streams of a device in turn."""
 
     def __init__(self, device: Device, streams: int = 4) -> None:
-        if not isinstance(streams, int) or streams < 1:
-            raise LaunchError(f"a policy needs a stream at least, not {streams!r}")
-        self._streams = tuple(check_device(device).new_stream() for _ in range(streams))
+        try:
+            number = as_int(streams)
+        except TypeError:
+            number = 0
+        if number < 1:
+            raise LaunchError(f"a policy needs a stream at least, not {shown(streams)}")
+        self._streams = tuple(check_device(device).new_stream() for _ in range(number))
         self._turns = itertools.count()
 
     def next_stream(self) -> Stream:

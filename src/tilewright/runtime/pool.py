@@ -10,9 +10,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import LaunchError, OutOfMemoryError
+from tilewright.given import as_int, shown
 from tilewright.runtime.alone import among_others
 from tilewright.runtime.backend import BackendPool, PoolStatistics
 from tilewright.runtime.records import Allocation
@@ -41,9 +42,8 @@ class Pool(OnlyOne):
     def __init__(
         self, device: Device, *, release_threshold: int | None = None, limit: int | None = None
     ) -> None:
-        for name, number in (("release_threshold", release_threshold), ("limit", limit)):
-            if number is not None and (not isinstance(number, int) or number < 0):
-                raise LaunchError(f"{name}={number!r}: it is a number of bytes")
+        release_threshold = _number_of_bytes("release_threshold", release_threshold)
+        limit = _number_of_bytes("limit", limit)
         self.device = check_device(device)
         with device.lock:
             device.check_usable()
@@ -60,11 +60,10 @@ class Pool(OnlyOne):
 
     def trim(self, keep: int = 0) -> None:
         """Give unused memory back to the system, all but `keep` bytes of it."""
-        if not isinstance(keep, int) or keep < 0:
-            raise LaunchError(f"keep={keep!r}: it is a number of bytes")
+        kept = _number_of_bytes("keep", keep) or 0
         with self.device.lock:
             self.device.give_up_spares()
-            self.backend.trim(keep)
+            self.backend.trim(kept)
 
     def reset_highest(self) -> None:
         """Let the highest numbers of the statistics start again from what is in use now."""
@@ -135,3 +134,14 @@ def in_units(nbytes: int) -> str:
     while number >= 1024 and unit + 1 < len(_UNITS):
         number, unit = number / 1024, unit + 1
     return f"{number:.1f} {_UNITS[unit]}" if unit else f"{nbytes} bytes"
+
+
+def _number_of_bytes(name: str, given: Any) -> int | None:
+    """A number of bytes, or none."""
+    try:
+        number = None if given is None else as_int(given)
+    except TypeError:
+        number = -1
+    if number is not None and number < 0:
+        raise LaunchError(f"{name}={shown(given)}: it is a number of bytes")
+    return number

@@ -7,15 +7,23 @@ of their outputs. Only offsets of segments make one that is not shared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import index as as_index
 from typing import Any, Protocol
 
 from tilewright.dtypes import DType, i32, i64
 from tilewright.errors import LaunchError
+from tilewright.given import as_int, as_ints, shown
 from tilewright.runtime.device import Device
 from tilewright.runtime.indexing import MAX_EXTENT
 
-__all__ = ["PLAIN_TILINGS", "Cuttable", "Tiling", "check_positive", "check_tile", "find_tiling"]
+__all__ = [
+    "PLAIN_TILINGS",
+    "Cuttable",
+    "Tiling",
+    "check_positive",
+    "check_tile",
+    "check_truth",
+    "find_tiling",
+]
 
 _KEPT = 1024  # tilings; with more, all are forgotten and made anew
 
@@ -68,7 +76,7 @@ def find_tiling(
     """The tiling of a shape; refuses what cannot be cut."""
     if len(tile) != len(shape):
         raise LaunchError(
-            f"partition{tile} has {len(tile)} extents for a tensor of rank"
+            f"partition{shown(tile)} has {len(tile)} extents for a tensor of rank"
             f" {len(shape)}, shape {shape}: give one for each axis, None for a whole axis"
         )
     checked, axes = check_tile(tile), _check_order(order, len(shape))
@@ -116,7 +124,7 @@ def _check_segments(
     """Offsets are a device tensor with one axis, and number the pieces by themselves."""
     dtype = getattr(offsets, "dtype", None)
     if dtype not in (i32, i64) or len(offsets.shape) != 1:
-        got = repr(offsets)
+        got = shown(offsets)
         if isinstance(dtype, type) and issubclass(dtype, DType):
             got = f"{dtype.label} of shape {offsets.shape}"
         raise LaunchError(
@@ -155,18 +163,20 @@ def check_tile(tile: tuple[Any, ...]) -> tuple[int | None, ...]:
 def _check_order(order: Any, rank: int) -> tuple[int, ...]:
     """A permutation of the axes, some of them `~axis`; none given is that in which they stand."""
     axes = tuple(range(rank))
-    if order == ():
+    if isinstance(order, tuple) and not len(order):
         return axes
     if not isinstance(order, tuple) or any(isinstance(axis, bool) for axis in order):
-        raise LaunchError(f"order={order!r} is no tuple with an axis for each axis of the grid")
+        raise LaunchError(
+            f"order={shown(order)} is no tuple with an axis for each axis of the grid"
+        )
     try:
-        checked = tuple(as_index(axis) for axis in order)
+        checked = as_ints(order)
     except TypeError:
         checked = ()
     if tuple(sorted(map(_along, checked))) != axes:
         raise LaunchError(
-            f"order={order!r} must name each axis once, 0 to {rank - 1}: order=(1, 0) swaps the "
-            "axes of a matrix's grid, and (0, ~1) starts at the end of its rows"
+            f"order={shown(order)} must name each axis once, 0 to {rank - 1}: order=(1, 0) swaps"
+            " the axes of a matrix's grid, and (0, ~1) starts at the end of its rows"
         )
     return checked
 
@@ -176,12 +186,20 @@ def _along(entry: int) -> int:
     return ~entry if entry < 0 else entry
 
 
+def check_truth(prefix: Any) -> bool:
+    """Whether an output is cut as a prefix."""
+    try:
+        return bool(prefix)
+    except Exception:  # noqa: BLE001 (of an object's own `__bool__`)
+        raise LaunchError(f"prefix={shown(prefix)} is no truth value") from None
+
+
 def check_positive(what: str, value: Any) -> int:
     """A positive integer that is no truth value."""
     try:
-        checked = as_index(value)
+        checked = as_int(value)
     except TypeError:
         checked = 0
     if checked <= 0 or isinstance(value, bool):
-        raise LaunchError(f"{what} must be a positive integer, not {value!r}")
+        raise LaunchError(f"{what} must be a positive integer, not {shown(value)}")
     return checked
