@@ -33,7 +33,7 @@ LAYERS = (
     ("bench", "tune", "autotuning"),
     ("",),
     ("kernels",),
-    ("witness",),
+    ("witness", "cutile"),
     ("cli", "__main__"),
 )
 RANK = {unit: rank for rank, row in enumerate(LAYERS) for unit in row}
@@ -41,7 +41,7 @@ FOUNDATION = LAYERS[0]
 
 # What takes long to import or is not installed everywhere is loaded by name on first use: a kind of
 # device, our kernels, the compiler and the program makers, the CUDA bindings, what draws plots,
-# torch to compare with.
+# torch to compare with, cuTile.
 LOADERS_BY_NAME = {
     f"{PACKAGE}.runtime.backend",
     f"{PACKAGE}.runtime.library",
@@ -52,6 +52,7 @@ LOADERS_BY_NAME = {
     f"{PACKAGE}.kernels",
     f"{PACKAGE}.bench.plots",
     f"{PACKAGE}.cli.bench_cases",
+    f"{PACKAGE}.cli.cutile_programs",
     f"{PACKAGE}.witness.solver",
 }
 

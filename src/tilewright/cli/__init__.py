@@ -16,6 +16,7 @@ from tilewright.cli.benching import bench_command
 from tilewright.cli.caching import cache_command
 from tilewright.cli.checking import check_command
 from tilewright.cli.compiling import compile_command
+from tilewright.cli.cutile_programs import cutile_command
 from tilewright.cli.demo import demo_command
 from tilewright.cli.disassembling import disasm_command
 from tilewright.cli.doctor import doctor_command
@@ -57,6 +58,7 @@ for _command in (
     cache_command,
     check_command,
     compile_command,
+    cutile_command,
     demo_command,
     disasm_command,
     doctor_command,

@@ -80,16 +80,21 @@ def _converted(parameter: Value, argument: float) -> Any:
 
 
 def translate(
-    function: Function, globals: Mapping[str, int] | None = None, *, watched: bool = False
+    function: Function,
+    globals: Mapping[str, int] | None = None,
+    *,
+    watched: bool = False,
+    as_gpus: bool = False,
 ) -> Program:
     """Write a function as Python and compile it; a watched one notes every access of memory.
 
-    `globals` are the addresses of the module's globals by name.
+    `globals` are the addresses of the module's globals by name. With `as_gpus` some undefined
+    behaviour is done as GPUs do it instead of reported (`executor.compile_module`).
     """
     for op in function.walk():
         if type(op) not in RULES:
             raise InternalError(f"{op.mnemonic} is no op of Tile IR, or the CPU has no rule for it")
-    emitter = Emitter(RULES, plan(function, globals, watched=watched))
+    emitter = Emitter(RULES, plan(function, globals, watched=watched, as_gpus=as_gpus))
     names = []
     for parameter in function.params:
         names.append(emitter.fresh())

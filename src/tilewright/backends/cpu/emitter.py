@@ -75,6 +75,7 @@ class Plan:
     borrowed: AbstractSet[Op] = frozenset()  # loads whose tile may stay a window on memory
     read: AbstractSet[Value] = frozenset()  # values that something reads
     watched: bool = False  # whether every access of memory is noted
+    as_gpus: bool = False  # whether undefined behaviour is done as GPUs do it, where they agree
     allocates: bool = False  # whether blocks take memory of their own
     globals: Mapping[str, int] = field(default_factory=dict)  # addresses of the module's globals
 

@@ -38,19 +38,28 @@ def compile_function(function: Function, module: CpuGlobals | None = None) -> Cp
     return CpuKernel(function, module or CpuGlobals())
 
 
-def compile_module(module: Module) -> dict[str, CpuKernel]:
-    """Compile every function of a module, by name; they share the module's globals."""
+def compile_module(module: Module, *, as_gpus: bool = False) -> dict[str, CpuKernel]:
+    """Compile every function of a module, by name; they share the module's globals.
+
+    Undefined behaviour is reported. With `as_gpus` two cases of it that programs of other
+    producers rely on are done as GPUs do them: a tile wholly outside its view is padding, and a
+    float becomes a truth value by comparison with zero.
+    """
     globals_ = CpuGlobals(module.globals)
-    return {function.name: CpuKernel(function, globals_) for function in module.functions}
+    return {
+        function.name: CpuKernel(function, globals_, as_gpus=as_gpus)
+        for function in module.functions
+    }
 
 
 class CpuKernel:
     """One function, ready to run."""
 
-    def __init__(self, function: Function, globals: CpuGlobals) -> None:
+    def __init__(self, function: Function, globals: CpuGlobals, *, as_gpus: bool = False) -> None:
         self._function = function
         self._globals = globals
-        self._program = translate(function, globals.addresses)
+        self._as_gpus = as_gpus
+        self._program = translate(function, globals.addresses, as_gpus=as_gpus)
 
     @property
     def name(self) -> str:
@@ -64,7 +73,8 @@ class CpuKernel:
 
     @cached_property
     def _watched(self) -> Program:
-        return translate(self._function, self._globals.addresses, watched=True)
+        addresses = self._globals.addresses
+        return translate(self._function, addresses, watched=True, as_gpus=self._as_gpus)
 
     def run(
         self,

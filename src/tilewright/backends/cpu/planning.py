@@ -41,11 +41,16 @@ _MAY_ALIAS = (
 
 
 def plan(
-    function: Function, globals: Mapping[str, int] | None = None, *, watched: bool = False
+    function: Function,
+    globals: Mapping[str, int] | None = None,
+    *,
+    watched: bool = False,
+    as_gpus: bool = False,
 ) -> Plan:
     """What to hoist, what to borrow, and which values anything reads."""
     return Plan(
         watched=watched,
+        as_gpus=as_gpus,
         allocates=any(isinstance(op, Alloca) for op in function.walk()),
         globals=globals or {},
         hoisted=frozenset(_hoisted(function)),

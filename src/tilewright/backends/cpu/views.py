@@ -3,7 +3,8 @@
 A `TiledView` is a grid of tiles at a regular step, each a plain slice of an array; a partition is
 one whose step is the tile. An `IndexedView` looks every element up by its numbers: rows picked one
 by one, and tensors whose elements share bytes. Indices are read unsigned, as Tile IR reads them; an
-index outside the view's index space is reported, and nothing is touched.
+index outside the view's index space is reported, and nothing is touched. With `as_gpus` such a tile
+is all padding, as it is on a GPU, and a store of it writes nothing.
 """
 
 from __future__ import annotations
@@ -43,8 +44,11 @@ def is_sliced(type_: object) -> bool:
 class View:
     """What both kinds of view have: a tensor with its axes in the order of the tile's."""
 
-    def __init__(self, tensor: TensorView | NibbleTensor, type: ViewType) -> None:
+    def __init__(
+        self, tensor: TensorView | NibbleTensor, type: ViewType, as_gpus: bool = False
+    ) -> None:
         self.tensor = tensor
+        self.as_gpus = as_gpus
         self.type = type
         self.tile = type.tile
         self.element = type.view.element
@@ -65,7 +69,7 @@ class View:
     ) -> None:
         """Report an index outside the index space, or a tile that was promised to be inside."""
         for axis, (i, number, count) in enumerate(zip(index, at, self.counts, strict=True)):
-            if not number < count:
+            if not number < count and not self.as_gpus:
                 report(
                     site,
                     f"has index {index}, outside the view on axis {axis}: "
@@ -90,10 +94,13 @@ class TiledView(View):
     """
 
     def __init__(
-        self, tensor: TensorView | NibbleTensor, type: PartitionViewType | StridedViewType
+        self,
+        tensor: TensorView | NibbleTensor,
+        type: PartitionViewType | StridedViewType,
+        as_gpus: bool = False,
     ) -> None:
         assert isinstance(tensor, TensorView)
-        super().__init__(tensor, type)
+        super().__init__(tensor, type, as_gpus)
         self.array = tensor.array.transpose(self.dim_map)
         self.whole = tuple(
             max((extent - tile) // step + 1, 0)
@@ -193,6 +200,7 @@ class IndexedView(View):
             for axis, (i, bits) in enumerate(zip(index, widths, strict=True))
         )
         self._require_starts(site, index, starts, sparse, inbounds)
+        starts = tuple(map(min, starts, self.counts))  # beyond the last all tiles are alike
         along: list[Array] = [np.empty(0)] * len(self.tile)
         chosen: list[Array] = []
         for axis, (start, step, size) in enumerate(zip(starts, self.steps, self.tile, strict=True)):

@@ -186,6 +186,9 @@ def _float_to_integer(em: Emitter, op: FToI) -> None:
     held = np.dtype(np.int8) if element is Element.I1 else element.numpy
     target = em.constant(held if signed else np.dtype(f"u{held.name}"))
     source = _numbers(em, op.source)
+    if em.plan.as_gpus and element is Element.I1:
+        _define_from_array(em, op.result, f"{source} != 0", op.operands)
+        return
     if op.saturating:
         text = em.call(conversions.cut_saturating, source, target, element.bits)
     else:

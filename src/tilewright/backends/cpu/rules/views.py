@@ -56,7 +56,7 @@ def _tuple(texts: Sequence[str]) -> str:
 
 def _view(em: Emitter, op: Any) -> None:
     kind = TiledView if is_sliced(op.to) else IndexedView
-    text = em.call(kind, em.held[op.tensor_view].text, em.constant(op.to))
+    text = em.call(kind, em.held[op.tensor_view].text, em.constant(op.to), em.plan.as_gpus)
     em.define(op.result, text, None)
     unpack_view(em, op.result)
 

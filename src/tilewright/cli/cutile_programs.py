@@ -1,0 +1,49 @@
+"""`tilewright cutile PROGRAM.py`: a program of cuTile Python on the CPU, as it is."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import runpy
+import sys
+from pathlib import Path
+
+import click
+
+from tilewright.cli.screen import BadInput, Screen
+from tilewright.errors import ToolchainError
+
+__all__ = ["cutile_command"]
+
+
+@click.command("cutile", context_settings={"ignore_unknown_options": True})
+@click.option("--race-check", is_flag=True, help="Watch for races, between and within blocks.")
+@click.option(
+    "--strict", is_flag=True, help="Report all that Tile IR leaves undefined, though GPUs agree."
+)
+@click.argument("program", metavar="PROGRAM.py")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+@click.pass_obj
+def cutile_command(
+    screen: Screen, program: str, arguments: tuple[str, ...], race_check: bool, strict: bool
+) -> None:
+    """Run a program of cuTile Python with its kernels on the CPU.
+
+    `cuda.tile.launch` runs there, and tensors that torch makes on "cuda" live there. A kernel that
+    races, or does what Tile IR leaves undefined, ends the program with its line.
+    """
+    path = Path(program)
+    if not path.is_file():
+        raise BadInput(f"{program}: there is no such file")
+    if importlib.util.find_spec("cuda.tile") is None:
+        raise ToolchainError("cuTile Python is not installed: pip install cuda-tile")
+    cutile = importlib.import_module("tilewright.cutile")
+    if "torch" in path.read_text(encoding="utf-8", errors="replace"):
+        importlib.import_module("torch")  # before its "cuda" is given another meaning
+    before = sys.argv, sys.path[0]
+    sys.argv, sys.path[0] = [program, *arguments], str(path.parent)
+    try:
+        with cutile.on_cpu(strict=strict, race_check=race_check):
+            runpy.run_path(program, run_name="__main__")
+    finally:
+        sys.argv, sys.path[0] = before
