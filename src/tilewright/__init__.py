@@ -27,6 +27,7 @@ from tilewright.dtypes import (
 )
 from tilewright.errors import (
     BorrowError,
+    CacheWarning,
     CompileError,
     CompileErrors,
     DriverError,
@@ -164,6 +165,7 @@ __all__ = [
     "All",
     "AnyDType",
     "BorrowError",
+    "CacheWarning",
     "CompileError",
     "CompileErrors",
     "CompileProgress",

@@ -18,6 +18,7 @@ TilewrightError
 ├── TuneError               a search space, a configuration or a record of the tuner is wrong
 └── InternalError           our own mistake: please report it
 
+CacheWarning                a folder of the cache is not used; a `UserWarning`, not an error
 PaddingWarning              padding takes part in a reduction; a `UserWarning`, not an error
 """
 
@@ -28,6 +29,7 @@ from typing import Any
 
 __all__ = [
     "BorrowError",
+    "CacheWarning",
     "CompileError",
     "CompileErrors",
     "DriverError",
@@ -182,6 +184,10 @@ class TuneError(TilewrightError):
 
 class InternalError(TilewrightError):
     """A mistake of tilewright's own. Please report it with the kernel that caused it."""
+
+
+class CacheWarning(UserWarning):
+    """A folder of the cache cannot be used: kernels are compiled again in every process."""
 
 
 class PaddingWarning(UserWarning):

@@ -19,7 +19,7 @@ from tilewright.backends.cuda.toolchain import Toolchain
 from tilewright.backends.cuda.toolkits import find_toolkit
 from tilewright.errors import ToolchainError
 from tilewright.jit import disk_cache
-from tilewright.jit.store import FileStore
+from tilewright.jit.store import FOLDER, FileStore
 from tilewright.settings import Settings
 
 # What a tool does: the argument behind `-o` is the file to write.
@@ -34,7 +34,7 @@ def tools(root: Path, script: str) -> Toolchain:
 def kept(folder: Path) -> list[str]:  # noqa: F811
     """Files of the cache, which are whole, and what is left of others."""
     store = FileStore(folder, limit=1 << 30)
-    files = list(folder.glob("??/*"))
+    files = list(folder.glob(f"{FOLDER}/??/*"))
     assert all(store.get(file.name) is not None for file in files), "a half-written file"
     return [file.name for file in files]
 
@@ -107,7 +107,7 @@ def test_a_read_only_folder_serves_what_it_has(folder, counted, close_folder, ca
 
 def test_damage_in_a_read_only_folder_is_a_miss(folder, counted, close_folder):  # noqa: F811
     build(add)
-    for path in folder.glob("??/*"):
+    for path in folder.glob(f"{FOLDER}/??/*"):
         path.write_bytes(path.read_bytes()[:-1])
     close_folder()
     build(add)
@@ -140,4 +140,4 @@ def test_a_folder_that_is_full_in_the_middle_of_a_write(folder):  # noqa: F811
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("nothing is kept in") == 1
-    assert all((folder / name[:2] / name).stat().st_size <= 600 for name in kept(folder))
+    assert all((folder / FOLDER / name[:2] / name).stat().st_size <= 600 for name in kept(folder))

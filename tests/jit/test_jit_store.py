@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from tilewright.jit.private_files import Unusable
 from tilewright.jit.process_lock import ProcessLock
-from tilewright.jit.store import FileStore, Unusable
+from tilewright.jit.store import FileStore
 
 KEY = "ab" + "0" * 62
 
@@ -90,7 +91,7 @@ def test_an_interrupted_write_leaves_nothing(store, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         store.put(KEY, b"x")
     monkeypatch.undo()
-    assert list(store.root.glob("??/*")) == []
+    assert list(store.folder.glob("??/*")) == []
 
 
 def test_the_least_recently_used_go_first(tmp_path):
@@ -122,6 +123,7 @@ def test_what_would_drive_out_all_others_is_not_kept(tmp_path):
 
 def test_the_limit_holds_for_processes_that_write_little(tmp_path, monkeypatch):
     monkeypatch.setattr("tilewright.jit.store._chance", random.Random(7))
+    FileStore(tmp_path, limit=16_000).prepare()
     for number in range(1000):
         FileStore(tmp_path, limit=16_000).put(key(number), bytes(60))  # each as another process
     assert 8_000 < sum(file.nbytes for file in FileStore(tmp_path, 0).files()) < 24_000
@@ -129,7 +131,7 @@ def test_the_limit_holds_for_processes_that_write_little(tmp_path, monkeypatch):
 
 def test_scraps_of_processes_that_were_killed_are_removed_in_time(store):
     store.put(KEY, b"x")
-    old, new = (store.path(KEY).with_name(f"{name}.part") for name in ("old", "new"))
+    old, new = (store.path(KEY).with_name(f"{KEY}.{name * 16}.part") for name in ("a", "b"))
     for scrap in (old, new):
         scrap.write_bytes(b"half")
     os.utime(old, (1, 1))
@@ -142,7 +144,7 @@ def test_scraps_of_processes_that_were_killed_are_removed_in_time(store):
 def test_nothing_is_removed_while_another_process_is_at_it(tmp_path):
     store = FileStore(tmp_path / "cache", limit=2_000)
     store.prepare()
-    with ProcessLock(store.root / "evicting.lock", 0):
+    with ProcessLock(store.folder / "evicting.lock", 0):
         for number in range(10):
             store.put(key(number), bytes(900))
         assert store.evict() == 0
@@ -162,7 +164,7 @@ def test_locks_are_few(store):
     for number in range(300):
         with store.lock(key(number * 2**248), 1):
             pass
-    assert len(list((store.root / "making").iterdir())) <= 256
+    assert len(list((store.folder / "making").iterdir())) <= 256
 
 
 def _hammer(root, seed):
@@ -182,4 +184,4 @@ def test_processes_share_a_folder(store):
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
-    assert list(store.root.glob("??/*.part")) == []
+    assert list(store.folder.glob("??/*.part")) == []

@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright import TuneError, bf16, f16
+from tilewright import CacheWarning, TuneError, bf16, f16
 from tilewright.settings import Settings
-from tilewright.tune import Config, Key, Provenance, Record, Records, chosen, forcing, key_of
+from tilewright.tune import (
+    Config,
+    Key,
+    Provenance,
+    Record,
+    Records,
+    chosen,
+    forcing,
+    key_of,
+    own_files,
+)
 from tilewright.tune import records as module
 from tilewright.tune.records import (
     UNTUNED,
@@ -41,7 +51,7 @@ def record(m, n, k, *, dtype=f16, kernel="matmul", seconds=1e-3, **options):
 @pytest.fixture
 def own_folder(tmp_path, monkeypatch):
     """Records of the user in a folder of the test's own; tables are read anew."""
-    monkeypatch.setattr(module, "current_settings", lambda: Settings(tuned=str(tmp_path)))
+    monkeypatch.setattr(own_files, "current_settings", lambda: Settings(tuned=str(tmp_path)))
     forget_tables()
     yield tmp_path
     forget_tables()
@@ -163,17 +173,15 @@ def test_records_of_threads_that_write_at_once_are_all_there(tmp_path):
     assert set(read_records(file, "sm_90")) == set(all_of_them)
 
 
-def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(own_folder, monkeypatch, caplog):
+def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(own_folder, monkeypatch):
     def full(*_):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(module, "write_records", full)
     one = record(16, 16, 16, kernel="of a test")
-    with caplog.at_level(logging.WARNING, "tilewright"):
+    with pytest.warns(CacheWarning, match="^tuned configurations are not kept: no space left on"):
         keep(one, "sm_90")
-    assert [line.message for line in caplog.records] == [
-        "tilewright: what was tuned is not kept: no space left on device"
-    ]
+    keep(one, "sm_90")  # and another time without a word
     assert chosen("of a test", one.key, "sm_90") == one.config
 
 
@@ -219,7 +227,7 @@ def test_a_kept_record_is_used_at_once_and_by_the_next_process(own_folder):
     ],
 )
 def test_where_the_users_records_lie(monkeypatch, settings, expected):
-    monkeypatch.setattr(module, "current_settings", lambda: settings)
+    monkeypatch.setattr(own_files, "current_settings", lambda: settings)
     found = own_file("sm_90")
     assert (None if found is None else found.as_posix()) == expected
 
@@ -259,7 +267,7 @@ def test_a_choice_is_made_once_until_records_change(own_folder):
 
 
 def test_without_a_folder_a_record_serves_this_process(monkeypatch):
-    monkeypatch.setattr(module, "current_settings", lambda: Settings(tuned="off"))
+    monkeypatch.setattr(own_files, "current_settings", lambda: Settings(tuned="off"))
     forget_tables()
     one = record(16, 16, 16, kernel="of a test")
     keep(one, "cpu")

@@ -6,10 +6,12 @@ import time
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from tilewright.cli.options import json_option
 from tilewright.cli.screen import BadInput, Screen
 from tilewright.jit.disk_cache import Kept, kept_kernels, store_of
+from tilewright.jit.private_files import Unusable, is_absent, is_homeless
 from tilewright.jit.store import FileStore
 from tilewright.runtime.pool import in_units
 from tilewright.settings import current_settings
@@ -36,8 +38,10 @@ def ls_command(ctx: click.Context, as_json: bool) -> None:
         return
     table = Table("kernel", "made for", "code", "last used", box=None)
     for kept in kernels:
-        table.add_row(kept.kernel, _without_name(kept), in_units(kept.nbytes), _ago(kept.last_used))
-    screen.out.print(table if kernels else f"no kernels in {_store().root}")
+        cells = kept.kernel, _without_name(kept), in_units(kept.nbytes), _ago(kept.last_used)
+        table.add_row(*map(Text, cells))
+    screen.out.print(table if kernels else Text(f"no kernels in {_store().root}"))
+    _tell_reason(screen)
 
 
 @cache_command.command("stats")
@@ -58,17 +62,29 @@ def stats_command(ctx: click.Context, as_json: bool) -> None:
         screen.answer(numbers)
         return
     kernels = f"{numbers['kernels']} kernel{'' if numbers['kernels'] == 1 else 's'}"
-    screen.out.print(f"{kernels} in {store.root}", soft_wrap=True)
+    screen.out.print(Text(f"{kernels} in {store.root}"), soft_wrap=True)
     screen.out.print(f"{in_units(used)} of {in_units(store.limit)}")
+    _tell_reason(screen)
 
 
 @cache_command.command("clear")
 @click.pass_context
 def clear_command(ctx: click.Context) -> None:
-    """Remove everything; kernels are compiled again when they are used."""
+    """Remove every compiled kernel; they are compiled again when they are used."""
     store = _store()
     screen: Screen = ctx.obj
-    screen.out.print(f"{store.clear()} files removed from {store.root}", soft_wrap=True)
+    screen.out.print(Text(f"{store.clear()} files removed from {store.root}"), soft_wrap=True)
+    _tell_reason(screen)
+
+
+def _tell_reason(screen: Screen) -> None:
+    """Why a folder that is there is not used, if it is not."""
+    store = _store()
+    if is_homeless(store.root) or not is_absent(store.folder):
+        try:
+            store.check()
+        except Unusable as error:
+            screen.err.print(Text(f"kernels are not kept: {error}"), soft_wrap=True)
 
 
 def _store() -> FileStore:

@@ -171,7 +171,12 @@ def _wanted(options: dict[str, Any]) -> Wanted:
         raise BadInput("records are not kept here (TILEWRIGHT_TUNED is `off`): give --output FILE")
     if kept.stem != target:
         raise BadInput(f"--output {output}: records of this device go into {target}.json")
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"{kept.parent} cannot be made ({error.strerror}): give --output FILE"
+        ) from None
     journal = options["journal"] or kept.with_suffix(".journal")
     numbers = (options["seconds"], options["finalists"], options["patience"])
     return Wanted(device, *numbers, journal, output)

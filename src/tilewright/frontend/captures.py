@@ -110,12 +110,18 @@ class Captures:
 
     @staticmethod
     def look_up(kernel: FunctionType, places: Iterable[Place]) -> Captures | None:
-        """What is at these places now; None if something is gone."""
+        """What is at these places now; None if something is gone.
+
+        The places may come from a file: nothing is asked but functions and modules, and of a module
+        only what it has, since its own `__getattr__` is code.
+        """
         found = Captures()
         values: list[Any] = []
         try:
             for place in places:
                 owner = kernel if place.owner is None else values[place.owner]
+                if not _is_plain(owner, place):
+                    return None
                 values.append(found._look(owner, place.kind, place.name))
         except (*_GONE, TypeError, IndexError):  # it is gone, or something else is in its place
             return None
@@ -142,6 +148,13 @@ def _is_ours(owner: Any, name: str) -> bool:
     else:
         module, is_fixed = getattr(owner, "__name__", ""), True
     return is_fixed and (module.partition(".")[0] == _PACKAGE or owner is math)
+
+
+def _is_plain(owner: Any, place: Place) -> bool:
+    """Whether looking there runs no code but Python's own."""
+    if type(owner) is ModuleType:
+        return place.kind is PlaceKind.ATTRIBUTE and place.name in vars(owner)
+    return type(owner) is FunctionType
 
 
 _GONE = (NameError, AttributeError, KeyError)

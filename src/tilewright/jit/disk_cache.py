@@ -4,20 +4,17 @@ The *source key* stands for the text of a kernel, its specialisation and the too
 places outside the kernel that mattered when it was compiled. With what is at those places now it
 leads to an entry, and the front end need not run. An entry names the *content key* of its cubin,
 which stands for the bytecode, the target and the tools: when only the text has moved, tileiras need
-not run. Assumes that whoever can write the folder is trusted.
+not run. The code in the folder is run, so only files of this user's are read (`private_files`). All
+else is plain data: a forged entry is a miss, or another kernel than the one that was meant.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import logging
-import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import FunctionType
 
 from platformdirs import user_cache_path
 
@@ -33,14 +30,17 @@ from tilewright.jit.fingerprints import (
     package_signature,
 )
 from tilewright.jit.loader import Assembler
+from tilewright.jit.plain_data import Schema
+from tilewright.jit.plain_forms import Unreadable, Unwritable
+from tilewright.jit.private_files import Unusable, warn_once
 from tilewright.jit.process_lock import Taken
-from tilewright.jit.store import FileStore, Unusable
+from tilewright.jit.store import FileStore
 from tilewright.settings import Settings, current_settings
 
 __all__ = ["DiskCache", "Found", "Kept", "kept_kernels", "open_cache", "store_of"]
 
-_log = logging.getLogger("tilewright")
-_ENTRY = b"kernel"  # what an entry begins with
+_ENTRY = b"kernel"  # the first line of an entry; the second is its label, the rest its facts
+_MOST_SHOWN = 2000  # characters of a label
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,25 @@ class Kept:
     made_for: str
     nbytes: int  # of its code
     last_used: float
+
+
+@dataclass(frozen=True)
+class _Label:
+    """What an entry says of itself."""
+
+    kernel: str
+    made_for: str
+    cubin: str  # the key of its code
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The places that a kernel was found to depend on."""
+
+    places: tuple[tuple[int | None, PlaceKind, str], ...]  # as those of `Captures`
+
+
+_SCHEMA = Schema((_Label, _Places))
 
 
 class DiskCache:
@@ -84,7 +103,7 @@ class DiskCache:
             entry = self._store.get(_entry_key(source_key, captures))
         except Unknown:
             return None
-        return None if entry is None else self._read(entry, kernel, captures)
+        return None if entry is None else self._read(entry, request, captures)
 
     def keep(
         self, request: Request, facts: LaunchFacts, captures: Captures, cubin_key: str
@@ -99,10 +118,14 @@ class DiskCache:
             entry_key = _entry_key(source_key, captures)
         except Unknown:
             return
-        body = write_facts(facts, (kernel, *captures.helpers()))
-        self._store.put(_places_key(source_key), _written(places))
-        label = _label(request, cubin_key)
-        self._store.put(entry_key, b"\n".join((_ENTRY, json.dumps(label).encode(), body)))
+        try:
+            body = write_facts(facts, (kernel, *captures.helpers()), request)
+            label = _SCHEMA.write(_label(request, cubin_key))
+            written = _SCHEMA.write(_Places(places))
+        except Unwritable:
+            return
+        self._store.put(_places_key(source_key), written)
+        self._store.put(entry_key, b"\n".join((_ENTRY, label, body)))
 
     def cubin_key(self, bytecode: bytes, target: str, opt_level: int | None) -> str:
         """The key of the code that the tools make of this bytecode."""
@@ -122,11 +145,11 @@ class DiskCache:
 
     @contextlib.contextmanager
     def making(self, key: str) -> Iterator[None]:
-        """Inside, no other process makes what this key stands for; nobody waits for ever."""
+        """Inside, no other process makes the contents of this key; waiting for it has a limit."""
         try:
             lock = self._store.lock(key, current_settings().tileiras_timeout)
             lock.acquire()
-        except (Taken, OSError):
+        except (Taken, Unusable, OSError):
             yield  # work done twice is better than work not done
             return
         try:
@@ -148,37 +171,51 @@ class DiskCache:
 
     def _places(self, source_key: str) -> tuple[Place, ...] | None:
         data = self._store.get(_places_key(source_key))
-        if data is None:
+        try:
+            found = None if data is None else _SCHEMA.read(data, _Places)
+        except Unreadable:
             return None
-        return tuple(Place(owner, PlaceKind(kind), name) for owner, kind, name in json.loads(data))
+        return None if found is None else tuple(Place(*place) for place in found.places)
 
-    def _read(self, entry: bytes, kernel: FunctionType, captures: Captures) -> Found | None:
-        _, label, body = entry.split(b"\n", 2)
-        key = json.loads(label)["cubin"]
-        cubin = self._store.get(key)
-        if cubin is None:
+    def _read(self, entry: bytes, request: Request, captures: Captures) -> Found | None:
+        label = _label_of(entry)
+        cubin = None if label is None else self._store.get(label.cubin)
+        if label is None or cubin is None:
             return None
         try:
-            facts = read_facts(body, (kernel, *captures.helpers()))
-        except (pickle.UnpicklingError, AttributeError, EOFError):
+            body = entry.split(b"\n", 2)[2]
+            facts = read_facts(body, (request.source.plain(), *captures.helpers()), request)
+        except Unreadable:
             return None
-        return Found(facts, captures, cubin, key)
+        return Found(facts, captures, cubin, label.cubin)
 
 
 def kept_kernels(store: FileStore) -> Iterator[Kept]:
-    """What the folder has, for people."""
+    """The kernels in the folder, for people."""
+    sizes = {file.key: file.nbytes for file in store.files()}
     for file in store.files():
-        contents = store.peek(file)
-        if contents.startswith(_ENTRY + b"\n"):
-            label = json.loads(contents.split(b"\n", 2)[1])
-            cubin = store.path(label["cubin"])
-            nbytes = cubin.stat().st_size if cubin.exists() else 0
-            yield Kept(label["kernel"], label["made for"], nbytes, file.last_used)
+        label = _label_of(store.peek(file))
+        if label is not None:
+            nbytes = sizes.get(label.cubin, 0)
+            yield Kept(label.kernel, label.made_for, nbytes, file.last_used)
 
 
-def _label(request: Request, cubin_key: str) -> dict[str, str]:
+def _label(request: Request, cubin_key: str) -> _Label:
     made_for = describe(request.signature, request.specialization)
-    return {"kernel": request.signature.kernel, "made for": made_for, "cubin": cubin_key}
+    return _Label(request.signature.kernel, made_for, cubin_key)
+
+
+def _label_of(contents: bytes) -> _Label | None:
+    """What an entry says of itself; None if it is none, or says what no screen should show."""
+    lines = contents.split(b"\n", 2)
+    if len(lines) != 3 or lines[0] != _ENTRY:
+        return None
+    try:
+        label = _SCHEMA.read(lines[1], _Label)
+    except Unreadable:
+        return None
+    shown = label.kernel + label.made_for
+    return label if shown.isprintable() and len(shown) <= _MOST_SHOWN else None
 
 
 def _places_key(source_key: str) -> str:
@@ -189,27 +226,41 @@ def _entry_key(source_key: str, captures: Captures) -> str:
     return digest("entry", source_key, *map(fingerprint, captures.values()))
 
 
-def _written(places: tuple[Place, ...]) -> bytes:
-    return json.dumps([(place.owner, place.kind.value, place.name) for place in places]).encode()
-
-
 @cache
 def _package(store: FileStore) -> str:
     """Which compiler this is. Reading all of our files takes long, so the answer is kept."""
-    key = digest("package", package_signature())
+    return _remembered(store, digest("package", package_signature()), package_fingerprint)
+
+
+def _tools(store: FileStore, assembler: Assembler) -> str:
+    """The release of the tools. Asking them takes long, so the answer is kept."""
+    return _remembered(store, digest("tools", assembler.tools_signature()), assembler.tools_version)
+
+
+def _remembered(store: FileStore, key: str, ask: Callable[[], str]) -> str:
     known = store.get(key)
     if known is None:
-        known = package_fingerprint().encode()
+        known = ask().encode()
         store.put(key, known)
-    return known.decode()
+    return known.decode(errors="replace")
 
 
 def store_of(settings: Settings) -> FileStore | None:
     """The folder that the settings name; None if kernels are not to be kept."""
     if settings.cache == "off":
         return None
-    root = Path(settings.cache) if settings.cache else user_cache_path("tilewright")
-    return FileStore(root, settings.cache_limit)
+    return FileStore(
+        Path(settings.cache) if settings.cache else _folder_at_home(), settings.cache_limit
+    )
+
+
+def _folder_at_home() -> Path:
+    """The folder of ours in the user's cache; one that begins with `~` for a user without home."""
+    try:
+        found = user_cache_path("tilewright")
+    except RuntimeError:
+        found = Path()
+    return found if found.is_absolute() else Path("~/.cache/tilewright")
 
 
 @cache
@@ -221,16 +272,6 @@ def open_cache(assembler: Assembler) -> DiskCache | None:
     try:
         store.prepare()
     except Unusable as error:
-        _log.warning("tilewright: compiled kernels are not kept: %s", error)
+        warn_once(store.root, f"compiled kernels are not kept: {error}")
         return None
     return DiskCache(store, _tools(store, assembler))
-
-
-def _tools(store: FileStore, assembler: Assembler) -> str:
-    """The release of the tools. Asking them takes long, so the answer is kept."""
-    key = digest("tools", assembler.tools_signature())
-    known = store.get(key)
-    if known is None:
-        known = assembler.tools_version().encode()
-        store.put(key, known)
-    return known.decode()

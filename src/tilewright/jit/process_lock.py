@@ -2,17 +2,24 @@
 
 The system takes the lock off a process that ends, however that ends, and the file stays. It is the
 plain call of the system, since libraries for this watch the whole process for forks (by a hook of
-the interpreter that makes every launch slower) and do more than is needed here.
+the interpreter that makes every launch slower) and do more than is needed here. A system without
+such a call raises `OSError`, as a folder does in which no file can be made.
 """
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
+import errno
+import importlib
 import os
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
+
+from tilewright.jit.private_files import open_private
 
 __all__ = ["ProcessLock", "Taken"]
 
@@ -20,11 +27,14 @@ _ROUND_SECONDS = 0.02
 
 
 class Taken(Exception):
-    """Somebody else has had the lock all the time."""
+    """Another process has had the lock all the time."""
 
 
 class ProcessLock:
-    """The lock of a file, which is made if it is not there; raises `OSError` if that fails."""
+    """The lock of a file, which is made if it is not there.
+
+    Raises `OSError` if that fails, and `Unusable` for a file of another user's, or a link.
+    """
 
     def __init__(self, path: Path, seconds: float) -> None:
         self._path = path
@@ -33,10 +43,11 @@ class ProcessLock:
 
     def acquire(self) -> None:
         """Wait for the lock; raises `Taken` when the time is over."""
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        calls = _calls()
+        handle = open_private(self._path, os.O_RDWR | os.O_CREAT)
         deadline = time.monotonic() + self._seconds
         try:
-            while not _try(handle):
+            while not calls.take(handle):
                 if time.monotonic() >= deadline:
                     raise Taken(str(self._path))
                 time.sleep(_ROUND_SECONDS)
@@ -49,9 +60,7 @@ class ProcessLock:
         """Let the next one have it."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
-            fcntl.flock(
-                handle, fcntl.LOCK_UN
-            )  # closed alone, a child forked meanwhile would keep it
+            _calls().give_back(handle)  # closed alone, a child forked meanwhile would keep it
             os.close(handle)
 
     def __enter__(self) -> Self:
@@ -67,9 +76,52 @@ class ProcessLock:
         self.release()
 
 
-def _try(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+class _Calls(NamedTuple):
+    """How a system locks a file."""
+
+    take: Callable[[int], bool]  # False if another process has it
+    give_back: Callable[[int], None]
+
+
+@cache
+def _calls() -> _Calls:
+    for calls in (_of_posix, _of_windows):
+        with contextlib.suppress(ImportError):
+            return calls()
+    raise OSError(errno.ENOTSUP, "this system locks no files")
+
+
+def _of_posix() -> _Calls:
+    fcntl = importlib.import_module("fcntl")
+
+    def take(handle: int) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def give_back(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+    return _Calls(take, give_back)
+
+
+def _of_windows() -> _Calls:
+    msvcrt = importlib.import_module("msvcrt")
+
+    def take(handle: int) -> bool:
+        os.lseek(handle, 0, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # the first byte stands for the file
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EDEADLK):
+                return False
+            raise
+        return True
+
+    def give_back(handle: int) -> None:
+        os.lseek(handle, 0, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+
+    return _Calls(take, give_back)

@@ -1,8 +1,10 @@
 """Files by key in a private folder: written whole or not at all, bounded, and never just trusted.
 
-A file carries a checksum of its contents; one that does not fit is removed and counts as absent. A
-folder that cannot be written (read-only, full) makes every write a wish: nothing here fails a
-launch. Several processes may use one folder at the same time.
+They lie in a folder of our own below the one that a user names, which may hold anything else. That
+folder carries a marker, and only files with names that are made here are ever removed from it. A
+file carries a checksum of its key and contents; one that does not fit is removed and counts as
+absent. A folder that cannot be written (read-only, full) makes every write a wish: nothing here
+fails a launch. Several processes may use one folder at the same time.
 """
 
 from __future__ import annotations
@@ -12,32 +14,42 @@ import hashlib
 import logging
 import os
 import random
-import shutil
-import stat
-import tempfile
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewright.jit.private_files import (
+    Unusable,
+    check_folder,
+    check_root,
+    make_folder,
+    make_root,
+    read_private,
+    write_private,
+)
 from tilewright.jit.process_lock import ProcessLock, Taken
 
-__all__ = ["FileStore", "StoredFile", "Unusable"]
+__all__ = ["FOLDER", "MARKER", "FileStore", "StoredFile"]
 
 _log = logging.getLogger("tilewright")
-_MAGIC = b"tilewrt1"
+FOLDER = "tilewright-kernels"  # of ours, below the folder that is named
+MARKER = "made-by-tilewright"  # the file that says so
+_MARK = b"Compiled kernels of tilewright, which may be removed at any time.\n"
+_MAGIC = b"tilewrt2"
 _HEADER = len(_MAGIC) + hashlib.sha256().digest_size
+_MOST_BYTES = 1 << 30  # of a file
 _EVICT_TO = 0.8  # of the limit, so that not every write evicts
 _LOOKS = 16  # how often the size of the folder is looked at, on average, while it fills up once
-_SCRATCH_SUFFIX = ".part"
-_STALE_SECONDS = 3600  # after which whoever was writing a file is gone
+_STALE_SECONDS = 3600  # after which the process that was writing a file is gone
 
+# The names that are made here.
+_KEY = re.compile(r"[0-9a-f]{64}")
+_SHELF = re.compile(r"[0-9a-f]{2}")
+_SCRAP = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.part")
 
 _chance = random.Random()  # the numbers of users of `random` stay as they are
-
-
-class Unusable(Exception):
-    """A folder that must not be used, and why."""
 
 
 @dataclass(frozen=True)
@@ -55,59 +67,76 @@ class FileStore:
 
     def __init__(self, root: Path, limit: int) -> None:
         self.root = root
+        self.folder = root / FOLDER
         self.limit = limit
         self._complained = False
 
     def prepare(self) -> None:
-        """Make the folder; raises `Unusable` if others could put files into it."""
+        """Make the folder; raises `Unusable` if it is not ours, or others could change it."""
+        make_root(self.root)
+        make_folder(self.folder)
+        self.check()
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = self.root.stat()
+            if not (self.folder / MARKER).exists():
+                write_private(self.folder / MARKER, _MARK)
         except OSError as error:
-            raise Unusable(f"{self.root} cannot be made: {error.strerror}") from error
-        if found.st_uid != os.getuid():
-            raise Unusable(f"{self.root} belongs to another user")
-        if stat.S_IMODE(found.st_mode) & 0o022:
-            raise Unusable(f"{self.root} can be written by others: chmod 700 it")
+            raise Unusable(f"{self.folder} cannot be written: {error.strerror}") from error
+
+    def check(self) -> None:
+        """Raise `Unusable` for a folder that is not there, or is not ours alone."""
+        try:
+            check_root(self.root)
+            check_folder(self.folder)
+            names = {entry.name for entry in os.scandir(self.folder)}
+        except OSError as error:
+            raise Unusable(f"{self.folder} cannot be read: {error.strerror}") from error
+        if names and MARKER not in names and not all(map(_is_scrap_of_marker, names)):
+            raise Unusable(f"{self.folder} was not made by tilewright, which has left no marker")
 
     def path(self, key: str) -> Path:
         """Where a key's file lies."""
-        return self.root / key[:2] / key
+        assert _KEY.fullmatch(key), f"{key!r} is no key"
+        return self.folder / key[:2] / key
 
     def get(self, key: str) -> bytes | None:
         """The contents under a key; None if there are none, or they are damaged."""
+        contents = self._read(key)
+        if contents is not None:
+            with contextlib.suppress(OSError):  # a read-only folder is no reason to fail
+                os.utime(self.path(key))
+        return contents
+
+    def _read(self, key: str) -> bytes | None:
+        if not _KEY.fullmatch(key):
+            return None
         path = self.path(key)
         try:
-            data = path.read_bytes()
-        except OSError:
+            check_folder(path.parent)
+            data = read_private(path, _MOST_BYTES)
+        except (Unusable, OSError):
             return None
         contents = data[_HEADER:]
-        if data[:_HEADER] != _MAGIC + hashlib.sha256(contents).digest():
+        if data[:_HEADER] != _header(key, contents):
             _log.warning("tilewright: %s is damaged and is removed", path)
             self.remove(key)
             return None
-        with contextlib.suppress(OSError):  # a read-only folder is no reason to fail
-            os.utime(path)
         return contents
 
     def peek(self, file: StoredFile) -> bytes:
         """The contents of a file, without counting as a use of it."""
-        try:
-            return file.path.read_bytes()[_HEADER:]
-        except OSError:
-            return b""
+        return self._read(file.key) or b""
 
     def put(self, key: str, contents: bytes) -> bool:
         """Keep contents under a key; False if the folder does not take them."""
-        data = _MAGIC + hashlib.sha256(contents).digest() + contents
-        if len(data) > self.limit * _EVICT_TO:
+        data = _header(key, contents) + contents
+        if len(data) > min(self.limit * _EVICT_TO, _MOST_BYTES):
             return False  # it would drive out all others, and go itself
         try:
             self._write(self.path(key), data)
-        except OSError as error:
+        except (Unusable, OSError) as error:
             if not self._complained:
                 self._complained = True
-                _log.warning("tilewright: nothing is kept in %s: %s", self.root, error)
+                _log.warning("tilewright: nothing is kept in %s: %s", self.folder, error)
             return False
         # Now and then, by chance: most processes write too little to know how full the folder is.
         if len(data) > _chance.random() * self.limit / _LOOKS:
@@ -116,15 +145,8 @@ class FileStore:
 
     def _write(self, path: Path, data: bytes) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(suffix=_SCRATCH_SUFFIX, dir=path.parent)  # private
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            Path(scratch).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(scratch).unlink()
-            raise
+        check_folder(path.parent)
+        write_private(path, data)
 
     def remove(self, key: str) -> None:
         """Forget a key."""
@@ -133,18 +155,30 @@ class FileStore:
 
     def files(self) -> Iterator[StoredFile]:
         """Every file there is now."""
-        for path in self.root.glob("??/*"):
-            if path.suffix != _SCRATCH_SUFFIX:
-                with contextlib.suppress(OSError):  # another process may have removed it
-                    found = path.stat()
-                    yield StoredFile(path.name, found.st_size, found.st_mtime, path)
+        for entry in self._entries(_KEY):
+            with contextlib.suppress(OSError):  # another process may have removed it
+                found = entry.stat(follow_symlinks=False)
+                yield StoredFile(entry.name, found.st_size, found.st_mtime, Path(entry.path))
+
+    def _entries(self, name: re.Pattern[str]) -> Iterator[os.DirEntry[str]]:
+        """The files of ours whose names have this form; none in a folder that is not ours."""
+        try:
+            self.check()
+        except Unusable:
+            return
+        for shelf in _scanned(self.folder):
+            if _SHELF.fullmatch(shelf.name) and shelf.is_dir(follow_symlinks=False):
+                for entry in _scanned(shelf.path):
+                    is_ours = name.fullmatch(entry.name) and entry.name.startswith(shelf.name)
+                    if is_ours and entry.is_file(follow_symlinks=False):
+                        yield entry
 
     def evict(self) -> int:
         """Remove the least recently used files beyond the limit; gives how many."""
         try:
-            with ProcessLock(self.root / "evicting.lock", 0):
+            with ProcessLock(self.folder / "evicting.lock", 0):
                 return self._evict()
-        except (Taken, OSError):
+        except (Taken, Unusable, OSError):
             return 0  # another process is at it, or nothing can be removed
 
     def _evict(self) -> int:
@@ -161,24 +195,43 @@ class FileStore:
         return removed
 
     def _remove_scraps(self) -> None:
-        """What processes left that were killed while they wrote."""
-        for path in self.root.glob(f"??/*{_SCRATCH_SUFFIX}"):
+        """Remove the parts that processes left which were killed while they wrote."""
+        for entry in self._entries(_SCRAP):
             with contextlib.suppress(OSError):
-                if path.stat().st_mtime < time.time() - _STALE_SECONDS:
-                    path.unlink()
+                if entry.stat(follow_symlinks=False).st_mtime < time.time() - _STALE_SECONDS:
+                    Path(entry.path).unlink()
 
     def clear(self) -> int:
-        """Remove everything; gives how many files there were."""
-        count = sum(1 for _ in self.files())
-        for folder in self.root.glob("??"):
-            shutil.rmtree(folder, ignore_errors=True)
-        return count
+        """Remove every file of ours; gives how many there were."""
+        files = list(self.files())
+        for file in files:
+            self.remove(file.key)
+        self._remove_scraps()
+        return len(files)
 
     def lock(self, key: str, seconds: float) -> ProcessLock:
-        """A lock between processes, for whoever makes the contents of a key.
+        """A lock between processes, for the one that makes the contents of a key.
 
         Keys that begin alike share one, so that there is never more than a handful of files.
         """
-        folder = self.root / "making"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder = self.folder / "making"
+        make_folder(folder)
+        check_folder(folder)
         return ProcessLock(folder / f"{key[:2]}.lock", seconds)
+
+
+def _header(key: str, contents: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(key.encode() + contents).digest()
+
+
+def _is_scrap_of_marker(name: str) -> bool:
+    """Whether a process was ended while it marked the folder."""
+    return re.fullmatch(rf"{MARKER}\.[0-9a-f]{{16}}\.part", name) is not None
+
+
+def _scanned(folder: str | Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []

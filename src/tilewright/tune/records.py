@@ -20,11 +20,9 @@ library that chooses is `remembered`.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import math
-import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -34,11 +32,12 @@ from typing import Any, ParamSpec
 
 from tilewright.errors import TuneError
 from tilewright.jit.choices import CHOICES, FORCED
-from tilewright.jit.loader import load_disk_cache
+from tilewright.jit.private_files import Unusable, is_absent, write_private
+from tilewright.jit.process_lock import ProcessLock, Taken
 from tilewright.runtime.forked_locks import ForkedLock
-from tilewright.settings import current_settings
 from tilewright.tune.config import Config
 from tilewright.tune.keys import Key
+from tilewright.tune.own_files import own_file, read_own_file, write_own_file
 
 __all__ = [
     "UNTUNED",
@@ -64,6 +63,7 @@ _log = logging.getLogger("tilewright")
 _FORMAT = 2
 # In a record: it was measured, and what runs without a record is as fast as anything.
 UNTUNED = Config()
+_PATIENCE = 60.0  # seconds for which other processes may write to a file
 _MOST_REMEMBERED = 4096  # keys; a program whose shapes never repeat must not grow without end
 
 
@@ -252,9 +252,7 @@ def records_for(target: str) -> Records:
     """What we ship for a target, and above it the user's own; read once."""
     with _changing:
         if target not in _tables:
-            files = [shipped_file(target), own_file(target)]
-            found = (record for file in files if file is not None for record in _usable(file))
-            _tables[target] = Records(found)
+            _tables[target] = Records((*_usable(shipped_file(target)), *_own_records(target)))
         return _tables[target]
 
 
@@ -263,14 +261,7 @@ def keep(record: Record, target: str) -> None:
     with _changing:
         _tables[target] = Records((*records_for(target), record))
         CHOICES.forget()
-        file = own_file(target)
-        if file is None:
-            return
-        try:
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            add_record(file, target, record)
-        except OSError as error:
-            _log.warning("tilewright: what was tuned is not kept: %s", error)
+        write_own_file(target, lambda file: add_record(file, target, record))
 
 
 def forget_tables() -> None:
@@ -285,31 +276,36 @@ def shipped_file(target: str) -> Path:
     return Path(__file__).parents[1] / "kernels" / "tuned" / f"{target}.json"
 
 
-def own_file(target: str) -> Path | None:
-    """Where the user's records for a target lie; None if they are not kept."""
-    settings = current_settings()
-    if settings.tuned == "off" or (not settings.tuned and settings.cache == "off"):
-        return None
-    if settings.tuned:
-        return Path(settings.tuned) / f"{target}.json"
-    store = load_disk_cache().store_of(settings)
-    return None if store is None else store.root / "tuned" / f"{target}.json"
+def _own_records(target: str) -> tuple[Record, ...]:
+    """The user's own records; a file that is damaged is no reason to fail."""
+    found = read_own_file(target)
+    if found is None:
+        return ()
+    try:
+        return _parsed(found.data, found.file, target)
+    except TuneError as error:
+        _log.warning("tilewright: no tuned configurations are used: %s", error)
+        return ()
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
 def read_records(file: Path, target: str) -> tuple[Record, ...]:
-    """The records of a file, each checked; raises `TuneError` for what is none."""
+    """The records of a file, each checked; raises `TuneError` for anything else."""
+    return _parsed(file.read_bytes(), file, target)
+
+
+def _parsed(data: bytes, file: Path, target: str) -> tuple[Record, ...]:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        if (data["format"], data["target"]) != (_FORMAT, target):
+        found = json.loads(data)
+        if (found["format"], found["target"]) != (_FORMAT, target):
             raise TuneError(
-                f"it has records for {data['target']} in format {data['format']}, and those for "
+                f"it has records for {found['target']} in format {found['format']}, and those for "
                 f"{target} in format {_FORMAT} are wanted: tune again, or remove it"
             )
-        return tuple(Record.from_json(entry) for entry in data["records"])
-    except (ValueError, TypeError, KeyError) as error:
+        return tuple(Record.from_json(entry) for entry in found["records"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise TuneError(f"{file} is no file of records: {error!r}") from error
     except TuneError as error:
         raise TuneError(f"{file}: {error}") from None
@@ -317,9 +313,17 @@ def read_records(file: Path, target: str) -> tuple[Record, ...]:
 
 def add_record(file: Path, target: str, record: Record) -> None:
     """Put a record into a file that other processes may be writing, too."""
-    with file.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # let go when the file is closed
+    lock = ProcessLock(file.with_suffix(".lock"), _PATIENCE)
+    try:
+        lock.acquire()
+    except Taken:
+        raise TuneError(f"other processes have been writing {file} for {_PATIENCE:g} s") from None
+    except Unusable as error:
+        raise TuneError(str(error)) from None
+    try:
         write_records(file, target, (*_usable(file), record))
+    finally:
+        lock.release()
 
 
 def write_records(file: Path, target: str, records: Iterable[Record]) -> None:
@@ -331,14 +335,12 @@ def write_records(file: Path, target: str, records: Iterable[Record]) -> None:
     lines = [json.dumps(last[place].to_json()) for place in sorted(last, key=repr)]
     head = f'{{"format": {_FORMAT}, "target": {json.dumps(target)}, "records": ['
     text = "\n".join((head, ",\n".join(lines), "]}", ""))
-    scratch = file.with_suffix(f".{os.getpid()}.part")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(file)
+    write_private(file, text.encode(), mode=0o644)
 
 
 def _usable(file: Path) -> tuple[Record, ...]:
     """The records of a file that may be absent; one that is damaged is no reason to fail."""
-    if not file.exists():
+    if is_absent(file):
         return ()
     try:
         return read_records(file, file.stem)

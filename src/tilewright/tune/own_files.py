@@ -1,0 +1,88 @@
+"""Where a user's tuned configurations lie: files that only this user can have written.
+
+A folder that cannot be used is told of once, and configurations are then those that we ship.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tilewright.errors import TuneError
+from tilewright.jit.loader import load_disk_cache
+from tilewright.jit.private_files import (
+    Unusable,
+    check_folder,
+    check_root,
+    is_absent,
+    is_homeless,
+    make_folder,
+    make_root,
+    read_private,
+    warn_once,
+)
+from tilewright.settings import current_settings
+
+__all__ = ["OwnFile", "own_file", "read_own_file", "write_own_file"]
+
+_MOST_BYTES = 64 << 20  # of a file
+
+
+class OwnFile(NamedTuple):
+    """A file of the user's, and its contents."""
+
+    file: Path
+    data: bytes
+
+
+class _Place(NamedTuple):
+    root: Path  # the folder that the user names
+    folder: Path  # the one in it that holds records; perhaps the same
+
+
+def own_file(target: str) -> Path | None:
+    """Where the user's records for a target lie; None if they are not kept."""
+    place = _place()
+    return None if place is None else place.folder / f"{target}.json"
+
+
+def read_own_file(target: str) -> OwnFile | None:
+    """The user's records for a target; None if there are none, or others can have written them."""
+    place = _place()
+    if place is None:
+        return None
+    file = place.folder / f"{target}.json"
+    if is_absent(file) and not is_homeless(place.root):
+        return None
+    try:
+        check_root(place.root)
+        check_folder(place.folder)
+        return OwnFile(file, read_private(file, _MOST_BYTES))
+    except (Unusable, OSError) as error:
+        warn_once(place.root, f"tuned configurations are not used: {error}")
+        return None
+
+
+def write_own_file(target: str, write: Callable[[Path], None]) -> None:
+    """Have the user's records written, if they are kept; a failure is told of once."""
+    place = _place()
+    if place is None:
+        return
+    try:
+        make_root(place.root)
+        make_folder(place.folder)
+        check_folder(place.folder)
+        write(place.folder / f"{target}.json")
+    except (Unusable, TuneError, OSError) as error:
+        warn_once(place.root, f"tuned configurations are not kept: {error}")
+
+
+def _place() -> _Place | None:
+    settings = current_settings()
+    if settings.tuned == "off" or (not settings.tuned and settings.cache == "off"):
+        return None
+    if settings.tuned:
+        return _Place(Path(settings.tuned), Path(settings.tuned))
+    store = load_disk_cache().store_of(settings)
+    return None if store is None else _Place(store.root, store.root / "tuned")
