@@ -10,8 +10,7 @@ import tilewright as tw
 from tilewright import Const, Mapped, Ref, f16, f32
 from tilewright.dims import BM, BN, K, M, N
 from tilewright.settings import Settings
-from tilewright.tune import Config, Space
-from tilewright.tune import records as records_module
+from tilewright.tune import Config, Space, own_files
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.journal import Journal
 from tilewright.tune.plans import Plan
@@ -44,7 +43,7 @@ def gemm(
 
 @pytest.fixture
 def own_records(monkeypatch, tmp_path):
-    monkeypatch.setattr(records_module, "current_settings", lambda: Settings(tuned=str(tmp_path)))
+    monkeypatch.setattr(own_files, "current_settings", lambda: Settings(tuned=str(tmp_path)))
     forget_tables()
     yield
     forget_tables()

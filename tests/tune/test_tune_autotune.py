@@ -14,9 +14,8 @@ from tilewright import Const, LaunchError, Mapped, Mut, Ref, ReportForm, TuneErr
 from tilewright.bench import Effort
 from tilewright.dims import BM, BN, B, K, M, N
 from tilewright.settings import Settings
-from tilewright.tune import Config, Space, chosen, key_of
+from tilewright.tune import Config, Space, chosen, key_of, own_files
 from tilewright.tune import autotune as module
-from tilewright.tune import records as records_module
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.engine import tune
 from tilewright.tune.plans import Plan
@@ -81,7 +80,7 @@ def tuning(monkeypatch, tmp_path):
     engine = Tuning()
     monkeypatch.setattr(module, "load_engine", lambda: engine)
     monkeypatch.setattr(module, "_can_measure", lambda device: device.kind == "cpu")
-    monkeypatch.setattr(records_module, "current_settings", lambda: Settings(tuned=str(tmp_path)))
+    monkeypatch.setattr(own_files, "current_settings", lambda: Settings(tuned=str(tmp_path)))
     forget_tables()
     for kernel in (gemm, raised):
         kernel._known.clear()
