@@ -73,10 +73,10 @@ class Reading(Protocol):
 class Form(Protocol):
     """How values of a declared type are written."""
 
-    def write(self, value: Any, writer: Writing) -> Any:
+    def write(self, value: Any, writer: Writing, /) -> Any:
         """The value as JSON has it."""
 
-    def read(self, data: Any, reader: Reading) -> Any:
+    def read(self, data: Any, reader: Reading, /) -> Any:
         """The value again; raises `Unreadable` for data of any other form."""
 
 
