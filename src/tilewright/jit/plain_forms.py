@@ -80,7 +80,7 @@ class Form(Protocol):
         """The value again; raises `Unreadable` for data of any other form."""
 
 
-class Plain:
+class Plain(Form):
     """A value that JSON writes as it is: of this very class, and of no other."""
 
     def __init__(self, cls: type) -> None:
@@ -99,7 +99,7 @@ class Plain:
         return data
 
 
-class Float:
+class Float(Form):
     """A float by its bits."""
 
     def write(self, value: Any, _: Writing) -> str:
@@ -112,7 +112,7 @@ class Float:
             raise Unreadable(f"{data!r:.40} is no number") from error
 
 
-class Member:
+class Member(Form):
     """A member of an enumeration by its name."""
 
     def __init__(self, cls: type[Enum]) -> None:
@@ -131,7 +131,7 @@ class Member:
         return found
 
 
-class Reference:
+class Reference(Form):
     """Another object, which has a row of its own."""
 
     def __init__(self, classes: tuple[type, ...]) -> None:
@@ -149,7 +149,7 @@ class Reference:
         return found
 
 
-class FromOutside:
+class FromOutside(Form):
     """An object that both sides have."""
 
     def write(self, value: Any, writer: Writing) -> int:
@@ -159,7 +159,7 @@ class FromOutside:
         return reader.outside.object(_INT.read(data, reader))
 
 
-class Many:
+class Many(Form):
     """Any number of values of one form."""
 
     def __init__(self, cls: type, item: Form) -> None:
@@ -174,7 +174,7 @@ class Many:
         return self._cls([self._item.read(one, reader) for one in _list(data)])
 
 
-class Row:
+class Row(Form):
     """A value for each of several forms."""
 
     def __init__(self, items: tuple[Form, ...]) -> None:
@@ -190,7 +190,7 @@ class Row:
         return tuple(item.read(one, reader) for item, one in zip(self._items, data, strict=True))
 
 
-class Map:
+class Map(Form):
     """Values by key, in their order."""
 
     def __init__(self, pair: Row) -> None:
@@ -206,7 +206,7 @@ class Map:
         return found
 
 
-class Optional:
+class Optional(Form):
     """A value, or None."""
 
     def __init__(self, form: Form) -> None:
@@ -219,7 +219,7 @@ class Optional:
         return None if data is None else self._form.read(data, reader)
 
 
-class Choice:
+class Choice(Form):
     """A value of one of several forms, with the number of the form."""
 
     def __init__(self, forms: tuple[Form, ...]) -> None:

@@ -8,16 +8,13 @@ such a call raises `OSError`, as a folder does in which no file can be made.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import importlib
 import os
+import sys
 import time
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 from tilewright.jit.private_files import open_private
 
@@ -43,11 +40,10 @@ class ProcessLock:
 
     def acquire(self) -> None:
         """Wait for the lock; raises `Taken` when the time is over."""
-        calls = _calls()
         handle = open_private(self._path, os.O_RDWR | os.O_CREAT)
         deadline = time.monotonic() + self._seconds
         try:
-            while not calls.take(handle):
+            while not _take(handle):
                 if time.monotonic() >= deadline:
                     raise Taken(str(self._path))
                 time.sleep(_ROUND_SECONDS)
@@ -60,7 +56,7 @@ class ProcessLock:
         """Let the next one have it."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
-            _calls().give_back(handle)  # closed alone, a child forked meanwhile would keep it
+            _give_back(handle)  # closed alone, a child forked meanwhile would keep it
             os.close(handle)
 
     def __enter__(self) -> Self:
@@ -76,41 +72,10 @@ class ProcessLock:
         self.release()
 
 
-class _Calls(NamedTuple):
-    """How a system locks a file."""
+if sys.platform == "win32":
+    import msvcrt
 
-    take: Callable[[int], bool]  # False if another process has it
-    give_back: Callable[[int], None]
-
-
-@cache
-def _calls() -> _Calls:
-    for calls in (_of_posix, _of_windows):
-        with contextlib.suppress(ImportError):
-            return calls()
-    raise OSError(errno.ENOTSUP, "this system locks no files")
-
-
-def _of_posix() -> _Calls:
-    fcntl = importlib.import_module("fcntl")
-
-    def take(handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def give_back(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_UN)
-
-    return _Calls(take, give_back)
-
-
-def _of_windows() -> _Calls:
-    msvcrt = importlib.import_module("msvcrt")
-
-    def take(handle: int) -> bool:
+    def _take(handle: int) -> bool:
         os.lseek(handle, 0, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # the first byte stands for the file
@@ -120,8 +85,29 @@ def _of_windows() -> _Calls:
             raise
         return True
 
-    def give_back(handle: int) -> None:
+    def _give_back(handle: int) -> None:
         os.lseek(handle, 0, os.SEEK_SET)
         msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
 
-    return _Calls(take, give_back)
+else:
+    try:
+        import fcntl
+    except ImportError:
+
+        def _take(handle: int) -> bool:
+            raise OSError(errno.ENOTSUP, "this system locks no files")
+
+        def _give_back(handle: int) -> None:
+            """Nothing was taken."""
+
+    else:
+
+        def _take(handle: int) -> bool:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+        def _give_back(handle: int) -> None:
+            fcntl.flock(handle, fcntl.LOCK_UN)
