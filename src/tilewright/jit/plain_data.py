@@ -23,7 +23,7 @@ from tilewright.jit.plain_forms import (
     OUTSIDE,
     PLAIN,
     Choice,
-    Form,
+    DataForm,
     Many,
     Map,
     Member,
@@ -118,12 +118,12 @@ class Schema:
             raise Unreadable(f"this is a {type(found).__name__}, not a {wanted.__name__}")
         return found
 
-    def _forms_of(self, cls: type, known: dict[str, Any]) -> tuple[tuple[str, Form], ...]:
+    def _forms_of(self, cls: type, known: dict[str, Any]) -> tuple[tuple[str, DataForm], ...]:
         hints = get_type_hints(cls, localns=known)
         declared = fields(cast("Any", cls))
         return tuple((field.name, self._form(hints[field.name])) for field in declared)
 
-    def _form(self, declared: Any) -> Form:
+    def _form(self, declared: Any) -> DataForm:
         origin, parts = get_origin(declared), get_args(declared)
         if origin in (Union, UnionType):
             return self._choice(parts)
@@ -139,7 +139,7 @@ class Schema:
             raise TypeError(f"{declared!r} has no form")
         return self._simple(declared)
 
-    def _simple(self, declared: type) -> Form:
+    def _simple(self, declared: type) -> DataForm:
         if declared in PLAIN:
             return PLAIN[declared]
         if issubclass(declared, Enum):
@@ -150,7 +150,7 @@ class Schema:
             raise TypeError(f"no class that is listed is a {declared.__name__}")
         return Reference((declared,))
 
-    def _choice(self, parts: tuple[Any, ...]) -> Form:
+    def _choice(self, parts: tuple[Any, ...]) -> DataForm:
         forms = [self._form(part) for part in parts if part is not NoneType]
         if all(isinstance(form, Reference) for form in forms):  # the row says which class it is
             classes = (cls for form in forms for cls in cast("Reference", form).classes)

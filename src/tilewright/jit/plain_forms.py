@@ -13,7 +13,7 @@ __all__ = [
     "OUTSIDE",
     "PLAIN",
     "Choice",
-    "Form",
+    "DataForm",
     "Many",
     "Map",
     "Member",
@@ -70,7 +70,7 @@ class Reading(Protocol):
         """The object of an earlier row."""
 
 
-class Form(Protocol):
+class DataForm(Protocol):
     """How values of a declared type are written."""
 
     def write(self, value: Any, writer: Writing, /) -> Any:
@@ -80,7 +80,7 @@ class Form(Protocol):
         """The value again; raises `Unreadable` for data of any other form."""
 
 
-class Plain(Form):
+class Plain(DataForm):
     """A value that JSON writes as it is: of this very class, and of no other."""
 
     def __init__(self, cls: type) -> None:
@@ -99,7 +99,7 @@ class Plain(Form):
         return data
 
 
-class Float(Form):
+class Float(DataForm):
     """A float by its bits."""
 
     def write(self, value: Any, _: Writing) -> str:
@@ -112,7 +112,7 @@ class Float(Form):
             raise Unreadable(f"{data!r:.40} is no number") from error
 
 
-class Member(Form):
+class Member(DataForm):
     """A member of an enumeration by its name."""
 
     def __init__(self, cls: type[Enum]) -> None:
@@ -131,7 +131,7 @@ class Member(Form):
         return found
 
 
-class Reference(Form):
+class Reference(DataForm):
     """Another object, which has a row of its own."""
 
     def __init__(self, classes: tuple[type, ...]) -> None:
@@ -149,7 +149,7 @@ class Reference(Form):
         return found
 
 
-class FromOutside(Form):
+class FromOutside(DataForm):
     """An object that both sides have."""
 
     def write(self, value: Any, writer: Writing) -> int:
@@ -159,10 +159,10 @@ class FromOutside(Form):
         return reader.outside.object(_INT.read(data, reader))
 
 
-class Many(Form):
+class Many(DataForm):
     """Any number of values of one form."""
 
-    def __init__(self, cls: type, item: Form) -> None:
+    def __init__(self, cls: type, item: DataForm) -> None:
         self._cls = cls
         self._item = item
 
@@ -174,10 +174,10 @@ class Many(Form):
         return self._cls([self._item.read(one, reader) for one in _list(data)])
 
 
-class Row(Form):
+class Row(DataForm):
     """A value for each of several forms."""
 
-    def __init__(self, items: tuple[Form, ...]) -> None:
+    def __init__(self, items: tuple[DataForm, ...]) -> None:
         self._items = items
 
     def write(self, value: Any, writer: Writing) -> list[Any]:
@@ -190,7 +190,7 @@ class Row(Form):
         return tuple(item.read(one, reader) for item, one in zip(self._items, data, strict=True))
 
 
-class Map(Form):
+class Map(DataForm):
     """Values by key, in their order."""
 
     def __init__(self, pair: Row) -> None:
@@ -206,10 +206,10 @@ class Map(Form):
         return found
 
 
-class Optional(Form):
+class Optional(DataForm):
     """A value, or None."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: DataForm) -> None:
         self._form = form
 
     def write(self, value: Any, writer: Writing) -> Any:
@@ -219,10 +219,10 @@ class Optional(Form):
         return None if data is None else self._form.read(data, reader)
 
 
-class Choice(Form):
+class Choice(DataForm):
     """A value of one of several forms, with the number of the form."""
 
-    def __init__(self, forms: tuple[Form, ...]) -> None:
+    def __init__(self, forms: tuple[DataForm, ...]) -> None:
         self._forms = forms
 
     def write(self, value: Any, writer: Writing) -> list[Any]:
@@ -252,7 +252,7 @@ def _list(data: Any) -> list[Any]:
 _INT = Plain(int)
 OUTSIDE = FromOutside()  # the form of objects that both sides have
 # The forms of values that are written as they are.
-PLAIN: dict[type, Form] = {
+PLAIN: dict[type, DataForm] = {
     int: _INT,
     bool: Plain(bool),
     str: Plain(str),
