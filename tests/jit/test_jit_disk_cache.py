@@ -55,9 +55,7 @@ def folder(tmp_path, monkeypatch):
 
 def _end_background_work():
     """What other tests left to be assembled would use this test's doubles, and be counted."""
-    pool, jit_cache._background._pool = jit_cache._background._pool, None
-    if pool is not None:
-        pool.shutdown()
+    jit_cache.finish_background_work()
 
 
 def _forget():

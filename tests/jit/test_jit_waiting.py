@@ -16,7 +16,8 @@ from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import B, N
 from tilewright.errors import CompileError, LaunchError
 from tilewright.jit import cache, loader
-from tilewright.jit.cache import SingleFlight, _background, in_background
+from tilewright.jit.cache import SingleFlight, in_background
+from tilewright.runtime.cores import usable_cores
 
 PATIENCE = 20
 
@@ -77,7 +78,7 @@ def test_a_worker_that_asks_for_its_own_work_does_it_again():
 
 def test_a_worker_does_what_no_other_worker_is_left_for():
     """All threads of the pool wait for work that is queued behind them."""
-    count = _workers()
+    count = usable_cores()
     gates = [threading.Event() for _ in range(count)]
     later = []
 
@@ -90,11 +91,6 @@ def test_a_worker_does_what_no_other_worker_is_left_for():
     for gate in gates:
         gate.set()
     assert [task.result(PATIENCE) for task in first] == list(range(count))
-
-
-def _workers():
-    in_background(int).result()
-    return _background._pool._max_workers
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError, TimeoutError])

@@ -11,19 +11,21 @@ it begins again everything that was under way when it was forked.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import count
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import LaunchError, TilewrightError
 from tilewright.jit.waiting import forget_waits, wait_for
 from tilewright.runtime.cores import usable_cores
 
-__all__ = ["SingleFlight", "in_background"]
+__all__ = ["SingleFlight", "finish_background_work", "in_background"]
 
 Made = TypeVar("Made")
 
@@ -140,13 +142,24 @@ class _Task(Future[Made]):
         self._unclaimed = [None]  # the thread that takes it out does the work
         self.maker: int | None = None
 
-    def run(self) -> None:
-        """Do the work, unless another thread does."""
+    def _claim(self) -> bool:
+        """Whether it is for this thread to bring the work to an end, and for no other."""
         try:
             self._unclaimed.pop()
         except IndexError:
-            return
+            return False
         self.maker = threading.get_ident()
+        return True
+
+    def drop(self) -> None:
+        """Leave the work undone, unless a thread is at it."""
+        if self._claim():
+            self.set_exception(LaunchError("the process ends, and nothing more is compiled"))
+
+    def run(self) -> None:
+        """Do the work, unless another thread does."""
+        if not self._claim():
+            return
         try:
             self.set_result(self._work())
         except BaseException as error:  # noqa: BLE001 (threads that wait must see it)
@@ -171,12 +184,14 @@ class _Task(Future[Made]):
 
 
 class _Background:
-    """Threads and their work."""
+    """Threads and their work. They are no reason for a process to stay, nor is their work."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._waiting: deque[_Task[Any]] = deque()
         self._under_way: dict[_Task[Any], None] = {}
+        self._threads = 0
+        self._is_dropped_at_exit = False
         self.workers: set[int] = set()
 
     def start(self, work: Callable[[], Made]) -> Future[Made]:
@@ -188,24 +203,50 @@ class _Background:
 
     def _put(self, task: _Task[Any]) -> None:
         with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(usable_cores(), "tilewright-jit")
+            self._waiting.append(task)
+            if not self._is_dropped_at_exit:
+                self._is_dropped_at_exit = True
+                atexit.register(self.drop)  # late, so that it comes before tools are ended
+            if self._threads >= usable_cores():
+                return
+            self._threads += 1
         try:
-            self._pool.submit(self._run, task)
-        except RuntimeError:  # no thread can be started
+            threading.Thread(target=self._work, name="tilewright-jit", daemon=True).start()
+        except RuntimeError:  # no thread can be started: this one does it
+            self._work()
+
+    def _work(self) -> None:
+        """Do what there is, one after the other."""
+        me = threading.get_ident()
+        self.workers.add(me)
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._threads -= 1
+                    self.workers.discard(me)
+                    return
+                task = self._waiting.popleft()
             task.run()
             self._under_way.pop(task, None)
 
-    def _run(self, task: _Task[Any]) -> None:
-        self.workers.add(threading.get_ident())
-        task.run()
-        self._under_way.pop(task, None)
+    def finish(self) -> None:
+        """Wait for everything that has been started."""
+        for task in list(self._under_way):
+            task.join()
+
+    def drop(self) -> None:
+        """At the end of the process: nothing more is begun."""
+        with self._lock:
+            left, self._waiting = self._waiting, deque()
+        for task in left:
+            task.drop()
 
     def restart(self) -> None:
         """Go on in a forked child, which has no threads."""
         self._lock = threading.RLock()
-        self._pool = None
+        self._threads = 0
         self.workers = set()
+        self._waiting = deque()
         self._under_way = {task: None for task in self._under_way if not task.done()}
         for task in tuple(self._under_way):
             task.renew()
@@ -219,6 +260,11 @@ _background = _Background()
 def in_background(work: Callable[[], Made]) -> Future[Made]:
     """Start something that takes long."""
     return _background.start(work)
+
+
+def finish_background_work() -> None:
+    """Wait for everything that was started in the background."""
+    _background.finish()
 
 
 def _restart() -> None:

@@ -39,7 +39,7 @@ class Reason:
         return f"{self.place}: {self.text}" if self.place else self.text
 
 
-_FROM_OUTSIDE = frozenset({Signals.SIGINT, Signals.SIGKILL, Signals.SIGTERM})
+_FROM_OUTSIDE = frozenset({"SIGINT", "SIGKILL", "SIGTERM"})  # names that not every system has
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _reason(match: re.Match[str], encoded: Encoded | None, function: str) -> Rea
 
 
 def _way_out(status: int) -> str:
-    if -status in _FROM_OUTSIDE:
+    if _signal_of(status) in _FROM_OUTSIDE:
         return "something else ended it, perhaps because memory ran out: try again"
     return "please report this with the kernel: tilewright should not have let it pass"
 
@@ -97,5 +97,10 @@ def _ending(status: int) -> str:
     if status == 0:
         return ""
     if status < 0:
-        return f" (it ended with {Signals(-status).name})"
+        return f" (it ended with {_signal_of(status)})"
     return f" (exit status {status})"
+
+
+def _signal_of(status: int) -> str:
+    """The name of the signal that a status stands for, where it stands for one that is known."""
+    return next((known.name for known in Signals if known == -status), "")

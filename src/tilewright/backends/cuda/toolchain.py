@@ -7,9 +7,6 @@ about the same bytes, at the Python line the op comes from.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +15,7 @@ from pathlib import Path
 
 from tilewright.backends.cuda.explain import AssemblyError, explain
 from tilewright.backends.cuda.remarks import Remark, parse_remarks
+from tilewright.backends.cuda.tool_runs import Finished, TookTooLong, run_tool
 from tilewright.backends.cuda.toolkits import FIX, Toolkit, find_toolkit
 from tilewright.bytecode import Encoded
 from tilewright.errors import ToolchainError
@@ -28,15 +26,6 @@ __all__ = ["OPT_LEVEL", "Toolchain", "find_toolchain", "release_here"]
 OPT_LEVEL = 3  # the most, and the default of tileiras
 
 _REMARKS = ("--remarks=all", "--remark-format=yaml")
-
-
-@dataclass(frozen=True)
-class Finished:
-    """How a tool ended."""
-
-    status: int
-    output: str
-    errors: str
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,7 @@ class Toolchain:
     ) -> bytes:
         """The cubin of a module for a target such as `sm_90`."""
         options = _options(target, lineinfo=lineinfo, opt_level=opt_level)
-        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        with _new_folder() as folder:
             return self._assemble_in(Path(folder), bytecode, target, options)
 
     def assemble_with_remarks(
@@ -74,7 +63,7 @@ class Toolchain:
     ) -> tuple[bytes, tuple[Remark, ...]]:
         """The cubin, and what tileiras chose for each line: TMA, tensor cores, or why not."""
         options = _options(target, lineinfo=False, opt_level=opt_level)
-        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        with _new_folder() as folder:
             report = Path(folder) / "remarks.yaml"
             options = (*options, *_REMARKS, f"--remarks-output-file={report}")
             cubin = self._assemble_in(Path(folder), bytecode, target, options)
@@ -83,7 +72,7 @@ class Toolchain:
 
     def disassemble(self, bytecode: Encoded | bytes, *, debug_info: bool = False) -> str:
         """The text of a module, checked by NVIDIA's own reader and verifier on the way."""
-        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        with _new_folder() as folder:
             finished = self._disassemble_in(Path(folder), _data(bytecode), debug_info=debug_info)
         if finished.status != 0:
             raise AssemblyError(explain(bytecode, finished.errors))
@@ -129,26 +118,13 @@ class Toolchain:
             "PATH": str(self.toolkit.root / "bin"),
             "TMPDIR": str(folder),
         }
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # so that ptxas ends with it when the time is up
-        )
         try:
-            output, errors = process.communicate(timeout=self.timeout)
-        except subprocess.TimeoutExpired:
+            return run_tool(command, folder, self.timeout, environment)
+        except TookTooLong:
             raise ToolchainError(
                 f"{what} took longer than {self.timeout:g} s and was stopped; smaller tiles "
                 "compile faster, and TILEWRIGHT_TILEIRAS_TIMEOUT (seconds) allows more time"
             ) from None
-        finally:
-            _end(process)
-        text, said = output.decode(errors="replace"), errors.decode(errors="replace")
-        return Finished(process.returncode, text, said)
 
 
 def find_toolchain(settings: Settings | None = None) -> Toolchain:
@@ -178,8 +154,6 @@ def _options(target: str, *, lineinfo: bool, opt_level: int) -> tuple[str, ...]:
     return (*options, "--lineinfo") if lineinfo else options
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Stop a tool that is still running, with everything it started."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+def _new_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for one run; a tool that was ended may still be seen to write there."""
+    return tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import mmap
 import re
-import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from tilewright.backends.cuda.tool_runs import TookTooLong, run_tool
 from tilewright.errors import ToolchainError
 from tilewright.settings import Settings
 
@@ -32,6 +33,7 @@ _EXECUTABLES = ("tileiras", "ptxas")
 _LIBNVVM = ("nvvm/lib64/libnvvm.so", "nvvm/lib64/libnvvm.so.4", "lib/libnvvm.so.4")
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d+)\.(\d+), V([\d.]+)")
 _OLDEST = (13, 4)
+_PATIENCE = 60.0  # seconds for a tool to tell its version
 FIX = 'run: pip install "tilewright[cuda]"'  # the one command that puts it right
 
 
@@ -153,11 +155,12 @@ def _release_problems(versions: dict[str, str]) -> list[str]:
 
 def _program_version(path: Path) -> str:
     """What `--version` says, or nothing."""
-    try:
-        run = subprocess.run([path, "--version"], capture_output=True, timeout=60, env={})
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return _version_in(run.stdout)
+    with tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True) as folder:
+        try:
+            run = run_tool([path, "--version"], Path(folder), _PATIENCE, {})
+        except (OSError, TookTooLong):
+            return ""
+    return _version_in(run.output.encode())
 
 
 def _library_version(path: Path) -> str:

@@ -1,0 +1,248 @@
+"""Running a tool so that it ends: by itself, in time, or with the call that waits for it.
+
+A tool writes to files, so no child of it that keeps a pipe open is waited for. It is the leader of
+a group, which is ended as a whole when the call is over, however it is over: by a result, the time
+limit, an interrupt, or the end of the process, at which the tools of all threads end. Children that
+have left the group are found by the token in their environment (`tool_keeper`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.backends.cuda import tool_keeper
+from tilewright.backends.cuda.tool_keeper import BEGIN, END, TOKEN, end_by_token
+from tilewright.runtime.forked_locks import ForkedLock, in_children
+
+__all__ = ["Finished", "TookTooLong", "run_tool"]
+
+_ROUND_SECONDS = 0.005  # between two looks, where the system tells of no end
+_PATIENCE = 5.0  # seconds for a thread whose tool was ended to notice
+
+
+class TookTooLong(Exception):
+    """A tool was ended because its time was up."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a tool ended."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def run_tool(
+    command: Sequence[str | Path], folder: Path, seconds: float, environment: Mapping[str, str]
+) -> Finished:
+    """Run a tool in a folder of its own; raises `TookTooLong`, or `OSError` if it does not start.
+
+    Nothing that it has started runs when this returns or raises.
+    """
+    run = _Run(folder)
+    try:
+        _running[run] = None
+        _keeper.tell(BEGIN, run)
+        run.start(command, environment)
+        in_time = run.wait(seconds)
+    finally:
+        run.end()
+        _keeper.tell(END, run)
+        _running.pop(run, None)
+        run.over.set()
+    if not in_time:
+        raise TookTooLong
+    return run.finished()
+
+
+class _Run:
+    """One run of a tool."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.token = secrets.token_hex(16)
+        self.over = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._leash: int | None = None  # a pipe that is at its end when no child has it any more
+        self._output, self._errors = (folder / f"tool.{name}" for name in ("output", "errors"))
+
+    def start(self, command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
+        """Start the tool as the leader of a group."""
+        self._leash, held = os.pipe()
+        try:
+            with self._output.open("wb") as output, self._errors.open("wb") as errors:
+                self._process = subprocess.Popen(
+                    command,
+                    cwd=self.folder,
+                    env={**environment, TOKEN: self.token},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=errors,
+                    start_new_session=True,
+                    pass_fds=(held,),
+                )
+        finally:
+            os.close(held)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end of the tool itself, which stays a zombie; False if it takes too long."""
+        assert self._process is not None, "it was started"
+        pid, deadline = self._process.pid, time.monotonic() + seconds
+        with _end_of(pid) as told:
+            while not _has_ended(pid):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                told(min(left, 3600.0))
+        return True
+
+    def end(self) -> None:
+        """End the tool and everything that it has started."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(OSError):  # while its leader is a zombie no other has the name
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process is None or self._is_held():
+            end_by_token(self.token)
+        if self._leash is not None:
+            leash, self._leash = self._leash, None
+            os.close(leash)
+
+    def stop(self) -> None:
+        """End the tool from another thread; the one that waits for it does the rest."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def _is_held(self) -> bool:
+        """Whether some child may be left; a process forked in the meantime looks like one."""
+        if self._leash is None:
+            return True
+        poll = select.poll()
+        poll.register(self._leash, select.POLLIN)
+        return not poll.poll(0)
+
+    def finished(self) -> Finished:
+        """How it ended."""
+        assert self._process is not None, "it was started"
+        output, errors = (
+            path.read_bytes().decode(errors="replace") for path in (self._output, self._errors)
+        )
+        return Finished(self._process.returncode, output, errors)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child is a zombie, which it stays."""
+    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    try:
+        return os.waitid(os.P_PID, pid, flags) is not None
+    except ChildProcessError:  # the program has waited for all of its children
+        return True
+
+
+@contextlib.contextmanager
+def _end_of(pid: int) -> Iterator[Callable[[float], object]]:
+    """Something to call for a wait of at most so many seconds, which ends with a child."""
+    try:
+        told = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # of a system that is older than Linux 5.3
+        yield lambda left: time.sleep(min(left, _ROUND_SECONDS))
+        return
+    try:
+        poll = select.poll()
+        poll.register(told, select.POLLIN)
+        yield lambda left: poll.poll(left * 1e3 + 1)
+    finally:
+        os.close(told)
+
+
+class _Keeper:
+    """A small process that ends the tools of this one when this one is gone."""
+
+    def __init__(self) -> None:
+        self._lock = ForkedLock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def tell(self, word: str, run: _Run) -> None:
+        """Say that a run has begun or ended. Where no process can be started, tools run on."""
+        line = json.dumps((word, run.token, str(run.folder))).encode() + b"\n"
+        with self._lock:
+            try:
+                if self._process is None:
+                    self._process = self._started()
+                assert self._process.stdin is not None, "it is a pipe"
+                os.write(self._process.stdin.fileno(), line)
+            except OSError:
+                self._leave()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", tool_keeper.__file__],
+            cwd="/",
+            env={},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # so that no Ctrl-C reaches it
+        )
+
+    def close(self) -> None:
+        """Let it end: what has not ended by now, it ends."""
+        with self._lock:
+            process = self._process
+            self._leave()
+        if process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE)
+
+    def forget(self) -> None:
+        """In a forked child: it is the parent's, and must not wait for the child."""
+        process = self._process
+        self._leave()
+        if process is not None:
+            process.returncode = 0  # of a process that is not ours to wait for
+
+    def _leave(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+
+
+_running: dict[_Run, None] = {}
+_keeper = _Keeper()
+
+
+def _end_all() -> None:
+    """At the end of the process: no thread is waited for that waits for a tool."""
+    runs = list(_running)
+    for run in runs:
+        run.stop()
+    for run in runs:
+        run.over.wait(_PATIENCE)
+    _keeper.close()
+
+
+def _forget_all() -> None:
+    _running.clear()
+    _keeper.forget()
+
+
+atexit.register(_end_all)
+in_children(_forget_all)
