@@ -22,12 +22,14 @@ FUZZ_COUNT ?= 200000
 FUZZ_SEED ?= $(shell date +%s)
 MODEL_COUNT ?= 200000
 MODEL_SEED ?= $(shell date +%s)
+SYNTAX_COUNT ?= 20000
+SYNTAX_SEED ?= $(shell date +%s)
 STRESS_COUNT ?= 20000
 STRESS_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model stress clean
+.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model stress syntax clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +64,10 @@ model: $(VENV)/.dev ## Random work against vector clocks; MODEL_COUNT=200000 MOD
 	MODEL_COUNT=$(MODEL_COUNT) MODEL_SEED=$(MODEL_SEED) $(BIN)/pytest -s \
 	  tests/runtime/test_runtime_order_model.py tests/runtime/test_runtime_order_launches.py \
 	  tests/runtime/test_runtime_order_kept.py tests/runtime/test_runtime_order_nested.py
+
+syntax: $(VENV)/.dev ## Random Python as kernels; SYNTAX_COUNT=20000 SYNTAX_SEED=7
+	SYNTAX_COUNT=$(SYNTAX_COUNT) SYNTAX_SEED=$(SYNTAX_SEED) $(BIN)/pytest -s -k "random or odd" \
+		tests/language/test_language_never_crashes.py
 
 stress: $(VENV)/.dev ## Threads and event loops at once; STRESS_COUNT=20000 STRESS_SEED=7
 	STRESS_COUNT=$(STRESS_COUNT) STRESS_SEED=$(STRESS_SEED) $(BIN)/pytest tests/runtime/test_runtime_stress.py -s

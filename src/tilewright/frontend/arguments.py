@@ -24,6 +24,7 @@ from tilewright.frontend.operands import (
     Static,
     TupleOperand,
 )
+from tilewright.frontend.shown_values import shown_value
 
 __all__ = [
     "Arguments",
@@ -155,7 +156,8 @@ def _shown(signature: inspect.Signature) -> str:
     shown = []
     for parameter in signature.parameters.values():
         star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else ""
-        default = "" if parameter.default is inspect.Parameter.empty else f"={parameter.default!r}"
+        has_default = parameter.default is not inspect.Parameter.empty
+        default = f"={shown_value(parameter.default)}" if has_default else ""
         shown.append(f"{star}{parameter.name}{default}")
     return f"({', '.join(shown)})"
 

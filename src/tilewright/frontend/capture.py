@@ -178,12 +178,31 @@ def _is_unchanged(function: FunctionType, lines: tuple[str, ...]) -> bool:
     """
     if type(function.__globals__.get("__loader__")) is not SourceFileLoader:
         return True
-    return function.__code__ in _compiled_again(function.__code__.co_filename, lines)
+    return _essence(function.__code__) in _compiled_again(function.__code__.co_filename, lines)
 
 
 @lru_cache(maxsize=256)
-def _compiled_again(path: str, lines: tuple[str, ...]) -> frozenset[CodeType]:
-    return frozenset(_codes_in(compile("".join(lines), path, "exec", dont_inherit=True)))
+def _compiled_again(path: str, lines: tuple[str, ...]) -> frozenset[tuple[Any, ...]]:
+    code = compile("".join(lines), path, "exec", dont_inherit=True)
+    return frozenset(map(_essence, _codes_in(code)))
+
+
+def _essence(code: CodeType) -> tuple[Any, ...]:
+    """What makes two codes the same; constants by their text, since NaN differs from itself."""
+    constants = tuple(
+        _essence(value) if isinstance(value, CodeType) else _constant_text(value)
+        for value in code.co_consts
+    )
+    names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars)
+    return (*names, code.co_firstlineno, code.co_code, code.co_linetable, constants)
+
+
+def _constant_text(value: Any) -> str:
+    if isinstance(value, frozenset):
+        return f"frozenset {sorted(map(repr, value))}"
+    if isinstance(value, int):
+        return f"{type(value).__name__} {value:x}"  # text in decimal has a limit
+    return repr(value)
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:

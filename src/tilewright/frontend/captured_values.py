@@ -30,6 +30,7 @@ from tilewright.frontend.operands import (
     DTypeOperand,
     EnumOperand,
     FunctionOperand,
+    Identity,
     ModuleOperand,
     Operand,
     PythonFunction,
@@ -50,11 +51,19 @@ _PYTHON_FUNCTIONS = (range, len, min, max, abs, int, float, bool, print)
 
 def captured(lo: Lowering, node: ast.AST, name: str, value: Any) -> Operand:
     """A Python value from outside the kernel as an operand, if kernels can use it."""
-    operand = _as_operand(lo, value)
+    try:
+        operand = _as_operand(lo, value)
+        refusal = _refusal(name, value, is_kernel=not lo.frame.calls) if operand is None else None
+    except Exception as error:  # noqa: BLE001 (whatever the value's own code raises)
+        operand, refusal = None, _odd(value, error)
     if operand is None:
-        is_kernel = not lo.frame.calls
-        lo.reject(NotCapturable, node, name, *_refusal(name, value, is_kernel=is_kernel))
+        lo.reject(NotCapturable, node, name, *(refusal or ()))
     return operand
+
+
+def _odd(value: Any, error: Exception) -> tuple[str, str, str]:
+    what = f"of type {type(value).__name__}"
+    return what, f"looking at it raised {type(error).__name__}", "pass plain numbers instead"
 
 
 def _as_operand(lo: Lowering, value: Any) -> Operand | None:
@@ -67,13 +76,16 @@ def _of_kind(value: Any) -> _Make | None:
         return lambda _, function: PythonFunction(function)
     if _belongs_to_the_host(value):
         return None
-    return next((make for kinds, make in _CAPTURES if isinstance(value, kinds)), _instance)
+    # By its real type: `__class__` may say something else.
+    kind = type(value)
+    return next((make for kinds, make in _CAPTURES if issubclass(kind, kinds)), _instance)
 
 
 def _class(lo: Lowering, value: type) -> Operand | None:
     if issubclass(value, DType):
         bound = lo.placeholders.get(value, value)
-        return None if issubclass(bound, AnyDType) else DTypeOperand(bound)
+        is_dtype = isinstance(getattr(bound, "element", None), Element)  # no base, no placeholder
+        return DTypeOperand(bound) if is_dtype else None
     if issubclass(value, Enum):
         return EnumOperand(value)
     if value in _PYTHON_FUNCTIONS:
@@ -83,7 +95,7 @@ def _class(lo: Lowering, value: type) -> Operand | None:
 
 def _tuple(lo: Lowering, value: tuple[Any, ...]) -> Operand | None:
     kind = type(value) if is_named_tuple(type(value)) else None
-    items = _as_operands(lo, value)
+    items = _as_operands(lo, tuple.__iter__(value))
     return None if items is None else TupleOperand(items, kind)
 
 
@@ -98,8 +110,8 @@ def _instance(lo: Lowering, value: Any) -> Operand | None:
 def _member(member: Enum) -> Static:
     """A member of an enum: what it is worth, or itself where it is no number and no string."""
     kinds = (bool, int, float, str)
-    worth = next((_plain(member) for kind in kinds if isinstance(member, kind)), member)
-    return Static(worth, member)
+    is_plain = any(issubclass(type(member), kind) for kind in kinds)
+    return Static(_plain(member) if is_plain else Identity(member), member)
 
 
 def _plain(value: Any) -> bool | float | str | None:

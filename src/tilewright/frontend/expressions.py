@@ -87,11 +87,12 @@ def _attribute(lo: Lowering, node: ast.Attribute) -> Operand:
 
 
 def _module_attribute(lo: Lowering, node: ast.Attribute, owner: ModuleOperand) -> Operand:
-    if not hasattr(owner.module, node.attr):
+    try:
+        value = lo.captures.attribute(owner.module, node.attr)
+    except Exception:  # noqa: BLE001 (a module may have code for its attributes)
         similar = tuple(difflib.get_close_matches(node.attr, dir(owner.module), n=3))
         lo.reject(UnknownAttribute, node, str(owner), node.attr, similar)
-    name = f"{owner.module.__name__}.{node.attr}"
-    return captured(lo, node, name, lo.captures.attribute(owner.module, node.attr))
+    return captured(lo, node, f"{owner.module.__name__}.{node.attr}", value)
 
 
 def _enum_member(lo: Lowering, node: ast.Attribute, owner: EnumOperand) -> Operand:

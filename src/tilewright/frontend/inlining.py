@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Sequence
+from types import FunctionType
 
 from tilewright.check.errors.syntax import BadCall, TooDeep, Unsupported
 from tilewright.errors import CompileError
@@ -27,6 +28,7 @@ from tilewright.frontend.operands import (
     Unset,
 )
 from tilewright.frontend.sequences import statements
+from tilewright.frontend.shown_values import shown_value
 from tilewright.source import Span
 
 __all__ = ["applied", "called", "signature_of"]
@@ -56,7 +58,7 @@ def signature_of(
 ) -> inspect.Signature:
     """How a function of the author is called."""
     if isinstance(callee, FunctionOperand):
-        return inspect.signature(callee.function, follow_wrapped=False)
+        return _own_signature(callee.function)  # pyright: ignore[reportArgumentType] as in capture
     given = callee.node.args
     if given.defaults or any(given.kw_defaults) or given.vararg or given.kwarg:
         way_out = "name its parameters, and give all of them"
@@ -69,6 +71,14 @@ def signature_of(
             *(kinds(each.arg, kinds.KEYWORD_ONLY) for each in given.kwonlyargs),
         ]
     )
+
+
+def _own_signature(function: FunctionType) -> inspect.Signature:
+    """The parameters in the `def` that is inlined, also where `__signature__` says others."""
+    code, namespace = function.__code__, function.__globals__
+    plain = FunctionType(code, namespace, None, function.__defaults__, function.__closure__)
+    plain.__kwdefaults__ = function.__kwdefaults__
+    return inspect.signature(plain)
 
 
 def _inlined(
@@ -131,7 +141,9 @@ def _parameter(lo: Lowering, arguments: Arguments, parameter: inspect.Parameter)
         return TupleOperand(arguments.operands(name))
     if arguments.given(name):
         return arguments.operand(name)
-    return captured(lo, arguments.node, f"{name}={parameter.default!r}", parameter.default)
+    return captured(
+        lo, arguments.node, f"{name}={shown_value(parameter.default)}", parameter.default
+    )
 
 
 def _lower_body(lo: Lowering, frame: Frame) -> Operand:

@@ -16,11 +16,12 @@ from types import FunctionType
 from typing import Any, NoReturn
 
 from tilewright.check.errors.syntax import Unsupported
+from tilewright.check.errors.types import WrongOperand
 from tilewright.diagnostics import Problem, Rejected
 from tilewright.dtypes import DType, Element
 from tilewright.frontend.captures import Captures
 from tilewright.frontend.frames import Frame, Learned
-from tilewright.frontend.operands import Grid, Operand, Poison, TensorOperand
+from tilewright.frontend.operands import Grid, Operand, Poison, Static, TensorOperand
 from tilewright.frontend.signature import Signature
 from tilewright.frontend.specialization import Specialization
 from tilewright.ir.builder import Builder
@@ -40,7 +41,7 @@ from tilewright.ir.types import (
 )
 from tilewright.source import Location, Span
 
-__all__ = ["Derived", "Lowering", "Rules", "assigned_names"]
+__all__ = ["LARGEST_CONSTANT", "Derived", "Lowering", "Rules", "assigned_names"]
 
 
 class Derived(Exception):
@@ -134,6 +135,9 @@ class Lowering:
             self.builder.loc = outer
         if isinstance(operand, Poison):
             raise Derived
+        if isinstance(operand, Static) and _is_too_long(operand.value):
+            reason = "it has more digits than any dtype can hold"
+            self.reject(WrongOperand, node, f"this is {operand}", reason)
         return operand
 
     def statement(self, node: ast.stmt) -> None:
@@ -209,6 +213,13 @@ class Lowering:
         with self.builder.inside(self.prologue):
             yield
         self.builder.loc = outer
+
+
+LARGEST_CONSTANT = 10_000  # bits: far more than any dtype holds, and fewer than text can
+
+
+def _is_too_long(value: object) -> bool:
+    return isinstance(value, int) and value.bit_length() > LARGEST_CONSTANT
 
 
 _NAMELESS = (ast.Constant, ast.expr_context, ast.operator)  # most nodes are such, or names

@@ -16,6 +16,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from tilewright.dtypes import DType
+from tilewright.frontend.shown_values import shown_value
 from tilewright.frontend.tensor_operands import (
     AccumOperand,
     MappedOperand,
@@ -38,6 +39,7 @@ __all__ = [
     "EnumOperand",
     "FunctionOperand",
     "Grid",
+    "Identity",
     "LambdaOperand",
     "MappedOperand",
     "Method",
@@ -62,21 +64,38 @@ __all__ = [
 ]
 
 
+class Identity:
+    """A member of an enum that is no number and no string: itself, whatever its class defines.
+
+    Equal to itself alone, true, without order; its text is its name.
+    """
+
+    def __init__(self, member: Enum) -> None:
+        self._member = member
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self._member is other._member
+
+    def __hash__(self) -> int:
+        return id(self._member)
+
+    def __repr__(self) -> str:
+        return shown_value(self._member)
+
+
 @dataclass(frozen=True)
 class Static:
     """A Python value known now: a number, a truth value, None, a string, a member of an `Enum`.
 
-    A member that is a number or a string as well (`IntEnum`, `StrEnum`) has that as its value.
+    The value of a member is the number or the string that it is (`IntEnum`, `StrEnum`), or what
+    stands for it.
     """
 
     value: Any
     member: Enum | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        member = self.value if isinstance(self.value, Enum) else self.member
-        if member is not None:
-            return f"{type(member).__name__}.{member.name}"
-        return repr(self.value)
+        return shown_value(self.value if self.member is None else self.member)
 
 
 @dataclass(frozen=True, eq=False)

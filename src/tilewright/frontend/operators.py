@@ -16,7 +16,7 @@ from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_
 from tilewright.frontend.abilities import check_computes
 from tilewright.frontend.builtins.matrix import matrix_product
-from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.lowering import LARGEST_CONSTANT, Lowering
 from tilewright.frontend.operands import Operand, PointerOperand, Static, TileOperand
 from tilewright.frontend.pointers import offset_pointers
 from tilewright.frontend.powers import power
@@ -48,8 +48,6 @@ from tilewright.ir.ops.elementwise import (
 from tilewright.ir.ops.internal import CeilDiv, DivisorCheck, FloorDiv, FloorMod
 
 __all__ = ["apply_binary", "binary", "inverted", "quotient_up", "unary"]
-
-LARGEST_CONSTANT = 10_000  # bits: far more than any dtype holds
 
 _PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,

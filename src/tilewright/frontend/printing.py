@@ -18,6 +18,7 @@ from tilewright.frontend.aggregates import Aggregate
 from tilewright.frontend.arguments import spread
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import DTypeOperand, Operand, Static, TileOperand
+from tilewright.frontend.shown_values import shown_value
 from tilewright.frontend.tiles import convert
 from tilewright.ir.op import Value
 from tilewright.ir.ops.control import Print
@@ -26,6 +27,7 @@ __all__ = ["joined_string", "print_call"]
 
 _SPEC = re.compile(r"(?P<flags>[+ 0]*\d*(?:\.\d+)?)(?P<letter>[a-zA-Z]?)")
 _REPR = ord("r")
+_LONGEST_WIDTH = 3  # digits: the text of a constant is part of the kernel
 
 
 @dataclass
@@ -102,6 +104,8 @@ def _add(lo: Lowering, node: ast.AST, operand: Operand, said: _Text, spec: str =
         wide = convert(lo, operand, _shown_as(operand.dtype))
         said.show(_place(lo, node, wide.dtype, spec), wide.value)
     elif isinstance(operand, Static):
+        if any(len(digits) > _LONGEST_WIDTH for digits in re.findall(r"\d+", spec)):
+            lo.reject(BadCall, node, "print", f"a format of `{shown_value(spec)}` is too wide")
         try:
             said.say(format(operand.value, spec))
         except (TypeError, ValueError) as error:

@@ -24,6 +24,7 @@ from tilewright.frontend.operands import (
     RecordOperand,
     TupleOperand,
 )
+from tilewright.frontend.shown_values import shown_value
 
 __all__ = ["instance", "member", "replaced", "replaced_fields"]
 
@@ -37,7 +38,7 @@ def instance(lo: Lowering, node: ast.Call, callee: ClassOperand) -> Operand:
     items = tuple(
         arguments.operand(name)
         if arguments.given(name)
-        else captured(lo, node, f"{name}={parameter.default!r}", parameter.default)
+        else captured(lo, node, f"{name}={shown_value(parameter.default)}", parameter.default)
         for name, parameter in signature.parameters.items()
     )
     return TupleOperand(items, kind) if is_named_tuple(kind) else RecordOperand(items, kind)

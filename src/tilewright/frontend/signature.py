@@ -207,7 +207,7 @@ def read_signature(function: FunctionType, local_names: Mapping[str, Any]) -> Si
                 f"say what it is, `{parameter.name}: Ref[f32, N]` or `{parameter.name}: f32`"
             )
         annotation = type_parameters.replaced(hints[parameter.name])
-        params.append(_read_param(function.__name__, parameter, annotation, names))
+        params.append(_read_any(function.__name__, parameter, annotation, names))
     _check_names(function.__name__, params)
     return Signature(function.__name__, tuple(params), type_parameters.placeholders)
 
@@ -251,8 +251,8 @@ def _evaluated_annotations(
                 annotation = eval(annotation, function.__globals__, dict(local_names))
             except Exception as error:  # noqa: BLE001 (whatever the annotation's own code raises)
                 raise CompileError(
-                    f"the annotation `{annotation}` of `{name}` in kernel `{function.__name__}` "
-                    f"cannot be evaluated: {error}"
+                    f"the annotation `{str.__str__(annotation)}` of `{name}` in kernel "
+                    f"`{function.__name__}` cannot be evaluated: {error}"
                 ) from None
         evaluated[name] = annotation
     return evaluated
@@ -262,6 +262,21 @@ _TENSOR_KINDS: dict[Any, type[TensorParam]] = {
     Accum: AccumParam, Mapped: MappedParam, Mut: MutParam, Ref: RefParam,
 }  # fmt: skip
 _CONST_TYPES = (int, bool, float, DType)
+
+
+def _read_any(
+    kernel: str, parameter: inspect.Parameter, annotation: Any, local_names: Mapping[str, Any]
+) -> Param:
+    """A parameter, whose annotation may be any object, with code of its own."""
+    try:
+        return _read_param(kernel, parameter, annotation, local_names)
+    except CompileError:
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever the annotation's own code raises)
+        raise CompileError(
+            f"the annotation of `{parameter.name}` in kernel `{kernel}`, an object of type "
+            f"{type(annotation).__name__}, cannot be read: {type(error).__name__}"
+        ) from None
 
 
 def _read_param(
@@ -323,6 +338,11 @@ def _pointed_dtype(kernel: str, name: str, args: tuple[Any, ...]) -> type[DType]
 
 
 def _check_in_memory(kernel: str, name: str, dtype: type[DType]) -> None:
+    if not issubclass(dtype, AnyDType) and not hasattr(dtype, "element"):
+        raise CompileError(
+            f"`{name}` of kernel `{kernel}`: {dtype.__name__} is a family of dtypes: name one, "
+            f"like `f32`, or a placeholder, `class T(tw.AnyDType): ...`"
+        )
     if dtype in IN_TILES_ONLY:
         raise CompileError(
             f"`{name}` of kernel `{kernel}`: {dtype.label} lives in tiles only; in memory, "

@@ -37,6 +37,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
+from tilewright.frontend.shown_values import shown_value
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import Select
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
@@ -124,21 +125,16 @@ def _fitting_float(lo: Lowering, node: ast.AST, value: bool | float, dtype: type
     with np.errstate(over="ignore"):
         rounded = float(np.float64(number).astype(dtype.element.numpy))
     if dtype is f8e8m0fnu and rounded != number and not math.isnan(number):
-        lo.reject(LiteralDoesNotFit, node, _shown(value), dtype.label, "it holds powers of two")
+        lo.reject(
+            LiteralDoesNotFit, node, shown_value(value), dtype.label, "it holds powers of two"
+        )
     is_finite = isinstance(value, int) or math.isfinite(value)
     has_changed = is_finite != math.isfinite(rounded) or math.isnan(number) != math.isnan(rounded)
     is_held_at_the_end = dtype is f4e2m1fn and abs(number) > limits(dtype)[1]
     if has_changed or is_held_at_the_end:
         way_out = f"its largest number is {limits(dtype)[1]:g}"
-        lo.reject(LiteralDoesNotFit, node, _shown(value), dtype.label, way_out)
+        lo.reject(LiteralDoesNotFit, node, shown_value(value), dtype.label, way_out)
     return number
-
-
-def _shown(value: float) -> str:
-    """A literal for a message; thousands of digits would help nobody."""
-    if isinstance(value, int) and value.bit_length() > 64:
-        return f"an integer of {value.bit_length()} bits"
-    return repr(value)
 
 
 def _fitting_integer(lo: Lowering, node: ast.AST, value: bool | float, dtype: type[DType]) -> int:
@@ -149,7 +145,11 @@ def _fitting_integer(lo: Lowering, node: ast.AST, value: bool | float, dtype: ty
     low, high = limits(dtype)
     if not low <= value <= high:
         lo.reject(
-            LiteralDoesNotFit, node, _shown(value), dtype.label, f"its range is {low} to {high}"
+            LiteralDoesNotFit,
+            node,
+            shown_value(value),
+            dtype.label,
+            f"its range is {low} to {high}",
         )
     return int(value)
 

@@ -79,12 +79,8 @@ def lower_static_assert(lo: Lowering, call: Arguments) -> Operand:
         )
     if not operand.value:
         message = call.operand("message")
-        text = (
-            message.value
-            if isinstance(message, Static) and message.value
-            else "the condition is false"
-        )
-        lo.reject(FalseAssertion, call.where("condition"), str(text))
+        said = str(message.value) if isinstance(message, Static) and message.value else ""
+        lo.reject(FalseAssertion, call.where("condition"), said or "the condition is false")
     return Static(None)
 
 
@@ -98,7 +94,8 @@ def lower_static_range(lo: Lowering, call: Arguments) -> Operand:
     if step == 0:
         lo.reject(BadCall, call.where("step"), "tw.static_range", "the step is not zero")
     numbers = range(start, stop, step)
-    if len(numbers) > _MOST_TURNS:
-        reason = f"it has {len(numbers)} numbers, and each is a turn of its own"
+    count = max(0, -((start - stop) // step))  # `len` ends at 64 bits
+    if count > _MOST_TURNS:
+        reason = f"it has {count} numbers, and each is a turn of its own"
         lo.reject(BadCall, call.node, "tw.static_range", reason, "loop over `range(…)`")
     return TupleOperand(tuple(Static(number) for number in numbers))
