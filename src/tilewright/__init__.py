@@ -31,6 +31,7 @@ from tilewright.errors import (
     CompileError,
     CompileErrors,
     DriverError,
+    ExtentWarning,
     InternalError,
     KernelAssertionError,
     KernelFailure,
@@ -60,7 +61,7 @@ from tilewright.lang.annotations import (
     Partition,
     Ref,
 )
-from tilewright.lang.dimensions import All, Dim
+from tilewright.lang.dimensions import All, Cut, Dim
 from tilewright.lang.functions import (
     abs,
     add,
@@ -170,11 +171,13 @@ __all__ = [
     "CompileErrors",
     "CompileProgress",
     "Const",
+    "Cut",
     "DType",
     "Device",
     "DeviceOp",
     "Dim",
     "DriverError",
+    "ExtentWarning",
     "Graph",
     "Hints",
     "HostPartition",

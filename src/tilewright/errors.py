@@ -19,6 +19,7 @@ TilewrightError
 └── InternalError           our own mistake: please report it
 
 CacheWarning                a folder of the cache is not used; a `UserWarning`, not an error
+ExtentWarning               an output's extent ties to nothing; a `UserWarning`, not an error
 PaddingWarning              padding takes part in a reduction; a `UserWarning`, not an error
 """
 
@@ -33,6 +34,7 @@ __all__ = [
     "CompileError",
     "CompileErrors",
     "DriverError",
+    "ExtentWarning",
     "InternalError",
     "KernelAssertionError",
     "KernelFailure",
@@ -188,6 +190,10 @@ class InternalError(TilewrightError):
 
 class CacheWarning(UserWarning):
     """A folder of the cache cannot be used: kernels are compiled again in every process."""
+
+
+class ExtentWarning(UserWarning):
+    """Nothing says how the extent of an output follows from the inputs that it is made from."""
 
 
 class PaddingWarning(UserWarning):

@@ -25,6 +25,7 @@ from tilewright.jit.cache import SingleFlight
 from tilewright.jit.choose_grid import check_grid
 from tilewright.jit.compiled import CompiledKernel, Options, Request
 from tilewright.jit.executable import Executable, make_executable
+from tilewright.jit.extent_warning import ExtentTeller
 from tilewright.jit.forcing import wanted_placement
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
 from tilewright.jit.launch_later import launch_later
@@ -72,6 +73,7 @@ class Kernel:
                 "or declare the kernel `@tw.kernel(unsafe=True)`"
             )
         self._call_signature = inspect.signature(function)
+        self._extents = ExtentTeller()
         self._compiled: SingleFlight[CompiledKernel] = SingleFlight()
         self._executables: SingleFlight[Executable] = SingleFlight()
         self._remember_launches()
@@ -160,6 +162,12 @@ class Kernel:
 
         Compiled with the globals, helpers and closures that there are now.
         """
+        compiled = self._compile(specialization, placement)
+        self._extents.tell(self.source, compiled.untied)
+        return compiled
+
+    def _compile(self, specialization: Specialization, placement: Placement) -> CompiledKernel:
+        """The same, and nothing is told."""
         compile_ = load_compiler().compile_kernel
         make = partial(
             compile_, self.source, self.signature, specialization, self.options, placement
@@ -191,7 +199,7 @@ class Kernel:
     ) -> Executable:
         """What can be launched, with what there is outside the kernel now."""
         request = Request(self.source, self.signature, specialization, self.options, placement)
-        compile_ = partial(self.specialized, specialization, placement)
+        compile_ = partial(self._compile, specialization, placement)
         kind = device.backend.runs
         make = partial(make_executable, kind, request, compile_)
         for edition in count():
@@ -201,6 +209,7 @@ class Kernel:
                 self._executables.forget(key, found)
                 found = self._executables.get(key, make)
             if found.captures.are_current():
+                self._extents.tell(self.source, found.facts.untied)
                 return found
         raise AssertionError("counting has no end")
 

@@ -146,7 +146,7 @@ _CONDITIONS: dict[type[LaunchCheck], Callable[[Any], str]] = {
 
 def shared_dims(signature: Signature) -> Iterator[str]:
     """The extents that the signature ties to one another, which every launch compares."""
-    for param, axis, dim in signature.whole_axes():
+    for param, axis, dim in signature.named_axes():
         here = f"{param.name}.shape[{axis}]"
         if isinstance(dim, int) or dim in signature.static_dims:
             yield f"{here} == {dim}"

@@ -9,11 +9,12 @@ output has a piece for each block.
 from __future__ import annotations
 
 from tilewright.dtypes import i32
+from tilewright.frontend.extents import tiles_along
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Grid
 from tilewright.frontend.signature import MutParam, TensorParam
 from tilewright.frontend.specialization import TensorSpec
-from tilewright.ir.launch_terms import Blocks, GridExtent, TileCount
+from tilewright.ir.launch_terms import Blocks, GridExtent
 from tilewright.ir.op import Value
 from tilewright.ir.ops.internal import BlockIndex
 
@@ -43,7 +44,7 @@ def _counts_of_output(
     lo: Lowering, param: TensorParam, spec: TensorSpec
 ) -> tuple[Value | None, ...]:
     counts = [
-        None if tile is None else lo.launch_value(TileCount(param.name, axis, tile))
+        None if tile is None else tiles_along(lo, param.name, axis, tile)
         for axis, tile in ((axis, spec.tile[axis]) for axis in spec.grid_axes)
     ]
     if spec.segments is not None:

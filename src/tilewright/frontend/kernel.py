@@ -11,6 +11,7 @@ from tilewright.dtypes import DType, Element, i32
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.captures import Captures
 from tilewright.frontend.expressions import EXPRESSIONS
+from tilewright.frontend.extents import fixed_extent
 from tilewright.frontend.frames import Frame
 from tilewright.frontend.grid import make_grid, piece_index
 from tilewright.frontend.lowering import Lowering, Rules
@@ -32,7 +33,6 @@ from tilewright.frontend.segment_pieces import segmented_piece
 from tilewright.frontend.sequences import statements
 from tilewright.frontend.signature import (
     AccumParam,
-    DimSpec,
     GroupParam,
     MappedParam,
     MutParam,
@@ -40,7 +40,6 @@ from tilewright.frontend.signature import (
     ScalarParam,
     Signature,
     TensorParam,
-    WholeParam,
 )
 from tilewright.frontend.specialization import Specialization, TensorSpec, describe, segments_name
 from tilewright.frontend.statements import STATEMENTS
@@ -159,8 +158,7 @@ def _tensor(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Operand:
 
 def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Value:
     """The whole tensor, with extents that the signature fixes and strides of one in the type."""
-    is_whole = isinstance(param, WholeParam)
-    shape = tuple(_fixed_extent(lo, dim) if is_whole else None for dim in param.dims)
+    shape = tuple(fixed_extent(lo, param, axis) for axis in range(param.rank))
     strides = tuple(1 if unit else None for unit in spec.unit_strides)
     element = Element.I64 if spec.wide else Element.I32
     pointer = LaunchValue(term=BaseAddress(param.name), to=scalar(PtrType(spec.dtype.element)))
@@ -179,14 +177,6 @@ def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Value:
         to=TensorViewType(spec.dtype.element, shape, strides),
     )
     return lo.builder.add(view).result
-
-
-def _fixed_extent(lo: Lowering, dim: DimSpec) -> int | None:
-    """An extent that is known now; none in a type is zero, so that one is passed like others."""
-    if dim is None or (isinstance(dim, str) and dim not in lo.signature.static_dims):
-        return None
-    extent = dim if isinstance(dim, int) else int(lo.specialization.constant(dim))
-    return extent if extent > 0 else None
 
 
 def _extent(lo: Lowering, param: TensorParam, axis: int, wide: bool) -> Value:

@@ -1,8 +1,9 @@
 """What a kernel's annotations say: its parameters, the dims they share, and which are static.
 
-A dim name that stands in a `Mut` or `Mapped` annotation, or is a `Const`, is static: known when the
-kernel is compiled. Any other is dynamic and means one value wherever it stands; the first
-parameter axis that has it is its *home*, and every other is checked against it at launch.
+A dim name that is a tile in a `Mut` or `Mapped` annotation, or is a `Const`, is static: known when
+the kernel is compiled. Any other is dynamic and means one value wherever it stands, in the axes of
+inputs and as the first argument of an output's `Cut`; the first axis that has it, of an input if
+there is one, is its *home*, and every other is checked against it at launch.
 """
 
 from __future__ import annotations
@@ -12,22 +13,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import FunctionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType
 from tilewright.errors import CompileError
+from tilewright.frontend.axis_annotations import (
+    DimSpec,
+    ExtentSpec,
+    read_cuts,
+    read_dim,
+    refuse_cut,
+)
 from tilewright.frontend.scalars import GroupParam, ScalarParam, read_scalars
 from tilewright.frontend.shown_annotations import shown_annotation
 from tilewright.frontend.type_parameters import TypeParameters
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Mapped, Mut, Ref
-from tilewright.lang.dimensions import All, Dim
 from tilewright.lang.pointers import Ptr
 
 __all__ = [
     "AccumParam",
     "ConstParam",
     "DimSpec",
+    "ExtentSpec",
     "GroupParam",
     "MappedParam",
     "MutParam",
@@ -41,25 +49,37 @@ __all__ = [
     "read_signature",
 ]
 
-DimSpec = int | str | None  # a fixed extent, the name of a dim, or None: the whole axis
-
 
 @dataclass(frozen=True)
 class TensorParam:
-    """A parameter that is a tensor: its dtype (or placeholder) and a spec for each axis."""
+    """A parameter that is a tensor: its dtype (or placeholder) and a spec for each axis.
+
+    `dims` are extents of what a block sees, `cuts` those of the whole tensor where it is cut.
+    """
 
     name: str
     dtype: type[DType]
     dims: tuple[DimSpec, ...]
+    cuts: tuple[ExtentSpec, ...] = ()
 
     @property
     def rank(self) -> int:
         """Number of axes."""
         return len(self.dims)
 
+    @property
+    def extents(self) -> tuple[ExtentSpec, ...]:
+        """What the signature says about the extents of the whole tensor."""
+        return self.cuts or (None,) * self.rank
+
 
 class WholeParam(TensorParam):
     """A tensor that every block sees whole; `dims` are its extents."""
+
+    @property
+    def extents(self) -> tuple[ExtentSpec, ...]:
+        """What the signature says about the extents of the whole tensor."""
+        return self.dims
 
 
 class RefParam(WholeParam):
@@ -166,19 +186,19 @@ class Signature:
 
     @cached_property
     def homes(self) -> Mapping[str, tuple[str, int]]:
-        """For each dynamic dim, the first parameter and axis that has it."""
+        """For each dynamic dim, the parameter and axis that it is the extent of."""
         found: dict[str, tuple[str, int]] = {}
-        for param, axis, dim in self.whole_axes():
+        for param, axis, dim in self.named_axes():
             if isinstance(dim, str) and dim not in self.static_dims:
                 found.setdefault(dim, (param.name, axis))
         return found
 
-    def whole_axes(self) -> Iterator[tuple[WholeParam, int, int | str]]:
-        """Every axis of every tensor that the blocks see whole."""
-        for param in self.params:
-            if isinstance(param, WholeParam):
-                for axis, dim in enumerate(param.dims):
-                    assert dim is not None, "only outputs have whole axes"
+    def named_axes(self) -> Iterator[tuple[TensorParam, int, int | str]]:
+        """Every axis whose extent the signature says, those of tensors that are cut last."""
+        whole = (param for param in self.tensors if isinstance(param, WholeParam))
+        for param in (*whole, *self.cut_outputs):
+            for axis, dim in enumerate(param.extents):
+                if dim is not None:
                     yield param, axis, dim
 
     @cached_property
@@ -218,7 +238,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def _check_names(kernel: str, params: list[Param]) -> None:
     """A dim is a name of the body, so only a constant, which is the same value, may share it."""
     tensors = [param for param in params if isinstance(param, TensorParam)]
-    dims = {dim for tensor in tensors for dim in tensor.dims}
+    dims = {dim for tensor in tensors for dim in (*tensor.dims, *tensor.extents)}
     pointers = [param for param in params if isinstance(param, PointerParam)]
     dtypes = {param.dtype for param in (*tensors, *pointers)}
     for param in params:
@@ -310,8 +330,13 @@ def _read_tensor(kernel: str, name: str, origin: Any, args: tuple[Any, ...]) -> 
             f"like `{origin.__name__}[f32, …]`; got {shown_annotation(dtype)}"
         )
     _check_in_memory(kernel, name, dtype)
-    dims = tuple(_read_dim(kernel, name, dim) for dim in args[1:])
     is_whole = issubclass(_TENSOR_KINDS[origin], WholeParam)
+    if is_whole:
+        cuts, tile = (), args[1:]
+        refuse_cut(kernel, name, origin, tile)
+    else:
+        cuts, tile = read_cuts(kernel, name, args[1:])
+    dims = tuple(read_dim(kernel, name, dim) for dim in tile)
     if not dims and not is_whole:
         raise CompileError(
             f"`{name}` of kernel `{kernel}` has no dims: an output that is cut has at least one "
@@ -324,7 +349,7 @@ def _read_tensor(kernel: str, name: str, origin: Any, args: tuple[Any, ...]) -> 
         )
     if not is_whole and any(isinstance(dim, int) and dim < 1 for dim in dims):
         raise CompileError(f"`{name}` of kernel `{kernel}`: a tile has at least one element")
-    return _TENSOR_KINDS[origin](name, dtype, dims)  # type: ignore[return-value]
+    return _TENSOR_KINDS[origin](name, dtype, dims, cuts)  # type: ignore[return-value]
 
 
 def _pointed_dtype(kernel: str, name: str, args: tuple[Any, ...]) -> type[DType]:
@@ -358,18 +383,3 @@ def _read_const(kernel: str, parameter: inspect.Parameter, of: Any) -> ConstPara
             f"`{parameter.name}` of kernel `{kernel}`: Const takes int, bool, float or type[DType]"
         )
     return ConstParam(parameter.name, of, parameter.default)
-
-
-def _read_dim(kernel: str, name: str, dim: Any) -> DimSpec:
-    if get_origin(dim) is Literal and len(get_args(dim)) == 1:
-        dim = get_args(dim)[0]
-    if isinstance(dim, int) and not isinstance(dim, bool):
-        return dim
-    if dim is All:
-        return None
-    if isinstance(dim, type) and issubclass(dim, Dim):
-        return dim.__name__
-    raise CompileError(
-        f"`{name}` of kernel `{kernel}`: a dim is a class derived from tw.Dim, `Literal[n]` or a "
-        f"number; got {shown_annotation(dim)}"
-    )

@@ -15,6 +15,7 @@ from tilewright.check.errors.pieces import PieceIsNoTile
 from tilewright.check.errors.types import IndexCount, WrongOperand
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
+from tilewright.frontend.extents import canonical_extent, tiles_along
 from tilewright.frontend.indices import integer_scalar
 from tilewright.frontend.load_hints import view_hints
 from tilewright.frontend.lowering import Lowering
@@ -26,7 +27,6 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
-from tilewright.frontend.signature import WholeParam
 from tilewright.frontend.tiles import (
     check_tile_shape,
     convert,
@@ -34,7 +34,6 @@ from tilewright.frontend.tiles import (
     static_int,
 )
 from tilewright.ir.attributes import Hints
-from tilewright.ir.launch_terms import Extent, TileCount
 from tilewright.ir.op import Value
 from tilewright.ir.ops.internal import BoundsCheck, CheckSite
 from tilewright.ir.ops.memory import LoadView
@@ -63,24 +62,9 @@ def extent_of(lo: Lowering, tensor: TensorOperand, axis: int) -> Operand:
     return TileOperand(lo.launch_value(canonical_extent(lo, tensor.name, axis)), i32)
 
 
-def canonical_extent(lo: Lowering, name: str, axis: int) -> Extent:
-    """The one term for an extent that several axes share by name."""
-    param = lo.signature.by_name.get(name)  # none for offsets that travel with an output
-    if isinstance(param, WholeParam):
-        dim = param.dims[axis]
-        if isinstance(dim, str):
-            return Extent(*lo.signature.homes.get(dim, (name, axis)))
-    return Extent(name, axis)
-
-
 def tile_count(lo: Lowering, tensor: TensorOperand, axis: int, tile: int) -> Value:
     """How many tiles of this extent an axis has."""
-    assert isinstance(tensor.view.type, TensorViewType)
-    fixed = tensor.view.type.shape[axis]
-    if fixed is not None:
-        return lo.builder.index(-(-fixed // tile))
-    home = canonical_extent(lo, tensor.name, axis)
-    return lo.launch_value(TileCount(home.param, home.axis, tile))
+    return tiles_along(lo, tensor.name, axis, tile)
 
 
 # --- reading --------------------------------------------------------------------------------------

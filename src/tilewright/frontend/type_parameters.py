@@ -39,9 +39,10 @@ class TypeParameters:
         if isinstance(annotation, TypeVar):
             return self._class(annotation)
         arguments = get_args(annotation)
-        if not any(isinstance(argument, TypeVar) for argument in arguments):
+        replaced = tuple(map(self.replaced, arguments))
+        if all(new is old for new, old in zip(replaced, arguments, strict=True)):
             return annotation
-        return GenericAlias(get_origin(annotation), tuple(map(self.replaced, arguments)))
+        return GenericAlias(get_origin(annotation), replaced)
 
     def _class(self, variable: TypeVar) -> type:
         if variable not in self._classes:

@@ -85,7 +85,7 @@ def rules_for_extents(
         for axis, dim in enumerate(output.dims):
             if dim is None:
                 yield f"{text_of(Extent(output.name, axis))} <= {MAX_WHOLE_EXTENT}"
-    for param, axis, dim in signature.whole_axes():
+    for param, axis, dim in signature.named_axes():
         extent = text_of(Extent(param.name, axis))
         if isinstance(dim, int):
             wanted = str(dim)
@@ -97,9 +97,9 @@ def rules_for_extents(
 
 
 def check_extents(binding: Binding) -> None:
-    """A dim of an input is its extent: fixed, static, or one value for every axis that names it."""
+    """An extent that has a name is fixed, static, or one value for every axis that names it."""
     homes = binding.signature.homes
-    for param, axis, dim in binding.signature.whole_axes():
+    for param, axis, dim in binding.signature.named_axes():
         extent = _reachable_extent(binding, param, axis)
         if isinstance(dim, int):
             wanted, why = dim, f"the signature fixes it at {dim}"

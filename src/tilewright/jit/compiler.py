@@ -29,6 +29,7 @@ from tilewright.ir.verify import verify
 from tilewright.jit.compiled import CompiledKernel, Options
 from tilewright.jit.coverage import whole_outputs
 from tilewright.jit.reporting import cheapest_report
+from tilewright.jit.untied_extents import untied_extents
 from tilewright.lang.hints import starts_kernels_early
 from tilewright.passes.hoist_checks import hoist_checks
 from tilewright.passes.pipeline import lower_to_tile_ir
@@ -75,6 +76,7 @@ def compile_kernel(
         sites=lowered.sites,
         written_whole=whole_outputs(function, signature, specialization),
         padded=padded_reductions(function),
+        untied=untied_extents(function, source, signature, specialization, settled.launch_checks),
         captures=captures,
         encoder=encode_in_oldest,
     )

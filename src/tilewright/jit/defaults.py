@@ -96,9 +96,8 @@ def _customary(axis: int, rank: int) -> int:
 def _tensor(
     signature: Signature, param: TensorParam, given: Mapping[str, Any], constants: Mapping[str, Any]
 ) -> TensorSpec:
-    is_whole = isinstance(param, WholeParam)
-    fixed = [constants.get(dim) if isinstance(dim, str) else dim for dim in param.dims]
-    extents = [divisor(dim) if is_whole and dim else LARGEST_DIVISOR for dim in fixed]
+    fixed = _numbers(param.extents, constants)
+    extents = [divisor(extent) if extent else LARGEST_DIVISOR for extent in fixed]
     strides = [1]  # of the last axis; each axis before it steps over all that follow
     for extent in reversed(extents[1:]):
         strides.insert(0, min(strides[0] * extent, LARGEST_DIVISOR))
@@ -109,9 +108,16 @@ def _tensor(
         address_divisor=LARGEST_DIVISOR,
         extent_divisors=extent_divisors(extents, runs_along),
         stride_divisors=tuple(strides[: param.rank]),
-        tile=() if is_whole else tuple(None if n is None else int(n) for n in fixed),
+        tile=() if isinstance(param, WholeParam) else _numbers(param.dims, constants),
         group=GROUP if isinstance(param, MappedParam) and param.rank > 1 else (1, 1),
     )
+
+
+def _numbers(
+    dims: tuple[int | str | None, ...], constants: Mapping[str, Any]
+) -> tuple[int | None, ...]:
+    """The dims that are known now."""
+    return tuple(constants.get(dim) if isinstance(dim, str) else dim for dim in dims)
 
 
 def _dtype(declared: type[DType], given: Mapping[str, Any]) -> type[DType]:

@@ -1,5 +1,7 @@
 """Dims: names for extents in a signature, which are numbers in the body of the kernel.
 
+`Cut` joins two of them: the extent of an axis, and the tile that it is cut into.
+
 A dim is a class, so that it can stand in an annotation; its metaclass lets type checkers take it
 for a number as well. Run as Python, those operators say that a dim has no value here. Equality and
 hash stay by identity, because `typing` keeps annotations in caches that compare their arguments.
@@ -7,14 +9,17 @@ hash stay by identity, because `typing` keeps annotations in caches that compare
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Never, TypeVar, overload
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, overload
 
 from tilewright.dtypes import DType
 from tilewright.lang.outside import OutsideKernelError
 
-__all__ = ["All", "Dim", "DimType"]
+__all__ = ["All", "Cut", "Dim", "DimType"]
 
 _Scalar = TypeVar("_Scalar", bound=DType)
+_Extent = TypeVar("_Extent")
+_Tile = TypeVar("_Tile")
 
 
 class DimType(type):
@@ -87,3 +92,21 @@ class All(Dim):
 
     `z: Mut[f32, BM, tw.All]` owns entire rows; the call says `z.partition(BM, None)`.
     """
+
+
+class Cut(Generic[_Extent, _Tile]):
+    """In the annotation of an output: an axis of this extent, cut into tiles of that one.
+
+    In `z: Mut[f32, Cut[M, BM]]` the axis has as many elements as every other axis that is called
+    `M`, which each launch checks, and a block owns `BM` of them. Fixed numbers are
+    `Cut[Literal[128], B]`, and `Cut[N, tw.All]` is a whole axis of extent `N`.
+    """
+
+    if not TYPE_CHECKING:
+        # Plain numbers are arguments as well, which `typing` would refuse.
+        __class_getitem__ = classmethod(GenericAlias)
+
+    def __init__(self) -> None:
+        raise OutsideKernelError(
+            "`Cut` stands in the annotation of an output: `z: Mut[f32, Cut[N, B]]`"
+        )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.dtypes import bool_, limits
-from tilewright.frontend.signature import ScalarParam, Signature, WholeParam
+from tilewright.frontend.signature import ScalarParam, Signature
 
 __all__ = ["Fill", "Proposal", "axes_of", "proposals"]
 
@@ -53,8 +53,8 @@ def axes_of(signature: Signature) -> list[Axis]:
     """The extents that a launch is free to choose; an output's are its own, not its tile's."""
     found: dict[Axis, None] = {}
     for param in signature.tensors:
-        for axis, dim in enumerate(param.dims):
-            if not isinstance(param, WholeParam):
+        for axis, dim in enumerate(param.extents):
+            if dim is None:
                 found[param.name, axis] = None
             elif isinstance(dim, str) and dim not in signature.static_dims:
                 found[dim] = None

@@ -149,8 +149,8 @@ class _Call:
         return tuple(int(place) for place in np.unravel_index(block, self._blocks))
 
     def _extent(self, param: TensorParam, axis: int) -> int:
-        dim = param.dims[axis]
-        if not isinstance(param, WholeParam):
+        dim = param.extents[axis]
+        if dim is None:
             return self._proposal.extents[param.name, axis]
         fixed = self._fixed(dim)
         return self._proposal.extents[str(dim)] if fixed is None else fixed
