@@ -3,12 +3,12 @@
 import numpy as np
 
 import tilewright as tw
-from tilewright import Mut, Ref, f32
+from tilewright import Cut, Mut, Ref, f32
 from tilewright.dims import B, N
 
 
 @tw.kernel(deny_checks=True)
-def add(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N]) -> None:
+def add(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, N]) -> None:
     """`z = x + y`: a store takes no index, because a block has one place to write to."""
     z.store(x.load_like(z) + y.load_like(z))
 

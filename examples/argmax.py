@@ -20,6 +20,7 @@ def best_of_blocks(
     *, BLOCK: Const[int] = 256,
 ) -> None:  # fmt: skip
     """The highest of BLOCK logits, and its place."""
+    tw.require(best.shape[0] == tw.cdiv(N, BLOCK))
     i = best.index[0]
     tile = logits.partition(BLOCK, padding=-math.inf)[i].astype(f32)
     best.store(tw.max(tile, axis=0, keepdims=True))
@@ -32,6 +33,7 @@ def best_of_head(
     hidden: Ref[T, Literal[1], K], *, BLOCK: Const[int] = 64, BK: Const[int] = 32,
 ) -> None:  # fmt: skip
     """The same of `weight @ hidden`, BLOCK rows of it to a block."""
+    tw.require(best.shape[0] == tw.cdiv(V, BLOCK))
     i = best.index[0]
     rows, columns = weight.partition(BLOCK, BK), hidden.partition(1, BK)
     logits = tw.zeros((BLOCK,), f32)

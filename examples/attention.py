@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f16, f32
+from tilewright import Const, Cut, Mut, Ref, f16, f32
 from tilewright.dims import BM, B, D, H, K, L, S, T
 
 
 @tw.kernel(deny_checks=True)
 def attention(
-    z: Mut[T, Literal[1], Literal[1], BM, D],
+    z: Mut[T, Cut[B, Literal[1]], Cut[H, Literal[1]], Cut[S, BM], Cut[D, D]],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32,
     *, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False, EVEN: Const[bool] = False,
     BN: Const[int] = 32,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32
+from tilewright import Const, Cut, Mut, Ref, f32
 from tilewright.dims import B, N
 from tilewright.tune import Space
 
@@ -26,9 +26,8 @@ def product(z: tw.Tensor, x: tw.Tensor, y: tw.Tensor) -> Any:
     reference=product,
 )
 @tw.kernel(deny_checks=True)
-def multiply(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N], *, PARTS: Const[int]) -> None:
+def multiply(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, N], *, PARTS: Const[int]) -> None:
     """`z = x * y`, each piece in so many parts."""
-    tw.require(z.shape[0] == N)
     i, part = z.index[0], B // PARTS
     parts, xs, ys = z.partition(part), x.partition(part), y.partition(part)
     for k in range(parts.num_tiles(0)):

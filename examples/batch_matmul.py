@@ -5,13 +5,17 @@ from typing import Literal
 import numpy as np
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f16, f32
+from tilewright import Const, Cut, Mut, Ref, f16, f32
 from tilewright.dims import BM, BN, B, K, M, N, T
 
 
 @tw.kernel(deny_checks=True)
 def batch_matmul(
-    z: Mut[T, Literal[1], BM, BN], x: Ref[T, B, M, K], y: Ref[T, B, K, N], *, BK: Const[int] = 32
+    z: Mut[T, Cut[B, Literal[1]], Cut[M, BM], Cut[N, BN]],
+    x: Ref[T, B, M, K],
+    y: Ref[T, B, K, N],
+    *,
+    BK: Const[int] = 32,
 ) -> None:
     """`z[b] = x[b] @ y[b]`, summed in f32."""
     b, i, j = z.index

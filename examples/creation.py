@@ -3,7 +3,7 @@
 import numpy as np
 
 import tilewright as tw
-from tilewright import Mut, Ref, f16, f32
+from tilewright import Cut, Mut, Ref, f16, f32
 from tilewright.dims import BM, BN, B, N, T
 
 
@@ -28,7 +28,7 @@ def linspace(z: Mut[f32, B], start: f32, step: f32) -> None:
 
 
 @tw.kernel(deny_checks=True)
-def convert(z: Mut[T, B], x: Ref[FROM, N]) -> None:
+def convert(z: Mut[T, Cut[N, B]], x: Ref[FROM, N]) -> None:
     """Every element in another dtype."""
     z.store(x.load_like(z).astype(z.dtype))
 

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f16, f32, i32
+from tilewright import Const, Cut, Mut, Ref, f16, f32, i32
 from tilewright.dims import BD, D, G, H, K, L, T
 
 
@@ -20,7 +20,8 @@ class SPLITS(tw.Dim):
 
 @tw.kernel(deny_checks=True)
 def attend_split(
-    part: Mut[f32, Literal[1], G, D], weight: Mut[f32, Literal[1], G],
+    part: Mut[f32, Cut[SPLITS, Literal[1]], Cut[H, G], Cut[D, D]],
+    weight: Mut[f32, Cut[SPLITS, Literal[1]], Cut[H, G]],
     q: Ref[T, H, D], k: Ref[T, L, K, D], v: Ref[T, L, K, D], filled: Ref[i32], scale: f32,
     *, BN: Const[int] = 16,
 ) -> None:  # fmt: skip
@@ -50,8 +51,8 @@ def attend_split(
 
 @tw.kernel(deny_checks=True)
 def merge_splits(
-    z: Mut[T, Literal[1], BD], parts: Ref[f32, SPLITS, H, D], weights: Ref[f32, SPLITS, H],
-    *, BS: Const[int] = 8,
+    z: Mut[T, Cut[H, Literal[1]], Cut[D, BD]],
+    parts: Ref[f32, SPLITS, H, D], weights: Ref[f32, SPLITS, H], *, BS: Const[int] = 8,
 ) -> None:  # fmt: skip
     """The mean of up to BS parts, each with the weight that its block found."""
     h, d = z.index

@@ -6,12 +6,12 @@ So the mask is never stored: the same call makes the same mask again, on any dev
 import numpy as np
 
 import tilewright as tw
-from tilewright import Mut, Ref, f32, i32
+from tilewright import Cut, Mut, Ref, f32, i32
 from tilewright.dims import B, N
 
 
 @tw.kernel(deny_checks=True)
-def dropout(z: Mut[f32, B], x: Ref[f32, N], share: f32, seed: i32) -> None:
+def dropout(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], share: f32, seed: i32) -> None:
     """An element is zero with probability `share`; the others make up for it."""
     keep = tw.rand((B,), f32, seed=seed, offset=z.index[0] * B) >= share
     z.store(tw.where(keep, x.load_like(z) / (1 - share), 0.0))

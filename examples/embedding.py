@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 
 import tilewright as tw
-from tilewright import Mut, Ref, f16, u32
+from tilewright import Cut, Mut, Ref, f16, u32
 from tilewright.dims import BM, BN, D, M, T, V
 
 
 @tw.kernel(deny_checks=True)
-def embedding(z: Mut[T, BM, BN], ids: Ref[u32, M], table: Ref[T, V, D]) -> None:
+def embedding(z: Mut[T, Cut[M, BM], Cut[D, BN]], ids: Ref[u32, M], table: Ref[T, V, D]) -> None:
     """`z[m] = table[ids[m]]`; an id that the table does not have gives zeros."""
     i, j = z.index
     rows = ids.partition(BM)[i]  # [BM]
@@ -23,7 +23,7 @@ def embedding(z: Mut[T, BM, BN], ids: Ref[u32, M], table: Ref[T, V, D]) -> None:
 
 
 @tw.kernel(deny_checks=True)
-def gather_row(z: Mut[T, Literal[1], BN], at: Ref[u32], x: Ref[T, M, D]) -> None:
+def gather_row(z: Mut[T, Literal[1], Cut[D, BN]], at: Ref[u32], x: Ref[T, M, D]) -> None:
     """`z = x[at]`: one row, such as that of the last token, or the nearest there is."""
     rows = x.partition(1, BN)
     z.store(rows[rows.clip(at.item(), 0), z.index[1]])

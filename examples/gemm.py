@@ -3,7 +3,7 @@
 import numpy as np
 
 import tilewright as tw
-from tilewright import Const, Mapped, Mut, Ref, f16, f32
+from tilewright import Const, Cut, Mapped, Mut, Ref, f16, f32
 from tilewright.dims import BM, BN, K, M, N, T
 
 
@@ -13,7 +13,7 @@ class SUM(tw.AnyDType):
 
 @tw.kernel(deny_checks=True)
 def gemm_tile(
-    z: Mut[SUM, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
+    z: Mut[SUM, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
 ) -> None:
     """`z = x @ y`: one tile to a block, factors of one dtype and a product of another."""
     i, j = z.index
@@ -25,7 +25,9 @@ def gemm_tile(
 
 
 @tw.kernel(deny_checks=True)
-def gemm(z: Mapped[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64) -> None:
+def gemm(
+    z: Mapped[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
+) -> None:
     """`z = x @ y` by as many blocks as the device holds, in an order that shares what is read."""
     xs, ys = x.partition(BM, BK), y.partition(BK, BN)
     for at in z.indices():  # this block's share of the output, disjoint from every other's

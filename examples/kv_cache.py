@@ -9,13 +9,14 @@ from typing import Literal
 import numpy as np
 
 import tilewright as tw
-from tilewright import Mapped, Ref, f16, i32
-from tilewright.dims import BH, D, H, S, T
+from tilewright import Cut, Mapped, Ref, f16, i32
+from tilewright.dims import BH, D, H, L, S, T
 
 
 @tw.kernel(deny_checks=True)
 def update_cache(
-    keys: Mapped[T, Literal[1], BH, D], values: Mapped[T, Literal[1], BH, D],
+    keys: Mapped[T, Cut[L, Literal[1]], Cut[H, BH], Cut[D, D]],
+    values: Mapped[T, Cut[L, Literal[1]], Cut[H, BH], Cut[D, D]],
     k: Ref[T, S, H, D], v: Ref[T, S, H, D], start: Ref[i32],
 ) -> None:  # fmt: skip
     """`keys[start : start + S] = k`, and the values alike."""

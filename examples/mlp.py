@@ -5,13 +5,14 @@ and a vector. The second kernel is queued behind the first, and nothing waits.
 import numpy as np
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32
+from tilewright import Const, Cut, Mut, Ref, f32
 from tilewright.dims import BM, BN, K, M, N
 
 
 @tw.kernel(deny_checks=True)
 def linear(
-    z: Mut[f32, BM, BN], x: Ref[f32, M, K], weight: Ref[f32, K, N], bias: Ref[f32, N],
+    z: Mut[f32, Cut[M, BM], Cut[N, BN]],
+    x: Ref[f32, M, K], weight: Ref[f32, K, N], bias: Ref[f32, N],
     *, RELU: Const[bool] = False, BK: Const[int] = 32,
 ) -> None:  # fmt: skip
     """`z = x @ weight + bias`, and nothing below zero if there is a ReLU."""
@@ -25,7 +26,9 @@ def linear(
 
 
 @tw.kernel(deny_checks=True)
-def matvec(z: Mut[f32, BM], x: Ref[f32, M, K], y: Ref[f32, K], *, BK: Const[int] = 32) -> None:
+def matvec(
+    z: Mut[f32, Cut[M, BM]], x: Ref[f32, M, K], y: Ref[f32, K], *, BK: Const[int] = 32
+) -> None:
     """`z = x @ y`: BM rows, a product and a sum for each stretch of columns."""
     xs, ys = x.partition(BM, BK), y.partition(BK)
     acc = tw.zeros((BM,), f32)

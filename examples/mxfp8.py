@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f8e4m3fn, f8e8m0fnu, f32
+from tilewright import Const, Cut, Mut, Ref, f8e4m3fn, f8e8m0fnu, f32
 from tilewright.dims import BM, BN, G, K, M, N
 
 Array = npt.NDArray[Any]
@@ -20,7 +20,7 @@ GROUP = 32  # elements with one scale
 
 @tw.kernel(deny_checks=True)
 def mxfp8_linear(
-    z: Mut[f32, BM, BN],
+    z: Mut[f32, Cut[M, BM], Cut[N, BN]],
     x: Ref[f8e4m3fn, M, K], x_scale: Ref[f8e8m0fnu, M, G],
     weight: Ref[f8e4m3fn, N, K], weight_scale: Ref[f8e8m0fnu, N, G],
     *, BK: Const[int] = 128,

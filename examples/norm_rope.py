@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 import tilewright as tw
-from tilewright import Mapped, Mut, Ref, Tile, f16, f32, i32
-from tilewright.dims import BS, D, H, K, P, S, T
+from tilewright import Cut, Mapped, Mut, Ref, Tile, f16, f32, i32
+from tilewright.dims import BS, D, H, K, L, P, S, T
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +35,7 @@ def norm_and_turn(
 
 @tw.kernel(deny_checks=True)
 def prepare_queries(
-    z: Mut[T, BS, Literal[1], D], q: Ref[T, S, H, D], weight: Ref[T, D],
+    z: Mut[T, Cut[S, BS], Cut[H, Literal[1]], Cut[D, D]], q: Ref[T, S, H, D], weight: Ref[T, D],
     cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], start: Ref[i32],
 ) -> None:  # fmt: skip
     """BS tokens of one head."""
@@ -50,7 +50,8 @@ def prepare_queries(
 
 @tw.kernel(deny_checks=True)
 def prepare_keys(
-    keys: Mapped[T, Literal[1], Literal[1], D], values: Mapped[T, Literal[1], Literal[1], D],
+    keys: Mapped[T, Cut[L, Literal[1]], Cut[K, Literal[1]], Cut[D, D]],
+    values: Mapped[T, Cut[L, Literal[1]], Cut[K, Literal[1]], Cut[D, D]],
     k: Ref[T, S, K, D], v: Ref[T, S, K, D], weight: Ref[T, D],
     cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], start: Ref[i32],
 ) -> None:  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, Tile, f16, f32, i32
+from tilewright import Const, Cut, Mut, Ref, Tile, f16, f32, i32
 from tilewright.dims import BM, BN, BS, D, H, M, N, S, T
 
 Array = npt.NDArray[Any]
@@ -19,7 +19,9 @@ def normalized(rows: Tile[f32], weight: Tile[f32], columns: float, eps: f32) -> 
 
 
 @tw.kernel(deny_checks=True)
-def rms_norm(z: Mut[T, BM, BN], x: Ref[T, M, N], weight: Ref[T, N], eps: f32) -> None:
+def rms_norm(
+    z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, N], weight: Ref[T, N], eps: f32
+) -> None:
     """BM rows of up to BN columns."""
     rows = x.load_like(z).astype(f32)
     z.store(normalized(rows, weight.partition(BN)[0].astype(f32), float(N), eps).astype(z.dtype))
@@ -27,12 +29,11 @@ def rms_norm(z: Mut[T, BM, BN], x: Ref[T, M, N], weight: Ref[T, N], eps: f32) ->
 
 @tw.kernel(deny_checks=True)
 def rms_norm_of_long_rows(
-    z: Mut[T, Literal[1], tw.All], x: Ref[T, M, N], weight: Ref[T, N], eps: f32,
+    z: Mut[T, Cut[M, Literal[1]], Cut[N, tw.All]], x: Ref[T, M, N], weight: Ref[T, N], eps: f32,
     *, BLOCK: Const[int] = 256,
 ) -> None:  # fmt: skip
     """One row of any length, BLOCK columns at a time: once for the mean, once for the result."""
     i = z.index[0]
-    tw.require(z.shape[1] == N)
     xs, weights, parts = x.partition(1, BLOCK), weight.partition(BLOCK), z.partition(1, BLOCK)
     squares = tw.zeros((1, BLOCK), f32)
     for j in range(xs.num_tiles(1)):
@@ -45,7 +46,7 @@ def rms_norm_of_long_rows(
 
 @tw.kernel(deny_checks=True)
 def add_rms_norm(
-    z: Mut[T, BM, BN], total: Mut[T, BM, BN],
+    z: Mut[T, Cut[M, BM], Cut[N, BN]], total: Mut[T, Cut[M, BM], Cut[N, BN]],
     x: Ref[T, M, N], y: Ref[T, M, N], weight: Ref[T, N], eps: f32,
 ) -> None:  # fmt: skip
     """`total = x + y`, and its norm: two outputs, of which a block owns the same place."""
@@ -56,7 +57,7 @@ def add_rms_norm(
 
 @tw.kernel(deny_checks=True)
 def qk_norm(
-    z: Mut[T, BS, Literal[1], D], x: Ref[T, S, H, D],
+    z: Mut[T, Cut[S, BS], Cut[H, Literal[1]], Cut[D, D]], x: Ref[T, S, H, D],
     q_weight: Ref[T, D], k_weight: Ref[T, D], queries: i32, eps: f32,
 ) -> None:  # fmt: skip
     """The norm of each head; the first `queries` heads have another weight than the others."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f4e2m1fn, f8e4m3fn, f32, u8
+from tilewright import Const, Cut, Mut, Ref, f4e2m1fn, f8e4m3fn, f32, u8
 from tilewright.dims import BM, BN, G, H, M, N
 
 Array = npt.NDArray[Any]
@@ -21,7 +21,7 @@ GROUP = 16  # elements with one scale
 
 @tw.kernel(deny_checks=True)
 def nvfp4_linear(
-    z: Mut[f32, BM, BN],
+    z: Mut[f32, Cut[M, BM], Cut[N, BN]],
     x: Ref[u8, M, H], x_scale: Ref[f8e4m3fn, M, G],
     weight: Ref[u8, N, H], weight_scale: Ref[f8e4m3fn, N, G],
     *, BK: Const[int] = 128,

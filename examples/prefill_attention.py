@@ -9,13 +9,14 @@ import math
 import numpy as np
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f16, f32, i32
+from tilewright import Const, Cut, Mut, Ref, f16, f32, i32
 from tilewright.dims import BM, D, G, H, K, L, S, T
 
 
 @tw.kernel(deny_checks=True)
 def prefill_attention(
-    z: Mut[T, BM, G, D], q: Ref[T, S, H, D], k: Ref[T, L, K, D], v: Ref[T, L, K, D],
+    z: Mut[T, Cut[S, BM], Cut[H, G], Cut[D, D]],
+    q: Ref[T, S, H, D], k: Ref[T, L, K, D], v: Ref[T, L, K, D],
     start: Ref[i32], scale: f32, *, BN: Const[int] = 32,
 ) -> None:  # fmt: skip
     """BM tokens and the G query heads of one key head; token s stands at place `start + s`."""

@@ -10,12 +10,12 @@ from itertools import pairwise
 import numpy as np
 
 import tilewright as tw
-from tilewright import Mut, Ref, f32
+from tilewright import Cut, Mut, Ref, f32
 from tilewright.dims import B, N
 
 
 @tw.kernel(deny_checks=True)
-def softmax(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+def softmax(z: Mut[f32, Cut[N, B]], x: Ref[f32, N]) -> None:
     """A block reads its whole row, by element, and writes its piece of it."""
     low, high = z.segment
     lanes = tw.arange(B)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tilewright as tw
-from tilewright import Mut, Ref, f16, f32, i32
+from tilewright import Cut, Mut, Ref, f16, f32, i32
 from tilewright.dims import BS, D, H, P, S, T
 
 
@@ -19,13 +19,13 @@ class HALF(tw.Dim):
 
 @tw.kernel(deny_checks=True)
 def rope(
-    z: Mut[T, BS, Literal[1], D], x: Ref[T, S, H, D],
+    z: Mut[T, Cut[S, BS], Cut[H, Literal[1]], Cut[D, D]], x: Ref[T, S, H, D],
     cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], start: Ref[i32],
 ) -> None:  # fmt: skip
     """Head h of token s, turned by the angles of place `start + s`."""
     i, h, _ = z.index
     half = D // 2
-    tw.require(z.shape[2] == D and half == HALF)
+    tw.require(half == HALF)
     places = start.item() + i * BS + tw.arange(BS)  # [BS]
     cos = cosines.gather(places[:, None], tw.arange(half))[:, None, :]  # [BS, 1, half]
     sin = sines.gather(places[:, None], tw.arange(half))[:, None, :]

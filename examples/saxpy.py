@@ -3,12 +3,12 @@
 import numpy as np
 
 import tilewright as tw
-from tilewright import Mapped, Mut, Ref
+from tilewright import Cut, Mapped, Mut, Ref
 from tilewright.dims import B, N, T
 
 
 @tw.kernel(deny_checks=True)
-def saxpy(y: Mut[T, B], x: Ref[T, N], alpha: T) -> None:
+def saxpy(y: Mut[T, Cut[N, B]], x: Ref[T, N], alpha: T) -> None:
     """`y = alpha * x + y`; T is one dtype wherever it stands."""
     y.store(alpha * x.load_like(y) + y.load())
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import tilewright as tw
-from tilewright import Mut, Ref, Tile, f16, f32
+from tilewright import Cut, Mut, Ref, Tile, f16, f32
 from tilewright.dims import BM, BN, M, N, T
 
 
@@ -13,13 +13,13 @@ def silu(x: Tile[f32]) -> Tile[f32]:
 
 
 @tw.kernel(deny_checks=True)
-def add_2d(z: Mut[T, BM, BN], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
+def add_2d(z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
     """`z = x + y`."""
     z.store(x.load_like(z) + y.load_like(z))
 
 
 @tw.kernel(deny_checks=True)
-def silu_mul(z: Mut[T, BM, BN], gate: Ref[T, M, N], up: Ref[T, M, N]) -> None:
+def silu_mul(z: Mut[T, Cut[M, BM], Cut[N, BN]], gate: Ref[T, M, N], up: Ref[T, M, N]) -> None:
     """`z = silu(gate) * up`, computed in f32."""
     z.store((silu(gate.load_like(z).astype(f32)) * up.load_like(z).astype(f32)).astype(z.dtype))
 

@@ -5,12 +5,12 @@ import math
 import numpy as np
 
 import tilewright as tw
-from tilewright import Mut, Ref, f32
+from tilewright import Cut, Mut, Ref, f32
 from tilewright.dims import B, D, M, N
 
 
 @tw.kernel(deny_checks=True)
-def softmax(z: Mut[f32, B, D], x: Ref[f32, M, N]) -> None:
+def softmax(z: Mut[f32, Cut[M, B], Cut[N, D]], x: Ref[f32, M, N]) -> None:
     """B rows of up to D columns each; what hangs over the edge counts as minus infinity."""
     rows = x.load_like(z, padding=-math.inf)
     powers = tw.exp(rows - tw.max(rows, axis=1, keepdims=True))

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pytest
 from neighbours import X, launched, neighbour_of
 
 import tilewright as tw
-from tilewright import Const, DType, Mut, Ref, f8e4m3fn, f32, i32
+from tilewright import Const, Cut, DType, Mut, Ref, f8e4m3fn, f32, i32
 from tilewright.dims import B, N, T
 from tilewright.frontend.specialization import Specialization, TensorSpec
 
@@ -220,3 +221,27 @@ def test_a_signature_with_everything():
         z.store(x.load_like(z) * alpha + n.astype(z.dtype) if MODE else x.load_like(z))
 
     np.testing.assert_array_equal(launched(everything, X, 2, 3, B=128, MODE=True), X * 2 + 3)
+
+
+@neighbour_of(
+    "signature/cut_of_one", "signature/cut_alone", "signature/cut_of_a_cut", "signature/cut_of_all",
+    "signature/cut_into_a_string", "signature/cut_into_nothing", "signature/cut_ref",
+    "signature/cut_named_like_a_parameter",
+)  # fmt: skip
+def test_an_output_says_its_extent_and_its_tile():
+    @tw.kernel(deny_checks=True)
+    def scale(z: Mut[f32, Cut[N, B]], x: Ref[f32, N]) -> None:
+        z.store(x.load_like(z) * 2)
+
+    @tw.kernel(deny_checks=True)
+    def fixed(z: "Mut[f32, Cut[256, 128]]", x: Ref[f32, 256]) -> None:
+        z.store(x.load_like(z) * 2)
+
+    @tw.kernel(deny_checks=True)
+    def whole(z: Mut[f32, Cut[Literal[256], tw.All]], x: Ref[f32, N]) -> None:
+        for k in range(z.partition(64).num_tiles(0)):
+            z.partition(64).store(x.partition(64)[k] * 2, k)
+
+    np.testing.assert_array_equal(launched(scale, X), X * 2)
+    np.testing.assert_array_equal(launched(fixed, X), X * 2)
+    np.testing.assert_array_equal(launched(whole, X, tile=(None,)), X * 2)

@@ -9,6 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
+pytestmark = pytest.mark.filterwarnings("error::tilewright.ExtentWarning")
+
 PAGES = (
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",

@@ -8,6 +8,7 @@ from tilewright.lang import functions as tw
 from tilewright.lang import unsafe as raw
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Index, Mapped, Mut, Ref
+from tilewright.lang.dimensions import Cut
 from tilewright.lang.pointers import Ptr
 from tilewright.lang.tile import Tile
 
@@ -20,6 +21,12 @@ def stores(z: Mut[f32, B], x: Ref[f32, N], h: Ref[f16, N], t: Tile[f32]) -> None
     z.store(0.0)  # flagged: not a tile
     z.partition(16).store(h.load_like(z), 0)  # flagged: f16 into f32
     z.dtype = f32  # flagged: cannot be assigned
+
+
+def cut_outputs(
+    z: Mut[f32, Cut[N, B]], y: Mut[f32, Cut[N]], t: Tile[f32]
+) -> None:  # flagged: no tile
+    z.store(t.astype(f16))  # flagged: f16 into f32
 
 
 def walks(z: Mapped[f32, BM, BN], t: Tile[f32]) -> None:

@@ -24,6 +24,7 @@ from tilewright.errors import TilewrightError
 from tilewright.host import randn
 from tilewright.kernel import kernel
 from tilewright.lang.annotations import Const, Mapped, Ref
+from tilewright.lang.dimensions import Cut
 from tilewright.lang.functions import mma, zeros
 from tilewright.runtime.copies import copy
 from tilewright.runtime.creation import empty
@@ -76,7 +77,7 @@ class Ceilings:
 
 @kernel(deny_checks=True)
 def _multiply(
-    z: Mapped[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
+    z: Mapped[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
 ) -> None:
     xs, ys = x.partition(BM, BK), y.partition(BK, BN)
     for at in z.indices():

@@ -12,7 +12,7 @@ import math
 from typing import Literal
 
 import tilewright as tw
-from tilewright import Const, Mapped, Mut, Ref, f32, i32
+from tilewright import Const, Cut, Mapped, Mut, Ref, f32, i32
 from tilewright.dims import BM, BN, B, D, H, K, M, N, T
 
 __all__ = [
@@ -28,19 +28,19 @@ __all__ = [
 
 
 @tw.kernel
-def add(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N]) -> None:
+def add(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, N]) -> None:
     """`z = x + y`, a block for each piece of z."""
     z.store(x.load_like(z) + y.load_like(z))
 
 
 @tw.kernel
-def saxpy(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N], alpha: f32) -> None:
+def saxpy(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, N], alpha: f32) -> None:
     """`z = alpha * x + y`."""
     z.store(alpha * x.load_like(z) + y.load_like(z))
 
 
 @tw.kernel
-def softmax(z: Mut[f32, B, D], x: Ref[f32, M, N]) -> None:
+def softmax(z: Mut[f32, Cut[M, B], Cut[N, D]], x: Ref[f32, M, N]) -> None:
     """Softmax of every row, read once; D is the number of columns, rounded up to a power of two."""
     rows = x.load_like(z, padding=-math.inf)
     powers = tw.exp(rows - tw.max(rows, axis=1, keepdims=True))
@@ -48,7 +48,9 @@ def softmax(z: Mut[f32, B, D], x: Ref[f32, M, N]) -> None:
 
 
 @tw.kernel(deny_checks=True)
-def gemm(z: Mut[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64) -> None:
+def gemm(
+    z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
+) -> None:
     """`z = x @ y`, a block for each tile of z."""
     xs, ys = x.partition(BM, BK), y.partition(BK, BN)
     i, j = z.index
@@ -60,7 +62,7 @@ def gemm(z: Mut[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] 
 
 @tw.kernel(deny_checks=True)
 def gemm_persistent(
-    z: Mapped[T, BM, BN], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
+    z: Mapped[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
 ) -> None:
     """`z = x @ y` by as many blocks as fit the device, each with its share of z."""
     xs, ys = x.partition(BM, BK), y.partition(BK, BN)
@@ -74,7 +76,7 @@ def gemm_persistent(
 
 @tw.kernel
 def permute_heads(
-    z: Mut[f32, Literal[1], Literal[1], BM, D],
+    z: Mut[f32, Cut[B, Literal[1]], Cut[H, Literal[1]], Cut[M, BM], Cut[D, D]],
     x: Ref[f32, B, H, M, D],
 ) -> None:
     """The heads in reverse: a block knows where it writes, and computes where it reads."""
@@ -84,7 +86,7 @@ def permute_heads(
 
 @tw.kernel
 def permute_heads_racing(
-    z: Mut[f32, Literal[1], Literal[1], BM, D],
+    z: Mut[f32, Cut[B, Literal[1]], Cut[H, Literal[1]], Cut[M, BM], Cut[D, D]],
     x: Ref[f32, B, H, M, D],
 ) -> None:
     """The same with the place in the output computed, two of its indices swapped."""
@@ -94,7 +96,9 @@ def permute_heads_racing(
 
 
 @tw.kernel
-def pick_rows(z: Mut[f32, Literal[1], D], x: Ref[f32, M, D], rows: Ref[i32, K]) -> None:
+def pick_rows(
+    z: Mut[f32, Cut[K, Literal[1]], Cut[D, D]], x: Ref[f32, M, D], rows: Ref[i32, K]
+) -> None:
     """Rows of x by their numbers: what lies in memory is known to the kernel alone."""
     i, j = z.index
     row = rows.partition(1)[i].item()

@@ -332,10 +332,8 @@ def _read_tensor(kernel: str, name: str, origin: Any, args: tuple[Any, ...]) -> 
     _check_in_memory(kernel, name, dtype)
     is_whole = issubclass(_TENSOR_KINDS[origin], WholeParam)
     if is_whole:
-        cuts, tile = (), args[1:]
-        refuse_cut(kernel, name, origin, tile)
-    else:
-        cuts, tile = read_cuts(kernel, name, args[1:])
+        refuse_cut(kernel, name, origin, args[1:])
+    cuts, tile = read_cuts(kernel, name, args[1:])
     dims = tuple(read_dim(kernel, name, dim) for dim in tile)
     if not dims and not is_whole:
         raise CompileError(

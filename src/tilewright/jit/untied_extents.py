@@ -13,14 +13,15 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tilewright.analysis.terms import Known
+from tilewright.analysis.operations import Held
+from tilewright.analysis.terms import Known, Linear
 from tilewright.check.launch import LaunchCheck, Precondition
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.signature import MappedParam, MutParam, RefParam, Signature, TensorParam
 from tilewright.frontend.specialization import Specialization, TensorSpec
 from tilewright.ir.attributes import Predicate, Signedness
 from tilewright.ir.function import Function
-from tilewright.ir.launch_terms import Extent
+from tilewright.ir.launch_terms import Extent, LaunchTerm, TileCount
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.elementwise import AddI, CmpI, MulI
 from tilewright.ir.ops.families import Conversion
@@ -59,7 +60,8 @@ def untied_extents(
 ) -> tuple[tuple[str, str], ...]:
     """The outputs that have such an axis, each with what its author could write."""
     specs = dict(zip((p.name for p in signature.tensors), specialization.tensors, strict=True))
-    tied = set(_required(checks))
+    tied = set(_required(signature, checks))
+    tied |= set(_tied_by_grid(signature, specs, tied))
     finder = _Finder(definitions(function), signature, specs)
     found: dict[str, dict[int, _Read]] = {}
     for (name, axis), read in finder.pairs(function):
@@ -74,16 +76,45 @@ def untied_extents(
     )
 
 
-def _required(checks: tuple[LaunchCheck, ...]) -> Iterator[Axis]:
+def _required(signature: Signature, checks: tuple[LaunchCheck, ...]) -> Iterator[Axis]:
     """The axes whose extents the kernel requires to be a number, or compares with another one."""
+    outputs = {param.name for param in signature.cut_outputs}
     for check in checks:
         if isinstance(check, Precondition):
             terms = tuple(check.formula.terms())
             for term in terms:
-                for atom in term.coefficients:
-                    is_related = len(term.coefficients) > 1 or -term in terms
-                    if is_related and isinstance(atom, Known) and isinstance(atom.term, Extent):
-                        yield atom.term.param, atom.term.axis
+                if len(term.coefficients) > 1 or -term in terms:
+                    yield from _settled(tuple(_known_in(term)), outputs)
+
+
+def _settled(known: tuple[LaunchTerm, ...], outputs: set[str]) -> Iterator[Axis]:
+    """The axes that a comparison settles; that of two outputs says nothing of either."""
+    if len(known) == 1 or any(getattr(term, "param", None) not in outputs for term in known):
+        for term in known:
+            if isinstance(term, Extent | TileCount):
+                yield term.param, term.axis
+
+
+def _known_in(term: Linear) -> Iterator[LaunchTerm]:
+    """What a term has multiples of."""
+    for atom in term.coefficients:
+        if isinstance(atom, Held):
+            yield from _known_in(atom.value)
+        elif isinstance(atom, Known):
+            yield atom.term
+
+
+def _tied_by_grid(
+    signature: Signature, specs: Mapping[str, TensorSpec], tied: set[Axis]
+) -> Iterator[Axis]:
+    """The axes of single elements with a piece for each block, as another one has that is tied."""
+    exact = [param for param in signature.mut_outputs if not specs[param.name].is_prefix]
+    axes = [[(param, axis) for axis in specs[param.name].grid_axes] for param in exact]
+    for together in zip(*axes, strict=False):
+        if any(p.extents[axis] is not None or (p.name, axis) in tied for p, axis in together):
+            for param, axis in together:
+                if specs[param.name].tile[axis] == 1:
+                    yield param.name, axis
 
 
 class _Finder:
@@ -157,21 +188,13 @@ class _Finder:
 
     def _gathered(self, op: CmpI) -> Iterator[tuple[Value, _Read]]:
         """A gather compares its indices with the extent: one element, or a tile of neighbours."""
-        extent = self._made_by(self._number(op.rhs))
-        if op.comparison_predicate is not Predicate.LESS_THAN or not isinstance(
-            extent, LaunchValue
-        ):
-            return
-        param = self._param_of(extent)
-        if param is None:
-            return
-        value, tile = self._first_and_tile(self._number(op.lhs))
-        yield value, _Read(*param, tile, is_plain=True)
-
-    def _param_of(self, value: LaunchValue) -> tuple[RefParam, int] | None:
-        term = value.term
-        param = self._signature.by_name.get(term.param) if isinstance(term, Extent) else None
-        return (param, term.axis) if isinstance(param, RefParam) else None
+        limit = self._made_by(self._number(op.rhs))
+        term = limit.term if isinstance(limit, LaunchValue) else None
+        if op.comparison_predicate is Predicate.LESS_THAN and isinstance(term, Extent):
+            param = self._signature.by_name.get(term.param)
+            if isinstance(param, RefParam):
+                value, tile = self._first_and_tile(self._number(op.lhs))
+                yield value, _Read(param, term.axis, tile, is_plain=True)
 
     def _first_and_tile(self, value: Value) -> tuple[Value, int]:
         """`i*B + arange(B)` is the tile of B at i; anything else is a single element."""
@@ -226,7 +249,7 @@ def _way_out(
     texts = [f"`{_annotation(source, signature, name, cut)}`"] if cut else []
     for axis, read in axes.items():
         if axis not in cut:
-            texts.append(_requirement(f"{name}.shape[{axis}]", spec.tile[axis], read))
+            texts.append(_requirement(name, axis, spec.tile[axis], read))
     return " and ".join(texts)
 
 
@@ -261,9 +284,11 @@ def _written_axes(source: SourceFunction, param: MutParam | MappedParam) -> list
     return ["tw.All" if dim is None else str(dim) for dim in param.dims]
 
 
-def _requirement(extent: str, tile: int | None, read: _Read) -> str:
+def _requirement(name: str, axis: int, tile: int | None, read: _Read) -> str:
     """How an output's extent follows from an input's that is cut otherwise."""
-    source = f"{read.param.name}.shape[{read.axis}]"
+    own, other = f"{name}.shape[{axis}]", f"{read.param.name}.shape[{read.axis}]"
     if tile == 1 and read.is_plain:
-        return f"`tw.require({extent} == tw.cdiv({source}, {read.tile}))`"
-    return f"a `tw.require` that says how `{extent}` follows from `{source}`"
+        return f"`tw.require({own} == tw.cdiv({other}, {read.tile}))`"
+    if read.tile == 1 and read.is_plain:
+        return f"`tw.require({other} == tw.cdiv({own}, {tile}))`"
+    return f"a `tw.require` that says how `{own}` follows from `{other}`"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import tilewright as tw
-from tilewright import Mut, Ref
+from tilewright import Cut, Mut, Ref
 from tilewright.dims import BC, BD, BH, BK, BM, BN, C, D, H, K, M, N, T
 
 __all__ = ["convert", "repeat"]
@@ -31,37 +31,45 @@ def _repeat(dst: Any, value: Any) -> None:
 
 
 @tw.kernel(deny_checks=True)
-def copy_1d(dst: Mut[T, BN], src: Ref[FROM, N]) -> None:
+def copy_1d(dst: Mut[T, Cut[N, BN]], src: Ref[FROM, N]) -> None:
     """Every element, in the dtype of `dst`."""
     _convert(dst, src)
 
 
 @tw.kernel(deny_checks=True)
-def copy_2d(dst: Mut[T, BM, BN], src: Ref[FROM, M, N]) -> None:
+def copy_2d(dst: Mut[T, Cut[M, BM], Cut[N, BN]], src: Ref[FROM, M, N]) -> None:
     """Every element, in the dtype of `dst`."""
     _convert(dst, src)
 
 
 @tw.kernel(deny_checks=True)
-def copy_3d(dst: Mut[T, BK, BM, BN], src: Ref[FROM, K, M, N]) -> None:
+def copy_3d(dst: Mut[T, Cut[K, BK], Cut[M, BM], Cut[N, BN]], src: Ref[FROM, K, M, N]) -> None:
     """Every element, in the dtype of `dst`."""
     _convert(dst, src)
 
 
 @tw.kernel(deny_checks=True)
-def copy_4d(dst: Mut[T, BH, BK, BM, BN], src: Ref[FROM, H, K, M, N]) -> None:
+def copy_4d(
+    dst: Mut[T, Cut[H, BH], Cut[K, BK], Cut[M, BM], Cut[N, BN]], src: Ref[FROM, H, K, M, N]
+) -> None:
     """Every element, in the dtype of `dst`."""
     _convert(dst, src)
 
 
 @tw.kernel(deny_checks=True)
-def copy_5d(dst: Mut[T, BD, BH, BK, BM, BN], src: Ref[FROM, D, H, K, M, N]) -> None:
+def copy_5d(
+    dst: Mut[T, Cut[D, BD], Cut[H, BH], Cut[K, BK], Cut[M, BM], Cut[N, BN]],
+    src: Ref[FROM, D, H, K, M, N],
+) -> None:
     """Every element, in the dtype of `dst`."""
     _convert(dst, src)
 
 
 @tw.kernel(deny_checks=True)
-def copy_6d(dst: Mut[T, BC, BD, BH, BK, BM, BN], src: Ref[FROM, C, D, H, K, M, N]) -> None:
+def copy_6d(
+    dst: Mut[T, Cut[C, BC], Cut[D, BD], Cut[H, BH], Cut[K, BK], Cut[M, BM], Cut[N, BN]],
+    src: Ref[FROM, C, D, H, K, M, N],
+) -> None:
     """Every element, in the dtype of `dst`."""
     _convert(dst, src)
 

@@ -13,7 +13,7 @@ import math
 from typing import Any, Literal, NamedTuple
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32, i32
+from tilewright import Const, Cut, Mut, Ref, f32, i32
 from tilewright.dims import BD, B, D, G, K, L, S, T
 from tilewright.kernels.arguments import (
     check_extents,
@@ -54,8 +54,10 @@ class BG(tw.Dim):
 
 @tw.kernel(deny_checks=True, starts_early=True)
 def attend_split(
-    parts: Mut[f32, Literal[1], Literal[1], Literal[1], BG, BD],
-    lses: Mut[f32, Literal[1], Literal[1], Literal[1], BG],
+    parts: Mut[
+        f32, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[S, Literal[1]], Cut[G, BG], Cut[D, BD]
+    ],
+    lses: Mut[f32, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[S, Literal[1]], Cut[G, BG]],
     q: Ref[T, B, K, G, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D],
     lengths: Ref[i32, B], scale: f32, window: i32, *, BN: Const[int] = 64,
 ) -> None:  # fmt: skip
@@ -84,7 +86,7 @@ def attend_split(
 
 @tw.kernel(deny_checks=True)
 def merge_splits(
-    z: Mut[T, Literal[1], Literal[1], Literal[1], BD],
+    z: Mut[T, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[G, Literal[1]], Cut[D, BD]],
     parts: Ref[f32, B, K, S, G, D], lses: Ref[f32, B, K, S, G], *, BS: Const[int] = 8,
 ) -> None:  # fmt: skip
     """The mean of up to BS parts, each with the weight that its block found."""

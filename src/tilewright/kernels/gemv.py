@@ -32,6 +32,8 @@ def gemv_kernel(
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`out = activation(a @ b.T + bias) + residual`; each row of `a` and `b` comes as FOLDS."""
+    tw.require(out.shape[0] == (Q if SHARED_A else P))
+    tw.require(out.shape[1] * FOLDS == R and out.shape[2] * FOLDS == S)
     batch, i, j = out.index
     rows, weights = a.partition(1, BM * FOLDS, BK), b.partition(1, BN * FOLDS, BK)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None

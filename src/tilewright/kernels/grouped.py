@@ -7,7 +7,7 @@ to know them: whatever they hold, no two blocks write one element, and nothing o
 from __future__ import annotations
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32, i32, i64
+from tilewright import Const, Cut, Mut, Ref, f32, i32, i64
 from tilewright.dims import BM, BN, A, B, G, K, M, N, T, X, Y
 from tilewright.kernels.arguments import (
     check_extents,
@@ -27,7 +27,7 @@ __all__ = ["grouped_matmul", "grouped_matmul_kernel"]
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
 @tw.kernel(deny_checks=True)
 def grouped_matmul_kernel(
-    out: Mut[OUT, BM, BN], a: Ref[T, M, K], b: Ref[T, G, K, N],
+    out: Mut[OUT, Cut[M, BM], Cut[N, BN]], a: Ref[T, M, K], b: Ref[T, G, K, N],
     bias: Ref[BIAS, A, B], residual: Ref[RESIDUAL, X, Y],
     *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, IS_FAST: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import tilewright as tw
-from tilewright import All, Const, Mapped, Mut, Ref, i32
-from tilewright.dims import BD, BM, B, D, K, S, T
+from tilewright import All, Const, Cut, Mapped, Mut, Ref, i32
+from tilewright.dims import BD, BM, B, D, K, L, R, S, T
 from tilewright.kernels.arguments import (
     MOVED,
     check_extents,
@@ -36,7 +36,8 @@ TOGETHER = 2  # such loads that a thread has in flight, of keys and of values ea
 
 @tw.kernel(deny_checks=True)
 def append_few(
-    keys: Mut[T, Literal[1], Literal[1], All, BD], values: Mut[T, Literal[1], Literal[1], All, BD],
+    keys: Mut[T, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[L, All], Cut[D, BD]],
+    values: Mut[T, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[L, All], Cut[D, BD]],
     k: Ref[T, B, K, S, D], v: Ref[T, B, K, S, D], starts: Ref[i32, B],
 ) -> None:  # fmt: skip
     """`keys[b, h, starts[b] + s] = k[b, h, s]` for all s of one head, and the values alike."""
@@ -47,7 +48,7 @@ def append_few(
     first = starts.partition(1)[b].item()
     for s in range(S):
         place = first + s
-        if 0 <= place < min(key_rows.num_tiles(2), value_rows.num_tiles(2)):
+        if 0 <= place < L:
             key_rows.store(ks[b, h, s, 0], 0, 0, place, 0)
             value_rows.store(vs[b, h, s, 0], 0, 0, place, 0)
 
@@ -68,8 +69,14 @@ def _merged(old: Any, new: Any, b: Any, h: Any, first: Any) -> Any:
 
 @tw.kernel(deny_checks=True, num_worker_warps=4, occupancy=6, allow_tma=False)
 def append_dealt(
-    keys: Mut[T, Literal[1], Literal[1], All, Literal[1], All, All],
-    values: Mut[T, Literal[1], Literal[1], All, Literal[1], All, All],
+    keys: Mut[
+        T, Cut[B, Literal[1]], Cut[K, Literal[1]],
+        Cut[R, All], Literal[1], Cut[BM, All], Cut[D, All],
+    ],
+    values: Mut[
+        T, Cut[B, Literal[1]], Cut[K, Literal[1]],
+        Cut[R, All], Literal[1], Cut[BM, All], Cut[D, All],
+    ],
     k: Ref[T, B, K, S, D], v: Ref[T, B, K, S, D], starts: Ref[i32, B],
     *, BM: Const[int], BD: Const[int], DEALT: Const[int] = 1, STEP: Const[int] = 1,
 ) -> None:  # fmt: skip
@@ -78,15 +85,13 @@ def append_dealt(
     A round has room for all new tokens: they fill one tile of a block at most, or parts of two.
     STEP: places that are merged at a time where a tile has places of old tokens too.
     """
-    tw.require(0 < D <= BD and S <= DEALT * BM and keys.shape[2] == values.shape[2])
-    tw.require(keys.shape[4] == BM and values.shape[4] == BM)
-    tw.require(keys.shape[5] == D and values.shape[5] == D)
+    tw.require(0 < D <= BD and S <= DEALT * BM)
     b, h, _, place, _, _ = keys.index
     key_tiles, key_parts = keys.partition(1, 1, 1, 1, BM, BD), keys.partition(1, 1, 1, 1, STEP, BD)
     value_tiles = values.partition(1, 1, 1, 1, BM, BD)
     value_parts = values.partition(1, 1, 1, 1, STEP, BD)
     start = tw.clamp(starts.partition(1)[b].item(), -FARTHEST, FARTHEST) - place * BM
-    a_round, rounds = DEALT * BM, keys.shape[2]
+    a_round, rounds = DEALT * BM, R
     t = (start - BM) // a_round + 1  # the first round in which this block owns places of tokens
     first = t * a_round - start
     if 0 <= first < S - (BM - 1):
@@ -107,8 +112,8 @@ def append_dealt(
 
 @tw.kernel(deny_checks=True, num_worker_warps=4, occupancy=8, allow_tma=False)
 def append_many(
-    keys: Mapped[T, Literal[1], Literal[1], BM, BD],
-    values: Mapped[T, Literal[1], Literal[1], BM, BD],
+    keys: Mapped[T, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[L, BM], Cut[D, BD]],
+    values: Mapped[T, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[L, BM], Cut[D, BD]],
     k: Ref[T, B, K, S, D], v: Ref[T, B, K, S, D], starts: Ref[i32, B],
     *, BB: Const[int] = 1, STEP: Const[int] = 1,
 ) -> None:  # fmt: skip

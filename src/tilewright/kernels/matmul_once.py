@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32
+from tilewright import Const, Cut, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, M, N, T, X, Y, Z
 from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.products import Product, only_matrix, specialised
@@ -23,7 +23,7 @@ __all__ = ["cut_at_once", "fits_at_once", "launch_once", "matmul_once_kernel"]
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
 @tw.kernel(deny_checks=True, starts_early=True)
 def matmul_once_kernel(
-    out: Mut[OUT, BM, BN], a: Ref[T, M, K], b: Ref[T, K, N],
+    out: Mut[OUT, Cut[M, BM], Cut[N, BN]], a: Ref[T, M, K], b: Ref[T, K, N],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
     *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, LATENCY: Const[int] = 0,
     IS_FAST: Const[bool] = False,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32
+from tilewright import Const, Cut, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, D, G, H, K, M, N, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.matmul_once import cut_at_once
@@ -31,7 +31,7 @@ class BX(tw.Dim):
 # The dims of biases and residuals are tied to no others, because a stand-in may have any.
 @tw.kernel(deny_checks=True, starts_early=True)
 def matmul_wide_kernel(
-    out: Mut[OUT, BM, BN], last_out: Mut[OUT, BM, BX],
+    out: Mut[OUT, Cut[M, BM], Cut[N, BN]], last_out: Mut[OUT, Cut[M, BM], Cut[X, BX]],
     a: Ref[T, M, K], b: Ref[T, K, N], last_b: Ref[T, K, X],
     bias: Ref[BIAS, A, B, C], last_bias: Ref[BIAS, D, G, H],
     residual: Ref[RESIDUAL, P, Q, R], last_residual: Ref[RESIDUAL, S, Y, Z],

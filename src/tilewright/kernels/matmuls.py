@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import tilewright as tw
-from tilewright import Const, Mapped, Mut, Ref, f32
+from tilewright import Const, Cut, Mapped, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, M, N, P, Q, T, X, Y, Z
 from tilewright.kernels.arguments import check_extents, check_tensor, giving, output
 from tilewright.kernels.epilogues import BIAS, OUT, RESIDUAL, finished
@@ -50,7 +50,7 @@ SUM_TILE = (16, 128)  # of the kernel that adds splits
 # The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
 @tw.kernel(deny_checks=True, starts_early=True)
 def matmul_kernel(
-    out: Mapped[OUT, Literal[1], BM, BN], a: Ref[T, P, M, K], b: Ref[T, Q, K, N],
+    out: Mapped[OUT, Literal[1], Cut[M, BM], Cut[N, BN]], a: Ref[T, P, M, K], b: Ref[T, Q, K, N],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
     *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, LATENCY: Const[int] = 0,
     SPLITS: Const[int] = 1, IS_FAST: Const[bool] = False,
@@ -58,6 +58,7 @@ def matmul_kernel(
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`out = activation(a @ b + bias) + residual`, or the sums of SPLITS stretches of K each."""
+    tw.require(out.shape[0] == SPLITS * (Q if SHARED_A else P))
     left, right = a.partition(1, BM, BK), b.partition(1, BK, BN)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None
     residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
@@ -78,11 +79,14 @@ def matmul_kernel(
 
 @tw.kernel(deny_checks=True, occupancy=4)  # it only reads: as much as possible at a time
 def sum_splits_kernel(
-    out: Mut[OUT, Literal[1], BM, BN], parts: Ref[f32, P, M, N],
+    out: Mut[OUT, Literal[1], Cut[M, BM], Cut[N, BN]], parts: Ref[f32, P, M, N],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z], *, SPLITS: Const[int],
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`out = activation(sum of SPLITS parts + bias) + residual`."""
+    tw.require(SPLITS * out.shape[0] == P)
+    if HAS_RESIDUAL:
+        tw.require(out.shape[0] == X)
     batch, i, j = out.index
     tiles = parts.partition(1, BM, BN)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None

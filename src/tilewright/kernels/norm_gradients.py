@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32, f64
+from tilewright import Const, Cut, Mut, Ref, f32, f64
 from tilewright.dims import M, N, T
 from tilewright.kernels.arguments import (
     check_extents,
@@ -127,8 +127,8 @@ def _rows_in_parts(dxs: Any, dweights: Any, dbiases: Any, of: Inputs, zeros: Any
 
 @tw.kernel(deny_checks=True)
 def rms_norm_gradient_rows(
-    dx: Mut[T, ROWS, tw.All],
-    dweights: Mut[ACC, Literal[1], tw.All],
+    dx: Mut[T, Cut[M, ROWS], Cut[N, tw.All]],
+    dweights: Mut[ACC, Literal[1], Cut[N, tw.All]],
     dz: Ref[T, M, N],
     x: Ref[T, M, N],
     weight: Ref[T, N],
@@ -139,7 +139,6 @@ def rms_norm_gradient_rows(
     WHOLE: Const[bool] = False,
 ) -> None:
     """ROWS rows of `dx`, STEP at a time, PART columns at a time, and their part of `dweight`."""
-    tw.require(dx.shape[0] == M and dx.shape[1] == N and dweights.shape[1] == N)
     start = dx.index[0] * (ROWS // STEP)
     xs, dzs = x.partition(STEP, PART), dz.partition(STEP, PART)
     of = Inputs(dzs, xs, weight.partition(PART), start, N, eps)
@@ -153,9 +152,9 @@ def rms_norm_gradient_rows(
 
 @tw.kernel(deny_checks=True)
 def layer_norm_gradient_rows(
-    dx: Mut[T, ROWS, tw.All],
-    dweights: Mut[ACC, Literal[1], tw.All],
-    dbiases: Mut[ACC, Literal[1], tw.All],
+    dx: Mut[T, Cut[M, ROWS], Cut[N, tw.All]],
+    dweights: Mut[ACC, Literal[1], Cut[N, tw.All]],
+    dbiases: Mut[ACC, Literal[1], Cut[N, tw.All]],
     dz: Ref[T, M, N],
     x: Ref[T, M, N],
     weight: Ref[T, N],
@@ -166,8 +165,6 @@ def layer_norm_gradient_rows(
     WHOLE: Const[bool] = False,
 ) -> None:
     """The same of a layer norm, and their part of `dbias`."""
-    tw.require(dx.shape[0] == M and dx.shape[1] == N)
-    tw.require(dweights.shape[1] == N and dbiases.shape[1] == N)
     start = dx.index[0] * (ROWS // STEP)
     xs, dzs = x.partition(STEP, PART), dz.partition(STEP, PART)
     of = Inputs(dzs, xs, weight.partition(PART), start, N, eps)

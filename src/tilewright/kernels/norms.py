@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f64
+from tilewright import Const, Cut, Mut, Ref, f64
 from tilewright.dims import BM, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
@@ -114,7 +114,7 @@ def _store_again(parts: Any, xs: Any, i: Any, scale: Any, weights: Any) -> None:
 
 @tw.kernel(deny_checks=True)
 def rms_norm_rows(
-    z: Mut[T, BM, tw.All],
+    z: Mut[T, Cut[M, BM], Cut[N, tw.All]],
     x: Ref[T, M, N],
     weight: Ref[T, N],
     eps: f64,
@@ -128,7 +128,6 @@ def rms_norm_rows(
     KEPT: the parts of a row, all of which stay in registers; 0: too many, they are read again.
     EXACT: tiles cover rows with nothing left over.
     """
-    tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
     xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
     weights = weight.partition(PART, exact=EXACT)
@@ -146,8 +145,8 @@ def rms_norm_rows(
 
 @tw.kernel(deny_checks=True)
 def add_rms_norm_rows(
-    z: Mut[T, BM, tw.All],
-    total: Mut[T, BM, tw.All],
+    z: Mut[T, Cut[M, BM], Cut[N, tw.All]],
+    total: Mut[T, Cut[M, BM], Cut[N, tw.All]],
     x: Ref[T, M, N],
     y: Ref[T, M, N],
     weight: Ref[T, N],
@@ -158,8 +157,6 @@ def add_rms_norm_rows(
     EXACT: Const[bool] = False,
 ) -> None:
     """`total = x + y`, rounded, and `z` its RMS norm."""
-    tw.require(z.shape[0] == M and z.shape[1] == N)
-    tw.require(total.shape[0] == M and total.shape[1] == N)
     i = z.index[0]
     xs, ys = x.partition(BM, PART, exact=EXACT), y.partition(BM, PART, exact=EXACT)
     parts, sums = z.partition(BM, PART, exact=EXACT), total.partition(BM, PART, exact=EXACT)
@@ -185,7 +182,7 @@ def add_rms_norm_rows(
 
 @tw.kernel(deny_checks=True)
 def layer_norm_rows(
-    z: Mut[T, BM, tw.All],
+    z: Mut[T, Cut[M, BM], Cut[N, tw.All]],
     x: Ref[T, M, N],
     weight: Ref[T, N],
     bias: Ref[T, N],
@@ -200,7 +197,6 @@ def layer_norm_rows(
 
     WIDE: parts that stay in registers are made wide once, which takes more of them and less work.
     """
-    tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
     xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
     weights, biases = weight.partition(PART, exact=EXACT), bias.partition(PART, exact=EXACT)

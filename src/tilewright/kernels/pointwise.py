@@ -9,7 +9,7 @@ import math
 from typing import Any, Literal, SupportsIndex
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32, u64
+from tilewright import Const, Cut, Mut, Ref, f32, u64
 from tilewright.dims import BM, BN, B, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
@@ -69,52 +69,53 @@ def _gelu(x: Any, TANH: bool) -> Any:
 
 
 @tw.kernel(deny_checks=True)
-def add_elements(z: Mut[T, B], x: Ref[T, N], y: Ref[T, N], *, EXACT: Const[bool] = False) -> None:
+def add_elements(
+    z: Mut[T, Cut[N, B]], x: Ref[T, N], y: Ref[T, N], *, EXACT: Const[bool] = False
+) -> None:
     """`z = x + y`. EXACT: tiles cover `z` with nothing left over."""
-    tw.require(z.shape[0] == N)
     i = z.index[0]
     xs, ys = x.partition(B, exact=EXACT), y.partition(B, exact=EXACT)
     z.partition(B, exact=EXACT).store(xs[i] + ys[i], 0)
 
 
 @tw.kernel(deny_checks=True)
-def add_rows(z: Mut[T, BM, BN], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
+def add_rows(z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
     """The same of rows that lie apart."""
     z.store(x.load_like(z) + y.load_like(z))
 
 
 @tw.kernel(deny_checks=True)
 def silu_mul_elements(
-    z: Mut[T, B], gate: Ref[T, N], up: Ref[T, N], *, EXACT: Const[bool] = False
+    z: Mut[T, Cut[N, B]], gate: Ref[T, N], up: Ref[T, N], *, EXACT: Const[bool] = False
 ) -> None:
     """`z = gate * sigmoid(gate) * up`. EXACT: tiles cover `z` with nothing left over."""
-    tw.require(z.shape[0] == N)
     i = z.index[0]
     gates, ups = gate.partition(B, exact=EXACT), up.partition(B, exact=EXACT)
     z.partition(B, exact=EXACT).store(_silu_mul(gates[i], ups[i]), 0)
 
 
 @tw.kernel(deny_checks=True)
-def silu_mul_rows(z: Mut[T, BM, BN], gate: Ref[T, M, N], up: Ref[T, M, N]) -> None:
+def silu_mul_rows(z: Mut[T, Cut[M, BM], Cut[N, BN]], gate: Ref[T, M, N], up: Ref[T, M, N]) -> None:
     """The same of rows that lie apart."""
     z.store(_silu_mul(gate.load_like(z), up.load_like(z)))
 
 
 @tw.kernel(deny_checks=True)
 def gelu_elements(
-    z: Mut[T, B], x: Ref[T, N], *, TANH: Const[bool] = False, EXACT: Const[bool] = False
+    z: Mut[T, Cut[N, B]], x: Ref[T, N], *, TANH: Const[bool] = False, EXACT: Const[bool] = False
 ) -> None:
     """`z = x * (share of a normal distribution below x)`; TANH: the usual formula in its place.
 
     EXACT: tiles cover `z` with nothing left over.
     """
-    tw.require(z.shape[0] == N)
     xs = x.partition(B, exact=EXACT)
     z.partition(B, exact=EXACT).store(_gelu(xs[z.index[0]], TANH), 0)
 
 
 @tw.kernel(deny_checks=True)
-def gelu_rows(z: Mut[T, BM, BN], x: Ref[T, M, N], *, TANH: Const[bool] = False) -> None:
+def gelu_rows(
+    z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, N], *, TANH: Const[bool] = False
+) -> None:
     """The same of rows that lie apart."""
     z.store(_gelu(x.load_like(z), TANH))
 
@@ -125,7 +126,7 @@ def _dropped(x: Any, number: Any, share: Any, scale: Any) -> Any:
 
 @tw.kernel(deny_checks=True)
 def dropout_elements(
-    z: Mut[T, B], x: Ref[T, N], share: f32, scale: f32, seed: u64, first: u64,
+    z: Mut[T, Cut[N, B]], x: Ref[T, N], share: f32, scale: f32, seed: u64, first: u64,
     *, EXACT: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`z = x * scale`, or 0 where the random number of the element is below `share`.
@@ -134,7 +135,6 @@ def dropout_elements(
     cover `z` with nothing left over.
     """
     tw.static_assert(B == GROUP)
-    tw.require(z.shape[0] == N)
     i = z.index[0]
     parts, xs = z.partition(LANES, exact=EXACT), x.partition(LANES, exact=EXACT)
     places = first + u64(i) * LANES + tw.arange(LANES).astype(u64)
@@ -149,7 +149,12 @@ def dropout_elements(
 
 @tw.kernel(deny_checks=True)
 def dropout_rows(
-    z: Mut[T, Literal[1], BN], x: Ref[T, M, N], share: f32, scale: f32, seed: u64, first: u64
+    z: Mut[T, Cut[M, Literal[1]], Cut[N, BN]],
+    x: Ref[T, M, N],
+    share: f32,
+    scale: f32,
+    seed: u64,
+    first: u64,
 ) -> None:
     """The same of rows that lie apart, or of elements that begin anywhere in a group."""
     i, j = z.index

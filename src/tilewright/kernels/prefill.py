@@ -11,7 +11,7 @@ import math
 from typing import Any, Literal, NamedTuple
 
 import tilewright as tw
-from tilewright import Const, Mapped, Mut, Ref, Tile, f32, i32
+from tilewright import Const, Cut, Mapped, Mut, Ref, Tile, f32, i32
 from tilewright.dims import BD, BM, B, D, H, K, L, S, T
 from tilewright.kernels.arguments import giving, output
 from tilewright.kernels.attention_arguments import (
@@ -156,7 +156,7 @@ def attend_behind(
 
 @tw.kernel(deny_checks=True, starts_early=True)
 def attention_tiles(
-    z: Mut[T, Literal[1], Literal[1], BM, BD],
+    z: Mut[T, Cut[B, Literal[1]], Cut[H, Literal[1]], Cut[S, BM], Cut[D, BD]],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
     WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, BEHIND: Const[bool] = False,
@@ -182,7 +182,8 @@ def attention_tiles(
 
 @tw.kernel(deny_checks=True, starts_early=True)
 def attention_tiles_with_lse(
-    z: Mut[T, Literal[1], Literal[1], BM, BD], lse: Mut[f32, Literal[1], Literal[1], BM],
+    z: Mut[T, Cut[B, Literal[1]], Cut[H, Literal[1]], Cut[S, BM], Cut[D, BD]],
+    lse: Mut[f32, Cut[B, Literal[1]], Cut[H, Literal[1]], Cut[S, BM]],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
     WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, BEHIND: Const[bool] = False,
@@ -205,7 +206,7 @@ def attention_tiles_with_lse(
 
 @tw.kernel(deny_checks=True, starts_early=True)
 def attention_walk(
-    z: Mapped[T, Literal[1], Literal[1], BM, BD],
+    z: Mapped[T, Cut[B, Literal[1]], Cut[H, Literal[1]], Cut[S, BM], Cut[D, BD]],
     q: Ref[T, B, H, S, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D], scale: f32, window: i32,
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
     WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, BEHIND: Const[bool] = False,

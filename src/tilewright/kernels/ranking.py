@@ -12,8 +12,8 @@ import math
 from typing import Any, Literal
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32, i32, i64
-from tilewright.dims import BM, M, N, T
+from tilewright import Const, Cut, Mut, Ref, f32, i32, i64
+from tilewright.dims import BM, K, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
     check_tensor,
@@ -108,7 +108,7 @@ def _ranked(x: Any, xs: Any, place: Any, shape: Any, span: int, lanes: int) -> A
 
 @tw.kernel(deny_checks=True)
 def argmax_rows(
-    z: Mut[i64, BM, Literal[1]],
+    z: Mut[i64, Cut[M, BM], Literal[1]],
     x: Ref[T, M, N],
     *,
     PART: Const[int] = 1024,
@@ -122,6 +122,7 @@ def argmax_rows(
     `x` may hold keys already, those of the spans of a row. LANES: threads of a row. EXACT: tiles
     cover `x` with nothing left over.
     """
+    tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
     xs = _tiles(x, BM, PART, EXACT)
     keys = _ranked(x, xs, z.index, (BM, PART), SPAN, LANES)
     highest = tw.max(keys, axis=1, keepdims=True)
@@ -130,9 +131,10 @@ def argmax_rows(
 
 @tw.kernel(deny_checks=True)
 def top_keys_of_parts(
-    z: Mut[i64, Literal[1], Literal[1], tw.All], x: Ref[T, M, N], *, PART: Const[int] = 1024
+    z: Mut[i64, Cut[M, Literal[1]], Literal[1], tw.All], x: Ref[T, M, N], *, PART: Const[int] = 1024
 ) -> None:
     """The highest keys of one tile of PART columns, in order, as many as `z` has room for."""
+    tw.require(z.shape[1] == tw.cdiv(N, PART))
     i, s, _ = z.index
     parts = z.partition(1, 1, 1)
     rows = x.partition(1, PART, padding=-math.inf)[i, s]
@@ -145,15 +147,14 @@ def top_keys_of_parts(
 
 @tw.kernel(deny_checks=True)
 def top_k_of_keys(
-    values: Mut[T, Literal[1], tw.All],
-    places: Mut[i64, Literal[1], tw.All],
+    values: Mut[T, Cut[M, Literal[1]], Cut[K, tw.All]],
+    places: Mut[i64, Cut[M, Literal[1]], Cut[K, tw.All]],
     keys: Ref[i64, M, N],
     *,
     PART: Const[int] = 1024,
 ) -> None:
     """The elements and places of the highest keys of a row, in order."""
     tw.require(N <= PART)
-    tw.require(values.shape[1] == places.shape[1])
     i = values.index[0]
     elements, numbers = values.partition(1, 1), places.partition(1, 1)
     left = tw.where(tw.arange(PART) < N, keys.partition(1, PART)[i, 0], LOWEST)

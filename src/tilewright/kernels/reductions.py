@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, Literal
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32, f64, i64, u64
+from tilewright import Const, Cut, Mut, Ref, f32, f64, i64, u64
 from tilewright.dims import BK, BM, K, L, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
@@ -111,7 +111,7 @@ def _inside(part: Any, columns: Any, nothing: Any, masked: bool) -> Any:
 
 @tw.kernel(deny_checks=True)
 def reduce_rows(
-    z: Mut[T, BM, Literal[1]],
+    z: Mut[T, Cut[M, BM], Literal[1]],
     x: Ref[FROM, M, N],
     first: T,
     scale: f64,
@@ -128,6 +128,7 @@ def reduce_rows(
     KIND is SUM, MEAN (the sum times `scale`), MAX or MIN. MASKED: `first` takes the place of what
     lies behind the edge, where no padding does. EXACT: spans cover `x` with nothing left over.
     """
+    tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
     i, s = z.index
     xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
     if EXACT and SPAN <= AT_ONCE:
@@ -143,7 +144,7 @@ def reduce_rows(
 
 @tw.kernel(deny_checks=True)
 def reduce_whole_rows(
-    z: Mut[T, BM],
+    z: Mut[T, Cut[M, BM]],
     x: Ref[FROM, M, N],
     first: T,
     scale: f64,
@@ -156,7 +157,6 @@ def reduce_whole_rows(
     EXACT: Const[bool] = False,
 ) -> None:
     """The same of all tiles of each row, of which there are SPAN at most: as many, if EXACT."""
-    tw.require(z.shape[0] == M)
     i = z.index[0]
     xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
     if EXACT and SPAN <= AT_ONCE:
@@ -174,7 +174,7 @@ def reduce_whole_rows(
 
 @tw.kernel(deny_checks=True)
 def reduce_columns(
-    z: Mut[T, Literal[1], Literal[1], BK],
+    z: Mut[T, Cut[L, Literal[1]], Literal[1], Cut[K, BK]],
     x: Ref[FROM, L, N, K],
     first: T,
     scale: f64,
@@ -186,7 +186,7 @@ def reduce_columns(
     SPAN: Const[int] = 1,
 ) -> None:
     """The same along the second of three axes."""
-    tw.require(z.shape[2] == K)
+    tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
     i, s, k = z.index
     xs = x.partition(1, PART, BK, padding=_padding(KIND, MASKED))
     nothing = first.astype(ACC)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, Tile, bf16, f16, f32, i32
+from tilewright import Const, Cut, Mut, Ref, Tile, bf16, f16, f32, i32
 from tilewright.dims import BH, BS, B, D, H, P, S, T
 from tilewright.kernels.arguments import (
     check_extents,
@@ -89,7 +89,7 @@ def _turn_pairs(
 
 @tw.kernel(deny_checks=True)
 def rope_in_step(
-    z: Mut[T, Literal[1], BH, BS, D], x: Ref[T, B, H, S, D],
+    z: Mut[T, Cut[B, Literal[1]], Cut[H, BH], Cut[S, BS], Cut[D, D]], x: Ref[T, B, H, S, D],
     cosines: Ref[f32, S, HALF], sines: Ref[f32, S, HALF],
     *, INTERLEAVED: Const[bool] = False, EXACT: Const[bool] = False,
 ) -> None:  # fmt: skip
@@ -103,7 +103,7 @@ def rope_in_step(
 
 @tw.kernel(deny_checks=True)
 def rope_at_starts(
-    z: Mut[T, Literal[1], BH, BS, D], x: Ref[T, B, H, S, D],
+    z: Mut[T, Cut[B, Literal[1]], Cut[H, BH], Cut[S, BS], Cut[D, D]], x: Ref[T, B, H, S, D],
     cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], starts: Ref[i32, B],
     *, INTERLEAVED: Const[bool] = False, EXACT: Const[bool] = False,
 ) -> None:  # fmt: skip
@@ -118,22 +118,28 @@ def rope_at_starts(
 
 @tw.kernel(deny_checks=True)
 def rope_pairs_in_step(
-    z: Mut[T, Literal[1], BH, BS, Literal[2], BP], x: Ref[T, B, H, S, Literal[2], HALF],
+    z: Mut[
+        T, Cut[B, Literal[1]], Cut[H, BH], Cut[S, BS], Cut[Literal[2], Literal[2]], Cut[HALF, BP]
+    ],
+    x: Ref[T, B, H, S, Literal[2], HALF],
     cosines: Ref[f32, S, HALF], sines: Ref[f32, S, HALF],
 ) -> None:  # fmt: skip
     """Place s turned by row s of the tables; the two channels of a pair have an axis."""
-    tw.require(HALF <= BP and z.shape[3] == 2)
+    tw.require(HALF <= BP)
     i = z.index[2]
     _turn_pairs(z, x, cosines.partition(BS, BP)[i, 0], sines.partition(BS, BP)[i, 0])
 
 
 @tw.kernel(deny_checks=True)
 def rope_pairs_at_starts(
-    z: Mut[T, Literal[1], BH, BS, Literal[2], BP], x: Ref[T, B, H, S, Literal[2], HALF],
+    z: Mut[
+        T, Cut[B, Literal[1]], Cut[H, BH], Cut[S, BS], Cut[Literal[2], Literal[2]], Cut[HALF, BP]
+    ],
+    x: Ref[T, B, H, S, Literal[2], HALF],
     cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], starts: Ref[i32, B],
 ) -> None:  # fmt: skip
     """Place s of sequence b turned by row `starts[b] + s` of the tables."""
-    tw.require(HALF <= BP and z.shape[3] == 2)
+    tw.require(HALF <= BP)
     b, _, i, _, _ = z.index
     places = (starts.partition(1)[b].item() + i * BS + tw.arange(BS))[:, None]
     channels = tw.arange(BP)

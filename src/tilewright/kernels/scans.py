@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref
+from tilewright import Const, Cut, Mut, Ref
 from tilewright.dims import BK, BM, K, L, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
@@ -70,7 +70,7 @@ def _running(part: Any, carry: Any, dtype: Any) -> Any:
 
 @tw.kernel(deny_checks=True)
 def scan_rows(
-    z: Mut[T, BM, SPAN],
+    z: Mut[T, Cut[M, BM], Cut[N, SPAN]],
     x: Ref[FROM, M, N],
     sums: Ref[ACC, M, S],
     *,
@@ -81,7 +81,6 @@ def scan_rows(
 
     EXACT: parts cover rows with nothing left over.
     """
-    tw.require(z.shape[0] == M and z.shape[1] == N)
     i, s = z.index
     xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
     rows = i * BM + tw.arange(BM)
@@ -97,12 +96,10 @@ def scan_rows(
 
 @tw.kernel(deny_checks=True)
 def scan_columns(
-    z: Mut[T, Literal[1], tw.All, BK], x: Ref[FROM, L, N, K], *, ACC: Const[type[tw.DType]],
-    PART: Const[int] = 16,
+    z: Mut[T, Cut[L, Literal[1]], Cut[N, tw.All], Cut[K, BK]], x: Ref[FROM, L, N, K],
+    *, ACC: Const[type[tw.DType]], PART: Const[int] = 16,
 ) -> None:  # fmt: skip
     """The same along the second of three axes, BK columns to a block."""
-    tw.require(z.shape[1] == N)
-    tw.require(z.shape[2] == K)
     i, _, k = z.index
     xs, parts = x.partition(1, PART, BK), z.partition(1, PART, BK)
     carry = tw.zeros((1, 1, BK), ACC)

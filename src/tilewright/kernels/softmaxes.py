@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32, f64
+from tilewright import Const, Cut, Mut, Ref, f32, f64
 from tilewright.dims import BM, BN, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
@@ -129,7 +129,7 @@ def _summed(xs: Any, i: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
 
 @tw.kernel(deny_checks=True)
 def softmax_rows(
-    z: Mut[T, BM, tw.All],
+    z: Mut[T, Cut[M, BM], Cut[N, tw.All]],
     x: Ref[T, M, N],
     *,
     PART: Const[int] = 1024,
@@ -142,7 +142,6 @@ def softmax_rows(
     KEPT: the parts of a row, all of which stay in registers; 0: too many, they are read again.
     LANES: threads of a row. EXACT: tiles cover rows with nothing left over.
     """
-    tw.require(z.shape[0] == M and z.shape[1] == N)
     i = z.index[0]
     xs = x.partition(BM, PART, padding=-math.inf, exact=EXACT)
     parts = z.partition(BM, PART, exact=EXACT)
@@ -162,8 +161,8 @@ def softmax_rows(
 
 @tw.kernel(deny_checks=True)
 def cross_entropy_rows(
-    loss: Mut[f32, BM],
-    log_sum: Mut[f32, BM],
+    loss: Mut[f32, Cut[M, BM]],
+    log_sum: Mut[f32, Cut[M, BM]],
     x: Ref[T, M, N],
     labels: Ref[LABEL, M],
     *,
@@ -176,7 +175,6 @@ def cross_entropy_rows(
 
     A label that is no column has no loss.
     """
-    tw.require(loss.shape[0] == M)
     i = loss.index[0]
     xs = x.partition(BM, PART, padding=-math.inf, exact=EXACT)
     if KEPT:
@@ -195,7 +193,7 @@ def cross_entropy_rows(
 
 @tw.kernel(deny_checks=True)
 def cross_entropy_gradient_rows(
-    dx: Mut[T, BM, BN],
+    dx: Mut[T, Cut[M, BM], Cut[N, BN]],
     x: Ref[T, M, N],
     labels: Ref[LABEL, M],
     log_sum: Ref[f32, M],

@@ -6,7 +6,7 @@ from math import prod
 from typing import Literal
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref
+from tilewright import Const, Cut, Mut, Ref
 from tilewright.dims import BM, BN, L, M, N, T
 from tilewright.kernels.arguments import (
     MOVED,
@@ -22,12 +22,12 @@ __all__ = ["transpose", "transpose_tiles"]
 
 @tw.kernel(deny_checks=True)
 def transpose_tiles(
-    z: Mut[T, Literal[1], BN, BM], x: Ref[T, L, M, N], *, EXACT: Const[bool] = False
+    z: Mut[T, Cut[L, Literal[1]], Cut[N, BN], Cut[M, BM]],
+    x: Ref[T, L, M, N],
+    *,
+    EXACT: Const[bool] = False,
 ) -> None:
     """`z[l, n, m] = x[l, m, n]`. EXACT: tiles cover both with nothing left over."""
-    tw.require(z.shape[0] == L)
-    tw.require(z.shape[1] == N)
-    tw.require(z.shape[2] == M)
     at, j, i = z.index
     tile = x.partition(1, BM, BN, exact=EXACT)[at, i, j].permute(0, 2, 1)
     z.partition(1, BN, BM, exact=EXACT).store(tile, 0, 0, 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 import tilewright as tw
-from tilewright import Const, Mut, Ref, f32, i32
+from tilewright import Const, Cut, Mut, Ref, f32, i32
 from tilewright.dims import BD, BM, C, D, H, K, L, N, T
 from tilewright.kernels.arguments import check_one_device, check_tensor, giving, zeroed_output
 from tilewright.kernels.attention_arguments import (
@@ -28,7 +28,7 @@ __all__ = ["varlen_attention", "varlen_attention_tiles"]
 
 @tw.kernel(deny_checks=True)
 def varlen_attention_tiles(
-    z: Mut[T, BM, Literal[1], BD], q: Ref[T, N, H, D],
+    z: Mut[T, Cut[N, BM], Cut[H, Literal[1]], Cut[D, BD]], q: Ref[T, N, H, D],
     k: Ref[T, Literal[1], K, L, D], v: Ref[T, Literal[1], K, L, D], k_offsets: Ref[i32, C],
     scale: f32, window: i32, *, BN: Const[int] = 128, GROUP: Const[int] = 1,
     CAUSAL: Const[bool] = False, WINDOWED: Const[bool] = False,

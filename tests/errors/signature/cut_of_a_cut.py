@@ -1,0 +1,10 @@
+"""A tile is not cut again."""
+
+import tilewright as tw
+from tilewright import Cut, Mut, Ref, f32
+from tilewright.dims import B, N
+
+
+@tw.kernel
+def scale(z: Mut[f32, Cut[N, Cut[N, B]]], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z))
