@@ -387,14 +387,3 @@ def test_the_real_tools(folder):
     first = build(add).program.result().cubin
     assert first.startswith(b"\x7fELF")
     assert build(add).program.result().cubin == first
-
-
-def loose(z: Mut[f32, B], x: Ref[f32, N]) -> None:
-    z.store(x.partition(B)[tw.block_id(0)])
-
-
-def test_what_a_kernel_was_warned_of_is_told_to_later_processes(folder, counted):
-    for _ in range(2):
-        with pytest.warns(tw.ExtentWarning, match=r"write `z: Mut\[f32, Cut\[N, B\]\]`"):
-            build(loose)
-    assert counted == {"front end": 1, "tileiras": 1}

@@ -12,8 +12,11 @@ import pytest
 
 import tilewright as tw
 from tilewright import All, Const, Cut, ExtentWarning, Mapped, Mut, Ref, f16, f32, i32
+from tilewright.backends.cuda import program as assembler
 from tilewright.dims import BM, BN, B, D, K, M, N, T, V
+from tilewright.jit import disk_cache
 from tilewright.jit.defaults import sample_specialization
+from tilewright.settings import current_settings
 
 pytestmark = pytest.mark.filterwarnings("error::tilewright.ExtentWarning")
 
@@ -256,3 +259,36 @@ def test_segments_are_no_places_of_rows():
         z.partition(4, segments=offsets), tw.from_numpy(np.array([1, 2], np.float32))
     ).sync()
     assert z.numpy().tolist() == [1, 1, 1, 2, 2]
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A cache on disk of this test's own, with a double in place of tileiras; the runs of it."""
+    assembled = []
+
+    def assemble(module, target, opt_level):
+        assembled.append(module.functions[0].name)
+        return b"cubin"
+
+    def forget():
+        current_settings.cache_clear()
+        disk_cache.open_cache.cache_clear()
+
+    monkeypatch.setattr(assembler, "assemble", assemble)
+    monkeypatch.setattr(assembler, "tools_version", lambda: "13.4.92")
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    forget()
+    yield assembled
+    monkeypatch.undo()
+    forget()
+
+
+def test_a_kernel_that_is_found_on_disk_tells_it_too(kept):
+    for _ in range(2):  # each time a kernel of its own, as in another process
+        kernel = tw.kernel(piece)
+        z, x = (tw.meta((64,), f32, target="sm_90") for _ in "zx")
+        with pytest.warns(ExtentWarning, match=r"write `z: Mut\[f32, Cut\[N, B\]\]`"):
+            operation = kernel(z.partition(16), x)
+        operation.compile()
+        operation.close()
+    assert kept == ["piece"]

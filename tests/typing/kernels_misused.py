@@ -24,8 +24,10 @@ def stores(z: Mut[f32, B], x: Ref[f32, N], h: Ref[f16, N], t: Tile[f32]) -> None
 
 
 def cut_outputs(
-    z: Mut[f32, Cut[N, B]], y: Mut[f32, Cut[N]], t: Tile[f32]
-) -> None:  # flagged: no tile
+    z: Mut[f32, Cut[N, B]],
+    y: Mut[f32, Cut[N]],  # flagged: no tile
+    t: Tile[f32],
+) -> None:
     z.store(t.astype(f16))  # flagged: f16 into f32
 
 
