@@ -70,9 +70,17 @@ def test_dims_that_the_signature_ties_are_listed(run, sample):
     shared = explained(run, sample("widened"), "--set", "TWICE=true")["shared_dims"]
     assert shared == []
     gemm = explained(run, "src/tilewright/cli/tour_kernels.py::gemm")
-    assert gemm["shared_dims"] == ["y.shape[0] == x.shape[1]  (K)"]
+    assert gemm["shared_dims"] == [
+        "y.shape[0] == x.shape[1]  (K)",
+        "z.shape[0] == x.shape[0]  (M)",
+        "z.shape[1] == y.shape[1]  (N)",
+    ]
     rows = explained(run, "src/tilewright/cli/tour_kernels.py::pick_rows")
-    assert rows["shared_dims"] == ["x.shape[1] == D"]
+    assert rows["shared_dims"] == [
+        "x.shape[1] == D",
+        "z.shape[0] == rows.shape[0]  (K)",
+        "z.shape[1] == D",
+    ]
 
 
 def test_a_kernel_without_checks_says_so(run, sample):

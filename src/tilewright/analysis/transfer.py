@@ -139,7 +139,7 @@ def _constant(flow: Dataflow, op: Constant) -> None:
 
 
 def _launch_value(flow: Dataflow, op: LaunchValue) -> None:
-    flow.define(op.result, known(op.term, _type(op.result)))
+    flow.define(op.result, known(op.known_as or op.term, _type(op.result)))
 
 
 def _block_index(flow: Dataflow, op: BlockIndex) -> None:

@@ -140,6 +140,7 @@ _OF_PIECES: dict[str, Property] = {
     "tile": _tile_of,
     "rows": pieces.rows_of_piece,
     "segment": pieces.segment_of_piece,
+    "segments": pieces.segments_of_piece,
     "dtype": _dtype_of_tensor,
 }
 

@@ -1,17 +1,18 @@
-"""Extents of tensors by the names that the signature gives them: one term for all that are equal.
+"""Extents of tensors by the names that the signature gives them.
 
-An extent that is fixed, by a number or by a constant, is a number here; any other is that of the
-axis which is the home of its name, so that what is known of one axis is known of all that share it.
+An extent that is fixed, by a number or by a constant, is a number here. Any other is passed: an
+input's as that of the axis which is the home of its name, and an output's as its own, which
+launch values know to be equal (`Signature.home_of`).
 """
 
 from __future__ import annotations
 
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.signature import TensorParam
+from tilewright.frontend.signature import TensorParam, WholeParam
 from tilewright.ir.launch_terms import Extent, TileCount
 from tilewright.ir.op import Value
 
-__all__ = ["canonical_extent", "fixed_extent", "tiles_along"]
+__all__ = ["extent_term", "fixed_extent", "tiles_along"]
 
 
 def fixed_extent(lo: Lowering, param: TensorParam, axis: int) -> int | None:
@@ -23,11 +24,11 @@ def fixed_extent(lo: Lowering, param: TensorParam, axis: int) -> int | None:
     return extent if extent > 0 else None
 
 
-def canonical_extent(lo: Lowering, name: str, axis: int) -> Extent:
-    """The one term for an extent that several axes share by name."""
+def extent_term(lo: Lowering, name: str, axis: int) -> Extent:
+    """What an extent is passed as."""
     param = lo.signature.by_name.get(name)  # none for offsets that travel with an output
-    if isinstance(param, TensorParam):
-        dim = param.extents[axis]
+    if isinstance(param, WholeParam):
+        dim = param.dims[axis]
         if isinstance(dim, str):
             return Extent(*lo.signature.homes.get(dim, (name, axis)))
     return Extent(name, axis)
@@ -39,5 +40,5 @@ def tiles_along(lo: Lowering, name: str, axis: int, tile: int) -> Value:
     fixed = fixed_extent(lo, param, axis) if isinstance(param, TensorParam) else None
     if fixed is not None:
         return lo.builder.index(-(-fixed // tile))
-    home = canonical_extent(lo, name, axis)
-    return lo.launch_value(TileCount(home.param, home.axis, tile))
+    extent = extent_term(lo, name, axis)
+    return lo.launch_value(TileCount(extent.param, extent.axis, tile))

@@ -176,7 +176,8 @@ class Lowering:
         key = (term, element)
         if key not in self._launch_values:
             with self.in_prologue():
-                op = self.builder.add(LaunchValue(term=term, to=scalar(element)))
+                known_as = self.signature.home_of(term)
+                op = self.builder.add(LaunchValue(term=term, to=scalar(element), known_as=known_as))
             op.result.hint = str(term)
             self._launch_values[key] = op.result
         return self._launch_values[key]

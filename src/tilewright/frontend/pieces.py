@@ -25,6 +25,7 @@ from tilewright.frontend.operands import (
     TupleOperand,
 )
 from tilewright.frontend.segments import elements_of_part, load_elements, store_elements
+from tilewright.frontend.specialization import segments_name
 from tilewright.frontend.stores import storable, store_tile
 from tilewright.frontend.tensors import (
     checked,
@@ -37,6 +38,7 @@ from tilewright.frontend.tensors import (
 )
 from tilewright.frontend.tiles import as_tile, check_tile_shape
 from tilewright.ir.attributes import Predicate
+from tilewright.ir.launch_terms import Extent
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import AddI, CmpI, MinI, MulI, SubI
 from tilewright.ir.ops.internal import CheckSite, FloorDiv, PartIndex, Require
@@ -53,6 +55,7 @@ __all__ = [
     "refuse_indexed_store",
     "rows_of_piece",
     "segment_of_piece",
+    "segments_of_piece",
     "store_at",
     "store_part",
     "store_piece",
@@ -187,6 +190,16 @@ def segment_of_piece(lo: Lowering, piece: PieceOperand) -> Operand:
     if isinstance(piece, SegmentedPiece):
         return _pair(*piece.segment)
     return _pair(lo.builder.index(0), _extent(lo, piece))
+
+
+def segments_of_piece(lo: Lowering, piece: PieceOperand) -> Operand:
+    """`z.segments`: one fewer than there are offsets."""
+    if not isinstance(piece, SegmentedPiece):
+        return Static(1)
+    offsets = lo.launch_value(Extent(segments_name(piece.name), 0))
+    count = lo.builder.add(SubI(lhs=offsets, rhs=lo.builder.index(1), dtype=i32)).result
+    count.hint = f"{piece.name}.segments"
+    return TileOperand(count, i32)
 
 
 def _extent(lo: Lowering, piece: PieceOperand) -> Value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import FunctionType
 from typing import Any, get_args, get_origin
@@ -27,6 +27,7 @@ from tilewright.frontend.axis_annotations import (
 from tilewright.frontend.scalars import GroupParam, ScalarParam, read_scalars
 from tilewright.frontend.shown_annotations import shown_annotation
 from tilewright.frontend.type_parameters import TypeParameters
+from tilewright.ir.launch_terms import Extent, LaunchTerm, TileCount
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Mapped, Mut, Ref
 from tilewright.lang.pointers import Ptr
@@ -200,6 +201,17 @@ class Signature:
             for axis, dim in enumerate(param.extents):
                 if dim is not None:
                     yield param, axis, dim
+
+    def home_of(self, term: LaunchTerm) -> LaunchTerm | None:
+        """The same number at the home of its dim; None if it has none, or is there."""
+        if not isinstance(term, Extent | TileCount):
+            return None
+        param = self.by_name.get(term.param)
+        dim = param.extents[term.axis] if isinstance(param, TensorParam) else None
+        home = self.homes.get(dim) if isinstance(dim, str) else None
+        if home is None or home == (term.param, term.axis):
+            return None
+        return replace(term, param=home[0], axis=home[1])
 
     @cached_property
     def by_name(self) -> Mapping[str, Param]:

@@ -15,7 +15,7 @@ from tilewright.check.errors.pieces import PieceIsNoTile
 from tilewright.check.errors.types import IndexCount, WrongOperand
 from tilewright.dtypes import i32
 from tilewright.frontend.arguments import Arguments, Place
-from tilewright.frontend.extents import canonical_extent, tiles_along
+from tilewright.frontend.extents import extent_term, tiles_along
 from tilewright.frontend.indices import integer_scalar
 from tilewright.frontend.load_hints import view_hints
 from tilewright.frontend.lowering import Lowering
@@ -59,7 +59,7 @@ def extent_of(lo: Lowering, tensor: TensorOperand, axis: int) -> Operand:
     fixed = tensor.view.type.shape[axis]
     if fixed is not None:
         return Static(fixed)
-    return TileOperand(lo.launch_value(canonical_extent(lo, tensor.name, axis)), i32)
+    return TileOperand(lo.launch_value(extent_term(lo, tensor.name, axis)), i32)
 
 
 def tile_count(lo: Lowering, tensor: TensorOperand, axis: int, tile: int) -> Value:

@@ -33,20 +33,21 @@ def grouped_matmul_kernel(
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`out = activation(a @ b[g] + bias[g]) + residual` for the rows of each group g."""
+    tw.require(out.segments == G)
     group, _, j = out.index
     begin, end = out.rows
     left, right = a.windows(BM, BK, step=(1, BK)), b.partition(1, BK, BN)
-    # A block that has no rows has no group either: it stores nothing, wherever it reads.
-    first, g = left.clip(begin, 0), right.clip(group, 0)
+    # A block that has no rows stores nothing, wherever it reads.
+    first = left.clip(begin, 0)
     acc = tw.zeros((BM, BN), f32)
     if begin < end:
         for k in range(right.num_tiles(1)):
             x = left[first, k].astype(FACTOR)  # rows behind the end are not stored
-            y = right[g, k, j].reshape(BK, BN).astype(FACTOR)
+            y = right[group, k, j].reshape(BK, BN).astype(FACTOR)
             acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
     if HAS_BIAS:
-        biases = bias.partition(1, BN)
-        acc += biases[biases.clip(group, 0), j].astype(f32)
+        tw.require(A == G)
+        acc += bias.partition(1, BN)[group, j].astype(f32)
     acc = FUNCTIONS[ACTIVATION](acc)
     if HAS_RESIDUAL:
         acc += residual.load_like(out).astype(f32)

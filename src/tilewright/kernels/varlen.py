@@ -37,7 +37,7 @@ def varlen_attention_tiles(
 
     GROUP query heads share a key head; `scale` is that of the scores times log2(e).
     """
-    tw.require(D <= BD)
+    tw.require(D <= BD and z.segments == C - 1)
     sequence, _, h, _ = z.index
     low, high = k_offsets.gather(sequence), k_offsets.gather(sequence + 1)
     # The last query stands at the last key.

@@ -173,6 +173,14 @@ class Mut(InKernel, Generic[D, *Dims]):
         """Where the segment of the piece begins and ends; without any it is all rows."""
 
     @property
+    def segments(self) -> int:
+        """How many segments the rows are cut into, which the launch knows; without any it is 1.
+
+        `tw.require(z.segments == E)` ties it to the extent of what has an element for each:
+        `z.index[0]` is then one of its places.
+        """
+
+    @property
     def dtype(self) -> type[D]:
         """The type of the elements."""
 

@@ -91,10 +91,15 @@ class AssertSite:
 
 
 class LaunchValue(Op, mnemonic="launch_value"):
-    """Something known at launch, by name. `bind_arguments` turns it into an argument."""
+    """Something known at launch, by name. `bind_arguments` turns it into an argument.
+
+    `known_as` is a term that every launch has checked to be the same number: for the prover all
+    that are equal have one name, and each is passed as what it is.
+    """
 
     term: LaunchTerm = attr()
     to: TileType = attr()
+    known_as: LaunchTerm | None = attr(default=None)
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
