@@ -91,7 +91,7 @@ def append_dealt(
     value_tiles = values.partition(1, 1, 1, 1, BM, BD)
     value_parts = values.partition(1, 1, 1, 1, STEP, BD)
     start = tw.clamp(starts.partition(1)[b].item(), -FARTHEST, FARTHEST) - place * BM
-    a_round, rounds = DEALT * BM, R
+    a_round, rounds = DEALT * BM, keys.shape[2]
     t = (start - BM) // a_round + 1  # the first round in which this block owns places of tokens
     first = t * a_round - start
     if 0 <= first < S - (BM - 1):

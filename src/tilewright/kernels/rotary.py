@@ -47,7 +47,7 @@ class BP(tw.Dim):
 
 
 def _turn(
-    z: Mut[Any, Literal[1], BH, BS, D], x: Ref[Any, B, H, S, D],
+    z: Mut[Any, Cut[B, Literal[1]], Cut[H, BH], Cut[S, BS], Cut[D, D]], x: Ref[Any, B, H, S, D],
     cos: Tile[f32], sin: Tile[f32], INTERLEAVED: bool, EXACT: bool,
 ) -> None:  # fmt: skip
     """The piece of `z`, from that of `x` and the angles of its places, [BS, D / 2]."""
@@ -73,8 +73,10 @@ def _turn(
 
 
 def _turn_pairs(
-    z: Mut[Any, Literal[1], BH, BS, Literal[2], BP], x: Ref[Any, B, H, S, Literal[2], HALF],
-    cos: Tile[f32], sin: Tile[f32],
+    z: Mut[
+        Any, Cut[B, Literal[1]], Cut[H, BH], Cut[S, BS], Cut[Literal[2], Literal[2]], Cut[HALF, BP]
+    ],
+    x: Ref[Any, B, H, S, Literal[2], HALF], cos: Tile[f32], sin: Tile[f32],
 ) -> None:  # fmt: skip
     """The same with the angles in tiles [BS, BP], which may be wider than there are pairs."""
     b, h, i, _, _ = z.index
