@@ -18,6 +18,9 @@ from tilewright.errors import TilewrightError
 __all__ = ["Settings", "Variable", "current_settings"]
 
 
+_LONGEST = 10_000_000  # seconds: no clock that waits for a process counts far beyond
+
+
 @dataclass(frozen=True)
 class Variable:
     """An environment variable: its name, how its text is read, and what it is for."""
@@ -33,8 +36,8 @@ def _by(name: str, read: Callable[[str], Any], doc: str) -> dict[str, Variable]:
 
 def _seconds(text: str) -> float:
     value = float(text)
-    if value <= 0:
-        raise ValueError("it must be above zero")
+    if not 0 < value <= _LONGEST:
+        raise ValueError(f"it must be above zero and at most {_LONGEST:,}")
     return value
 
 

@@ -128,7 +128,7 @@ WRONG = [
     (["--arg", "i32:x"], "--arg i32:x: a whole number is needed behind the colon"),
     (["--arg", "f32:x"], "--arg f32:x: a number is needed behind the colon"),
     (["--arg", "i8:256"], "--arg i8:256: the number does not fit in 8 bits"),
-    (["--arg", "nowhere.npy"], "--arg nowhere.npy: there is no such file"),
+    (["--arg", "nowhere.npy"], "--arg nowhere.npy cannot be read: No such file or directory"),
     (["--arg", "f32:1", "--arg", "f32:2"], "here it takes ptr<f32>"),
     (["--arg", "i32:1"], "entry `saxpy` takes (tile<f32>, tile<ptr<f32>>"),
     (["--arg", "f32:1"], "1 of them are given: pass the others"),

@@ -90,9 +90,15 @@ def test_where_the_records_go(run, folder):
     [
         ((), "say what to tune, `tilewright tune matmul`; --list shows what there is"),
         (("matmul", "--finalists", "0"), "'--finalists': 0 is not in the range x>=1"),
-        (("matmul", "--seconds", "-4"), "'--seconds': -4.0 is not in the range x>0"),
-        (("matmul", "--patience", "0"), "'--patience': 0.0 is not in the range x>0"),
-        (("matmul", "--budget", "0"), "'--budget': 0.0 is not in the range x>0"),
+        (("matmul", "--seconds", "-4"), "'--seconds': -4 is not above 0"),
+        (
+            ("matmul", "--patience", "0"),
+            "'--patience': 0 is not above 0 and at most 10,000,000 seconds",
+        ),
+        (
+            ("matmul", "--budget", "0"),
+            "'--budget': 0 is not above 0 and at most 10,000,000 seconds",
+        ),
         (("matmull", "--device", "cpu"), "no tunable kernel matmull; did you mean matmul?"),
         (("matmul", "--device", "cpu", "--arg", "x=1"), "--arg is for a kernel in a file"),
         (("matmul", "--device", "cpu", "--only", "i4"), "--only 'i4': no key has that in it"),
@@ -152,7 +158,7 @@ def test_when_the_budget_is_spent_no_further_search_is_begun(run, folder, monkey
     assert searches.labels[2:] == ALL
     refused = run(*CHOSEN, "--budget", "0")
     assert refused.exit_code == 2
-    assert "0.0 is not in the range x>0" in refused.output
+    assert "0 is not above 0 and at most 10,000,000 seconds" in refused.output
 
 
 def test_only_what_has_no_fresh_record(run, folder, monkeypatch):

@@ -17,6 +17,7 @@ from tilewright.ir.ops.control import Print
 from tilewright.ir.ops.elementwise import Bitcast, CmpI, ExtI, FToF, TruncI
 from tilewright.ir.ops.reduction import MmaFScaled
 from tilewright.ir.ops.shape import Insert, Pack, Unpack
+from tilewright.ir.print_formats import split_format
 from tilewright.ir.types import TileType
 
 I8, I32, F32 = Element.I8, Element.I32, Element.F32
@@ -247,9 +248,9 @@ FORMATS = [
 
 @pytest.mark.parametrize(("format_", "number", "wanted"), FORMATS)
 def test_formats_are_those_of_c(format_, number, wanted, capsys):
-    parts = printing.fields(format_)
-    count = len(parts) - 1
-    printing.show(parts, (32,) * count, *[number] * count)
+    places, end = split_format(format_)
+    count = len(places)
+    printing.show(printing.fields(places), end, (32,) * count, *[number] * count)
     assert capsys.readouterr().out == wanted
 
 

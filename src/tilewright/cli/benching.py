@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from tilewright.bench import Ceilings, Effort, Timer, machine_facts, measure_ceilings
 from tilewright.cli.bench_cases import CASES, Case, Row, measure_case
@@ -116,7 +117,7 @@ def _table(rows: list[Row], ceilings: Ceilings) -> Table:
     for row in rows:
         shown = f"{row.size[0]} x {row.size[1]} {row.dtype}"
         if _failed(row):
-            table.add_row(row.case.name, shown, "[bad]wrong[/]")
+            table.add_row(row.case.name, shown, Text("wrong", "bad"))
             continue
         found, seconds = row.found, row.found.seconds("tilewright")
         cells = [f"{seconds * 1e6:.1f}", f"{ceilings.fraction(row.work, seconds):.1%}"]

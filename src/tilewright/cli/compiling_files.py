@@ -72,7 +72,7 @@ def compile_file(screen: Screen, path: Path, target: str | None, *, as_json: boo
 @contextmanager
 def _bar(screen: Screen, what: str, total: int) -> Iterator[Any]:
     """A bar that each step moves on; it goes when the work has ended."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, console=screen.err, transient=True) as progress:
         yield partial(progress.advance, progress.add_task(what, total=total))
 

@@ -11,7 +11,7 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.cli.loading import SEPARATOR, load_kernel
 from tilewright.cli.options import kernel_options, specialization_for
 from tilewright.cli.screen import BadInput, Screen
-from tilewright.cli.tile_ir_files import check_rules, read_bytecode, read_bytes
+from tilewright.cli.tile_ir_files import check_rules, read_bytecode, read_bytes, text_of
 from tilewright.ir.text import module_text
 
 __all__ = ["disasm_command"]
@@ -49,7 +49,7 @@ def disasm_command(
     else:
         decoded = read_bytecode(path)
         check_rules(path, decoded.module, decoded.version)
-        text = module_text(decoded.module)
+        text = text_of(path, decoded.module)
     click.echo(text, nl=False)
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import difflib
 import pkgutil
+import stat
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tilewright.cli.screen import BadInput
+from tilewright.cli.screen import BadInput, os_reason
 from tilewright.errors import TilewrightError
 from tilewright.external import ExternalKernel
 from tilewright.kernel import Kernel
@@ -86,8 +88,16 @@ def load_declared(path: Path) -> Declared:
 
 
 def _check_file(path: Path) -> None:
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG  # told below, with names that are alike
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read: {os_reason(error)}") from None
+    if stat.S_ISDIR(mode):
         raise BadInput(f"{path} is a folder: say FILE{SEPARATOR}kernel")
+    if not stat.S_ISREG(mode):
+        raise BadInput(f"{path} is a pipe or a device, not a file with kernels")
     if not path.is_file():
         beside = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
         raise BadInput(f"there is no file {path}{_meant(path.name, beside)}")
@@ -122,23 +132,46 @@ def _load(path: Path) -> ModuleType:
             return _imported(path.resolve())
     except TilewrightError:
         raise  # a kernel was refused: that is the answer
-    except SyntaxError as error:
-        raise BadInput(f"{error.filename}:{error.lineno}: {error.msg}") from None
+    except KeyboardInterrupt:
+        raise
     except SystemExit as error:
         raise BadInput(f"{path} ended itself while it was loaded ({error!r}): {_GUARD}") from None
-    except Exception as error:  # noqa: BLE001 (a user's file may raise anything)
+    except BaseException as error:  # noqa: BLE001 (a user's file may raise anything)
         raise BadInput(_told(path, error)) from None
 
 
+_FRAMES = 10  # shown of a file that raises
 _GUARD = 'put what should only run as a program under `if __name__ == "__main__":`'
 
 
-def _told(path: Path, error: Exception) -> str:
-    """What a user's file raised, at the innermost line of that file."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame.lineno for frame in frames if frame.filename == str(path.resolve())]
+def _told(path: Path, error: BaseException) -> str:
+    """What a user's file raised, at the innermost line of that file, and the lines on the way."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return f"{error.filename}:{error.lineno}: {error.msg}"
+    file = str(path.resolve())
+    frames = list(dropwhile(lambda frame: frame.filename != file, _frames(error)))
+    own = [frame.lineno for frame in frames if frame.filename == file]
     place = f"{path}:{own[-1]}" if own else str(path)
-    return f"{place}: {type(error).__name__}: {error}"
+    lines = [f"  at {frame.filename}:{frame.lineno}, in {frame.name}" for frame in frames]
+    told = f"{place}: {type(error).__name__}: {_words(error)}"
+    return "\n".join([told, *(lines if len(lines) > 1 else [])])
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of a traceback, without those of Python's own imports; of many the innermost."""
+    found = traceback.StackSummary.extract(
+        traceback.walk_tb(error.__traceback__), lookup_lines=False
+    )
+    shown = [frame for frame in found if not frame.filename.startswith("<frozen ")]
+    return shown[:2] + shown[2:][-_FRAMES:]
+
+
+def _words(error: BaseException) -> str:
+    """The text of an exception, whose class may be the user's."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 (so may its method)
+        return "(it has no text that can be shown)"
 
 
 def _imported(path: Path) -> ModuleType:

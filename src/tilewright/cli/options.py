@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -20,9 +22,11 @@ from tilewright.runtime.device import Device
 
 __all__ = [
     "TARGETS",
+    "amount_of_memory",
     "json_option",
     "kernel_options",
     "read_settings",
+    "seconds",
     "specialization_for",
     "target_here",
 ]
@@ -35,6 +39,30 @@ TARGETS = (
 _WITHOUT_GPU = "sm_90"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def seconds(text: Any) -> float:
+    """The type of an option that is a time: above zero, and such that every clock counts it."""
+    try:
+        found = float(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no number of seconds") from None
+    if not 0 < found <= _LONGEST and found != math.inf:
+        raise click.BadParameter(f"{text} is not above 0 and at most {_LONGEST:,} seconds")
+    return found
+
+
+def amount_of_memory(text: Any) -> int:
+    """The type of an option that is an amount of memory: 4096, 512K, 64M, 8G."""
+    if isinstance(text, int):
+        return text
+    found = re.fullmatch(r"(\d{1,18})([KMGT]?)", text, re.ASCII)
+    if found is None or not int(found[1]):
+        raise click.BadParameter(f"{text!r} is no amount of memory: write 4096, 512K, 64M or 8G")
+    return int(found[1]) << 10 * " KMGT".index(found[2] or " ")
+
+
+_LONGEST = 10_000_000  # seconds, some months: what waits for a process or a lock takes no more
 
 
 def json_option(command: Command) -> Command:

@@ -6,8 +6,12 @@ An array is passed as cuTile Python passes one: its address, its extents, its st
 from __future__ import annotations
 
 import difflib
+import io
+import re
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +19,12 @@ from typing import Any
 import click
 import numpy as np
 
-from tilewright.backends.cpu.executor import compile_module
+from tilewright.backends.cpu.executor import compile_function
 from tilewright.backends.cpu.memory import Memory, is_nibble, storage_dtype
-from tilewright.cli.screen import BadInput, Screen
-from tilewright.cli.tile_ir_files import check_rules, read_bytecode
+from tilewright.cli.limits import half_of_memory, limited
+from tilewright.cli.options import amount_of_memory, seconds
+from tilewright.cli.screen import BadInput, Screen, VisibleStream
+from tilewright.cli.tile_ir_files import check_rules, read_bytecode, read_bytes, write_bytes
 from tilewright.dtypes import Element
 from tilewright.ir.function import Function, Module
 from tilewright.ir.types import PtrType, TileType, Type
@@ -27,6 +33,7 @@ from tilewright.runtime.backend import ALIGNMENT
 __all__ = ["run_bytecode_command"]
 
 Array = np.ndarray[Any, Any]
+_Grid = tuple[int, int, int]
 _SCALARS = {
     element.spelling: element
     for element in Element
@@ -48,44 +55,61 @@ _SCALARS = {
 )
 @click.option("--out", metavar="OUT.npy", help="Where to write the last array.")
 @click.option("--race-check", is_flag=True, help="Watch for races, between and within blocks.")
+@click.option(
+    "--time-limit",
+    type=seconds,
+    metavar="SECONDS",
+    default=300.0,
+    show_default=True,
+    help="Seconds after which it is ended; inf for none.",
+)
+@click.option(
+    "--memory-limit",
+    type=amount_of_memory,
+    metavar="BYTES",
+    default=half_of_memory,
+    show_default="half of this machine's",
+    help="The most that its tiles, constants and globals may take: 512M, 8G.",
+)
 @click.pass_obj
-def run_bytecode_command(
-    screen: Screen,
-    source: str,
-    entry: str | None,
-    grid: str,
-    given: tuple[str, ...],
-    out: str | None,
-    race_check: bool,
-) -> None:
+def run_bytecode_command(screen: Screen, /, source: str, **options: Any) -> None:
     """Run an entry of a file with Tile IR bytecode on the CPU.
 
     Arrays are read and written in memory of this process; the files they come from stay as they
     are. What Tile IR leaves undefined is reported, and never done.
     """
-    path, blocks = Path(source), _read_grid(grid)
+    blocks, limits = _read_grid(options["grid"]), (options["time_limit"], options["memory_limit"])
+    with limited(source, *limits):
+        arrays = _run(screen, Path(source), blocks, options)
+    if options["out"] is not None:
+        _write(Path(options["out"]), arrays[-1], screen)
+
+
+def _run(screen: Screen, path: Path, blocks: _Grid, options: dict[str, Any]) -> list[Array]:
+    """Read, check and run an entry; gives the arrays that were passed to it."""
     decoded = read_bytecode(path)
     check_rules(path, decoded.module, decoded.version)
-    function = _choose(decoded.module, entry, path)
-    arguments = _Arguments(function, [_read(text) for text in given])
-    if out is not None and not arguments.arrays:
+    function = _choose(decoded.module, options["entry"], path)
+    arguments = _Arguments(function, [_read(text) for text in options["given"]])
+    if options["out"] is not None and not arguments.arrays:
         raise BadInput("--out: no array is passed that could be written there")
-    kernel = compile_module(decoded.module)[function.name]
+    kernel = compile_function(function, decoded.module, limit=options["memory_limit"])
     start = time.perf_counter()
-    with screen.working(f"{function.name} …"):
-        kernel.run(blocks, arguments.numbers, arguments.memories, race_check=race_check)
-    seconds = time.perf_counter() - start
+    with screen.working(f"{function.name} …"), redirect_stdout(VisibleStream(sys.stdout)):
+        kernel.run(blocks, arguments.numbers, arguments.memories, race_check=options["race_check"])
+    elapsed = time.perf_counter() - start
     shown = "x".join(map(str, blocks))
-    screen.err.print(f"{function.name}: {shown} blocks in {seconds:.3f} s", style="soft")
-    if out is not None:
-        _write(Path(out), arguments.arrays[-1], screen)
+    screen.err.print(f"{function.name}: {shown} blocks in {elapsed:.3f} s", style="soft")
+    return arguments.arrays
 
 
-def _read_grid(text: str) -> tuple[int, int, int]:
+def _read_grid(text: str) -> _Grid:
     parts = text.split(",")
-    if len(parts) > 3 or not all(part.isascii() and part.isdecimal() for part in parts):
+    if len(parts) > 3 or not all(re.fullmatch(r"\d{1,18}", part, re.ASCII) for part in parts):
         raise BadInput(f"--grid {text}: write one to three whole numbers, such as 8 or 8,4,1")
     x, y, z = (*map(int, parts), *(1,) * (3 - len(parts)))
+    if max(x, y, z) >= 1 << 31:
+        raise BadInput(f"--grid {text}: an axis has at most {(1 << 31) - 1} blocks")
     return x, y, z
 
 
@@ -134,11 +158,13 @@ def _read(text: str) -> _Scalar | _File:
             f"--arg {text}: give the name of a .npy file, or TYPE:NUMBER; TYPE is one of {kinds}"
         )
     try:
-        loaded = np.load(text, allow_pickle=False)
-    except FileNotFoundError:
-        raise BadInput(f"--arg {text}: there is no such file") from None
-    except (OSError, ValueError) as error:
+        loaded = np.load(io.BytesIO(read_bytes(Path(text))), allow_pickle=False)
+    except BadInput as error:
+        raise BadInput(f"--arg {error.message}") from None
+    except Exception as error:  # noqa: BLE001 - NumPy's reader raises many kinds for odd bytes
         raise BadInput(f"--arg {text}: no array can be read from it: {error}") from None
+    if not isinstance(loaded, np.ndarray):
+        raise BadInput(f"--arg {text}: the file holds several arrays; one .npy file is one")
     return _File(text, loaded)
 
 
@@ -226,9 +252,7 @@ _KINDS = {True: "iub", False: "V"}
 
 
 def _write(path: Path, array: Array, screen: Screen) -> None:
-    try:
-        with path.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}") from None
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    write_bytes(path, file.getvalue())
     screen.err.print(f"wrote {path}: {array.dtype} {array.shape}", style="soft")

@@ -2,19 +2,25 @@
 
 rich leaves colours away where the output is no terminal or NO_COLOR is set; nothing here needs
 colour to be understood. Commands get a `Screen` from click's context and make none themselves.
+
+Names, paths and texts come from files of any author: `visible` shows their control characters as
+escapes, and every text that a console shows goes through it. Consoles read no markup, so that
+brackets of a name are brackets; styles are given as `Text`.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
@@ -22,7 +28,17 @@ from rich.theme import Theme
 from tilewright.diagnostics import Problem
 from tilewright.errors import CompileError
 
-__all__ = ["BadInput", "Screen", "answering_refusals", "code_lines", "error_text", "refusal"]
+__all__ = [
+    "BadInput",
+    "Screen",
+    "VisibleStream",
+    "answering_refusals",
+    "code_lines",
+    "error_text",
+    "os_reason",
+    "refusal",
+    "visible",
+]
 
 _THEME = Theme(
     {
@@ -49,10 +65,69 @@ _PARTS_OF_AN_ERROR = (
 )
 
 
+# Categories of Unicode that a terminal acts upon, or cannot show: control characters, marks that
+# turn the direction of a line, halves of a pair, ends of a line.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_KEPT = frozenset("\n\t")
+
+
+def visible(text: str) -> str:
+    """A text with every character that is not there to be seen as its escape, `\\x1b`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode("ascii")
+        if character not in _KEPT and unicodedata.category(character) in _UNSEEN
+        else character
+        for character in text
+    )
+
+
+class _Console(Console):
+    """A console that shows every text as it is: no markup, no emoji, no control characters."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(theme=_THEME, highlight=False, markup=False, emoji=False, **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            shown = segment.text if segment.control else visible(segment.text)
+            yield segment if shown == segment.text else Segment(shown, segment.style)
+
+
+class VisibleStream:
+    """A stream for texts of strangers: whatever is written to it is shown as `visible` has it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text; a stream that is closed takes none."""
+        if self._stream is not None:
+            self._stream.write(visible(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what is held back."""
+        if self._stream is not None:
+            self._stream.flush()
+
+
 class BadInput(click.ClickException):
     """The command was asked for something it cannot do: a message without a usage page."""
 
     exit_code = 2
+
+    def format_message(self) -> str:
+        """The message as a terminal may show it: it names what a user or a file said."""
+        return visible(self.message)
+
+
+def os_reason(error: OSError | ValueError) -> str:
+    """Why a file cannot be opened; a name may also be none that any file can have."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 @dataclass(frozen=True)
@@ -67,13 +142,13 @@ class Screen:
         """The screen of this process, as wide as its terminal."""
         width = shutil.get_terminal_size((_LOG_WIDTH, 24)).columns
         return Screen(
-            Console(theme=_THEME, highlight=False, width=width),
-            Console(theme=_THEME, highlight=False, width=width, stderr=True),
+            _Console(width=width),
+            _Console(width=width, stderr=True),
         )
 
     def page(self, *, is_shown: bool) -> Console:
         """Where people read; nothing is shown where a machine does."""
-        return self.out if is_shown else Console(theme=_THEME, quiet=True)
+        return self.out if is_shown else _Console(quiet=True)
 
     def working(self, what: str) -> AbstractContextManager[Any]:
         """Show that something is going on that may take a second or more."""
@@ -81,7 +156,7 @@ class Screen:
 
     def answer(self, data: Any) -> None:
         """Write data for a machine."""
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(data, indent=2))
 
     def refuse(self, title: str, text: str) -> None:
         """Write an error: what kind it is, unless it says so, and its text, lines unbroken."""

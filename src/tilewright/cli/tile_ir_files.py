@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from tilewright.bytecode import Decoded, decode
-from tilewright.cli.screen import BadInput
+from tilewright.cli.screen import BadInput, os_reason
 from tilewright.errors import MalformedBytecodeError, MalformedTextError
 from tilewright.ir.function import Module
 from tilewright.ir.op import Version
-from tilewright.ir.text import parse_module
+from tilewright.ir.text import least_length, module_text, parse_module
 from tilewright.ir.verify import violations
+from tilewright.runtime.pool import in_units
 
-__all__ = ["check_rules", "read_bytecode", "read_bytes", "read_text", "write_bytes"]
+__all__ = ["check_rules", "read_bytecode", "read_bytes", "read_text", "text_of", "write_bytes"]
 
 _ELF = b"\x7fELF"
 _NEWEST_TARGET = "sm_121"  # a file is not for one target; what none of them has is refused
 _SHOWN = 10
+_LARGEST = 1 << 30  # bytes: what never ends, /dev/zero, is not read to the end
+_CHUNK = 1 << 20
+_LONGEST = 1 << 28  # characters of a text
 
 
 def read_bytes(path: Path) -> bytes:
     """What a file holds, unless that is machine code."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+        with path.open("rb") as file:
+            data = b"".join(_chunks(file))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read: {os_reason(error)}") from None
+    if len(data) > _LARGEST:
+        raise BadInput(f"{path} is larger than {in_units(_LARGEST)}, and no file of this kind is")
     if data.startswith(_ELF):
         raise BadInput(f"{path} is machine code, not Tile IR: nvdisasm or cuobjdump print it")
     return data
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    """What a file holds, up to a little more than the most there can be."""
+    left = _LARGEST
+    while left >= 0 and (chunk := file.read(_CHUNK)):
+        yield chunk
+        left -= len(chunk)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Make a file."""
     try:
         path.write_bytes(data)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be written: {os_reason(error)}") from None
 
 
 def read_bytecode(path: Path) -> Decoded:
@@ -58,6 +75,17 @@ def read_text(path: Path) -> Module:
         line = text.split("\n")[error.line - 1]
         excerpt = f"\n  {line}\n  {' ' * (error.column - 1)}^"
         raise BadInput(f"{path}:{error.line}:{error.column}: {error.reason}{excerpt}") from None
+
+
+def text_of(path: Path, module: Module) -> str:
+    """The text of a module that was read; one too long to be read is not made."""
+    length = least_length(module)
+    if length > _LONGEST:
+        raise BadInput(
+            f"{path}: its constants alone would be {in_units(length)} of text, more than "
+            f"{in_units(_LONGEST)}; `tilewright run-bytecode` runs it all the same"
+        )
+    return module_text(module)
 
 
 def check_rules(path: Path, module: Module, version: Version | None = None) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tilewright.cli.options import TARGETS, json_option
+from tilewright.cli.options import TARGETS, json_option, seconds
 from tilewright.cli.screen import BadInput, Screen
 from tilewright.cli.tuning_goals import Goal, find_goals
 from tilewright.cli.tuning_records import show_records, show_tunables
@@ -37,7 +37,6 @@ from tilewright.tune.turns import Need
 __all__ = ["tune_command"]
 
 _PATIENCE = 180.0  # seconds: the first candidates have to be assembled, too
-_SECONDS = click.FloatRange(min=0, min_open=True)
 _HERE = (sys.executable, "-m", "tilewright", "tune")
 
 
@@ -90,14 +89,16 @@ class Wanted:
 @click.option("--device", default="cuda:0", show_default=True, help="Where to measure.")
 @click.option(
     "--seconds",
-    type=_SECONDS,
+    type=seconds,
+    metavar="SECONDS",
     default=120.0,
     show_default=True,
     help="The most for one search.",
 )
 @click.option(
     "--budget",
-    type=_SECONDS,
+    type=seconds,
+    metavar="SECONDS",
     default=math.inf,
     help="Seconds after which no further search is begun; what needs it most comes first.",
 )
@@ -111,7 +112,8 @@ class Wanted:
 )
 @click.option(
     "--patience",
-    type=_SECONDS,
+    type=seconds,
+    metavar="SECONDS",
     default=_PATIENCE,
     show_default=True,
     help="Seconds without a step.",
@@ -242,7 +244,7 @@ def _records(wanted: Wanted) -> tuple[Record, ...]:
 
 @contextmanager
 def _bar(screen: Screen) -> Iterator[Show]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=screen.err, transient=True) as progress:
         bar = progress.add_task("", total=None)
 

@@ -31,15 +31,18 @@ def constant_bytes(value: Any, type_: TileType) -> bytes:
     bits = element_bits(np.asarray(value).reshape(-1), element)
     if element is Element.I1:
         return _truth_bytes(bits)
-    return b"".join(int(item).to_bytes(_stored_bytes(element), "little") for item in bits)
+    stored = bits.astype("<u8").view(np.uint8).reshape(-1, 8)[:, : _stored_bytes(element)]
+    return stored.tobytes()
 
 
 def element_bits(values: Any, element: Element) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """The bits of numbers held as `element`, in the low bits of 64."""
     if element.is_integer:
         mask = (1 << element.bits) - 1
-        whole = [int(item) & mask for item in np.asarray(values).reshape(-1).tolist()]
-        return np.array(whole, np.uint64)
+        held = np.asarray(values).reshape(-1)
+        if held.dtype.kind in "biu":
+            return held.astype(np.uint64) & np.uint64(mask)
+        return np.array([int(item) & mask for item in held.tolist()], np.uint64)
     held = np.asarray(values)
     if element is Element.FNV8E5M3FNU:
         return (held if held.dtype == element.numpy else _round_to_e5m3(held)).astype(np.uint64)

@@ -8,7 +8,6 @@ and one more: `inbounds` on a padded view, which it lets pass and tileiras then 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -30,6 +29,7 @@ from tilewright.ir.ops.elementwise import (
     Tanh,
 )  # fmt: skip
 from tilewright.ir.ops.families import Binary, Comparison
+from tilewright.ir.print_formats import is_format, split_format
 from tilewright.ir.types import PtrType, TileType
 from tilewright.ir.verify_access import tokens
 from tilewright.ir.verify_promises import promise_problems
@@ -255,17 +255,13 @@ def _insertion(op: shape.Insert) -> Iterator[str]:
 
 def _format(op: control.Print) -> Iterator[str]:
     """The format is one of `printf`, with a place for every tile."""
-    if not _FORMAT.fullmatch(op.str):
+    if not is_format(op.str):
         yield f"{op.str!r} holds a `%` that nothing ends"
         return
-    places = sum(place != "%%" for place in _PLACE.findall(op.str))
+    places = len(split_format(op.str)[0])
     if places != len(op.args):
         yield f"{op.str!r} has a place for {places}, but {len(op.args)} are printed"
 
-
-_CONVERSIONS = "diuoxXeEfFgGaAcsSpn"
-_PLACE = re.compile(rf"%(?:%|[^%{_CONVERSIONS}]*[{_CONVERSIONS}])")
-_FORMAT = re.compile(rf"(?:[^%]|{_PLACE.pattern})*")
 
 # By op class.
 SHAPE_RULES: dict[type[Op], tuple[Rule, ...]] = {

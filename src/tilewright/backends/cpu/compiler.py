@@ -29,13 +29,14 @@ from tilewright.backends.cpu.emitter import (
 )
 from tilewright.backends.cpu.faults import Site
 from tilewright.backends.cpu.planning import plan
+from tilewright.backends.cpu.room import Room
 from tilewright.backends.cpu.rules import RULES
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError, InternalError
 from tilewright.ir.function import Function
-from tilewright.ir.op import Value
+from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI
-from tilewright.ir.types import TileType
+from tilewright.ir.types import TensorViewType, TileType
 
 __all__ = ["Program", "RunBlock", "translate"]
 
@@ -44,6 +45,7 @@ RunBlock = Callable[[int, int, int], None]  # takes the block's place in the gri
 
 # Below this many elements NumPy holds the interpreter for most of an operation: threads only wait.
 _ELEMENTS_WORTH_A_THREAD = 1 << 14
+_MOST_AXES = 32  # of NumPy's arrays, in every release
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,7 @@ class Program:
     threads_pay: bool
     multiplies: bool  # matrices
     enter: Callable[..., RunBlock]
+    nbytes: int  # of its constants and of one block's tiles, at the most
 
     def convert(self, arguments: Sequence[float]) -> list[Any]:
         """Arguments as the program holds scalars."""
@@ -85,16 +88,20 @@ def translate(
     *,
     watched: bool = False,
     as_gpus: bool = False,
+    limit: int | None = None,
 ) -> Program:
     """Write a function as Python and compile it; a watched one notes every access of memory.
 
     `globals` are the addresses of the module's globals by name. With `as_gpus` some undefined
-    behaviour is done as GPUs do it instead of reported (`executor.compile_module`).
+    behaviour is done as GPUs do it instead of reported (`executor.compile_module`). A function that
+    holds more bytes at once than `limit` is refused with an `OutOfMemoryError`.
     """
     for op in function.walk():
         if type(op) not in RULES:
             raise InternalError(f"{op.mnemonic} is no op of Tile IR, or the CPU has no rule for it")
-    emitter = Emitter(RULES, plan(function, globals, watched=watched, as_gpus=as_gpus))
+        _require_axes(function.name, op)
+    room = Room(f"kernel `{function.name}`", limit)
+    emitter = Emitter(RULES, plan(function, globals, watched=watched, as_gpus=as_gpus), room)
     names = []
     for parameter in function.params:
         names.append(emitter.fresh())
@@ -112,12 +119,23 @@ def translate(
         threads_pay=_threads_pay(function),
         multiplies=_multiplies(function),
         enter=namespace["enter"],
+        nbytes=room.taken,
     )
+
+
+def _require_axes(name: str, op: Op) -> None:
+    """Refuse tiles and tensors of more axes than NumPy's arrays have."""
+    for value in op.results:
+        if isinstance(value.type, TileType | TensorViewType) and value.type.rank > _MOST_AXES:
+            raise CompileError(
+                f"kernel `{name}` has a value of {value.type.rank} axes ({op.mnemonic}), and the "
+                f"CPU holds at most {_MOST_AXES}"
+            )
 
 
 def _compiled(source: str, name: str) -> CodeType:
     try:
-        return compile(source, f"<cpu kernel {name}>", "exec")
+        return compile(source, f"<cpu kernel {name!a}>", "exec")
     except (SyntaxError, RecursionError, MemoryError) as error:
         # Python's own limits: 20 nested loops, 100 levels of indentation.
         raise CompileError(

@@ -15,16 +15,18 @@ Arrays are never changed once they are bound, so a value may be an alias of anot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from tilewright.backends.cpu.faults import Site
+from tilewright.backends.cpu.room import Room
 from tilewright.dtypes import Element
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.types import PtrType, TileType, TokenType
@@ -93,8 +95,9 @@ class Held:
 class Emitter:
     """Source text in two parts: what is alike in all blocks, and what each block does."""
 
-    def __init__(self, rules: Rules, plan: Plan) -> None:
+    def __init__(self, rules: Rules, plan: Plan, room: Room) -> None:
         self.plan = plan
+        self._room = room  # for the arrays that the program holds
         self._rules = rules
         self.uniform_lines: list[str] = []
         self.block_lines: list[str] = []
@@ -103,6 +106,7 @@ class Emitter:
         self.held: dict[Value, Held] = {}
         self.targets: dict[type[Op], Sequence[Value]] = {}  # what a terminator assigns
         self._turns: dict[Op, str] = {}  # the place of an access among those that synchronise
+        self._tiles: dict[Hashable, str] = {}  # constant tiles, each kept once
         self._origins: dict[Value, Value] = {}  # what an alias is held as
         self._lines = self.block_lines
         self._depth = 0
@@ -161,6 +165,24 @@ class Emitter:
         name = f"k{self._count}"
         self.namespace[name] = value
         return name
+
+    def need(self, nbytes: int) -> None:
+        """Count bytes that the program takes beside its tiles."""
+        self._room.take(nbytes)
+
+    def constant_tile(self, value: Value, key: Hashable, make: Callable[[], Any]) -> str:
+        """A name for a tile that never changes; of one key there is one, however often it is used.
+
+        Its bytes are counted before it is made.
+        """
+        shape, dtype = tile_shape(value), tile_dtype(value)
+        known = (key, shape, dtype)
+        if known not in self._tiles:
+            self._room.take(prod(shape) * dtype.itemsize)
+            tile = make()
+            tile.flags.writeable = False
+            self._tiles[known] = self.constant(tile)
+        return self._tiles[known]
 
     def function(self, function: Callable[..., Any]) -> str:
         """A name for a function that the source calls."""
@@ -224,6 +246,9 @@ class Emitter:
     def define(self, value: Value, expression: str, shape: Shape | None = ()) -> None:
         """Bind a value to what an expression gives; `shape` is that of an array."""
         name = self.fresh()
+        if shape != () and isinstance(value.type, TileType):
+            held = value.type.shape if shape is None else shape
+            self._room.take(prod(held) * tile_dtype(value).itemsize)
         self.emit(f"{name} = {expression}")
         self.bind(value, name, shape)
 
@@ -263,9 +288,11 @@ class Emitter:
         if held.shape is None or (held.shape == shape and not held.plain):
             return held.text
         if held.constant is not None:
-            everywhere = np.full(shape, held.constant, tile_dtype(value))
-            everywhere.flags.writeable = False
-            return self.constant(everywhere)
+            dtype = tile_dtype(value)
+            number = dtype.type(held.constant)
+            return self.constant_tile(
+                value, ("full", number.tobytes()), lambda: np.full(shape, number, dtype)
+            )
         return self.call(np.broadcast_to, self.array(value), repr(shape))
 
     def shapes(self, values: Sequence[Value]) -> Shape | None:

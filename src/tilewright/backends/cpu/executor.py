@@ -26,6 +26,7 @@ from tilewright.backends.cpu.races import Record, find_race
 from tilewright.backends.cpu.stopping import Stop
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.function import Function, Module
+from tilewright.ir.ops.addresses import GetGlobal
 from tilewright.runtime.cores import usable_cores
 
 __all__ = ["CpuKernel", "compile_function", "compile_module"]
@@ -33,9 +34,18 @@ __all__ = ["CpuKernel", "compile_function", "compile_module"]
 Grid = tuple[int, int, int]
 
 
-def compile_function(function: Function, module: CpuGlobals | None = None) -> CpuKernel:
-    """Compile a function of pure Tile IR; done once, run often."""
-    return CpuKernel(function, module or CpuGlobals())
+def compile_function(
+    function: Function, module: Module | None = None, *, limit: int | None = None
+) -> CpuKernel:
+    """Compile a function of pure Tile IR; done once, run often.
+
+    Of its module only the globals that it asks for are placed. What its constants, its globals and
+    the tiles of one block hold at once may not be more than `limit` bytes.
+    """
+    asked = {op.name for op in function.walk() if isinstance(op, GetGlobal)}
+    held = () if module is None else module.globals
+    placed = CpuGlobals([one for one in held if one.name in asked], limit)
+    return CpuKernel(function, placed, limit=limit)
 
 
 def compile_module(module: Module, *, as_gpus: bool = False) -> dict[str, CpuKernel]:
@@ -55,11 +65,19 @@ def compile_module(module: Module, *, as_gpus: bool = False) -> dict[str, CpuKer
 class CpuKernel:
     """One function, ready to run."""
 
-    def __init__(self, function: Function, globals: CpuGlobals, *, as_gpus: bool = False) -> None:
+    def __init__(
+        self,
+        function: Function,
+        globals: CpuGlobals,
+        *,
+        as_gpus: bool = False,
+        limit: int | None = None,
+    ) -> None:
         self._function = function
         self._globals = globals
         self._as_gpus = as_gpus
-        self._program = translate(function, globals.addresses, as_gpus=as_gpus)
+        self._limit = None if limit is None else limit - globals.nbytes
+        self._program = self._translated(watched=False)
 
     @property
     def name(self) -> str:
@@ -73,8 +91,16 @@ class CpuKernel:
 
     @cached_property
     def _watched(self) -> Program:
-        addresses = self._globals.addresses
-        return translate(self._function, addresses, watched=True, as_gpus=self._as_gpus)
+        return self._translated(watched=True)
+
+    def _translated(self, *, watched: bool) -> Program:
+        return translate(
+            self._function,
+            self._globals.addresses,
+            watched=watched,
+            as_gpus=self._as_gpus,
+            limit=self._limit,
+        )
 
     def run(
         self,
@@ -112,7 +138,11 @@ class CpuKernel:
             raise UndefinedBehaviourError(race.describe(self.name, program.sites))
 
     def _worthwhile_threads(self) -> int:
-        return usable_cores() if self._program.threads_pay else 1
+        if not self._program.threads_pay:
+            return 1
+        if self._limit is None:
+            return usable_cores()
+        return max(1, min(usable_cores(), self._limit // max(self._program.nbytes, 1)))
 
 
 def _share(work: _Work, workers: int) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.backends.cpu import nibbles
 from tilewright.backends.cpu.memory import Memory, is_nibble, storage_dtype
+from tilewright.backends.cpu.room import Room
 from tilewright.dtypes import Element
 from tilewright.ir.function import Global
 
@@ -17,15 +18,18 @@ __all__ = ["CpuGlobals"]
 class CpuGlobals:
     """Where each global lies, and its memory; one that is constant cannot be written."""
 
-    def __init__(self, globals: Sequence[Global] = ()) -> None:
+    def __init__(self, globals: Sequence[Global] = (), limit: int | None = None) -> None:
+        room = Room("the memory of the module's globals", limit)
+        for one in globals:
+            room.take(one.type.size * _element(one).numpy.itemsize + one.alignment)
+        self.nbytes = room.taken
         placed = {one.name: _memory(one) for one in globals}
         self.memories = tuple(placed.values())
         self.addresses = {name: memory.address for name, memory in placed.items()}
 
 
 def _memory(one: Global) -> Memory:
-    element = one.type.element
-    assert isinstance(element, Element), "a global holds numbers"
+    element = _element(one)
     tile = np.broadcast_to(np.asarray(one.value), one.type.shape).astype(element.numpy).reshape(-1)
     if is_nibble(element):
         data = nibbles.join(tile.view(np.uint8))
@@ -36,3 +40,9 @@ def _memory(one: Global) -> Memory:
     memory.array[:] = held
     memory.array.flags.writeable = not one.constant
     return memory
+
+
+def _element(one: Global) -> Element:
+    element = one.type.element
+    assert isinstance(element, Element), "a global holds numbers"
+    return element

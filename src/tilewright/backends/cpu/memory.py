@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+_MOST_BITS = (1 << 63) - 8  # of an array, counted as if no two elements shared a byte
 Places = tuple[Array, ...]  # one for each axis, as `np.ix_` makes them
 
 
@@ -220,12 +222,20 @@ class AddressSpace:
                 f"spans the addresses [{base:#x}, {end:#x}), which do not lie in one memory of "
                 f"this launch: base {base:#x}, shape {shape}, strides {strides}",
             )
+        if prod(shape) * bits > _MOST_BITS:
+            report(
+                site,
+                f"has more elements than an array of the CPU can: shape {shape}, strides {strides}",
+            )
         _require_alignment(site, base, storage_dtype(element))
         if is_nibble(element):
             first = (base - memory.address) * 2
             return NibbleTensor(memory, first, shape, strides, element, name)
         dtype = storage_dtype(element)
-        steps = tuple(stride * dtype.itemsize for stride in strides)
+        steps = tuple(
+            stride * dtype.itemsize if extent > 1 else 0  # which may be any number
+            for extent, stride in zip(shape, strides, strict=True)
+        )
         array: Array = np.ndarray(shape, dtype, memory.array.data, base - memory.address, steps)
         return TensorView(array, shape, element, name)
 

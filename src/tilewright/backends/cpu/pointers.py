@@ -16,6 +16,7 @@ from tilewright.backends.cpu import nibbles
 from tilewright.backends.cpu.faults import report_element
 from tilewright.backends.cpu.integers import unsigned
 from tilewright.backends.cpu.memory import AddressSpace, Memory, is_nibble, storage_dtype
+from tilewright.backends.cpu.scalars import FARTHEST
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import AtomicMode
 
@@ -36,8 +37,6 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 Combine = Callable[..., Any]
 
-_FARTHEST = 2.0**62  # bytes; twice that leaves the addresses there are
-
 
 class Window(NamedTuple):
     """The part of an access that falls into one memory."""
@@ -51,7 +50,7 @@ def moved(site: int, places: Any, offset: Any, size: int) -> Any:
     """Addresses moved by a number of elements; so far that it would wrap is reported."""
     steps = offset.astype(np.int64)
     if offset.dtype.itemsize == 8:
-        wrong = np.abs(steps.astype(np.float64)) > _FARTHEST / size
+        wrong = np.abs(steps.astype(np.float64)) > FARTHEST / size
         if wrong.any():
             report_element(site, wrong, "moves a pointer by {} elements, which wraps", steps)
     return places + steps * np.int64(size)

@@ -25,9 +25,14 @@ __all__ = [
 
 def require_multiple(site: int, value: Any, divisor: int) -> None:
     """A promise that every element is a multiple."""
-    wrong = value % divisor != 0
+    wrong = _remainders(value, divisor) != 0
     if np.any(wrong):
         report_element(site, wrong, f"promises a multiple of {divisor}, and has {{}}", value)
+
+
+def _remainders(value: Any, divisor: int) -> Any:
+    """What dividing leaves; the divisor, up to 2^62, need not fit the elements."""
+    return value.astype(np.int64) % divisor
 
 
 def require_tensor_base(site: int, tensor: TensorView | NibbleTensor, divisor: int) -> None:
@@ -42,25 +47,35 @@ def require_counting(
     site: int, value: Any, divisor: int, every: int, along: int, step: int
 ) -> None:
     """A promise about groups of neighbours: the first is a multiple, the others count on."""
-    groups = np.moveaxis(value, along, -1)
-    groups = groups.reshape(*groups.shape[:-1], -1, every)
-    wrong = groups[..., :1] % divisor != 0
-    wrong = wrong | (groups != groups[..., :1] + np.arange(every, dtype=value.dtype) * step)
+    if every == 0:
+        return  # there is no group that could be promised anything
+    extent = value.shape[along]
+    start = _group_starts(extent, every)
+    firsts = np.take(value, start, along)
+    shape = [extent if axis == along else 1 for axis in range(value.ndim)]
+    steps = ((np.arange(extent) - start) * step).astype(value.dtype).reshape(shape)
+    wrong = (_remainders(firsts, divisor) != 0) | (value != firsts + steps)
     if wrong.any():
         report_element(
             site,
-            np.moveaxis(wrong.reshape(np.moveaxis(value, along, -1).shape), -1, along),
+            wrong,
             f"promises groups of {every} along axis {along} that count on from a multiple of "
             f"{divisor}, and has {{}}",
             value,
         )
 
 
+def _group_starts(extent: int, group: int) -> Any:
+    """Of each element along an axis the first of its group; the last group may be a part of one."""
+    size = max(min(group, extent), 1)
+    return np.arange(extent) // size * size
+
+
 def require_alike(site: int, value: Any, groups: tuple[int, ...]) -> None:
     """A promise that neighbours come in groups of equal ones."""
-    firsts = value[tuple(slice(None, None, group) for group in groups)]
+    firsts = value
     for axis, group in enumerate(groups):
-        firsts = np.repeat(firsts, group, axis)
+        firsts = np.take(firsts, _group_starts(value.shape[axis], group), axis)
     wrong = firsts != value
     if wrong.any():
         what = f"promises groups of {groups} equal elements, and has {{}} beside {{}}"

@@ -12,15 +12,20 @@ from tilewright.ir.attributes import Rounding
 
 __all__ = [
     "DIVIDE",
+    "FARTHEST",
     "divide_ceil",
     "divide_floor",
     "divide_zero",
     "fitting",
     "fitting_extent",
     "limits",
+    "moved",
     "remainder",
     "shift_count",
 ]
+
+
+FARTHEST = 1 << 62  # bytes that a pointer may move; twice that leaves the addresses there are
 
 
 def limits(bits: int, signed: bool) -> tuple[int, int]:
@@ -72,6 +77,13 @@ def fitting_extent(site: int, bits: int, extent: int) -> int:
     if extent >> bits:
         report(site, f"gives the extent {extent}, which does not fit in {bits} bits")
     return extent
+
+
+def moved(site: int, place: int, offset: int, size: int) -> int:
+    """An address moved by a number of elements; so far that it would wrap is reported."""
+    if abs(offset) > FARTHEST // size:
+        report(site, f"moves a pointer by {offset} elements, which wraps")
+    return place + offset * size
 
 
 def _require_divisor(site: int, x: int, y: int) -> None:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tilewright.ir.text.parse import parse_module
-from tilewright.ir.text.printer import function_text, module_text
+from tilewright.ir.text.printer import function_text, least_length, module_text
 
-__all__ = ["function_text", "module_text", "parse_module"]
+__all__ = ["function_text", "least_length", "module_text", "parse_module"]

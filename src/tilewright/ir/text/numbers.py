@@ -14,7 +14,15 @@ from tilewright.dtypes import Element
 from tilewright.ir.elements import E5M3_NUMBERS, constant_bytes, element_bits
 from tilewright.ir.types import TileType
 
-__all__ = ["constant_name", "constant_text", "key_text", "number_text", "quoted", "symbol_text"]
+__all__ = [
+    "constant_name",
+    "constant_text",
+    "key_text",
+    "long_constant_length",
+    "number_text",
+    "quoted",
+    "symbol_text",
+]
 
 _SHORT_DIGITS = 6
 _MOST_PADDING = 3  # zeros that are written out rather than as an exponent
@@ -33,7 +41,7 @@ def constant_text(value: Any, type_: TileType) -> str:
     assert isinstance(element, Element)
     numbers = np.asarray(value)
     bits = element_bits(numbers.reshape(-1), element)
-    if len(set(bits.tolist())) == 1:
+    if _are_alike(bits):
         return f"<{element.spelling}: {number_text(numbers.reshape(-1)[0], element)}>"
     if numbers.size > _MOST_LISTED:
         truths = element is Element.I1  # a byte each here, a bit each in the bytecode
@@ -45,7 +53,7 @@ def constant_text(value: Any, type_: TileType) -> str:
 def constant_name(value: Any, element: Element) -> str:
     """What the result of a constant is called: after its number, if it has one."""
     bits = element_bits(np.asarray(value).reshape(-1), element)
-    alike = len(set(bits.tolist())) == 1
+    alike = _are_alike(bits)
     if element is Element.I1:
         return ("true" if bits[0] else "false") if alike else "cst_i1"
     middle = _name_of_number(np.asarray(value).reshape(-1)[0], element) if alike else ""
@@ -84,6 +92,18 @@ def key_text(name: str) -> str:
     """A name, in quotation marks if it is not a plain one."""
     plain = name.isascii() and name.replace(".", "_").replace("$", "_").isidentifier()
     return name if plain and name[0] not in ".$" else quoted(name)
+
+
+def long_constant_length(value: Any, type_: TileType) -> int:
+    """About how many characters a constant takes that is printed as bytes; 0 for any other."""
+    element, size = type_.element, np.size(value)
+    if size <= _MOST_LISTED or not isinstance(element, Element):
+        return 0
+    return size * 2 * max(element.bits // 8, 1)
+
+
+def _are_alike(bits: np.ndarray[Any, Any]) -> bool:
+    return bits.size > 0 and bool((bits == bits[0]).all())
 
 
 def _listed(numbers: np.ndarray[Any, Any], element: Element) -> str:

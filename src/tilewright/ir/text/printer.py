@@ -13,12 +13,13 @@ from tilewright.ir.attributes import BoolArrayCodec, Visibility
 from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value
 from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
+from tilewright.ir.ops.shape import Constant
 from tilewright.ir.text.assembly import Group, Literal, Node, Slot, parse_assembly
 from tilewright.ir.text.attributes import attribute_text, hints_text
 from tilewright.ir.text.names import Names, name_values
-from tilewright.ir.text.numbers import constant_text, symbol_text
+from tilewright.ir.text.numbers import constant_text, long_constant_length, symbol_text
 
-__all__ = ["IMPLIED_ENDINGS", "function_text", "module_text"]
+__all__ = ["IMPLIED_ENDINGS", "function_text", "least_length", "module_text"]
 
 _INDENT = "  "
 # What ends a region of an op and is not printed if it hands nothing on.
@@ -27,9 +28,26 @@ IMPLIED_ENDINGS: dict[type[Op], type[Op]] = {If: Yield, For: Continue, Loop: Con
 
 def module_text(module: Module) -> str:
     """Who wrote a module, if that is known, then its globals and its functions."""
-    producer = f"// Producer: {module.producer}\n" if module.producer else ""
+    producer = f"// Producer: {_on_one_line(module.producer)}\n" if module.producer else ""
     parts = [*map(_global_text, module.globals), *map(function_text, module.functions)]
     return producer + ("".join(parts) or "\n")
+
+
+def _on_one_line(text: str) -> str:
+    """A text with what would end the comment, or act on a terminal, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def least_length(module: Module) -> int:
+    """A lower bound of the characters of a module's text: those of its long constants.
+
+    The bytecode holds a constant once, the text wherever it is used, so that a text may be many
+    thousand times as long as its file.
+    """
+    held = [(one.value, one.type) for one in module.globals]
+    for function in module.functions:
+        held += [(op.value, op.to) for op in function.walk() if isinstance(op, Constant)]
+    return sum(long_constant_length(value, type_) for value, type_ in held)
 
 
 def function_text(function: Function) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu import pointers
+from tilewright.backends.cpu import pointers, scalars
 from tilewright.backends.cpu.accesses import spans
 from tilewright.backends.cpu.emitter import LOCK, Emitter, Rules, is_plain, tile_shape
 from tilewright.backends.cpu.memory import is_nibble, storage_dtype
@@ -37,7 +37,9 @@ def _offset(em: Emitter, op: Offset) -> None:
         plain = em.held[op.ptr].plain and em.held[op.offset].plain
         em.define(op.result, f"{text}.item()" if plain else text, em.shapes((op.ptr, op.offset)))
     elif em.held[op.ptr].plain and em.held[op.offset].plain:
-        em.define(op.result, f"{em.plain(op.ptr)} + {em.plain(op.offset)} * {size}")
+        numbers = em.plain(op.ptr), em.plain(op.offset)
+        moved = em.call(scalars.moved, em.site(op), *numbers, size)
+        em.define(op.result, folded(moved, 64))
     else:
         arrays = (em.array(op.ptr), em.array(op.offset))
         text = em.call(pointers.moved, em.site(op), *arrays, size)
@@ -64,6 +66,7 @@ def _allocate(em: Emitter, op: Alloca) -> None:
     element = _pointee(op.result)
     nbytes = -(-op.num_elem // 2) if is_nibble(element) else op.num_elem * _size(element)
     alignment = max(op.alignment, _size(element))
+    em.need(nbytes + alignment)
     arguments = f"{em.site(op)}, {nbytes}, {alignment}, {op.global_memory}"
     em.define(op.result, f"{em.space}.allocate({arguments})")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tilewright.backends.cpu import formats, printing
-from tilewright.backends.cpu.emitter import Emitter, Rules, tile_element
+from tilewright.backends.cpu.emitter import Emitter, Rules, tile_element, tile_shape
+from tilewright.backends.cpu.faults import report
 from tilewright.dtypes import Element
 from tilewright.ir.op import Value
 from tilewright.ir.ops.control import Print
+from tilewright.ir.print_formats import split_format
 
 __all__ = ["RULES"]
 
@@ -14,11 +18,22 @@ _POINTER_BITS = 64
 
 
 def _print(em: Emitter, op: Print) -> None:
-    parts = printing.fields(op.str)
-    widths = tuple(_bits(value) for value in op.args)
-    values = [_shown(em, value) for value in op.args]
-    em.emit(em.call(printing.show, em.constant(parts), repr(widths), *values))
+    places, end = split_format(op.str)
+    try:
+        parts = printing.fields(places)
+    except printing.UnprintableError as error:
+        em.emit(em.call(report, em.site(op), repr(f"cannot print: {error}")))
+    else:
+        em.need(sum(part.length * _size(value) for part, value in zip(parts, op.args, strict=True)))
+        widths = tuple(_bits(value) for value in op.args)
+        values = [_shown(em, value) for value in op.args]
+        arguments = em.constant(parts), em.constant(end), repr(widths)
+        em.emit(em.call(printing.show, *arguments, *values))
     em.pass_token(op)
+
+
+def _size(value: Value) -> int:
+    return prod(tile_shape(value))
 
 
 def _bits(value: Value) -> int:

@@ -42,9 +42,12 @@ __all__ = ["RULES", "bind_constant"]
 
 def _constant(em: Emitter, op: Constant) -> None:
     if isinstance(op.value, np.ndarray) and op.value.size > 1:
-        tile = op.value.astype(tile_dtype(op.result)).reshape(tile_shape(op.result))
-        tile.flags.writeable = False
-        em.bind(op.result, em.constant(tile), tile.shape)
+        numbers, dtype, shape = op.value, tile_dtype(op.result), tile_shape(op.result)
+        where = (numbers.ctypes.data, numbers.dtype, numbers.strides)  # the op keeps them
+        name = em.constant_tile(
+            op.result, where, lambda: numbers.astype(dtype, copy=False).reshape(shape).view()
+        )
+        em.bind(op.result, name, shape)
     else:
         bind_constant(em, op.result, np.asarray(op.value).reshape(()).item())
 
@@ -67,9 +70,11 @@ def bind_constant(em: Emitter, value: Value, number: Any) -> None:
 
 
 def _iota(em: Emitter, op: Iota) -> None:
-    tile = np.arange(op.to.size, dtype=np.int64).astype(tile_dtype(op.result))
-    tile.flags.writeable = False
-    em.bind(op.result, em.constant(tile), tile.shape)
+    dtype = tile_dtype(op.result)
+    name = em.constant_tile(
+        op.result, "iota", lambda: np.arange(op.to.size, dtype=np.int64).astype(dtype)
+    )
+    em.bind(op.result, name, op.to.shape)
 
 
 def _broadcast(em: Emitter, op: Broadcast) -> None:
