@@ -32,7 +32,7 @@ def require_multiple(site: int, value: Any, divisor: int) -> None:
 
 def _remainders(value: Any, divisor: int) -> Any:
     """What dividing leaves; the divisor, up to 2^62, need not fit the elements."""
-    return value.astype(np.int64) % divisor
+    return np.asarray(value, np.int64) % divisor
 
 
 def require_tensor_base(site: int, tensor: TensorView | NibbleTensor, divisor: int) -> None:
