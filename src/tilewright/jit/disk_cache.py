@@ -148,11 +148,13 @@ class DiskCache:
         """Inside, no other process makes the contents of this key; waiting for it has a limit."""
         try:
             lock = self._store.lock(key, current_settings().tileiras_timeout)
-            lock.acquire()
-        except (Taken, Unusable, OSError):
-            yield  # work done twice is better than work not done
+        except (Unusable, OSError):
+            yield
             return
         try:
+            # Work done twice is better than work not done.
+            with contextlib.suppress(Taken, Unusable, OSError):
+                lock.acquire()
             yield
         finally:
             lock.release()

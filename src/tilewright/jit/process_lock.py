@@ -37,27 +37,32 @@ class ProcessLock:
         self._path = path
         self._seconds = seconds  # to wait for it
         self._handle: int | None = None
+        self._is_held = False
 
     def acquire(self) -> None:
         """Wait for the lock; raises `Taken` when the time is over."""
-        handle = open_private(self._path, os.O_RDWR | os.O_CREAT)
         deadline = time.monotonic() + self._seconds
         try:
-            while not _take(handle):
+            self._handle = open_private(self._path, os.O_RDWR | os.O_CREAT)
+            while not _take(self._handle):
                 if time.monotonic() >= deadline:
                     raise Taken(str(self._path))
                 time.sleep(_ROUND_SECONDS)
+            self._is_held = True
         except BaseException:
-            os.close(handle)
+            self.release()
             raise
-        self._handle = handle
 
     def release(self) -> None:
-        """Let the next one have it."""
-        if self._handle is not None:
-            handle, self._handle = self._handle, None
-            _give_back(handle)  # closed alone, a child forked meanwhile would keep it
-            os.close(handle)
+        """Let the next process have it; nothing happens if it was not taken."""
+        handle, self._handle = self._handle, None
+        is_held, self._is_held = self._is_held, False
+        if handle is not None:
+            try:
+                if is_held:
+                    _give_back(handle)  # closed alone, a child forked meanwhile would keep it
+            finally:
+                os.close(handle)
 
     def __enter__(self) -> Self:
         self.acquire()

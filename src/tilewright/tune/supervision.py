@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -87,7 +88,10 @@ def _wait(process: subprocess.Popen[bytes], journal: Path, patience: float, look
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the child, if it has not ended, with everything it started."""
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+        if sys.platform == "win32":
+            process.kill()  # assemblers run on Linux alone
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

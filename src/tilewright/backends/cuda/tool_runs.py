@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -29,6 +30,7 @@ from tilewright.runtime.forked_locks import ForkedLock, in_children
 
 __all__ = ["Finished", "TookTooLong", "run_tool"]
 
+_CAN_END_TOOLS = hasattr(os, "killpg") and hasattr(os, "waitid") and hasattr(select, "poll")
 _ROUND_SECONDS = 0.005  # between two looks, where the system tells of no end
 _PATIENCE = 5.0  # seconds for a thread whose tool was ended to notice
 
@@ -53,6 +55,8 @@ def run_tool(
 
     Nothing that it has started runs when this returns or raises.
     """
+    if not _CAN_END_TOOLS:
+        raise OSError(errno.ENOTSUP, "NVIDIA's tools are run on Linux alone")
     run = _Run(folder)
     try:
         _running[run] = None
