@@ -16,7 +16,7 @@ from types import FrameType, FunctionType
 from typing import Any, NoReturn, overload
 
 from tilewright.check.placement import Placement
-from tilewright.errors import CompileError, LaunchError
+from tilewright.errors import CompileError, InternalError, LaunchError
 from tilewright.frontend.capture import SourceFunction, capture
 from tilewright.frontend.signature import Signature, read_signature
 from tilewright.frontend.specialization import Specialization
@@ -137,7 +137,8 @@ class Kernel:
                 raise refuse_guarded(executable.facts, binding)
             guarded = Placement.GUARDED_IN_KERNEL
             executable = self._executable(binding.device, specialization, guarded)
-            check_launch(executable.facts, binding)
+            if not check_launch(executable.facts, binding):
+                raise InternalError(f"kernel `{self.__name__}` has no variant for this launch")
             return build_launch(executable, binding, result)
         warn_of_padding(executable.facts, binding)
         key = None if executable.facts.padded else self._launches.key(grid, binding, call)

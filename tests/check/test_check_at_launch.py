@@ -76,13 +76,40 @@ def test_a_guarded_access_does_not_refuse_the_launch_but_asks_for_the_other_vari
     assert settled.launch_checks[0].guarded
     variant = settle_checks(function, Placement.GUARDED_IN_KERNEL)
     assert outcomes(variant) == [Outcome.IN_PLACE]
-    assert len(kept(variant)) == 1
-    (check,) = variant.launch_checks
-    assert not check.holds(launch(x0=0, y0=64))
-    assert check.explain(launch(x0=0, y0=64)).endswith(
-        "`x`, axis 0: an index is checked in the kernel, but the axis is empty "
-        "(ceil(x.shape[0] / 64) = 0)"
-    )
+    (check,) = kept(variant)
+    assert check.skips  # where the axis is empty, which the launch does not ask
+    assert variant.launch_checks == ()
+
+
+def test_an_access_that_every_block_makes_needs_an_axis_that_is_not_empty():
+    sketch = Sketch()
+    sketch.check(sketch.loaded(), sketch.tiles("x"))
+    function = sketch.function()
+    for placement in Placement:
+        settled = settle_checks(function, placement)
+        (check,) = settled.launch_checks
+        assert not check.guarded
+        assert not check.holds(launch(x0=0))
+        assert check.explain(launch(x0=0)).endswith(
+            "`x`, axis 0: an index is checked in the kernel, but the axis is empty "
+            "(ceil(x.shape[0] / 64) = 0)"
+        )
+        assert not any(one.skips for one in kept(settled))
+
+
+def test_an_empty_axis_behind_a_guard_asks_for_the_other_variant():
+    sketch = Sketch()
+    with sketch.when(sketch.compare(sketch.loaded(), ">", 0)):
+        sketch.check(sketch.loaded(), sketch.tiles("x"))
+    function = sketch.function()
+    (check,) = settle_checks(function).launch_checks
+    assert check.guarded
+    assert [check.holds(launch(x0=n)) for n in (0, 1)] == [False, True]
+    assert [one.skips for one in kept(settle_checks(function))] == [False]
+    for placement in (Placement.GUARDED_IN_KERNEL, Placement.ALL_IN_KERNEL):
+        variant = settle_checks(function, placement)
+        assert variant.launch_checks == ()
+        assert [one.skips for one in kept(variant)] == [True]
 
 
 def test_a_guard_that_the_launch_decides():

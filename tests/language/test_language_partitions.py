@@ -279,10 +279,23 @@ def test_clip_behind_another_guard_needs_an_axis_only_where_it_may_get_there():
             z.store(p[p.clip(n, 0)])
 
     assert_same(run(known, ((8,), f32), 8, x[:0], 2), np.zeros(8, np.float32))
-    # Of a place that is read from memory the launch cannot tell whether it is above 2.
-    for kernel, numbers in ((known, (3,)), (some, (low, 2))):
-        with pytest.raises(tw.LaunchError, match=r"requires `x\.shape\[0\] > 0, since an index"):
+    # A place that is read from memory decides in the kernel whether an empty axis is reached.
+    assert_same(run(some, ((8,), f32), 8, x[:0], low, 2), np.zeros(8, np.float32))
+    for kernel, numbers in ((known, (3,)), (some, (low, 3)), (some, (high, 2))):
+        with pytest.raises(
+            tw.OutOfBoundsError, match="which has 0 tiles of 8; the kernel took zero"
+        ):
             run(kernel, ((8,), f32), 8, x[:0], *numbers)
+
+
+def test_clip_that_every_block_makes_needs_an_axis():
+    @tw.kernel
+    def nearest(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
+        p = x.partition(B)
+        z.store(p[p.clip(n, 0)])
+
+    with pytest.raises(tw.LaunchError, match=r"requires `x\.shape\[0\] > 0, since an index"):
+        run(nearest, ((8,), f32), 8, numbered(8)[:0], 3)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=lambda dtype: dtype.label)

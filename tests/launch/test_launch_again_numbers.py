@@ -66,7 +66,7 @@ def test_launch_checks_that_depend_on_a_scalar():
                 shifted(z.partition(16), x, n)
 
 
-@tw.kernel
+@tw.kernel(deny_checks=True)
 def guarded_clip(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
     p = x.partition(B)
     z.store(tw.zeros((B,), f32))

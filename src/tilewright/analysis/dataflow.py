@@ -167,8 +167,9 @@ Rule = Callable[["Dataflow", Any], None]
 class Dataflow:
     """One analysis; `terms`, `formulas`, `obligations`, `requires` and `axes` are its result."""
 
-    def __init__(self, rules: dict[type[Op], Rule]) -> None:
+    def __init__(self, rules: dict[type[Op], Rule], *, asks_launch: bool = True) -> None:
         self.rules = rules
+        self.asks_launch = asks_launch  # whether guarded code may rely on axes that are not empty
         self.root = Scope()
         self.scope = self.root
         self.terms: dict[Value, Linear] = {}

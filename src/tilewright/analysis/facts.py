@@ -14,8 +14,12 @@ __all__ = ["RULES", "analyse"]
 RULES: dict[type[Op], Rule] = {**SCALAR_RULES, **CONTROL_RULES}
 
 
-def analyse(function: Function) -> Dataflow:
-    """Find what every scalar integer of a function is, and what holds at each of its checks."""
-    flow = Dataflow(RULES)
+def analyse(function: Function, *, asks_launch: bool = True) -> Dataflow:
+    """Find what every scalar integer of a function is, and what holds at each of its checks.
+
+    `asks_launch` says that launches with an empty axis which guarded code relies on run another
+    variant; without it such code is analysed with the axis empty.
+    """
+    flow = Dataflow(RULES, asks_launch=asks_launch)
     flow.run(function)
     return flow

@@ -53,6 +53,9 @@ def not_empty(flow: Dataflow, op: NotEmpty) -> None:
     What a launch is asked does not rest on its own answer: the fact is for what follows.
     """
     some, scope = flow.term(op.count) - 1, flow.scope
+    if scope.is_guarded and not flow.asks_launch:
+        flow.axes[op] = None  # the launch says nothing about it, so it is no fact
+        return
     wanted = Wanted(some, scope.facts, scope.is_guarded)
     flow.axes[op] = None if scope.proves(some) else wanted
     scope.add(some)

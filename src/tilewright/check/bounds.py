@@ -66,7 +66,8 @@ class Settled:
 
 def settle_checks(function: Function, placement: Placement = Placement.EARLIEST) -> Settled:
     """Settle every check as early as its placement allows."""
-    return _Settlement(analyse(function), placement).of(function)
+    asks_launch = placement is Placement.EARLIEST
+    return _Settlement(analyse(function, asks_launch=asks_launch), placement).of(function)
 
 
 @dataclass
@@ -76,6 +77,7 @@ class _Settlement:
     flow: Dataflow
     placement: Placement
     gone: set[Op] = field(default_factory=set)
+    skipping: set[Op] = field(default_factory=set)  # checks that stay, of axes that may be empty
     launch_checks: dict[LaunchCheck, LaunchCheck] = field(default_factory=dict)
     entries: list[LedgerEntry] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)  # the entries of checks that stay
@@ -93,7 +95,7 @@ class _Settlement:
                 self._step(obligation, obligation.op)
             else:
                 self._divisor(obligation, obligation.op)
-        left = without_checks(function, self.gone)
+        left = without_checks(function, self.gone, self.skipping)
         if not self.violations:
             self._note_hoisted(left)
         return Settled(
@@ -128,7 +130,7 @@ class _Settlement:
             self.violations.append(RequireNeverHolds(op.loc, op.text))
         else:
             premises = tuple(fact for fact in wanted.facts if fact.is_evaluable)
-            self._at_launch(Precondition(op.loc, False, premises, formula, op.text))
+            self._at_launch(Precondition(op.loc, wanted.guarded, premises, formula, op.text))
 
     # --- indices ---
 
@@ -157,11 +159,19 @@ class _Settlement:
         self._keep_index(obligation, op, reasons.why_kept(index, count))
 
     def _keep_index(self, obligation: Obligation, op: BoundsCheck, reason: str) -> None:
-        """What stays in the kernel clamps, so there must be something to clamp to."""
+        """What stays in the kernel clamps, so there must be something to clamp to.
+
+        A launch with an empty axis is refused, unless the code may not be reached: then the
+        variant that skips decides.
+        """
         count, scope = self.flow.term(op.count), obligation.scope
-        if not scope.proves(count - 1) and count.is_evaluable:
-            premises = self._premises(scope)
-            self._at_launch(AxisNotEmpty(op.loc, False, premises, op.site, count))
+        if not scope.proves(count - 1):
+            guarded = scope.is_guarded
+            if not count.is_evaluable or (guarded and self.placement is not Placement.EARLIEST):
+                self.skipping.add(op)
+            else:
+                premises = self._premises(scope)
+                self._at_launch(AxisNotEmpty(op.loc, guarded, premises, op.site, count))
         self._kept(obligation, reason)
 
     def _unproved(self, obligation: Obligation) -> tuple[Linear, ...]:

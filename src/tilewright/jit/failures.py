@@ -75,7 +75,8 @@ class FailureReader:
 
 def _out_of_bounds(check: CheckSite, index: int, extent: int) -> str:
     write = "skipped the insertion" if check.of_tile else "skipped the write"
-    access = write if check.is_store else "read the nearest one instead"
+    read = "read the nearest one instead" if extent > 0 else "took zeros instead"
+    access = write if check.is_store else read
     return (
         f"index {index} is outside axis {check.axis} of {check.place}, which has "
         f"{check.counted(extent)}; the kernel {access}"

@@ -67,7 +67,7 @@ def _move(hoisting: _Hoisting, op: Op, runs: Value) -> None:
     if isinstance(new, BoundsCheck):
         index = _unless(hoisting.builder, runs, new.index, 0)
         count = _unless(hoisting.builder, runs, new.count, 1)
-        new = BoundsCheck(index=index, count=count, site=new.site)
+        new = BoundsCheck(index=index, count=count, site=new.site, skips=new.skips)
     elif isinstance(new, DivisorCheck):
         new = DivisorCheck(divisor=_unless(hoisting.builder, runs, new.divisor, 1))
     hoisting.builder.add(new)

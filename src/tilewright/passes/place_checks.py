@@ -12,8 +12,9 @@
     %d = divisor_check %b                   %zero = cmpi equal %b, 0
                                             %d = select %zero, 1, %b
 
-A load reads the nearest valid tile, a store or an insertion is skipped, a zero divides as one (and
-is reported if it lies inside the tensor that it was loaded from: padding is no data). Whatever
+A load reads the nearest valid tile; where the axis may be empty (`skips`) it is made only if there
+is one, and gives zeros otherwise. A store or an insertion is skipped, a zero divides as one (and is
+reported if it lies inside the tensor that it was loaded from: padding is no data). Whatever
 happens, nothing is undefined. How a failure is reported is a `ReportForm`. Requirements were
 checked by the launch and leave nothing behind. Runs first: the checks are the front end's, less
 what was proved.
@@ -29,7 +30,7 @@ from tilewright.dtypes import Element
 from tilewright.ir.attributes import IntIdentity, Predicate, Signedness
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
-from tilewright.ir.ops.control import Return, Yield
+from tilewright.ir.ops.control import If, Return, Yield
 from tilewright.ir.ops.internal import (
     Assertion,
     AssertSite,
@@ -122,6 +123,7 @@ class _Placer(StateRewriter[_First, Value]):
         self.report = report
         self.numbers = numbers
         self.guards: dict[Value, tuple[Value, ...]] = {}  # old value -> conditions of its stores
+        self.skips: dict[Value, tuple[Value, ...]] = {}  # old value -> conditions of its loads
 
     def function(self, function: Function) -> Function:
         """The whole function; no failure is known at its start."""
@@ -148,23 +150,41 @@ class _Placer(StateRewriter[_First, Value]):
 
     def visit(self, op: Op) -> None:
         """Rebuild one op; a write by way of a checked index runs only if the index is valid."""
-        if self.guards.keys().isdisjoint(op.operands):
-            super().visit(op)
-            return
-        guards = tuple(dict.fromkeys(g for v in op.operands for g in self.guards.get(v, ())))
+        guards, skips = _needed_by(op, self.guards), _needed_by(op, self.skips)
         if guards and op.effect is Effect.WRITE:
             self._write_if(guards, op)
-            return
-        if guards and isinstance(op, Insert):
+        elif guards and isinstance(op, Insert):
             self._insert_if(guards, op)
-            return
-        super().visit(op)
-        if guards and op.effect is Effect.NONE and not op.regions:
-            self.guards.update((v, guards + self.guards.get(v, ())) for v in op.results)
+        elif skips and op.effect is Effect.READ:
+            self._read_if(skips, op)
+        else:
+            super().visit(op)
+            if op.effect is Effect.NONE and not op.regions:
+                for found, needed in ((self.guards, guards), (self.skips, skips)):
+                    if needed:
+                        found.update((v, needed + found.get(v, ())) for v in op.results)
 
     def _write_if(self, guards: tuple[Value, ...], op: Op) -> None:
         with when(self.builder, self._all_of(guards)):
             super().visit(op)
+
+    def _read_if(self, skips: tuple[Value, ...], op: Op) -> None:
+        """A load from an axis that is empty is not made, and gives zeros."""
+        tile, *others = op.results
+        type_ = tile.type
+        assert isinstance(type_, TileType)
+        assert isinstance(type_.element, Element), "what is loaded by an index is a tile of numbers"
+        with self.builder.inside(Block()) as then_body:
+            super().visit(op)
+            self.builder.add(Yield(values=(self.new(tile),)))
+        with self.builder.inside(Block()) as else_body:
+            nothing = self.builder.constant(0, type_.element, type_.shape, tile.dtype)
+            self.builder.add(Yield(values=(nothing,)))
+        condition = self._all_of(skips)
+        chosen = If(condition=condition, then_body=then_body, else_body=else_body, types=(type_,))
+        made = self.builder.add(chosen).results[0]
+        made.dtype, made.hint = tile.dtype, tile.hint
+        self.replace(op, made, *(self.new(other) for other in others))
 
     def _insert_if(self, guards: tuple[Value, ...], op: Insert) -> None:
         """A part that has no place replaces nothing: the tile stays as it was."""
@@ -186,6 +206,13 @@ class _Placer(StateRewriter[_First, Value]):
         return condition
 
 
+def _needed_by(op: Op, known: dict[Value, tuple[Value, ...]]) -> tuple[Value, ...]:
+    """The conditions that the operands of an op stand under."""
+    if known.keys().isdisjoint(op.operands):
+        return ()
+    return tuple(dict.fromkeys(one for value in op.operands for one in known.get(value, ())))
+
+
 def _bounds_check(placer: _Placer, op: BoundsCheck) -> None:
     emit = Integers(placer.builder)
     index = placer.new(op.index)
@@ -195,6 +222,9 @@ def _bounds_check(placer: _Placer, op: BoundsCheck) -> None:
     if op.site.is_store:
         ok = emit.compare(index, Predicate.LESS_THAN, count, Signedness.UNSIGNED)
         placer.guards[op.result] = (ok,)
+    if op.skips:
+        some = emit.compare(placer.new(op.count), Predicate.GREATER_THAN, 0)
+        placer.skips[op.result] = (some,)
     site = placer.numbers[op]
     placer.report(placer, _Failure(failed, _as_i32(emit, index), _as_i32(emit, count), site))
     last = emit.subtract(count, 1)

@@ -169,11 +169,15 @@ class Walk(Op, mnemonic="walk"):
 
 
 class BoundsCheck(Op, mnemonic="bounds_check"):
-    """The index, which must lie in `[0, count)`. What `check` cannot prove stays in the kernel."""
+    """The index, which must lie in `[0, count)`. What `check` cannot prove stays in the kernel.
+
+    One that `skips` may find its axis empty: a load by its result is not made then.
+    """
 
     index: Value = operand()
     count: Value = operand()
     site: CheckSite = attr()
+    skips: bool = attr(default=False)
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
