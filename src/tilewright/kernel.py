@@ -27,6 +27,7 @@ from tilewright.jit.compiled import CompiledKernel, Options, Request
 from tilewright.jit.executable import Executable, make_executable
 from tilewright.jit.extent_warning import ExtentTeller
 from tilewright.jit.forcing import wanted_placement
+from tilewright.jit.inferring import results_of, with_inferred
 from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
 from tilewright.jit.launch_later import launch_later
 from tilewright.jit.launches import Launches
@@ -72,7 +73,7 @@ class Kernel:
                 f"unsafe kernel takes: pass a tensor, `{pointer}: Ref[…]` or `{pointer}: Mut[…]`, "
                 "or declare the kernel `@tw.kernel(unsafe=True)`"
             )
-        self._call_signature = inspect.signature(function)
+        self._call_signature = with_inferred(self.signature, inspect.signature(function))
         self._extents = ExtentTeller()
         self._compiled: SingleFlight[CompiledKernel] = SingleFlight()
         self._executables: SingleFlight[Executable] = SingleFlight()
@@ -128,7 +129,7 @@ class Kernel:
         if has_operations(call.arguments.values()):
             return launch_later(self.signature, call, partial(self._launched, grid))
         binding = bind_launch(self.signature, call, grid, self.hints)
-        result = tuple(call.arguments.values())
+        result = results_of(binding, call.arguments)
         require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding)
         executable = self._executable(binding.device, specialization, wanted_placement())

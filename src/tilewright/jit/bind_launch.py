@@ -27,6 +27,7 @@ from tilewright.jit.bind_tensors import bind_accum, bind_mapped, bind_mut, bind_
 from tilewright.jit.binding import Binding
 from tilewright.jit.check_dims import bind_static_dims, check_devices, check_extents
 from tilewright.jit.choose_grid import choose_grid
+from tilewright.jit.inferring import INFERRED, infer_constants
 from tilewright.lang.hints import KernelHints
 from tilewright.runtime.access import Access, Mode, check_accesses
 
@@ -47,6 +48,7 @@ def bind_launch(
     bind_arguments(binding, params, call)
     check_devices(binding)
     bind_static_dims(binding)
+    infer_constants(binding, call.signature)
     check_extents(binding)
     choose_grid(binding, grid)
     _check_overlap(binding)
@@ -66,7 +68,9 @@ def _check_overlap(binding: Binding) -> None:
 def bind_arguments(binding: Binding, params: Iterable[Any], call: inspect.BoundArguments) -> None:
     """Check arguments one by one; tensors come first, since they say what a placeholder is."""
     for param in params:
-        _BINDERS[type(param)](binding, param, call.arguments[param.name])
+        value = call.arguments[param.name]
+        if value is not INFERRED:
+            _BINDERS[type(param)](binding, param, value)
 
 
 _BINDERS: dict[type, Callable[[Binding, Any, Any], None]] = {

@@ -35,6 +35,7 @@ from tilewright.frontend.signature import (
     ScalarParam,
     Signature,
 )
+from tilewright.jit.inferring import Inferred, inferable
 from tilewright.jit.plans import HostedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
 from tilewright.runtime.guests import GuestNewcomerOp, GuestOp, check_written
@@ -194,7 +195,8 @@ _NAMES: dict[str, Any] = ASKING | {
     "_SEEN": SEEN,
     "_Partition": Partition,
     "_PersistentPartition": PersistentPartition,
-    "_constants": _NUMBERS | {type},
+    "_constants": _NUMBERS | {type, Inferred},
+    "_Inferred": Inferred,
     "_numbers": _NUMBERS,
     "_len": len,
     "_repr": repr,
@@ -267,10 +269,25 @@ def _texts(
         "like": _tuple(read.like.format(name) for name, read in pairs.values()),
         "tensors": _tuple(tensors),
         "scalars": _tuple(scalars),
-        "result": _tuple(call.parameters),
+        "result": _tuple(_results(signature, call, pairs)),
         "apart": _all_apart(signature, listed, tensors),
     }
     return found | {"find": _FIND.format(**found)}
+
+
+def _results(
+    signature: Signature, call: inspect.Signature, pairs: dict[str, tuple[str, _Read]]
+) -> Iterable[str]:
+    """The arguments as an operation gives them back: a constant that was left out is a number."""
+    known = inferable(signature, call)
+    for name in call.parameters:
+        if name in known:
+            param, axis = known[name]
+            handle, read = pairs[param]
+            extent = f"{read.tensor.format(handle)}.shape[{axis}]"
+            yield f"({extent} if {name}.__class__ is _Inferred else {name})"
+        else:
+            yield name
 
 
 def _otherwise(signature: Signature, call: inspect.Signature, reads: dict[str, _Read]) -> str:

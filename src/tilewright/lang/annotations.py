@@ -283,5 +283,7 @@ else:
     class Const(InKernel):
         """A keyword parameter whose value the kernel is compiled for: `BK: Const[int] = 64`.
 
-        A dtype is a `Const[type[DType]]`: the class itself, as type checkers read it, too.
+        Without a default, one that is also a dim of a tensor may be left out of a call: it is the
+        tensor's extent. A dtype is a `Const[type[DType]]`: the class itself, as type checkers read
+        it, too.
         """
