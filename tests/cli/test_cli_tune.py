@@ -85,6 +85,19 @@ def test_where_the_records_go(run, folder):
     assert "records of this device go into cpu.json" in result.output
 
 
+def test_a_folder_that_others_can_write_is_not_used(run, folder):
+    (folder / "tuned").mkdir()
+    (folder / "victim").write_text("precious")
+    (folder / "tuned" / "cpu.journal").symlink_to(folder / "victim")
+    (folder / "tuned").chmod(0o777)
+    given = (f"{folder / 'mine.py'}::doubled", "--arg", "z=f32:50", "--arg", "x=f32:50")
+    result = run("tune", *given, "--device", "cpu", "--in-process")
+    assert result.exit_code == 2
+    said = " ".join(result.output.split())
+    assert "tuned can be written by others: chmod 700 it: give --output FILE" in said
+    assert (folder / "victim").read_text() == "precious"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

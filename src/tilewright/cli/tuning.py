@@ -23,11 +23,13 @@ from tilewright.cli.screen import BadInput, Screen
 from tilewright.cli.tuning_goals import Goal, find_goals
 from tilewright.cli.tuning_records import show_records, show_tunables
 from tilewright.errors import TuneError
+from tilewright.jit.private_files import Unusable
 from tilewright.runtime.backend import load_backend
 from tilewright.runtime.device import Device
 from tilewright.tune import Record, Records
 from tilewright.tune.engine import tune
 from tilewright.tune.journal import Journal
+from tilewright.tune.own_files import make_own_folder
 from tilewright.tune.plans import Plan
 from tilewright.tune.plans import Progress as Step
 from tilewright.tune.records import add_record, keep, own_file, read_records, records_for
@@ -174,11 +176,11 @@ def _wanted(options: dict[str, Any]) -> Wanted:
     if kept.stem != target:
         raise BadInput(f"--output {output}: records of this device go into {target}.json")
     try:
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(
-            f"{kept.parent} cannot be made ({error.strerror}): give --output FILE"
-        ) from None
+        if output is None:
+            make_own_folder()
+        kept.parent.mkdir(parents=True, exist_ok=True)
+    except (Unusable, OSError) as error:
+        raise BadInput(f"{error}: give --output FILE") from None
     journal = options["journal"] or kept.with_suffix(".journal")
     numbers = (options["seconds"], options["finalists"], options["patience"])
     return Wanted(device, *numbers, journal, output)

@@ -24,7 +24,7 @@ from tilewright.jit.private_files import (
 )
 from tilewright.settings import current_settings
 
-__all__ = ["OwnFile", "own_file", "read_own_file", "write_own_file"]
+__all__ = ["OwnFile", "make_own_folder", "own_file", "read_own_file", "write_own_file"]
 
 _MOST_BYTES = 64 << 20  # of a file
 
@@ -70,12 +70,19 @@ def write_own_file(target: str, write: Callable[[Path], None]) -> None:
     if place is None:
         return
     try:
-        make_root(place.root)
-        make_folder(place.folder)
-        check_folder(place.folder)
+        make_own_folder()
         write(place.folder / f"{target}.json")
     except (Unusable, TuneError, OSError) as error:
         warn_once(place.root, f"tuned configurations are not kept: {error}")
+
+
+def make_own_folder() -> None:
+    """Make the folder of the user's records; raises `Unusable` if others could change it."""
+    place = _place()
+    if place is not None:
+        make_root(place.root)
+        make_folder(place.folder)
+        check_folder(place.folder)
 
 
 def _place() -> _Place | None:
