@@ -11,7 +11,7 @@ from rich.text import Text
 from tilewright.cli.options import json_option
 from tilewright.cli.screen import BadInput, Screen
 from tilewright.jit.disk_cache import Kept, kept_kernels, store_of
-from tilewright.jit.private_files import Unusable, is_absent, is_homeless
+from tilewright.jit.private_files import Unusable, check_root, is_absent, is_homeless
 from tilewright.jit.store import FileStore
 from tilewright.runtime.pool import in_units
 from tilewright.settings import current_settings
@@ -80,11 +80,13 @@ def clear_command(ctx: click.Context) -> None:
 def _tell_reason(screen: Screen) -> None:
     """Why a folder that is there is not used, if it is not."""
     store = _store()
-    if is_homeless(store.root) or not is_absent(store.folder):
-        try:
+    try:
+        if is_homeless(store.root) or not is_absent(store.root):
+            check_root(store.root)
+        if not is_absent(store.folder):
             store.check()
-        except Unusable as error:
-            screen.err.print(Text(f"kernels are not kept: {error}"), soft_wrap=True)
+    except Unusable as error:
+        screen.err.print(Text(f"kernels are not kept: {error}"), soft_wrap=True)
 
 
 def _store() -> FileStore:
