@@ -6,7 +6,7 @@ Everything is compiled for GPUs with tensors that have no memory; tileiras is a 
 import re
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 
 import pytest
@@ -53,11 +53,12 @@ class Assembler:
 @pytest.fixture
 def tileiras(monkeypatch):
     double = Assembler()
-    with ThreadPoolExecutor(4) as pool:
-        monkeypatch.setattr(cache._background, "_pool", pool)
-        monkeypatch.setattr(assembler, "assemble", double)
-        monkeypatch.setattr(shift, "_executables", cache.SingleFlight())
-        yield double
+    cache.finish_background_work()
+    monkeypatch.setattr(cache, "usable_cores", lambda: 4)
+    monkeypatch.setattr(assembler, "assemble", double)
+    monkeypatch.setattr(shift, "_executables", cache.SingleFlight())
+    yield double
+    cache.finish_background_work()
 
 
 def test_assemblers_run_side_by_side(tileiras):

@@ -1,6 +1,7 @@
 """How many cores a process may use, and who goes by it."""
 
 import os
+import threading
 
 import pytest
 
@@ -19,10 +20,18 @@ def two_of_many(monkeypatch):
 def test_those_that_the_process_may_use_count(two_of_many):
     assert usable_cores() == 2
     assert CpuBackend().resident_blocks() == 2
-    background = cache._Background()
-    assert background.start(lambda: 3).result() == 3
-    with background._pool as pool:
-        assert pool._max_workers == 2
+    background, gate, threads = cache._Background(), threading.Event(), set()
+
+    def work(number):
+        threads.add(threading.get_ident())
+        gate.wait(20)
+        return number
+
+    started = [background.start(lambda n=n: work(n)) for n in range(5)]
+    assert background._threads == 2
+    gate.set()
+    assert [task.result() for task in started] == [0, 1, 2, 3, 4]
+    assert len(threads) <= 2
 
 
 @pytest.mark.parametrize(("count", "usable"), [(96, 96), (None, 1)])
