@@ -58,6 +58,11 @@ class _Flight(Generic[Made]):
         """Wait for its end."""
         self._over.wait()
 
+    def result(self) -> Made:
+        """The entry, which was made."""
+        assert self.made is not None, "it is under way, or came to nothing"
+        return self.made[0]
+
 
 class SingleFlight(Generic[Made]):
     """A table of at most so many entries, each made once for all threads that ask for it."""
@@ -87,7 +92,7 @@ class SingleFlight(Generic[Made]):
                 return make()
             if flight.made is not None:
                 flight.used = next(self._uses)
-                return flight.made[0]
+                return flight.result()
             if flight.error is not None:
                 raise flight.error
 
@@ -117,12 +122,12 @@ class SingleFlight(Generic[Made]):
         """Drop an entry that turned out to be no good, unless it has been replaced."""
         with self._lock:
             flight = self._entries.get(key)
-            if flight is not None and flight.made is not None and flight.made[0] is made:
+            if flight is not None and flight.made is not None and flight.result() is made:
                 del self._entries[key]
 
     def entries(self) -> tuple[Made, ...]:
         """The entries that are made and kept."""
-        return tuple(one.made[0] for one in list(self._entries.values()) if one.made is not None)
+        return tuple(one.result() for one in list(self._entries.values()) if one.made is not None)
 
     def restart(self) -> None:
         """Go on in a forked child, which has not the threads that were making entries."""
