@@ -26,6 +26,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
+from tilewright.frontend.specialization import MAX_EXTENT
 from tilewright.frontend.tensors import (
     checked,
     loaded_from,
@@ -102,6 +103,10 @@ def _steps(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]
     if any(step < 1 for step in steps):
         reason = "a window starts at least one element behind the one before"
         lo.reject(WrongOperand, where, f"a step of {min(steps)}", reason)
+    if any(step > MAX_EXTENT for step in steps):
+        reason = f"steps are counted in 32 bits, as extents are: at most {MAX_EXTENT}"
+        way_out = "a step as long as the axis leaves one window"
+        lo.reject(WrongOperand, where, f"a step of {max(steps)}", reason, way_out)
     return steps
 
 

@@ -32,7 +32,7 @@ from tilewright.ir.ops.control import Assume, GetNumTileBlocks
 from tilewright.ir.ops.internal import LaunchValue
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.rewrite import Rewriter
-from tilewright.ir.types import TileType
+from tilewright.ir.types import MAX_TILE_ELEMENTS, TileType
 from tilewright.passes.integer_ops import Integers
 
 __all__ = ["bind_arguments"]
@@ -118,14 +118,24 @@ def _tile_count(binding: _Binding, term: TileCount, to: TileType) -> Value:
     whole = binding.value(extent, to)
     if term.tile == 1:
         return whole
-    # An extent rounded up to the tile fits, so no intermediate sum wraps.
+    emit = Integers(binding.builder)
+    if term.tile > _LARGEST:
+        # No extent has a second tile of that size, which would be no number of this type.
+        return emit.least(whole, 1)
     divisor = binding.constant(term.tile, to)
-    return Integers(binding.builder).divide(whole, divisor, Rounding.POSITIVE_INF)
+    if term.tile <= MAX_TILE_ELEMENTS:
+        # An extent rounded up to the tile fits, so no intermediate sum wraps.
+        return emit.divide(whole, divisor, Rounding.POSITIVE_INF)
+    # It may not fit: (extent - 1) / tile, rounded towards zero, plus one unless there is nothing.
+    before = emit.divide(emit.subtract(whole, emit.least(whole, 1)), divisor)
+    return emit.add(before, emit.least(whole, 1))
 
 
 def _blocks(binding: _Binding, term: Blocks, to: TileType) -> Value:
     return binding.builder.add(GetNumTileBlocks()).x
 
+
+_LARGEST = 2**31 - 1  # of the type that extents and counts have
 
 _MAKERS: dict[type[Any], Callable[[_Binding, Any, TileType], Value]] = {
     Blocks: _blocks,

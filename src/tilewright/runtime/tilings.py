@@ -103,6 +103,11 @@ def _make(
     segments: Cuttable | None,
 ) -> Tiling:
     for axis, (extent, entry) in enumerate(zip(shape, tile, strict=True)):
+        if entry is not None and entry > MAX_EXTENT:
+            raise LaunchError(
+                f"a tile of {entry} elements along axis {axis} is longer than an axis can be, at"
+                f" most {MAX_EXTENT}: use a smaller tile, or None for the whole axis"
+            )
         if entry is not None and -(-extent // entry) * entry > MAX_EXTENT:
             raise LaunchError(
                 f"axis {axis} has {extent} elements, which rounded up to tiles of {entry} is"
