@@ -25,11 +25,13 @@ MODEL_SEED ?= $(shell date +%s)
 SYNTAX_COUNT ?= 20000
 SYNTAX_SEED ?= $(shell date +%s)
 STRESS_COUNT ?= 20000
+GENERATED_COUNT ?= 10000
+GENERATED_SEED ?= $(shell date +%s)
 STRESS_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model stress syntax clean
+.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model stress syntax generated clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +73,9 @@ syntax: $(VENV)/.dev ## Random Python as kernels; SYNTAX_COUNT=20000 SYNTAX_SEED
 
 stress: $(VENV)/.dev ## Threads and event loops at once; STRESS_COUNT=20000 STRESS_SEED=7
 	STRESS_COUNT=$(STRESS_COUNT) STRESS_SEED=$(STRESS_SEED) $(BIN)/pytest tests/runtime/test_runtime_stress.py -s
+
+generated: $(VENV)/.dev ## Random index arithmetic with and without proofs; GENERATED_COUNT=10000 GENERATED_SEED=7
+	GENERATED_COUNT=$(GENERATED_COUNT) GENERATED_SEED=$(GENERATED_SEED) $(PYTEST) -s tests/holes/test_holes_index_moves.py
 
 format: $(VENV)/.dev ## Put the code into house style
 	$(BIN)/ruff check --fix

@@ -20,6 +20,7 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType, FunctionType
 from typing import Any
 
+from tilewright.deep_calls import with_room
 from tilewright.errors import CompileError
 from tilewright.source import SourceFile
 
@@ -126,8 +127,13 @@ _Functions = dict[tuple[int, str], tuple[ast.FunctionDef, ...]]  # by line and n
 @lru_cache(maxsize=256)
 def _parsed(path: str, lines: tuple[str, ...]) -> tuple[SourceFile, _Functions]:
     try:
-        tree = ast.parse("".join(lines), filename=path)
-    except (SyntaxError, ValueError, RecursionError) as error:
+        tree = with_room(lambda: ast.parse("".join(lines), filename=path))
+    except RecursionError:
+        raise CompileError(
+            f"{path} has an expression or a statement that is nested too deep to be read: give "
+            "parts of it names"
+        ) from None
+    except (SyntaxError, ValueError) as error:
         raise CompileError(
             f"{path} is not Python any more ({error}): kernels are compiled from their source "
             f"text, so import the module again once the file is whole"

@@ -85,11 +85,15 @@ class Block:
 
     def walk(self) -> Iterator[Op]:
         """Every op, nested ones too, in program order."""
-        for op in self.ops:
-            if op.region_fields:
-                yield from op.walk()
-            else:
+        pending = [iter(self.ops)]
+        while pending:
+            for op in pending[-1]:
                 yield op
+                if op.region_fields:
+                    pending.extend(iter(block.ops) for block in reversed(op.regions))
+                    break
+            else:
+                pending.pop()
 
 
 class Effect(Enum):
@@ -354,9 +358,7 @@ class Op(Declared):
 
     def walk(self) -> Iterator[Op]:
         """This op and every op nested in it, outermost first."""
-        yield self
-        for block in self.regions:
-            yield from block.walk()
+        return Block(ops=[self]).walk()
 
     def __repr__(self) -> str:
         return f"<{self.mnemonic}>"

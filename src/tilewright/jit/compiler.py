@@ -5,6 +5,8 @@ Pure: no device is needed, and the same input gives the same output.
 
 from __future__ import annotations
 
+from functools import partial
+
 from tilewright.bytecode.encode import encode_in_oldest
 from tilewright.check.bounds import settle_checks
 from tilewright.check.errors.bounds import CheckDenied, violation_problem
@@ -12,7 +14,9 @@ from tilewright.check.ledger import Ledger
 from tilewright.check.padding import padded_reductions
 from tilewright.check.placement import Placement
 from tilewright.check.walks import check_walks
+from tilewright.deep_calls import MOST_CALLS, with_room
 from tilewright.diagnostics import Problem, compile_error
+from tilewright.errors import CompileError
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.kernel import lower_kernel
 from tilewright.frontend.signature import Signature
@@ -48,6 +52,23 @@ def compile_kernel(
     placement: Placement,
 ) -> CompiledKernel:
     """Compile one specialisation; raises `CompileError` with every problem found."""
+    try:
+        return with_room(partial(_compiled, source, signature, specialization, options, placement))
+    except RecursionError:
+        raise CompileError(
+            f"kernel `{signature.kernel}` nests expressions, branches or calls too deep: compiling "
+            f"it takes more than {MOST_CALLS} calls inside each other; give parts of it names, or "
+            "turn what repeats into a loop"
+        ) from None
+
+
+def _compiled(
+    source: SourceFunction,
+    signature: Signature,
+    specialization: Specialization,
+    options: Options,
+    placement: Placement,
+) -> CompiledKernel:
     function, captures = lower_kernel(source, signature, specialization)
     settled = settle_checks(function, placement)
     problems = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -28,9 +29,11 @@ from tilewright.backends.cpu.emitter import (
     tile_element,
 )
 from tilewright.backends.cpu.faults import Site
+from tilewright.backends.cpu.nested_source import compile_nested
 from tilewright.backends.cpu.planning import plan
 from tilewright.backends.cpu.room import Room
 from tilewright.backends.cpu.rules import RULES
+from tilewright.deep_calls import with_room
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError, InternalError
 from tilewright.ir.function import Function
@@ -96,6 +99,19 @@ def translate(
     behaviour is done as GPUs do it instead of reported (`executor.compile_module`). A function that
     holds more bytes at once than `limit` is refused with an `OutOfMemoryError`.
     """
+    try:
+        return with_room(partial(_translated, function, globals, watched, as_gpus, limit))
+    except RecursionError as error:
+        raise _too_deep(function.name, error) from None
+
+
+def _translated(
+    function: Function,
+    globals: Mapping[str, int] | None,
+    watched: bool,
+    as_gpus: bool,
+    limit: int | None,
+) -> Program:
     for op in function.walk():
         if type(op) not in RULES:
             raise InternalError(f"{op.mnemonic} is no op of Tile IR, or the CPU has no rule for it")
@@ -134,13 +150,25 @@ def _require_axes(name: str, op: Op) -> None:
 
 
 def _compiled(source: str, name: str) -> CodeType:
+    filename = f"<cpu kernel {name!a}>"
     try:
-        return compile(source, f"<cpu kernel {name!a}>", "exec")
-    except (SyntaxError, RecursionError, MemoryError) as error:
-        # Python's own limits: 20 nested loops, 100 levels of indentation.
-        raise CompileError(
-            f"kernel `{name}` nests loops or branches deeper than the CPU can run: {error}"
-        ) from None
+        return compile(source, filename, "exec")
+    except IndentationError:
+        pass  # 100 levels of indentation are Python's most
+    except (SyntaxError, MemoryError) as error:
+        raise _too_deep(name, error) from None
+    try:
+        return compile_nested(source, filename)
+    except (SyntaxError, MemoryError) as error:
+        raise _too_deep(name, error) from None
+
+
+def _too_deep(name: str, error: Exception) -> CompileError:
+    """Python's own limits: 20 loops inside each other in one function, and how deep it compiles."""
+    return CompileError(
+        f"kernel `{name}` nests loops or branches deeper than the CPU can run, which has 20 loops "
+        f"inside each other: {error}"
+    )
 
 
 def _source(emitter: Emitter, names: list[str]) -> str:
