@@ -136,7 +136,7 @@ def test_threads_that_launch_at_once_compile_once(monkeypatch):
 
     def counted(key, entry, make):
         compilations.append(key)
-        compile_now(key, entry, make)
+        return compile_now(key, entry, make)
 
     monkeypatch.setattr(kernel._compiled, "_make", counted)
     barrier = threading.Barrier(4)
