@@ -31,7 +31,7 @@ STRESS_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model stress syntax generated clean
+.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model stress syntax generated interrupts clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ stress: $(VENV)/.dev ## Threads and event loops at once; STRESS_COUNT=20000 STRE
 
 generated: $(VENV)/.dev ## Random index arithmetic with and without proofs; GENERATED_COUNT=10000 GENERATED_SEED=7
 	GENERATED_COUNT=$(GENERATED_COUNT) GENERATED_SEED=$(GENERATED_SEED) $(PYTEST) -s tests/holes/test_holes_index_moves.py
+
+interrupts: $(VENV)/.dev ## Exceptions at every point of the host, and 1,000 signals
+	INTERRUPT_POINTS=0 INTERRUPT_SIGNALS=1000 $(PYTEST) tests/runtime/test_runtime_interrupts.py
 
 format: $(VENV)/.dev ## Put the code into house style
 	$(BIN)/ruff check --fix

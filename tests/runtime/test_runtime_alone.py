@@ -121,7 +121,7 @@ def device():
 
 
 def test_what_a_signal_raises_leaves_nothing_barred_or_stopped(device):
-    """Wherever in our own code it arrives; the collector may be started by the next stretch."""
+    """Wherever in our own code it arrives."""
 
     def interrupt():
         raise KeyboardInterrupt
@@ -131,14 +131,13 @@ def test_what_a_signal_raises_leaves_nothing_barred_or_stopped(device):
         points = Points(at, interrupt, raising=True)
         with suppress(KeyboardInterrupt), points, device.lock:
             alone(device, among_others, device, alone, device, len, ())
-        uncollected(len, ())
         assert is_at_rest(), points.where
         assert device.epoch == epoch, points.where
         assert not device.is_barred, points.where
         assert device.changes == 0, points.where
         if points.where is None:
             break
-    assert at > 20
+    assert at > 15
 
 
 @pytest.mark.filterwarnings("ignore:operation mix, built at .* was never run:RuntimeWarning")
@@ -159,7 +158,7 @@ def test_what_a_signal_raises_while_something_is_built_leaves_nothing_held(kind)
         bench.build(0, 1).submit()  # or it would be refused
         if points.where is None:
             break
-    assert at > 5
+    assert at > 3
 
 
 def test_others_may_come_where_they_are_let_in(device):

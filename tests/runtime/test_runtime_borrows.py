@@ -240,8 +240,13 @@ class TestStates:
         op = tw.WorkOp("k", z.device, (writes(z),), Interrupted(), z)
         with pytest.raises(KeyboardInterrupt):
             op.submit()
-        with pytest.raises(LaunchError, match="interrupted"):
-            z.numpy()
+        if z.device.kind == "cpu":  # where it is known that nothing was put
+            assert z.numpy()[0] == 0
+        else:
+            with pytest.raises(LaunchError, match="interrupted"):
+                z.numpy()
+        with pytest.raises(LaunchError, match="was given up, as its submission was interrupted"):
+            op.sync()
         put(z, 1).sync()
         assert z.numpy()[0] == 1
 

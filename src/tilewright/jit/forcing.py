@@ -6,29 +6,19 @@ on threads of their own do not disturb each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
 from tilewright.check.placement import Placement
-from tilewright.runtime.surroundings import unusual
+from tilewright.runtime.surroundings import UNUSUAL, Setting, Surrounding
 
 __all__ = ["force_checks", "wanted_placement"]
 
-_WANTED: ContextVar[Placement] = ContextVar("tilewright_placement", default=Placement.EARLIEST)
+_WANTED: Surrounding[Placement] = Surrounding("tilewright_placement")
 
 
-@contextmanager
-def force_checks() -> Iterator[None]:
+def force_checks() -> Setting[None]:
     """Kernels called inside settle no check before they run."""
-    before = _WANTED.set(Placement.ALL_IN_KERNEL)
-    try:
-        with unusual():
-            yield
-    finally:
-        _WANTED.reset(before)
+    return Setting(None, (_WANTED, Placement.ALL_IN_KERNEL), (UNUSUAL, True))
 
 
 def wanted_placement() -> Placement:
     """Where a kernel called now is to settle its checks."""
-    return _WANTED.get()
+    return _WANTED.get() or Placement.EARLIEST

@@ -85,6 +85,10 @@ class Queue(Protocol[_A]):
     def may_be_recorded(self) -> bool:
         """Whether it is somebody else's, who may record what is put on it."""
 
+    @property
+    def tail(self) -> object:
+        """The last that was put, to be compared; another one each time where that is not known."""
+
     def is_capturing(self) -> bool:
         """Whether work put on it is recorded into somebody's graph instead of being run."""
 

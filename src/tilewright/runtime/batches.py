@@ -154,6 +154,7 @@ class _Dropped(NamedTuple):
 
     joint: Ticket
     places: list[_Place]
+    may_be_repeated: bool = True
 
     def settle(self) -> None:
         """Give it back."""

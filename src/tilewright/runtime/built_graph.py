@@ -9,7 +9,7 @@ the device's lock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from tilewright.runtime.failures import Check, Fence, Outcome
 from tilewright.runtime.graph_guests import GraphGuests
 from tilewright.runtime.graph_nodes import Instance, Node, make_node
 from tilewright.runtime.graph_plan import Plan, make_plan
+from tilewright.runtime.insisting import insist
 from tilewright.runtime.leases import Claim, Lease, Stamp
 from tilewright.runtime.recording import Job, refuse_recorded
 from tilewright.runtime.stream import Stream
@@ -54,8 +55,9 @@ class BuiltGraph:
         self._fallible = [number for number, node in enumerate(nodes) if self._can_fail(node)]
         self.guests = GraphGuests(use for node in nodes for use in node.uses)
         is_simple = not self._fallible and not self.guests
-        self.lease = Lease(plan.members, is_simple=is_simple)
-        self.claim: Claim = (self.lease, self.device)  # of all its replays
+        lease = Lease(plan.members, is_simple=is_simple)
+        self.lease = lease
+        self.claim: Claim = (lease, self.device)  # of all its replays
 
     def _make_plan(self, nodes: Sequence[Node]) -> Plan:
         return make_plan([node.uses for node in nodes], [self._can_fail(node) for node in nodes])
@@ -177,19 +179,32 @@ class BuiltGraph:
             alone(self.device, stream.wait_for, stamp.stream, stamp.count)
         return errors
 
-    def replay(self, stream: Stream) -> Fence:
-        """Put all nodes on a stream, behind whatever they conflict with."""
+    def replay(self, stream: Stream, end_at: Callable[[Fence], object]) -> None:
+        """Put all nodes on a stream, behind whatever they conflict with, and tell where it ends."""
         self._check_usable()
         self.guests.check_places(stream)
         self._renew_checks()
         doubts = self.lease.order(stream)
+        tail, errors = stream.queue.tail, None
         try:
             errors = self._launch(stream)
-            self.guests.note_writes()
-            return self._stamp(stream, errors, doubts)
+            self._end(stream, errors, doubts, end_at)
         except BaseException as error:
-            self._leave_refused(stream, error)
+            if isinstance(error, Exception) or (errors is None and stream.queue.tail is not tail):
+                self._leave_refused(stream, error)  # perhaps not as a whole
+            elif errors is not None:
+                insist(partial(self._end, stream, errors, doubts, end_at))
             raise
+
+    def _end(
+        self,
+        stream: Stream,
+        errors: Mapping[int, BaseException],
+        doubts: dict[int, list[Outcome]],
+        end_at: Callable[[Fence], object],
+    ) -> None:
+        self.guests.note_writes()
+        end_at(self._stamp(stream, errors, doubts))
 
     def _leave_refused(self, stream: Stream, error: BaseException) -> None:
         alone(self.device, self._stamp_refused, stream, error)
@@ -237,7 +252,7 @@ class BuiltGraph:
                     node.renew_check()
                     changed = self._instance.change(number, node)
                     assert changed, "another record is the same kind of work"
-        except BaseException as error:
+        except Exception as error:  # what a signal raises is made good by the next replay
             self._break(error)
             raise
 
@@ -266,26 +281,46 @@ class BuiltGraph:
             )
         nodes = (*self.nodes[:number], node, *self.nodes[number + 1 :])
         plan = self._make_plan(nodes)
-        lease = self.lease
-        lease.close(by)
+        lease, is_changed = self.lease, False
         try:
+            lease.close(by)
             self._exchange(number, nodes, plan)
+            is_changed = True
+            self._move_on(lease, nodes, plan)
         except BaseException:
-            lease.holders.remove(by)  # there will be no replay of it any more
+            if is_changed:
+                insist(partial(self._move_on, lease, nodes, plan))
+            else:
+                lease.reopen(by)
             raise
-        lease.dissolve()
-        self._adopt(nodes, plan)
+
+    def _move_on(self, before: Lease, nodes: tuple[Node, ...], plan: Plan) -> None:
+        """Have a lease for other nodes, in the place of the one before."""
+        before.dissolve()
+        if self.lease is before:
+            self._adopt(nodes, plan)
 
     def _exchange(self, number: int, nodes: tuple[Node, ...], plan: Plan) -> None:
         """Change the backend's graph in place if its edges stay, else build another."""
         in_place = plan.after == self._plan.after
         try:
-            if not in_place or not self._instance.change(number, nodes[number]):
-                in_place = False
+            in_place = in_place and self._instance.change(number, nodes[number])
+            if not in_place:
                 self._instance = Instance(self.device, nodes, plan)
         except BaseException as error:
+            if in_place:
+                self._change_back(number, error)
+            raise
+
+    def _change_back(self, number: int, error: BaseException) -> None:
+        """Give a node the work it had before, as a change of it has come to nothing."""
+        try:
+            is_back = self._instance.change(number, self.nodes[number])
+        except BaseException:
             self._break(error)
             raise
+        if not is_back:
+            self._break(error)
 
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
@@ -298,6 +333,7 @@ class _Dropped(NamedTuple):
 
     lease: Lease
     device: Device
+    may_be_repeated: bool = True
 
     def settle(self) -> None:
         """Hand the fences of replays over to the storages, which may go then."""

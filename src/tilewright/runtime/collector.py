@@ -46,8 +46,11 @@ def uncollected(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
             _look_up()
         return act(*args, **kwargs)
     finally:
+        # No signal raises in here before the end, as nothing is called but what C has.
         del _collector.stretches[_LAST]  # which is gone in a child that was forked in the middle
-        _collector.start_if_last()  # if a signal raises before that, the next stretch sees to it
+        if _collector.has_been_stopped and not _collector.stretches:
+            _collector.has_been_stopped = False
+            enable()
 
 
 def _look_up() -> None:

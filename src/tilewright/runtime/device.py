@@ -11,10 +11,8 @@ import gc
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import lru_cache
+from operator import call
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from weakref import ref
 
@@ -28,7 +26,7 @@ from tilewright.runtime.policies import RoundRobin, SchedulingPolicy
 from tilewright.runtime.pool import Pool
 from tilewright.runtime.records import FailureRecord
 from tilewright.runtime.stream import Stream, find_unused, sync_all
-from tilewright.runtime.surroundings import Surrounding
+from tilewright.runtime.surroundings import Setting, Surrounding
 
 if TYPE_CHECKING:
     from tilewright.runtime.storage import Storage
@@ -55,6 +53,10 @@ _log = logging.getLogger("tilewright")
 
 class Note(Protocol):
     """What a finaliser leaves to be done by the next call: it may take no lock itself."""
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether it is done from the start if a signal has raised in the middle of it."""
 
     def settle(self) -> None:
         """Do it; the device's lock is held."""
@@ -95,7 +97,7 @@ class Device:
     unseen: set[Outcome]
     usual_pool: Pool | None  # where no context has chosen another, once it was needed
     _policy: SchedulingPolicy | None
-    _pools: ContextVar[Pool | None]
+    _pools: Surrounding[Pool]
 
     def __new__(cls, name: str = "cpu") -> Self:
         """Find the device, opening it on first use."""
@@ -136,7 +138,7 @@ class Device:
         self.default = None
         self._policy = None
         self.usual_pool = None
-        self._pools = ContextVar(f"pool of {self.name}")
+        self._pools = Surrounding(f"pool of {self.name}")
         self.storages = {}
         self.current = Surrounding(f"stream of {self.name}")
 
@@ -212,19 +214,14 @@ class Device:
             self.adopted[number] = found
         return found
 
-    @contextmanager
-    def using(self, chosen: Stream) -> Iterator[None]:
+    def using(self, chosen: Stream) -> Setting[Stream]:
         """Make a stream the current one of this device."""
-        before = self.current.set(self.current.saying(chosen))
-        try:
-            yield
-        finally:
-            self.current.reset(before)
+        return Setting(chosen, (self.current, chosen))
 
     @property
     def pool(self) -> Pool:
         """Where new tensors get their bytes from."""
-        chosen = self._pools.get(None)
+        chosen = self._pools.get()
         if chosen is not None:
             return chosen
         if self.usual_pool is None:
@@ -232,14 +229,9 @@ class Device:
                 self.usual_pool = self.usual_pool or Pool(self)
         return self.usual_pool
 
-    @contextmanager
-    def allocating_from(self, chosen: Pool) -> Iterator[None]:
+    def allocating_from(self, chosen: Pool) -> Setting[Pool]:
         """Make new tensors of this device in a pool."""
-        token = self._pools.set(chosen)
-        try:
-            yield
-        finally:
-            self._pools.reset(token)
+        return Setting(chosen, (self._pools, chosen))
 
     def new_record(self) -> FailureRecord:
         """A failure record for one operation."""
@@ -280,12 +272,17 @@ class Device:
     def settle_notes(self) -> None:
         """Do what finalisers have left to be done, but not in a change. The lock is held."""
         while self.notes and not self.changes:
+            taken: list[Note] = []
             try:
-                note = self.notes.popleft()
-            except IndexError:
-                return  # a finaliser has come here in between
-            note.settle()
-            del note  # which may leave others
+                # In one call, so that a signal raises while the note is there or when it is here.
+                taken.extend(map(call, (self.notes.popleft,)))
+                taken[0].settle()
+            except BaseException as error:
+                if not taken and isinstance(error, IndexError):
+                    return  # a finaliser has come here in between
+                self.notes.extendleft([note for note in taken if note.may_be_repeated])
+                raise
+            del taken  # which may leave others
 
     def collect_dropped(self) -> bool:
         """Whether something was given back that only a cycle of garbage held. The lock is held.
@@ -328,7 +325,7 @@ class Device:
 
 _devices: dict[tuple[str, int], Device] = {}
 _opening = ForkedLock()  # held while one is opened
-_chosen: ContextVar[Device | None] = ContextVar("device", default=None)
+_chosen: Surrounding[Device] = Surrounding("device")
 _default: list[Device] = []
 
 
@@ -365,15 +362,10 @@ def find_device(given: Device | str) -> Device:
     return given if isinstance(given, Device) else Device(given)
 
 
-@contextmanager
-def device(chosen: Device | str) -> Iterator[Device]:
+def device(chosen: Device | str) -> Setting[Device]:
     """Make new tensors on a device: `with tw.device("cuda:1"): …`."""
     target = find_device(chosen)
-    token = _chosen.set(target)
-    try:
-        yield target
-    finally:
-        _chosen.reset(token)
+    return Setting(target, (_chosen, target))
 
 
 def open_devices() -> tuple[Device, ...]:

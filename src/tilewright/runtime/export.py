@@ -93,9 +93,19 @@ class Export(OnlyOne):
         self.tensor = tensor
         self.read_only = read_only  # whether the consumer has promised not to write
         self._streams: set[Stream] = set()
-        self._take()
-        if device.kind == "cpu":
-            self._wait()
+        try:
+            self._take()
+            if device.kind == "cpu":
+                self._wait()
+        except BaseException:
+            self._give_back()  # now, and not when the traceback goes
+            raise
+
+    def _give_back(self) -> None:
+        holder: _Hold | None = getattr(self, "_holder", None)
+        if holder is not None:
+            with self.device.lock:
+                holder.release()
 
     def _take(self) -> None:
         storage, region = self.tensor.storage, self.tensor.region
@@ -108,8 +118,8 @@ class Export(OnlyOne):
             alone(storage.device, storage.doubts, region)
             mode = Mode.READ if self.read_only else Mode.UPDATE
             holder = _Hold("an export", site_outside(_CONSUMERS), (Role(mode, ""),), (self.tensor,))
-            holder.acquire(storage.device)
             self._holder = holder
+            holder.acquire(storage.device)
             alone(storage.device, storage.materialise, storage.device.stream)
 
     def _wait(self) -> None:
@@ -121,11 +131,7 @@ class Export(OnlyOne):
         for fence in fences:
             fence.stream.wait(fence.count)
         with storage.device.lock:
-            try:
-                alone(storage.device, storage.doubts, region)
-            except BaseException:
-                self._holder.release()
-                raise
+            alone(storage.device, storage.doubts, region)
 
     @property
     def device(self) -> Device:
@@ -237,6 +243,7 @@ class _Returned(NamedTuple):
 
     holder: Ticket
     streams: tuple[Stream, ...]
+    may_be_repeated: bool = True
 
     def settle(self) -> None:
         """End the hold, ordered after what the consumer has put on its streams by now."""

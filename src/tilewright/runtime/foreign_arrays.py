@@ -136,9 +136,7 @@ def adopt_at(
     place = form.places.get((device, address, producer.read_only))
     if place is None:
         place = form.find_place(producer, device, address)
-    lock = device.lock
-    lock.acquire()  # costs a third of `with`
-    try:
+    with device.lock:
         if device.is_barred:
             device.check_open()
         if device.notes:
@@ -148,8 +146,6 @@ def adopt_at(
             alone(device, storage.come_after, place.look.region, ready)
         elif storage.is_forgotten:
             alone(device, storage.begin_at_home)
-    finally:
-        lock.release()
     return Tensor(storage, form.dtype, place.layout, place.look)
 
 

@@ -208,24 +208,16 @@ class _Ranges:
         `last` is the group that the same range of the same device was in before. Groups only grow
         while they are in the table, and no two of them overlap, so it still is that one.
         """
-        lock = self._lock
-        lock.acquire()  # costs a third of `with`
-        try:
+        with self._lock:
             if last is None or not self._count_in(last, low, high):
                 last = self._find_undisturbed(member, low, high)
             last.admit(member)
             return last
-        finally:
-            lock.release()
 
     def is_counted(self, group: Group, region: Region) -> bool:
         """Count a member again that is vacant, if its group is still there."""
-        lock = self._lock
-        lock.acquire()
-        try:
+        with self._lock:
             return self._count_in(group, region.low, region.high)
-        finally:
-            lock.release()
 
     def _count_in(self, group: Group, low: int, high: int) -> bool:
         # The table is asked last: a finaliser may have ended the group just now.
@@ -251,8 +243,9 @@ class _Ranges:
             return self._joined(member, range(low, high), slice(first, last))
         made = Group(member.device, low, high)
         made.table = self
-        self.groups.insert(first, made)
-        self._lows.insert(first, low)
+        # No calls: a signal raises before both or behind both.
+        self.groups[first:first] = [made]
+        self._lows[first:first] = [low]
         return made
 
     def _drop_over(self, device: Device, low: int, high: int, place: slice) -> int:
@@ -332,18 +325,23 @@ def _is_recorded(device: Device) -> bool:
 RANGES = _Ranges()
 
 
-class Left(NamedTuple):
+class Left:
     """A dropped storage; its producer lives on until nothing runs on the memory.
 
     One whose library sees to that itself is let go at once: then only the range is remembered.
     """
 
-    group: Group
-    producer: Owner
-    nbytes: int
+    __slots__ = ("group", "may_be_repeated", "nbytes", "producer")
+
+    def __init__(self, group: Group, producer: Owner, nbytes: int) -> None:
+        self.group = group
+        self.producer = producer
+        self.nbytes = nbytes
+        self.may_be_repeated = True
 
     def settle(self) -> None:
         """Forget the range, or come back when the streams that use it have got to this point."""
+        self.may_be_repeated = False  # or the range would be counted twice
         leave(self._final_group(), self.producer, self.nbytes)
 
     def _final_group(self) -> Group:
@@ -381,6 +379,7 @@ class _Waiting(NamedTuple):
 
     left: Left
     others: tuple[Stream, ...]
+    may_be_repeated: bool = True
 
     def settle(self) -> None:
         """Go on to the next."""

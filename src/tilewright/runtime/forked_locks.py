@@ -1,4 +1,4 @@
-"""Locks that a forked child begins with anew: nobody is left there to release a held one.
+"""Locks that a forked child begins with anew: no thread is left there to release a held one.
 
 A device and the table of foreign memory see to theirs themselves, since they have more to do then.
 Not for a lock that is held while anything might fork.
@@ -9,35 +9,33 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from types import TracebackType
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 __all__ = ["ForkedLock", "in_children"]
 
+if TYPE_CHECKING:
+    RLock: Any = threading.RLock
+else:
+    RLock = type(threading.RLock())
 
-class ForkedLock:
-    """A lock for `with`; whoever holds it may take it again, as a finaliser may in the middle."""
 
-    __slots__ = ("__weakref__", "_lock")
+class ForkedLock(RLock):  # type: ignore[misc]
+    """A lock for `with`; its holder may take it again, as a finaliser may in the middle.
+
+    It is a lock of Python's own and has no method for `with` that is written in Python: in that a
+    signal could raise when the lock has been taken, and before the block begins.
+    """
+
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self.renew()
+        super().__init__()
         _all.add(self)
 
     def renew(self) -> None:
-        """Be free."""
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._lock.release()
+        """Be free, in a child."""
+        self._at_fork_reinit()
 
 
 _all: WeakSet[ForkedLock] = WeakSet()

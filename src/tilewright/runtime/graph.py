@@ -7,10 +7,10 @@ exception would have to undo. From then on the graph keeps its memory alive.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from enum import Enum
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from weakref import ref
 
 from tilewright.errors import LaunchError
 from tilewright.given import as_int, shown
@@ -19,9 +19,10 @@ from tilewright.runtime.built_graph import BuiltGraph
 from tilewright.runtime.device import Device, current_device
 from tilewright.runtime.lifecycle import Ends, run_steps
 from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.recording import Job, Tape, graph_maker, is_recording, recording_on
+from tilewright.runtime.recording import Block, Job, Tape, graph_maker, is_recording, recording_on
 from tilewright.runtime.refusals import OnlyOne
 from tilewright.runtime.replay import Replay
+from tilewright.runtime.surroundings import Exit, Setting
 from tilewright.runtime.tickets import Ticket
 
 __all__ = ["Graph", "graph"]
@@ -51,26 +52,29 @@ class Graph(OnlyOne):
         self._results: tuple[Any, ...] = ()
         self._only: dict[int, int] = {}  # the result that one node alone has made
         self._built: BuiltGraph | None = None
-        self._block: AbstractContextManager[None] | None = None
+        self._block: Setting[Block] | None = None
+        self.exit: ref[Any] | None = None  # of the `with` statement that began last
+        self._exit: ref[Any] | None = None  # of the one that records it
 
     # --- recording ---
 
     def __enter__(self) -> Self:
-        if self._phase is not _Phase.NEW:
+        if self._look_up() is not _Phase.NEW:
             raise LaunchError(f"this graph {self._phase.value}")
-        block = recording_on(self._jobs)
-        block.__enter__()
+        block, self._exit = recording_on(self._jobs), self.exit
+        block.open(self._exit)
         self._block, self._phase = block, _Phase.RECORDING
         return self
 
-    def __exit__(
+    def _leave(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
         assert self._block is not None, "a block that ends has begun"
-        self._block.__exit__(None, None, None)
+        self._block.given.is_open = False
+        self._block.close()
         jobs, self._jobs, self._block = self._jobs, [], None
         self._phase = _Phase.ABANDONED
         if error is None:
@@ -81,13 +85,32 @@ class Graph(OnlyOne):
                 self._built = alone(device, BuiltGraph, device, jobs)
             self._phase = _Phase.BUILT
 
+    if TYPE_CHECKING:
+
+        def __exit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            traceback: TracebackType | None,
+        ) -> None: ...
+
+    else:
+        __exit__ = Exit(_leave)
+
+    def _look_up(self) -> _Phase:
+        """How far it is; a block may have ended with no call of ours, by what a signal raised."""
+        is_gone = self._exit is not None and self._exit() is None
+        if self._phase is _Phase.RECORDING and is_gone:
+            self._phase, self._jobs, self._block = _Phase.ABANDONED, [], None
+        return self._phase
+
     def record(self, operation: DeviceOp[T]) -> T:
         """Take a built operation in without running it; gives the handles that it would give.
 
         It gives its borrows back, so the next one may use what it writes: replays run conflicting
         operations in the order of recording. Chains and zips are recorded by their parts.
         """
-        if self._phase is not _Phase.RECORDING:
+        if self._look_up() is not _Phase.RECORDING:
             raise LaunchError(f"this graph {self._phase.value}")
         if not is_recording(self._jobs):
             raise LaunchError(
@@ -141,7 +164,7 @@ class Graph(OnlyOne):
 
     def _ready(self) -> BuiltGraph:
         if self._built is None:
-            raise LaunchError(f"this graph {self._phase.value}")
+            raise LaunchError(f"this graph {self._look_up().value}")
         return self._built
 
     def __len__(self) -> int:
@@ -153,7 +176,8 @@ class Graph(OnlyOne):
         return True
 
     def __repr__(self) -> str:
-        return f"<graph of {len(self)} operations: {self._phase.name.lower()}>"
+        phase = self._look_up()
+        return f"<graph of {len(self)} operations: {phase.name.lower()}>"
 
 
 def graph() -> Graph:

@@ -108,6 +108,7 @@ class _Dropped(NamedTuple):
     graph: BackendGraph
     nodes: tuple[Node, ...]
     last: Fence | None
+    may_be_repeated: bool = False  # the driver would be told twice
 
     def settle(self) -> None:
         """Destroy it, if its last replay has completed; else come back."""

@@ -7,11 +7,11 @@ use the stream of the chain.
 
 from __future__ import annotations
 
-from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.surroundings import Before
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
@@ -36,34 +36,29 @@ _chain: ContextVar[Named | None] = ContextVar("chain", default=None)
 
 
 class Inside:
-    """Around the steps of a chain; it may be left and entered again in between."""
+    """What the steps of a chain run in."""
 
-    __slots__ = ("_chain", "_chain_before", "_said", "_stream_before")
+    __slots__ = ("_chain", "_current", "_said")
 
     def __init__(self, chain: Named, stream: Stream) -> None:
         self._chain = chain
+        self._current = chain.device.current
         self._said = chain.device.current.saying(stream)
-        self._chain_before: Token[Named | None] | None = None
-        self._stream_before: Before[Stream] | None = None
 
-    def enter(self) -> None:
-        """A step runs from here on."""
-        self._chain_before = _chain.set(self._chain)
-        self._stream_before = self._chain.device.current.set(self._said)
-
-    def leave(self) -> None:
-        """No step runs from here on."""
-        if self._chain_before is not None and self._stream_before is not None:
-            _chain.reset(self._chain_before)
-            self._chain.device.current.reset(self._stream_before)
-            self._chain_before = self._stream_before = None
-
-    def __enter__(self) -> Self:
-        self.enter()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.leave()
+    def call(self, step: Callable[[Any], Any], result: Any) -> Any:
+        """Call a step with a result."""
+        chain, said = _chain.get(), self._current.find()
+        stream = self._current.variable
+        # Each `finally` has one call, of C: so a signal raises behind what is to be done.
+        try:
+            try:
+                _chain.set(self._chain)
+                stream.set(self._said)
+                return step(result)
+            finally:
+                stream.set(said)
+        finally:
+            _chain.set(chain)
 
 
 def is_inside_chain() -> bool:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from tilewright.runtime.alone import alone
 from tilewright.runtime.failures import Fence, Outcome
+from tilewright.runtime.insisting import insist
 from tilewright.runtime.regions import Region
 
 if TYPE_CHECKING:
@@ -181,8 +182,12 @@ class Lease:
         self._carried = {share.index for share in self.shares if share.member.is_carried}
         self.rivals: dict[Lease, set[int]] = {}  # our storages on which we conflict with them
         self.overtaken: set[Lease] = set()  # rivals replayed since our last replay
-        for share in self.shares:
-            self._join(share)
+        try:
+            for share in self.shares:
+                self._join(share)
+        except BaseException:
+            insist(self.dissolve)
+            raise
 
     def _join(self, share: Share) -> None:
         storage = share.member.storage
@@ -199,21 +204,28 @@ class Lease:
         self.is_closed = True
         self.calm = None
 
+    def reopen(self, holder: Holder) -> None:
+        """Let the graph be replayed again: it has not been changed."""
+        if holder in self.holders:
+            self.holders.remove(holder)
+        self.is_closed = False
+
     def dissolve(self) -> None:
         """Leave every storage, with all fences handed over."""
         for share in self.shares:
             share.member.storage.leave_lease(share)
         self.at_home.clear()
-        for rival in self.rivals:
+        for rival in tuple(self.rivals):
             rival.forget(self)
-        self.rivals.clear()
+            self.rivals.pop(rival, None)
         self.shares = ()  # which refer to this lease, and keep their storages
 
     def forget(self, rival: Lease) -> None:
         """Know no more of a rival that is gone: its fences are those of the storages now."""
-        self.touched |= self.rivals.pop(rival)
+        self.touched |= self.rivals.get(rival, set())
         self.overtaken.discard(rival)
         self.calm = None
+        self.rivals.pop(rival, None)  # last, if this breaks off in between
 
     @property
     def writes(self) -> bool:

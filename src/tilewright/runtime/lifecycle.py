@@ -212,7 +212,13 @@ class Runnable(ABC, Generic[T]):
         with self.device.lock:
             if self._state in (State.BUILT, State.TAKEN):
                 self.give_back()
-                self._state, self._error = State.FAILED, error
+                self._state, self._error = State.FAILED, self._reason(error)
+
+    def _reason(self, error: BaseException) -> BaseException:
+        """What is raised to those that ask later; an interrupt was its own call's alone."""
+        if isinstance(error, Exception):
+            return error
+        return LaunchError(f"{self.name} was given up, as its submission was interrupted")
 
     def sync(self) -> T:
         """Submit if that has not been done, wait, and hand the result over."""
@@ -241,12 +247,8 @@ class Runnable(ABC, Generic[T]):
 
     def hand_over(self) -> T:
         """The result, once."""
-        lock = self.device.lock
-        lock.acquire()  # costs a third of `with`
-        try:
+        with self.device.lock:
             result, self._result = self._result, GONE
-        finally:
-            lock.release()
         if isinstance(result, Gone):
             raise LaunchError(f"{self.name} has handed its result over already")
         return result
@@ -261,13 +263,9 @@ class Runnable(ABC, Generic[T]):
 
     def take(self) -> None:
         """Become part of another operation, which alone runs it from now on."""
-        lock = self.device.lock
-        lock.acquire()  # costs a third of `with`
-        try:
+        with self.device.lock:
             self.check_built()
             self._state = _TAKEN
-        finally:
-            lock.release()
 
     def untake(self) -> None:
         """Be free again: what would have taken it came to nothing."""

@@ -54,9 +54,7 @@ class NewcomerOp(ReadyOp[T]):
             return super().submit(stream)
         device, claim = self.device, self._claim
         usual = None if device.current.said else device.default
-        lock = device.lock
-        lock.acquire()  # costs a third of `with`
-        try:
+        with device.lock:
             if device.notes:
                 device.settle_notes()
             if home.has_loose_ends:
@@ -71,8 +69,6 @@ class NewcomerOp(ReadyOp[T]):
             ):
                 self.launch_at(home)
                 return self
-        finally:
-            lock.release()
         return super().submit(stream)
 
     def _begin(self, home: Stream) -> bool:

@@ -250,19 +250,17 @@ class Chain(Compound[T]):
         if source is None:
             raise self._in_itself()
         result = yield source, ends
-        with Inside(self, stream) as inside:
-            for how, function in todo:
-                made = function(result)
-                if how is _THEN:
-                    self._take_in(made)
-                    if made.is_single:
-                        result = made.put_part(stream, ends)
-                    else:
-                        inside.leave()
-                        result = yield made, ends
-                        inside.enter()
-                elif how is _MAP:
-                    result = made
+        inside = Inside(self, stream)
+        for how, function in todo:
+            made = inside.call(function, result)
+            if how is _THEN:
+                self._take_in(made)
+                if made.is_single:
+                    result = made.put_part(stream, ends)
+                else:
+                    result = yield made, ends
+            elif how is _MAP:
+                result = made
         done: T = result
         return done
 

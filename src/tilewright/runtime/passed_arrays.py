@@ -141,9 +141,7 @@ def pass_anew(array: Any) -> Tensor:
     made.number = number = id(array)
     made.written, made.required_grad = None, array.requires_grad
     made.memory, made.needed = find_memory(array, form)
-    lock = device.lock
-    lock.acquire()  # costs a third of `with`
-    try:
+    with device.lock:
         if device.is_barred:
             device.check_open()
         if device.notes:
@@ -156,8 +154,6 @@ def pass_anew(array: Any) -> Tensor:
             storage.take(made)
         else:
             handle = adopt_at(made, device, form, address)
-    finally:
-        lock.release()
     PASSED[number] = handle, made, address, form.guard or _cannot_tell
     _turns.left -= 1
     if _turns.left < 0:
@@ -189,6 +185,7 @@ class _Vacated(NamedTuple):
     """A note: a handle whose tensor is gone, and that nobody else has."""
 
     handle: Tensor
+    may_be_repeated: bool = False  # a handle that is dropped instead is as good
 
     def settle(self) -> None:
         """Let the memory go, and have the handle wait at its place."""

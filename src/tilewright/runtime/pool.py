@@ -8,8 +8,6 @@ been dropped is freed, and the allocation is tried once more.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import LaunchError, OutOfMemoryError
@@ -19,6 +17,7 @@ from tilewright.runtime.backend import BackendPool, PoolStatistics
 from tilewright.runtime.records import Allocation
 from tilewright.runtime.refusals import OnlyOne
 from tilewright.runtime.stream import Stream, check_device
+from tilewright.runtime.surroundings import Setting
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
@@ -75,15 +74,13 @@ class Pool(OnlyOne):
         return f"<pool of {self.device.name}: {self.statistics()}>"
 
 
-@contextmanager
-def pool(chosen: Pool) -> Iterator[Pool]:
+def pool(chosen: Pool) -> Setting[Pool]:
     """Make new tensors of its device in a pool: `with tw.pool(p): …`."""
     if not isinstance(chosen, Pool):
         raise LaunchError(
             f"tensors are made in a pool, and {type(chosen).__name__} is none: `tw.Pool(device)`"
         )
-    with chosen.device.allocating_from(chosen):
-        yield chosen
+    return chosen.device.allocating_from(chosen)
 
 
 def allocate(storage: Storage, stream: Stream) -> Allocation:

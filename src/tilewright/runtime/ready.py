@@ -90,20 +90,23 @@ class ReadyOp(WorkOp[T]):
             frame = user_frame_above(frame)
             ready.caller = code = frame.f_code
         self._claim = claim = (ready, tensors, code, frame.f_lasti)
-        lock = device.lock
-        lock.acquire()  # costs a third of `with`
         try:
-            if ready.epoch == device.epoch and device.latest is None:
-                device.latest = claim
-            else:
-                self._look_and_hold()
-            self._state = _BUILT
+            with device.lock:
+                if ready.epoch == device.epoch and device.latest is None:
+                    device.latest = claim
+                else:
+                    self._look_and_hold()
+                self._state = _BUILT
         except BaseException:
-            self.give_back()
+            self._give_up()
             raise
-        finally:
-            lock.release()
         return self
+
+    def _give_up(self) -> None:
+        """Hold nothing: it could not be built, or a signal has raised meanwhile."""
+        with self.device.lock:
+            self._state = _CLOSED
+            self.give_back()
 
     def _look_and_hold(self) -> None:
         """Begin to hold the tensors, if nothing stands against it. The lock is held."""
@@ -216,49 +219,50 @@ class ReadyOp(WorkOp[T]):
         if guests is not None:
             usual = ready.stream  # if that is still where the library works
         chosen = stream if stream is not None else self._chosen or usual or self.usual_stream()
-        lock = device.lock
-        lock.acquire()  # costs a third of `with`
-        try:
-            if self._state is _BUILT:
-                if ready.stream is chosen and chosen.has_loose_ends:
-                    chosen.settle(ask=False)  # before anything is asked: it may end other things
-                if not (
-                    ready.epoch == device.epoch
-                    and ready.stream is chosen
-                    and not UNUSUAL.said
-                    and not device.notes
-                    and (
-                        chosen.is_plain
-                        if guests is None
-                        else guests.may_follow(chosen, device, self._claim[1])
-                    )
-                ):
-                    if self._put_where_it_goes(stream):
+        with device.lock:
+            try:
+                if self._state is _BUILT:
+                    if ready.stream is chosen and chosen.has_loose_ends:
+                        chosen.settle(
+                            ask=False
+                        )  # before anything is asked: it may end other things
+                    if not (
+                        ready.epoch == device.epoch
+                        and ready.stream is chosen
+                        and not UNUSUAL.said
+                        and not device.notes
+                        and (
+                            chosen.is_plain
+                            if guests is None
+                            else guests.may_follow(chosen, device, self._claim[1])
+                        )
+                    ):
+                        if self._put_where_it_goes(stream):
+                            return self
+                    else:
+                        # The same with nothing to ask: a call of it would cost as much as this.
+                        try:
+                            ready.launch(chosen, ())
+                            self._stream = chosen
+                            chosen.queue.marked = self._count = count = chosen.issued + 1
+                            chosen.issued = count
+                            for (
+                                fence
+                            ) in ready.fences:  # nobody who shares one is built: in this epoch
+                                fence.count = count
+                            if ready.epoch == device.epoch:
+                                device.latest = None
+                            else:  # a finaliser has done something meanwhile, in the loop perhaps
+                                self.leave_at(chosen)
+                                self.release_claim()
+                        except BaseException as error:
+                            self.leave_refused(chosen, error)
+                            raise
+                        self._state = _SUBMITTED
                         return self
-                else:
-                    # The same with nothing to ask: a call of it would cost as much as this.
-                    try:
-                        ready.launch(chosen, ())
-                        self._stream = chosen
-                        chosen.queue.marked = self._count = count = chosen.issued + 1
-                        chosen.issued = count
-                        for fence in ready.fences:  # nobody who shares one is built: in this epoch
-                            fence.count = count
-                        if ready.epoch == device.epoch:
-                            device.latest = None
-                        else:  # a finaliser has done something meanwhile, in the loop perhaps
-                            self.leave_at(chosen)
-                            self.release_claim()
-                    except BaseException as error:
-                        self.leave_refused(chosen, error)
-                        raise
-                    self._state = _SUBMITTED
-                    return self
-        except BaseException as error:
-            self.abandon(error)
-            raise
-        finally:
-            lock.release()
+            except BaseException as error:
+                self.abandon(error)
+                raise
         return super().submit(stream)
 
     def sync(self) -> T:
@@ -338,19 +342,16 @@ class ReadyOp(WorkOp[T]):
 
     def put_part(self, stream: Stream, ends: Ends) -> T:
         """Put the work on a stream as part of another operation."""
-        lock = self.device.lock
-        lock.acquire()
-        try:
-            state = self._state
-            if (state is _BUILT or state is _TAKEN) and self._put_at_home(stream):
-                ends.reach(stream, self._count)
-                result, self._result = cast("T", self._result), GONE
-                return result
-        except BaseException as error:
-            self.abandon(error)
-            raise
-        finally:
-            lock.release()
+        with self.device.lock:
+            try:
+                state = self._state
+                if (state is _BUILT or state is _TAKEN) and self._put_at_home(stream):
+                    ends.reach(stream, self._count)
+                    result, self._result = cast("T", self._result), GONE
+                    return result
+            except BaseException as error:
+                self.abandon(error)
+                raise
         return super().put_part(stream, ends)
 
     def lend(self) -> Lent:

@@ -156,6 +156,7 @@ class DroppedClaim(NamedTuple):
 
     claim: Claim
     held: Ticket | None
+    may_be_repeated: bool = True
 
     def settle(self) -> None:
         """Give its borrows back."""
@@ -163,10 +164,11 @@ class DroppedClaim(NamedTuple):
         if device.latest is self.claim:
             device.latest = None
             return
-        ticket = self.held or device.told.pop(id(self.claim), None)
+        ticket = self.held or device.told.get(id(self.claim))
         if ticket is not None:
             ticket.release()
             ticket.forget()
+            device.told.pop(id(self.claim), None)  # last, if this breaks off in between
 
 
 def may_be_at_home(tensors: tuple[Handle, ...], stream: Stream) -> bool:

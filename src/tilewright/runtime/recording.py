@@ -7,9 +7,7 @@ parts, through the very code that would run them. Nothing here builds a graph or
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
@@ -21,12 +19,13 @@ from tilewright.runtime.regions import Region
 from tilewright.runtime.sites import Site
 from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
-from tilewright.runtime.surroundings import unusual
+from tilewright.runtime.surroundings import UNUSUAL, Setting, Surrounding
 
 if TYPE_CHECKING:
     from tilewright.runtime.graph import Graph
 
 __all__ = [
+    "Block",
     "GraphMaker",
     "Job",
     "NoQueue",
@@ -138,7 +137,7 @@ class Tape(Stream):
 # --- the block that records -----------------------------------------------------------------------
 
 
-class _Block:
+class Block:
     """A `with tw.graph()`. Tasks and threads that began inside may outlive it and still see it."""
 
     __slots__ = ("is_open", "jobs", "thread")
@@ -149,29 +148,22 @@ class _Block:
         self.is_open = True
 
 
-_block: ContextVar[_Block | None] = ContextVar("recording", default=None)
+_block: Surrounding[Block] = Surrounding("recording")
 
 
-def _open_block() -> _Block | None:
+def _open_block() -> Block | None:
     block = _block.get()
     return block if block is not None and block.is_open else None
 
 
-@contextmanager
-def recording_on(jobs: list[Job]) -> Iterator[None]:
-    """Record into a list inside; only one block may be open."""
+def recording_on(jobs: list[Job]) -> Setting[Block]:
+    """Record into a list inside, until the block that it gives is closed; only one may be open."""
     if _open_block() is not None:
         raise LaunchError(
             "a graph is being recorded already, and one is recorded at a time: end that block first"
         )
-    block = _Block(jobs)
-    token = _block.set(block)
-    try:
-        with unusual():
-            yield
-    finally:
-        block.is_open = False
-        _block.reset(token)
+    block = Block(jobs)
+    return Setting(block, (_block, block), (UNUSUAL, True))
 
 
 def is_recording(jobs: list[Job]) -> bool:

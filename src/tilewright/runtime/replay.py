@@ -72,31 +72,39 @@ class Replay(SingleOp[tuple[Any, ...]]):
         frame = user_frame(depth + 1)
         self._holder = holder = _Holder()
         holder.code, holder.instruction = frame.f_code, frame.f_lasti
-        lock = device.lock
-        lock.acquire()  # costs a third of `with`
         try:
-            lease, replays = graph.lease, device.replays
-            if (
-                not (lease.rivals and lease.first_rival() is not None)
-                and device.replays == replays  # nor has a finaliser built any meanwhile
-                and lease.calm is not None
-                and not lease.holders
-                and device.latest is None
-                and not device.notes
-                and not device.is_barred
-            ):
-                if lease.at_home:
-                    device.latest = graph.claim
-                lease.holders.append(holder)
-                device.replays += 1
-            else:
-                device.check_open()
-                device.settle_notes()
-                graph.acquire(holder)
-            self._state = _BUILT
-        finally:
-            lock.release()
+            with device.lock:
+                lease, replays = graph.lease, device.replays
+                if (
+                    not (lease.rivals and lease.first_rival() is not None)
+                    and device.replays == replays  # nor has a finaliser built any meanwhile
+                    and lease.calm is not None
+                    and not lease.holders
+                    and device.latest is None
+                    and not device.notes
+                    and not device.is_barred
+                ):
+                    if lease.at_home:
+                        device.latest = graph.claim
+                    device.replays += 1
+                    lease.holders.append(holder)
+                else:
+                    device.check_open()
+                    device.settle_notes()
+                    graph.acquire(holder)
+                self._state = _BUILT
+        except BaseException:
+            self._give_up()
+            raise
         return self
+
+    def _give_up(self) -> None:
+        """Hold nothing: it could not be built, or a signal has raised meanwhile."""
+        with self.device.lock:
+            self._state = _CLOSED
+            if self._graph is not None and self._holder in self._graph.lease.holders:
+                self.give_back()
+            self._graph = None
 
     @property
     def site(self) -> Site:
@@ -113,32 +121,29 @@ class Replay(SingleOp[tuple[Any, ...]]):
         device, graph = self.device, self._graph
         usual = None if device.current.said else device.default
         chosen = stream if stream is not None else self._chosen or usual or device.stream
-        lock = device.lock
-        lock.acquire()  # costs a third of `with`
-        try:
-            if graph is not None and graph.lease.calm is chosen and chosen.has_loose_ends:
-                chosen.settle(ask=False)  # before anything is asked: it may end other things
-            if (
-                graph is not None
-                and self._state is _BUILT
-                and graph.lease.calm is chosen
-                and not UNUSUAL.said
-                and not device.notes
-                and not device.is_barred
-            ):
-                self._count = graph.replay_again(chosen)
-                self._stream = chosen
-                graph.lease.holders.remove(self._holder)
-                if device.latest is graph.claim:
-                    device.latest = None
-                self._graph = None
-                self._state = _SUBMITTED
-                return self
-        except BaseException as error:
-            self.abandon(error)
-            raise
-        finally:
-            lock.release()
+        with device.lock:
+            try:
+                if graph is not None and graph.lease.calm is chosen and chosen.has_loose_ends:
+                    chosen.settle(ask=False)  # before anything is asked: it may end other things
+                if (
+                    graph is not None
+                    and self._state is _BUILT
+                    and graph.lease.calm is chosen
+                    and not UNUSUAL.said
+                    and not device.notes
+                    and not device.is_barred
+                ):
+                    self._count = graph.replay_again(chosen)
+                    self._stream = chosen
+                    graph.lease.holders.remove(self._holder)
+                    if device.latest is graph.claim:
+                        device.latest = None
+                    self._graph = None
+                    self._state = _SUBMITTED
+                    return self
+            except BaseException as error:
+                self.abandon(error)
+                raise
         return super().submit(stream)
 
     def compile(self) -> Self:
@@ -169,7 +174,10 @@ class Replay(SingleOp[tuple[Any, ...]]):
             )
         theirs = library_streams(self.storages())
         with in_their_order(stream, theirs):
-            self._fence = graph.replay(stream)
+            graph.replay(stream, self._end_at)
+
+    def _end_at(self, fence: Fence) -> None:
+        self._fence = fence
 
     def storages(self) -> Iterable[Storage]:
         """Memory of other libraries that the graph uses: enough to ask for all their streams."""
@@ -187,6 +195,7 @@ class _Dropped(NamedTuple):
 
     graph: BuiltGraph
     holder: _Holder
+    may_be_repeated: bool = True
 
     def settle(self) -> None:
         """Give its lease back."""

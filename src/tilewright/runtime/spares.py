@@ -96,8 +96,7 @@ def have_tensor(mould: Mould) -> Tensor:
     if device.pool is not device.usual_pool or not COUNTS:  # another pool has an end
         return cast_tensor(mould)
     facet, lock = look.facet, device.lock
-    lock.acquire()  # costs a third of `with`
-    try:
+    with lock:
         spares = stream.spares
         found = None if spares is None else spares.take(facet, stream)
         if found is not None:
@@ -110,5 +109,3 @@ def have_tensor(mould: Mould) -> Tensor:
                 spares = stream.spares = Spares()
             spares.put(facet, made.storage)
         return made
-    finally:
-        lock.release()

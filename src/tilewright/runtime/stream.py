@@ -9,8 +9,7 @@ lock; `sync` and `wait` block without it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from tilewright.runtime.failures import Check, Outcome
 from tilewright.runtime.inside_chains import refuse_waiting
 from tilewright.runtime.reference_counts import ALONE, COUNTS
 from tilewright.runtime.refusals import OnlyOne
+from tilewright.runtime.surroundings import Setting
 
 if TYPE_CHECKING:
     from tilewright.runtime.device import Device
@@ -298,9 +298,6 @@ def check_stream(given: Any) -> Stream:
     return given
 
 
-@contextmanager
-def stream(chosen: Stream) -> Iterator[Stream]:
+def stream(chosen: Stream) -> Setting[Stream]:
     """Use a stream for plain calls on its device: `with tw.stream(s): …`."""
-    check_stream(chosen)
-    with chosen.device.using(chosen):
-        yield chosen
+    return check_stream(chosen).device.using(chosen)

@@ -4,28 +4,44 @@ Contexts that change how launches are made (`race_check`, a graph that is record
 `UNUSUAL` as well as in a variable of their own. Hardly any launch is made in one, and to ask a
 variable of the context is a call. So each of ours has a set next to it, which is empty as long as
 no context of the process, of any thread or task, has anything to say: to look at that is no call.
+
+A signal may raise before the first instruction of an `__exit__`, or behind the last of an
+`__enter__`, and then nothing of ours runs at the end of the block. So what a `with` statement says
+holds for as long as Python keeps its exit: the statement alone refers to that object, and lets go
+of it however it ends. Whether it is there still is asked, and nobody has to tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
-from typing import Generic, TypeVar
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from weakref import ref
 
-__all__ = ["UNUSUAL", "Before", "Said", "Surrounding", "unusual"]
+__all__ = ["UNUSUAL", "Before", "Exit", "Said", "Setting", "Surrounding", "unusual"]
 
 T = TypeVar("T")
+G = TypeVar("G")
 
 
 class Said(Generic[T]):
     """A value, for as long as some context has it: tasks take over the context they start in."""
 
-    __slots__ = ("__weakref__", "value")
+    __slots__ = ("__weakref__", "before", "exit", "has_ended", "value")
 
     def __init__(self, value: T) -> None:
         self.value = value
+        self.before: Said[T] | None = None  # what was said around the block that says it
+        self.exit: ref[Any] | None = None  # of that block
+        self.has_ended = False  # in order; tasks that have begun in the block go on with it
+
+    @property
+    def holds(self) -> bool:
+        """Whether the block has not been left without its exit."""
+        return self.exit is None or self.has_ended or self.exit() is not None
 
 
 # What a context said before it said something else.
@@ -35,18 +51,27 @@ Before = Token["Said[T] | None"]
 class Surrounding(Generic[T]):
     """A variable of the context, None where nobody has set it: `if some.said and some.get(): …`."""
 
-    __slots__ = ("_variable", "said")
+    __slots__ = ("said", "variable")
 
     said: set[ref[Said[T]]]  # in all contexts there are, or will be
 
     def __init__(self, name: str) -> None:
-        self._variable: ContextVar[Said[T] | None] = ContextVar(name, default=None)
+        self.variable: ContextVar[Said[T] | None] = ContextVar(name, default=None)
         self.said = set()
 
     def get(self) -> T | None:
         """What this context says."""
-        said = self._variable.get() if self.said else None
+        said = self.find() if self.said else None
         return None if said is None else said.value
+
+    def find(self) -> Said[T] | None:
+        """What this context says, as it was said; what does not hold any more is forgotten."""
+        said = first = self.variable.get()
+        while said is not None and not said.holds:
+            said = said.before
+        if said is not first:
+            self.variable.set(said)
+        return said
 
     def saying(self, value: T) -> Said[T]:
         """A value to be set, once or many times."""
@@ -54,24 +79,88 @@ class Surrounding(Generic[T]):
         self.said.add(ref(said, self.said.discard))
         return said
 
-    def set(self, said: Said[T]) -> Before[T]:
+    def set(self, said: Said[T] | None) -> Before[T]:
         """Say it from now on; what comes back is for `reset`."""
-        return self._variable.set(said)
+        return self.variable.set(said)
 
     def reset(self, before: Before[T]) -> None:
         """Say what was said before."""
-        self._variable.reset(before)
+        self.variable.reset(before)
+
+
+class Exit:
+    """An `__exit__` that Python asks an object for when a `with` statement begins.
+
+    Each statement gets one of its own. The object knows it as `exit`, and does not keep it.
+    """
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._function = function
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., None]:
+        if instance is None:  # an `ExitStack` calls the function itself
+            return self._function
+        made = partial(self._function, instance)
+        instance.exit = ref(made)
+        return made
+
+
+class Setting(ContextDecorator, Generic[G]):
+    """A `with` statement that says something: `with Setting(given, (surrounding, value)): …`."""
+
+    def __init__(self, given: G, *values: tuple[Surrounding[Any], Any]) -> None:
+        self.exit: ref[Any] | None = None
+        self.given = given
+        self._values = values
+        self._open: list[tuple[Surrounding[Any], Said[Any], Before[Any]]] = []
+
+    def __enter__(self) -> G:
+        self.open(self.exit)
+        return self.given
+
+    def open(self, exit_: ref[Any] | None) -> None:
+        """Say it, for as long as an exit is there."""
+        for surrounding, value in self._values:
+            said = surrounding.saying(value)
+            said.exit, said.before = exit_, surrounding.find()
+            self._open.append((surrounding, said, surrounding.set(said)))
+
+    def close(self) -> None:
+        """Say what was said before, the last first."""
+        while self._open:
+            surrounding, said, before = self._open[-1]
+            surrounding.reset(before)
+            said.has_ended = True
+            del self._open[-1]
+
+    def _leave(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        self.close()
+
+    if TYPE_CHECKING:
+
+        def __exit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            traceback: TracebackType | None,
+        ) -> None: ...
+
+    else:
+        __exit__ = Exit(_leave)
+
+    def _recreate_cm(self) -> Self:
+        return type(self)(self.given, *self._values)
 
 
 # Whether somebody has to look around. It may stay so longer than it has to.
 UNUSUAL: Surrounding[bool] = Surrounding("unusual")
 
 
-@contextmanager
-def unusual() -> Iterator[None]:
+def unusual() -> Setting[None]:
     """Inside, launches are not to be made as they were before."""
-    before = UNUSUAL.set(UNUSUAL.saying(True))
-    try:
-        yield
-    finally:
-        UNUSUAL.reset(before)
+    return Setting(None, (UNUSUAL, True))

@@ -281,10 +281,15 @@ class Tensor(NotAnArray, Exporting, Cuttings):
                     " before the tensor is moved"
                 )
             refuse_move(self.storage, self.region)
-            moved = Tensor(self.storage, self.dtype, self.layout)
-            _set(self, "_moved", user_site())
+            moved, site = Tensor(self.storage, self.dtype, self.layout), user_site()
+        kind = self.__class__
+        try:  # behind the lock, at whose end a signal may raise: then the new handle is lost
+            _set(self, "_moved", site)
             # A swap, so that the check costs nothing on the way.
             _set(self, "__class__", _MovedTensor)
+        except BaseException:
+            _set(self, "__class__", kind)
+            raise
         return moved
 
     def __getitem__(self, index: Any) -> Tensor:

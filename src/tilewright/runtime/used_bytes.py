@@ -60,8 +60,9 @@ class UsedBytes(ABC):
 
     def leave_lease(self, share: Share) -> None:
         """Be part of a graph no longer."""
-        self.catch_up()
-        self.shares.remove(share)
+        if share in self.shares:  # or this has been done before
+            self.catch_up()
+            self.shares.remove(share)
 
     def catch_up(self) -> None:
         """Take over the fences of replays, and of launches at home, since the last look."""

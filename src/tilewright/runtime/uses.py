@@ -8,7 +8,7 @@ the others first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.runtime.alone import alone
 from tilewright.runtime.failures import Fence
@@ -119,13 +119,19 @@ def _find_last(use: _HomeUse | None, found: dict[int, tuple[Region, int]]) -> No
         found.setdefault(id(region), (region, count))
 
 
-class Freed(NamedTuple):
+class Freed:
     """A note: the bytes of a dropped storage, which go back after their last use."""
 
-    pool: Pool
-    allocation: Allocation
-    home: Stream | None  # where all uses are
-    uses: list[Use]  # if there is none
+    __slots__ = ("allocation", "home", "may_be_repeated", "pool", "uses")
+
+    def __init__(
+        self, pool: Pool, allocation: Allocation, home: Stream | None, uses: list[Use]
+    ) -> None:
+        self.pool = pool
+        self.allocation = allocation
+        self.home = home  # where all uses are
+        self.uses = uses  # if there is none
+        self.may_be_repeated = True
 
     def settle(self) -> None:
         """Free on the stream of the last use, ordered after the uses elsewhere."""
@@ -137,12 +143,13 @@ class Freed(NamedTuple):
             some = device.streams[0]  # it was allocated on one of them
             last = max(fences, key=lambda fence: fence.count).stream if fences else some
         recorded = self._find_recorded(last, fences)
+        if fences and recorded is None:
+            alone(device, _wait_for_all, last, fences)
         if recorded is not None:
             recorded.keep(Postponed(device, self))
             recorded.advance()
             return
-        if fences:
-            alone(device, _wait_for_all, last, fences)
+        self.may_be_repeated = False  # memory that is freed twice is worse than what is lost
         last.queue.free(self.allocation, self.pool.backend)
 
     def _find_recorded(self, last: Stream, fences: list[Fence]) -> Stream | None:

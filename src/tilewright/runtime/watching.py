@@ -6,20 +6,15 @@ put it. The backend asks `is_watching` when a launch is put on a stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
 from tilewright.errors import LaunchError
-from tilewright.runtime.surroundings import unusual
+from tilewright.runtime.surroundings import UNUSUAL, Setting, Surrounding
 
 __all__ = ["is_watching", "race_check", "require_watchable"]
 
-_watching: ContextVar[bool] = ContextVar("race_check", default=False)
+_watching: Surrounding[bool] = Surrounding("race_check")
 
 
-@contextmanager
-def race_check(watch: bool = True) -> Iterator[None]:
+def race_check(watch: bool = True) -> Setting[None]:
     """Watch what is launched inside for races; on the CPU only.
 
     Two accesses of one element race if nothing orders them, one of them writes and one is not
@@ -28,17 +23,12 @@ def race_check(watch: bool = True) -> Iterator[None]:
     blocks, the element and both lines of the kernel. Outputs are written all the same. A graph is
     watched at every replay if its block ends inside.
     """
-    token = _watching.set(watch)
-    try:
-        with unusual():
-            yield
-    finally:
-        _watching.reset(token)
+    return Setting(None, (_watching, watch), (UNUSUAL, True))
 
 
 def is_watching() -> bool:
     """Whether a launch that is put on a stream now is to be watched."""
-    return _watching.get()
+    return bool(_watching.get())
 
 
 def require_watchable(kind: str, kernel: str) -> None:

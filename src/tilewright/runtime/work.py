@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 from tilewright.runtime.access import Access, check_accesses
@@ -22,6 +23,7 @@ from tilewright.runtime.handshake import (
     keep_recorded,
     library_streams,
 )
+from tilewright.runtime.insisting import insist
 from tilewright.runtime.lifecycle import Ends, State, Steps
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.recording import Tape, block_is_open, refuse_recorded
@@ -118,6 +120,17 @@ class SingleOp(DeviceOp[T]):
             ends.add(fence)
         return self.hand_over()
 
+    def abandon(self, error: BaseException) -> None:
+        """Remember why it could not be submitted; a signal may have raised behind that, though."""
+        with self.device.lock:
+            fence = self.fence
+            is_put = fence is not None and (fence.outcome is None or fence.outcome.error is None)
+            if is_put and not isinstance(error, Exception) and self._state in (_BUILT, _TAKEN):
+                self.give_back()
+                self._state = State.SUBMITTED
+            else:
+                super().abandon(error)
+
     def _put(self, stream: Stream) -> None:
         device = self.device
         device.check_usable()
@@ -154,15 +167,21 @@ class WorkOp(SingleOp[T]):
         self._check = failure
         self._result = result
         check_accesses(accesses, label, device)
-        with device.lock:
-            device.check_open()
-            device.settle_notes()
-            try:
+        try:
+            with device.lock:
+                device.check_open()
+                device.settle_notes()
                 self._ticket.acquire(device)
                 self._state = State.BUILT
-            except BaseException:
-                self._ticket.release()
-                raise
+        except BaseException:
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        """Hold nothing: it could not be built, or a signal has raised meanwhile."""
+        with self.device.lock:
+            self._state = State.CLOSED
+            self._ticket.release()
 
     @property
     def fence(self) -> Fence | None:
@@ -264,6 +283,7 @@ class _Dropped(NamedTuple):
     """A built operation that was dropped."""
 
     ticket: Ticket
+    may_be_repeated: bool = True
 
     def settle(self) -> None:
         """Give its borrows back."""
@@ -278,13 +298,26 @@ def _run(ticket: Ticket, work: Work, check: Check | None, stream: Stream) -> Non
     if not at_home:
         ticket.order(stream)
         causes = ticket.doubts()
+    leave = partial(_leave, ticket, stream, check, tuple(causes))
+    tail, is_put = stream.queue.tail, False
     try:
         work.enqueue(stream)
-        count = stream.advance()
-        ticket.leave(stream, count, stream.watch(count, check, causes))
+        is_put = True
+        leave()
     except BaseException as error:
-        ticket.leave_refused(stream, error)
+        if isinstance(error, Exception) or (not is_put and stream.queue.tail is not tail):
+            ticket.leave_refused(stream, error)  # perhaps not as a whole
+        elif is_put:
+            insist(leave)
         raise
+
+
+def _leave(
+    ticket: Ticket, stream: Stream, check: Check | None, causes: tuple[Outcome, ...]
+) -> None:
+    """Leave the fence of work that has been put on a stream."""
+    count = stream.advance()
+    ticket.leave(stream, count, stream.watch(count, check, causes))
 
 
 def _record(accesses: tuple[Access, ...], work: Work, stream: Stream) -> None:

@@ -24,7 +24,6 @@ import json
 import logging
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import wraps
 from pathlib import Path
@@ -35,6 +34,7 @@ from tilewright.jit.choices import CHOICES, FORCED
 from tilewright.jit.private_files import Unusable, is_absent, write_private
 from tilewright.jit.process_lock import ProcessLock, Taken
 from tilewright.runtime.forked_locks import ForkedLock
+from tilewright.runtime.surroundings import Setting
 from tilewright.tune.config import Config
 from tilewright.tune.keys import Key
 from tilewright.tune.own_files import own_file, read_own_file, write_own_file
@@ -183,17 +183,12 @@ _tables: dict[str, Records] = {}
 _changing = ForkedLock()
 
 
-@contextmanager
-def forcing(kernel: str, config: Config | None) -> Iterator[None]:
+def forcing(kernel: str, config: Config | None) -> Setting[None]:
     """Make a configuration the chosen one, whatever the key: how the tuner tries them.
 
     None makes it as if nothing had been measured.
     """
-    before = FORCED.set(FORCED.saying({**(FORCED.get() or {}), kernel: config}))
-    try:
-        yield
-    finally:
-        FORCED.reset(before)
+    return Setting(None, (FORCED, {**(FORCED.get() or {}), kernel: config}))
 
 
 def chosen(kernel: str, key: Key, target: str, *, within: float = math.inf) -> Config | None:

@@ -121,6 +121,7 @@ class CpuQueue(Tasks):
     def __init__(self, label: str) -> None:
         self._label = label
         self._tasks: deque[_Task] = deque()
+        self.tail: object = None  # the last task that was put
         self._error: BaseException | None = None
         self._errors: dict[int, BaseException] = {}
         self._holds: list[CpuHold] = []
@@ -152,6 +153,7 @@ class CpuQueue(Tasks):
 
     def _put(self, task: _Task) -> None:
         with self._lock:
+            self.tail = task  # in front of the call: behind that a signal may raise
             self._tasks.append(task)
             self._ask_for_thread()
 

@@ -152,6 +152,11 @@ class CudaQueue:
         self.driver.record_event(event, self.handle)
         return CudaStamp(self.driver, event)
 
+    @property
+    def tail(self) -> object:
+        """Not known: only the driver could say."""
+        return object()
+
     def make_room(self) -> None:
         """Nothing: the driver bounds its queues itself."""
 

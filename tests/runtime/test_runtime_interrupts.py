@@ -1,0 +1,232 @@
+"""Whatever a signal interrupts leaves all before it or all behind it, and everything usable.
+
+Each point of a program at which CPython runs handlers is tried, or some drawn from all of them:
+`INTERRUPT_POINTS=0 pytest …` tries all (`make interrupts`). Behind that, signals are really sent.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+from interrupt_points import Interrupt, InterruptPoints
+from interrupted_worlds import PROGRAMS, World, check
+
+import tilewright as tw
+from tilewright.runtime.forked_locks import ForkedLock
+from tilewright.runtime.surroundings import Setting, Surrounding
+
+COUNT = int(os.environ.get("INTERRUPT_POINTS", "12"))
+SIGNALS = int(os.environ.get("INTERRUPT_SIGNALS", "100"))
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that send signals here"),
+    pytest.mark.filterwarnings("ignore:operation .* was never run:RuntimeWarning"),
+    # A finaliser in which a signal raises has nobody to raise to.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture
+def device(fresh_devices):
+    device = fresh_devices("cpu")
+    with tw.device(device):
+        yield device
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_an_exception_at_a_point_of_a_program(program, device):
+    world = World(device)
+    for _ in range(2):  # the second is quicker, on other ways
+        program(world)
+        check(world)
+    with InterruptPoints() as points:
+        program(world)
+    check(world)
+    chosen = range(points.seen)
+    if COUNT:
+        chosen = sorted(random.Random(0).sample(chosen, min(COUNT, points.seen)))
+    for at in chosen:
+        points = InterruptPoints(at)
+        with suppress(Interrupt), points:
+            program(world)
+        try:
+            check(world)
+        except Exception as error:
+            raise AssertionError(f"interrupted at {points.where}, point {at}") from error
+
+
+# --- one by one -----------------------------------------------------------------------------------
+
+
+class Late:
+    """A lock that a signal follows: it raises in front of the next instruction."""
+
+    def __init__(self, lock):
+        self._lock = lock
+        self.is_armed = False
+
+    def acquire(self, *args, **kwargs):
+        taken = self._lock.acquire(*args, **kwargs)
+        if self.is_armed:
+            self.is_armed = False
+            raise Interrupt
+        return taken
+
+    def __getattr__(self, name):
+        return getattr(self._lock, name)
+
+    def __enter__(self):
+        return self._lock.__enter__()
+
+    def __exit__(self, *error):
+        return self._lock.__exit__(*error)
+
+
+def is_free(lock):
+    found = []
+
+    def take():
+        if lock.acquire(timeout=20):
+            lock.release()
+            found.append(lock)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join()
+    return bool(found)
+
+
+def test_no_lock_is_taken_outside_a_with(device):
+    world = World(device)
+    lock, late = device.lock, Late(device.lock)
+    device.lock = late
+    for program in PROGRAMS:
+        late.is_armed = True
+        program(world)
+        late.is_armed = False
+        check(world)
+    device.lock = lock
+    assert is_free(lock)
+
+
+def test_a_lock_for_forks_has_no_python_in_its_with():
+    lock = ForkedLock()
+    with InterruptPoints() as points, lock:
+        assert not is_free_now(lock)
+    assert points.seen == 0
+    assert is_free(lock)
+
+
+def is_free_now(lock):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(lock.acquire(blocking=False)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@pytest.mark.parametrize("at", range(40))
+def test_a_context_holds_as_long_as_its_with_statement(at):
+    some, other = Surrounding("some"), Surrounding("other")
+    points = InterruptPoints(at)
+    with suppress(Interrupt), Setting(None, (some, "around")):
+        try:
+            with points, Setting("given", (some, "inside"), (other, 3)) as given:
+                assert given == "given"
+                assert (some.get(), other.get()) == ("inside", 3)
+        except Interrupt:  # also while its traceback keeps all frames
+            assert (some.get(), other.get()) == ("around", None)
+            raise
+        assert (some.get(), other.get()) == ("around", None)
+    assert some.get() is None
+
+
+def test_a_block_that_was_left_without_its_exit_is_given_up(device):
+    world = World(device)
+    graphs = []
+    for at in range(40):
+        with suppress(Interrupt):
+            graph = tw.graph()
+            graphs.append(graph)
+            with InterruptPoints(at) as points, graph:
+                pass
+        if points.where is not None and "_leave" in points.where:
+            with pytest.raises(tw.LaunchError, match="was given up by an exception while it was"):
+                graph.launch()
+            assert "abandoned" in repr(graph)
+        with tw.graph() as another:
+            another.record(world.bump_z())
+        another.launch().sync()
+
+
+def test_contexts_work_on_an_exit_stack_and_as_decorators(device):
+    stream = device.new_stream()
+    with ExitStack() as stack:
+        stack.enter_context(tw.stream(stream))
+        assert device.stream is stream
+    assert device.stream is device.default
+
+    @tw.stream(stream)
+    def inside():
+        return device.stream
+
+    assert inside() is stream
+    assert inside() is stream
+    assert device.stream is device.default
+
+
+# --- signals --------------------------------------------------------------------------------------
+
+SCRIPT = """
+import random, signal, sys, warnings
+warnings.simplefilter("ignore")
+sys.unraisablehook = lambda *_: None
+import tilewright as tw
+from interrupted_worlds import PROGRAMS, World, check
+wanted, seed = int(sys.argv[1]), int(sys.argv[2])
+draw = random.Random(seed)
+def handle(number, frame):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, handle)
+device = tw.Device("cpu")
+with tw.device(device):
+    world, seen = World(device), 0
+    for program in PROGRAMS:
+        program(world)
+        check(world)
+    while seen < wanted:
+        program = draw.choice(PROGRAMS)
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 3e-3))
+                program(world)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            seen += 1
+        try:
+            check(world)
+        except BaseException as error:
+            error.add_note(f"behind {program.__name__}, interrupt {seen}, seed {seed}")
+            raise
+print("usable behind", seen, "interrupts")
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_signals_at_any_time(seed):
+    paths = os.pathsep.join((str(Path(__file__).parent), str(Path(tw.__file__).parents[1])))
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", SCRIPT, str(SIGNALS // 2), str(seed)],
+        env={**os.environ, "PYTHONPATH": paths, "TILEWRIGHT_CACHE": "off"},
+        capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert ended.stdout == f"usable behind {SIGNALS // 2} interrupts\n", ended.stderr[-3000:]
