@@ -9,7 +9,7 @@ public names, so that a function which is added has a case or is refused.
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, isfinite
+from math import erf, inf, isfinite
 
 import numpy as np
 
@@ -221,6 +221,10 @@ def _exact_sum(a, b, c):
         return inf if total > 0 else -inf
 
 
+def _logistic(x):
+    return np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x)))
+
+
 def _held(x, low, high):
     return min(max(x, low), high)
 
@@ -243,7 +247,19 @@ ELEMENTWISE = dict(
         _of_floats(tw.floor, np.floor, 0),
     ]
 )
+ELEMENTWISE |= dict(
+    [
+        _of_floats(tw.erf, np.vectorize(erf)),
+        _of_floats(tw.log1p, np.log1p),
+        _of_floats(tw.expm1, np.expm1),
+        _of_floats(tw.sigmoid, _logistic, 3),
+        _of_floats(tw.round, np.rint, 0),
+    ]
+)
 ELEMENTWISE |= {
+    tw.isnan: Case(tw.isnan, FLOATS, 1, None, np.isnan, gives=bool_),
+    tw.isinf: Case(tw.isinf, FLOATS, 1, None, np.isinf, gives=bool_),
+    tw.isfinite: Case(tw.isfinite, FLOATS, 1, None, np.isfinite, gives=bool_),
     tw.abs: Case(tw.abs, COMPUTED, 1, abs, np.abs),
     tw.add: Case(tw.add, NUMBERS, 2, plus, plus),
     tw.subtract: Case(tw.subtract, NUMBERS, 2, minus, minus),
@@ -303,6 +319,7 @@ def _place_of(extreme):
 
 ALONG_ROWS = {
     tw.sum: AlongRows(tw.sum, NUMBERS, sum),
+    tw.mean: AlongRows(tw.mean, FLOATS, lambda row: sum(row) / len(row)),
     tw.prod: AlongRows(tw.prod, NUMBERS, _product),
     tw.max: AlongRows(tw.max, NUMBERS, max),
     tw.min: AlongRows(tw.min, NUMBERS, min),
@@ -325,6 +342,8 @@ ELSEWHERE = {
     tw.cat: "test_language_every_dtype",
     tw.extract: "test_language_every_dtype",
     tw.insert: "test_language_every_dtype",
+    tw.join: "test_language_every_dtype",
+    tw.split: "test_language_every_dtype",
     tw.bitcast: "test_language_every_dtype",
     tw.pack: "test_language_every_dtype",
     tw.unpack: "test_language_every_dtype",

@@ -301,6 +301,22 @@ def chosen_values_or_bits(dtype) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", STORED, ids=lambda d: d.label)
+def test_halves_of_every_dtype(dtype):
+    @tw.kernel
+    def halved(z: Mut[TZ, BM, BN], x: Ref[TZ, M, N]) -> None:
+        first, second = tw.split(x.load_like(z))
+        evens, odds = tw.split(tw.join(second, first), 0, interleaved=True)
+        z.store(tw.join(odds, evens, axis=0, interleaved=True))
+
+    x = chosen_values_or_bits(dtype).reshape(16, 8)
+    got = run(halved, (x.shape, dtype), x.shape, x)
+    wanted = np.empty_like(x)
+    wanted[::2], wanted[1::2] = np.roll(x, 4, 1)[1::2], np.roll(x, 4, 1)[::2]
+    bits = f"u{x.dtype.itemsize}"
+    np.testing.assert_array_equal(got.view(bits), wanted.view(bits))
+
+
+@pytest.mark.parametrize("dtype", STORED, ids=lambda d: d.label)
 def test_creation_of_every_dtype(dtype):
     @tw.kernel
     def made(z: Mut[TZ, B]) -> None:

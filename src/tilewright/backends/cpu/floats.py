@@ -183,6 +183,7 @@ def _fused_f64(x: Array, y: Array, z: Array) -> Array:
     errors = _sum_error(z, lost, middle), _sum_error(product, middle, total)
     error = errors[0] + errors[1]
     fused = total + odd(error, _sum_error(*errors, error))
+    fused = np.where(fused == 0, product + z, fused)  # the sign that a zero has
     size = np.abs(product)
     is_risky = ~(size < _FAR_F64) | (np.maximum(np.abs(x), np.abs(y)) > _FAR_F64)
     is_risky |= (np.abs(z) > _FAR_F64) | ((size < _NEAR_F64) & (x != 0) & (y != 0))

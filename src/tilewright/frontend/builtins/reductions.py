@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tilewright.check.errors.types import WrongOperand
-from tilewright.dtypes import DType, bool_, limits
+from tilewright.dtypes import DType, bf16, bool_, f16, f32, limits
 from tilewright.frontend.abilities import check_computes
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.axes import (
@@ -23,7 +24,7 @@ from tilewright.frontend.builtins.maths import check_floats
 from tilewright.frontend.conversions import convert
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, TileOperand
-from tilewright.frontend.tiles import as_tile, signedness
+from tilewright.frontend.tiles import as_tile, constant, signedness
 from tilewright.ir.op import Op
 from tilewright.ir.ops.elementwise import (
     AddF,
@@ -39,7 +40,7 @@ from tilewright.ir.ops.elementwise import (
 )
 
 __all__ = ["ALL", "ANY", "MAXIMUM", "MINIMUM", "PRODUCT", "SUM", "Reduction", "Truth",
-           "reduction", "scan", "truth"]  # fmt: skip
+           "lower_mean", "reduction", "scan", "truth"]  # fmt: skip
 
 Lowers = Callable[[Lowering, Arguments], Operand]
 
@@ -107,6 +108,18 @@ def reduction(kind: Reduction) -> Lowers:
     return lower
 
 
+def lower_mean(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.mean(x, axis=…, keepdims=…)`: the sum over the number of elements, a power of two."""
+    tile = as_tile(lo, call.where("x"), call.operand("x"))
+    check_floats(lo, call.where("x"), "tw.mean", tile)
+    held = convert(lo, tile, f32) if tile.dtype in (f16, bf16) else tile
+    total = _reduced(lo, call, held, SUM.fold(lo, held.dtype))
+    number = prod(tile.shape[axis] for axis in axes_argument(lo, call, tile))
+    share = constant(lo, call.node, 1 / number, held.dtype, total.shape)
+    op = MulF(lhs=total.value, rhs=share.value, dtype=held.dtype)
+    return convert(lo, TileOperand(lo.builder.add(op).result, held.dtype), tile.dtype)
+
+
 def scan(name: str, kind: Reduction) -> Lowers:
     """`tw.cumsum(x, axis=…, reverse=…)` and its like; without an axis in row-major order."""
 
@@ -136,7 +149,7 @@ def _numbers(lo: Lowering, call: Arguments, name: str) -> TileOperand:
     return tile
 
 
-def _reduced(lo: Lowering, call: Arguments, tile: TileOperand, fold: Fold) -> Operand:
+def _reduced(lo: Lowering, call: Arguments, tile: TileOperand, fold: Fold) -> TileOperand:
     axes, keepdims = axes_argument(lo, call, tile), flag_argument(lo, call, "keepdims")
     result = tile
     for axis in axes:

@@ -1,4 +1,4 @@
-"""Tiles put together and taken apart: `cat`, `extract`, `insert`.
+"""Tiles put together and taken apart: `cat`, `join`, `split`, `extract`, `insert`.
 
 The parts of a tile are numbered along each axis, and a number walks the ladder of checks like any
 index: one that is outside reads the nearest part, or replaces nothing, and is reported.
@@ -10,7 +10,7 @@ import ast
 
 from tilewright.check.errors.types import IndexCount, MixedDTypes, WrongOperand
 from tilewright.frontend.arguments import Arguments, Place
-from tilewright.frontend.builtins.axes import axis_argument
+from tilewright.frontend.builtins.axes import axis_argument, flag_argument
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, TileOperand, TupleOperand
 from tilewright.frontend.tensors import checked
@@ -18,13 +18,15 @@ from tilewright.frontend.tiles import (
     as_tile,
     check_tile_shape,
     is_power_of_two,
+    reshaped,
     shape_argument,
+    unify,
 )
 from tilewright.ir.op import Value
 from tilewright.ir.ops.internal import CheckSite
 from tilewright.ir.ops.shape import Cat, Extract, Insert
 
-__all__ = ["lower_cat", "lower_extract", "lower_insert"]
+__all__ = ["lower_cat", "lower_extract", "lower_insert", "lower_join", "lower_split"]
 
 _SHOWN = 40  # characters of a tile's expression that a message can take
 
@@ -45,9 +47,7 @@ def lower_cat(lo: Lowering, call: Arguments) -> Operand:
     if not is_power_of_two(len(tiles)):
         reason = f"{len(tiles)} tiles do not make one whose extents are powers of two"
         lo.reject(WrongOperand, where, "tw.cat", reason)
-    axis = axis_argument(lo, call, tiles[0])
-    if axis is None:
-        lo.reject(WrongOperand, call.where("axis"), "tw.cat", "it needs one axis")
+    axis = _one_axis(lo, call, tiles[0], "tw.cat")
     shape = list(tiles[0].shape)
     shape[axis] *= len(tiles)
     check_tile_shape(lo, where, tuple(shape), "the result", "")
@@ -59,6 +59,52 @@ def lower_cat(lo: Lowering, call: Arguments) -> Operand:
 def _joined(lo: Lowering, lhs: TileOperand, rhs: TileOperand, axis: int) -> TileOperand:
     op = Cat(lhs=lhs.value, rhs=rhs.value, dim=axis, dtype=lhs.dtype)
     return TileOperand(lo.builder.add(op).result, lhs.dtype)
+
+
+def lower_join(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.join(a, b, axis, interleaved=…)`."""
+    a, b = unify(lo, call.node, "tw.join", call.operand("a"), call.operand("b"))
+    axis = _one_axis(lo, call, a, "tw.join")
+    shape = list(a.shape)
+    shape[axis] *= 2
+    check_tile_shape(lo, call.node, tuple(shape), "the result", "")
+    if not flag_argument(lo, call, "interleaved"):
+        return _joined(lo, a, b, axis)
+    apart = (*a.shape[: axis + 1], 1, *a.shape[axis + 1 :])
+    pairs = _joined(lo, reshaped(lo, a, apart), reshaped(lo, b, apart), axis + 1)
+    return reshaped(lo, pairs, tuple(shape))
+
+
+def lower_split(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.split(x, axis, interleaved=…)`."""
+    whole = as_tile(lo, call.where("x"), call.operand("x"))
+    axis = _one_axis(lo, call, whole, "tw.split")
+    extent = whole.shape[axis]
+    if extent == 1:
+        reason = f"axis {axis} of {whole} has one element, and one has no halves"
+        lo.reject(WrongOperand, call.where("x"), "tw.split", reason)
+    shape = (*whole.shape[:axis], extent // 2, *whole.shape[axis + 1 :])
+    alternate = flag_argument(lo, call, "interleaved")
+    pair = (extent // 2, 2) if alternate else (2, extent // 2)
+    apart = reshaped(lo, whole, (*whole.shape[:axis], *pair, *whole.shape[axis + 1 :]))
+    halves = (_half(lo, apart, axis + alternate, number) for number in (0, 1))
+    return TupleOperand(tuple(reshaped(lo, half, shape) for half in halves))
+
+
+def _half(lo: Lowering, pairs: TileOperand, axis: int, number: int) -> TileOperand:
+    """One of the two along an axis of extent two."""
+    shape = tuple(1 if a == axis else extent for a, extent in enumerate(pairs.shape))
+    index = tuple(lo.builder.index(number if a == axis else 0) for a in range(len(shape)))
+    to = pairs.type.with_shape(shape)
+    op = Extract(source=pairs.value, indices=index, to=to, dtype=pairs.dtype)
+    return TileOperand(lo.builder.add(op).result, pairs.dtype)
+
+
+def _one_axis(lo: Lowering, call: Arguments, tile: TileOperand, name: str) -> int:
+    axis = axis_argument(lo, call, tile)
+    if axis is None:
+        lo.reject(WrongOperand, call.where("axis"), name, "it needs one axis")
+    return axis
 
 
 def lower_extract(lo: Lowering, call: Arguments) -> Operand:

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, bool_
 from tilewright.lang.builtin import builtin
 from tilewright.lang.rounding import Direction, Precision, RootRounding
 from tilewright.lang.tile import Operand, Tile
 
 __all__ = [
-    "abs", "atan2", "ceil", "cos", "cosh", "exp", "exp2", "floor", "fma", "log", "log2", "mulhi",
-    "pow", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
+    "abs", "atan2", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "fma",
+    "isfinite", "isinf", "isnan", "log", "log1p", "log2", "mulhi", "pow", "round", "rsqrt",
+    "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
 ]  # fmt: skip
 
 D = TypeVar("D", bound=DType)
@@ -44,6 +45,38 @@ def log(x: V) -> V:
 @builtin
 def log2(x: V) -> V:
     """The logarithm to base two of every element; NaN below zero."""
+
+
+@builtin
+def log1p(x: V) -> V:
+    """`log(1 + x)` of every element, exact near zero too; NaN below -1.
+
+    Within 2 ulp in f32 and f64; f16 and bf16 are rounded from f32.
+    """
+
+
+@builtin
+def expm1(x: V) -> V:
+    """`exp(x) - 1` of every element, exact near zero too.
+
+    Within 2 ulp in f32 and f64; f16 and bf16 are rounded from f32.
+    """
+
+
+@builtin
+def erf(x: V) -> V:
+    """The error function of every element: `2 / sqrt(pi)` times the integral of `exp(-t²)` to `x`.
+
+    Within 2 ulp in f32 and f64; f16 and bf16 are rounded from f32.
+    """
+
+
+@builtin
+def sigmoid(x: V) -> V:
+    """`1 / (1 + exp(-x))` of every element.
+
+    Within 3 ulp in f32 and f64; f16 and bf16 are rounded from f32.
+    """
 
 
 @builtin
@@ -94,6 +127,41 @@ def ceil(x: V) -> V:
 @builtin
 def floor(x: V) -> V:
     """Every element rounded down to a whole number; the dtype stays."""
+
+
+@builtin
+def round(x: V) -> V:
+    """Every element rounded to the nearest whole number, halves to the even one; the dtype stays.
+
+    So do Python and NumPy. A zero keeps the sign of what was rounded.
+    """
+
+
+@overload
+def isnan(x: Tile[Any]) -> Tile[bool_]: ...
+@overload
+def isnan(x: DType) -> bool_: ...
+@builtin
+def isnan(x: Any) -> Any:
+    """Whether every element is NaN, as truth values."""
+
+
+@overload
+def isinf(x: Tile[Any]) -> Tile[bool_]: ...
+@overload
+def isinf(x: DType) -> bool_: ...
+@builtin
+def isinf(x: Any) -> Any:
+    """Whether every element is an infinity, of either sign, as truth values."""
+
+
+@overload
+def isfinite(x: Tile[Any]) -> Tile[bool_]: ...
+@overload
+def isfinite(x: DType) -> bool_: ...
+@builtin
+def isfinite(x: Any) -> Any:
+    """Whether every element is neither NaN nor an infinity, as truth values."""
 
 
 @builtin

@@ -18,8 +18,8 @@ from tilewright.lang.builtin import builtin
 from tilewright.lang.tile import Tile
 
 __all__ = [
-    "all", "any", "argmax", "argmin", "cumprod", "cumsum", "max", "min", "prod", "reduce", "scan",
-    "sum",
+    "all", "any", "argmax", "argmin", "cumprod", "cumsum", "max", "mean", "min", "prod", "reduce",
+    "scan", "sum",
 ]  # fmt: skip
 
 D = TypeVar("D", bound=DType)
@@ -31,6 +31,14 @@ def sum(x: Tile[D], axis: Axes = None, keepdims: bool = False) -> Tile[D]:
     """The sum along axes, or of all elements.
 
     The dtype stays: convert narrow floats first where their precision is not enough.
+    """
+
+
+@builtin
+def mean(x: Tile[D], axis: Axes = None, keepdims: bool = False) -> Tile[D]:
+    """The mean along axes, or of all elements, of floats.
+
+    f16 and bf16 are summed in f32. Elements that a load has padded count like others.
     """
 
 

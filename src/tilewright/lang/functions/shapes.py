@@ -12,7 +12,7 @@ from tilewright.dtypes import DType
 from tilewright.lang.builtin import builtin
 from tilewright.lang.tile import Tile
 
-__all__ = ["cat", "extract", "insert"]
+__all__ = ["cat", "extract", "insert", "join", "split"]
 
 D = TypeVar("D", bound=DType)
 Extents = SupportsIndex | Sequence[SupportsIndex]
@@ -21,6 +21,22 @@ Extents = SupportsIndex | Sequence[SupportsIndex]
 @builtin
 def cat(tiles: tuple[Tile[D], ...], axis: int = 0) -> Tile[D]:
     """Equal tiles one after the other along an axis; their number is a power of two."""
+
+
+@builtin
+def split(x: Tile[D], axis: int = -1, *, interleaved: bool = False) -> tuple[Tile[D], Tile[D]]:
+    """The two halves of a tile along an axis: `tw.join` undoes it.
+
+    `interleaved` takes every other element: those at even places, and those at odd ones.
+    """
+
+
+@builtin
+def join(a: Tile[D], b: Tile[D], axis: int = -1, *, interleaved: bool = False) -> Tile[D]:
+    """Two equal tiles as the halves of one along an axis: what `tw.split` takes apart.
+
+    `interleaved` lets their elements take turns, the first of `a` before the first of `b`.
+    """
 
 
 @builtin

@@ -1,0 +1,198 @@
+"""Functions of floats that Tile IR has no op for, as formulas of those that it has.
+
+f32 and f64 are computed in themselves, f16 and bf16 in f32 and rounded once. Polynomials are series
+with as many terms as the precision needs, so that one formula serves both; arguments are brought
+near zero first by powers of two, which are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilewright.dtypes import DType, bf16, f16, f32, f64, i32, i64
+from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.builtins.error_function import LARGEST, SMALLEST, TAIL
+from tilewright.frontend.builtins.maths import check_floats
+from tilewright.frontend.formulas import Formula
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import Operand
+from tilewright.frontend.tiles import as_tile
+from tilewright.ir.ops.elementwise import AbsF, Exp, Floor, Log
+
+__all__ = ["composed", "erf", "expm1", "is_finite", "is_infinite", "is_nan", "log1p", "rounded",
+           "sigmoid"]  # fmt: skip
+
+Lowers = Callable[[Lowering, Arguments], Operand]
+
+
+@dataclass(frozen=True)
+class _Precision:
+    """What a formula must know about the float that it computes in."""
+
+    integer: type[DType]  # of the same width
+    mantissa: int  # bits after the first
+    bias: int
+    ln2: tuple[float, float]  # the logarithm of two in two parts
+    largest_exponential: float  # beyond it, `exp` overflows
+    log_terms: int
+    exp_terms: int
+    erf_terms: tuple[int, int]  # of the series near zero, of the tail
+
+
+_LN2_OF_F32 = 0.693147182464599609375  # rounded to f32, as everything the kernel subtracts
+_PRECISIONS: dict[type[DType], _Precision] = {
+    f32: _Precision(i32, 23, 127, (_LN2_OF_F32, math.log(2) - _LN2_OF_F32), 89.0, 7, 9, (11, 8)),
+    f64: _Precision(
+        i64, 52, 1023, (math.log(2), 2.3190468138462996e-17), 710.0, 14, 16, (21, len(TAIL))
+    ),
+}  # fmt: skip
+
+
+def composed(name: str, formula: Callable[[Formula], Formula]) -> Lowers:
+    """A function of floats with one operand that is a formula of others."""
+
+    def lower(lo: Lowering, call: Arguments) -> Operand:
+        tile = as_tile(lo, call.where("x"), call.operand("x"))
+        check_floats(lo, call.where("x"), name, tile)
+        x = Formula(lo, call.node, tile)
+        if tile.dtype not in (f16, bf16):
+            return formula(x).tile
+        result = formula(x.astype(f32))
+        is_number = result.dtype.element.is_float
+        return (result.astype(tile.dtype) if is_number else result).tile
+
+    return lower
+
+
+def _series(x: Formula, coefficients: Sequence[float]) -> Formula:
+    """`c0 + c1 x + c2 x² + …`, from the end."""
+    total = x.filled(coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = total.fma(x, coefficient)
+    return total
+
+
+# --- logarithm and exponential near one -----------------------------------------------------------
+
+
+def log1p(x: Formula) -> Formula:
+    """`log(1 + x)`: `1 + x` is `2**k * (1 + f)` with `f` between -1/4 and 1/2.
+
+    With `s = f / (2 + f)`, `log(1 + f)` is `2s + 2s³/3 + 2s⁵/5 + …`, of which `f - f²/2` is taken
+    off first since it is exact but for a rounding.
+    """
+    precision = _PRECISIONS[x.dtype]
+    integer, width = precision.integer, precision.mantissa
+    one = precision.bias << width
+    three_quarters = one - (1 << (width - 1))
+    exponent = ((x + 1.0).bits_as(integer) - three_quarters) >> width
+    scale = ((exponent << width) * -1 + one).bits_as(x.dtype)
+    f = x.fma(scale, scale - 1.0)
+    s = f / (f + 2.0)
+    square = s * s
+    rest = square * _series(square, [2 / (2 * n + 3) for n in range(precision.log_terms)])
+    half = f * f * 0.5
+    near = f - (half - s * (half + rest))
+    k = exponent.astype(x.dtype)
+    high, low = precision.ln2
+    far = k.fma(high, k.fma(low, near))
+    result = near.where(exponent.equals(0), far)
+    large = 2.0 ** (width + 7)
+    result = x.where(_is_tiny(x), x.applied(Log).where(x >= large, result))
+    return result.where(x > -1.0, x.filled(-math.inf).where(x.equals(-1.0), math.nan))
+
+
+def expm1(x: Formula) -> Formula:
+    """One less than the exponential, in two parts.
+
+    With `x` as `k log 2 + r`, it is `2**k` times that of `r`, and `2**k - 1`. The power is halved
+    and the result doubled, since `2**k` itself may overflow.
+    """
+    precision = _PRECISIONS[x.dtype]
+    largest, least = precision.largest_exponential, -0.75 * (precision.mantissa + 3)
+    held = x.where(x < largest, largest)
+    held = held.where(held > least, least)
+    k = (held * (1 / math.log(2)) + 0.5).applied(Floor)
+    high, low = precision.ln2
+    r = k.fma(-low, k.fma(-high, held))
+    factors = [1 / math.factorial(n + 2) for n in range(precision.exp_terms)]
+    near = (r * r).fma(_series(r, factors), r)
+    power = (k.astype(precision.integer) + (precision.bias - 1)) << precision.mantissa
+    half = power.bits_as(x.dtype)
+    result = near.fma(half, half - 0.5) * 2.0
+    return x.where(_is_tiny(x) | x.differs(x), result)
+
+
+def _is_tiny(x: Formula) -> Formula:
+    """Whether elements are so near zero that `log1p` and `expm1` leave them as they are."""
+    return x.applied(AbsF) < 2.0 ** -(_PRECISIONS[x.dtype].mantissa + 2)
+
+
+def sigmoid(x: Formula) -> Formula:
+    """`1 / (1 + exp(-x))`, where a negative `x` does not overflow."""
+    e = (x.applied(AbsF) * -1.0).applied(Exp)
+    return e.where(x < 0.0, 1.0) / (e + 1.0)
+
+
+# --- the error function ---------------------------------------------------------------------------
+
+
+def erf(x: Formula) -> Formula:
+    """The error function: its series near zero, and one minus its tail elsewhere."""
+    precision = _PRECISIONS[x.dtype]
+    size = x.applied(AbsF)
+    square = x * x
+    first = 2 / math.sqrt(math.pi)
+    number, tail = precision.erf_terms
+    factors = [first * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(number)]
+    near = x.fma(_series(square, [factors[0] - 1, *factors[1:]]), x)
+    far = 1.0 - _tail(size.where(size < LARGEST, LARGEST), TAIL[:tail])
+    far = (far * -1.0).where(x < 0.0, far)
+    return near.where(~(size >= SMALLEST), far)
+
+
+def _tail(x: Formula, coefficients: Sequence[float]) -> Formula:
+    """`1 - erf(x)` from `SMALLEST` to `LARGEST`, by Clenshaw's recurrence."""
+    t = 2.0 / (x + 2.0)
+    low, high = 2 / (LARGEST + 2), 2 / (SMALLEST + 2)
+    place = t.fma(2 / (high - low), -(high + low) / (high - low))
+    twice = place * 2.0
+    before, last = x.filled(0.0), x.filled(coefficients[-1])
+    for coefficient in reversed(coefficients[1:-1]):
+        before, last = last, twice.fma(last, coefficient - before)
+    exponent = place.fma(last, 0.5 * coefficients[0] - before)
+    return t * (exponent - x * x).applied(Exp)
+
+
+# --- whole numbers, and what is none --------------------------------------------------------------
+
+
+def rounded(x: Formula) -> Formula:
+    """The nearest whole number, of two the even one: no bits are left below those of `2**mantissa`.
+
+    The sign is that of `x`, of zero too.
+    """
+    precision = _PRECISIONS[x.dtype]
+    large = 2.0**precision.mantissa
+    size = x.applied(AbsF)
+    whole = ((size + large) - large).bits_as(precision.integer)
+    bits = x.bits_as(precision.integer)
+    sign = bits & -(1 << (precision.mantissa + precision.bias.bit_length() + 1))
+    return (whole | sign).bits_as(x.dtype).where(size < large, x)
+
+
+def is_nan(x: Formula) -> Formula:
+    """Whether elements are NaN: what differs from itself."""
+    return x.differs(x)
+
+
+def is_infinite(x: Formula) -> Formula:
+    """Whether elements are infinities."""
+    return x.applied(AbsF).equals(math.inf)
+
+
+def is_finite(x: Formula) -> Formula:
+    """Whether elements are neither infinities nor NaN."""
+    return x.applied(AbsF) < math.inf
