@@ -24,8 +24,8 @@ from tilewright.frontend.operands import (
     RefOperand,
     Static,
     TileOperand,
-    TupleOperand,
 )
+from tilewright.frontend.shifted_windows import load_shifted, starts_argument
 from tilewright.frontend.specialization import MAX_EXTENT
 from tilewright.frontend.tensors import (
     checked,
@@ -34,7 +34,7 @@ from tilewright.frontend.tensors import (
     tile_argument,
     tile_count,
 )
-from tilewright.frontend.tiles import check_tile_shape, convert, signedness, static_int
+from tilewright.frontend.tiles import check_tile_shape, convert, signedness, static_int, static_ints
 from tilewright.ir.attributes import Hints
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import MaxI, MinI, SubI
@@ -58,11 +58,13 @@ def partition(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
 
 
 def windows(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
-    """`x.windows(18, 18, step=(16, 16), padding=…)`."""
+    """`x.windows(18, 18, step=(16, 16), start=…, padding=…)`."""
     tile = _tile(lo, tensor, call)
     axes = tuple(range(tensor.rank))
     steps = _steps(lo, tensor, call)
-    return PartitionOperand(tensor, tile, steps, axes, padding_argument(lo, call, tensor))
+    starts = starts_argument(lo, tensor, call, tile)
+    padding = padding_argument(lo, call, tensor)
+    return PartitionOperand(tensor, tile, steps, axes, padding, starts)
 
 
 def _tile(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]:
@@ -81,7 +83,7 @@ def _order(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]
     if operand == Static(None):
         return axes
     where = call.where("order")
-    order = _integers(lo, where, operand, "an axis of the order")
+    order = static_ints(lo, where, operand, "an axis of the order")
     if tuple(sorted(order)) != axes:
         example = ", ".join(map(str, reversed(axes)))
         lo.reject(
@@ -94,7 +96,7 @@ def _order(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]
 
 def _steps(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]:
     where = call.where("step")
-    steps = _integers(lo, where, call.operand("step"), "the step of a window")
+    steps = static_ints(lo, where, call.operand("step"), "the step of a window")
     if len(steps) == 1:
         steps *= tensor.rank
     if len(steps) != tensor.rank:
@@ -108,11 +110,6 @@ def _steps(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]
         way_out = "a step as long as the axis leaves one window"
         lo.reject(WrongOperand, where, f"a step of {max(steps)}", reason, way_out)
     return steps
-
-
-def _integers(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> tuple[int, ...]:
-    items = operand.items if isinstance(operand, TupleOperand) else (operand,)
-    return tuple(static_int(lo, node, item, what) for item in items)
 
 
 # --- counting -------------------------------------------------------------------------------------
@@ -176,6 +173,8 @@ def load_at(
         checked(lo, place, count_along(lo, source, axis), _site(source, axis))
         for axis, place in enumerate(places)
     )
+    if source.is_shifted:
+        return load_shifted(lo, source, index)
     is_whole = source.padding is None
     return loaded_from(lo, view_of(lo, source), source.tensor, index, hints, is_whole=is_whole)
 

@@ -65,6 +65,7 @@ __all__ = [
     "shape_argument",
     "signedness",
     "static_int",
+    "static_ints",
     "unify",
 ]
 
@@ -249,10 +250,15 @@ def static_int(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> int:
     lo.reject(NotStatic, node, what, str(operand))
 
 
+def static_ints(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> tuple[int, ...]:
+    """One integer that is known now, or a tuple of them."""
+    items = operand.items if isinstance(operand, TupleOperand) else (operand,)
+    return tuple(static_int(lo, node, item, what) for item in items)
+
+
 def shape_argument(lo: Lowering, node: ast.AST, operand: Operand) -> tuple[int, ...]:
     """A tile shape: an integer or a tuple of them, each a power of two."""
-    items = operand.items if isinstance(operand, TupleOperand) else (operand,)
-    shape = tuple(static_int(lo, node, item, "a tile shape") for item in items)
+    shape = static_ints(lo, node, operand, "a tile shape")
     check_tile_shape(
         lo, node, shape, "this tile", "round up and let the load pad, or use several tiles"
     )

@@ -14,6 +14,7 @@ from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, PartitionOperand, PiecePartition, Static
 from tilewright.frontend.partitions import view_of
 from tilewright.frontend.pieces import first_part, load_at, store_at
+from tilewright.frontend.shifted_windows import load_shifted
 from tilewright.frontend.stores import storable
 from tilewright.frontend.tensors import loaded_from
 from tilewright.frontend.tiles import as_index
@@ -39,6 +40,8 @@ def load_tile_unchecked(lo: Lowering, source: PartitionOperand, call: Arguments)
     why = "the place may lie outside the tensor"
     require_unsafe(lo, call.node, "`load_unchecked`", why, _CHECKED_LOAD)
     index = _index(lo, call, source, source.rank)
+    if source.is_shifted:
+        return load_shifted(lo, source, index)
     is_whole = source.padding is None
     return loaded_from(lo, view_of(lo, source), source.tensor, index, is_whole=is_whole)
 

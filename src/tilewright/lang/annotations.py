@@ -65,13 +65,15 @@ class Ref(InKernel, Generic[D, *Dims]):
         self,
         *tile: SupportsIndex,
         step: SupportsIndex | tuple[SupportsIndex, ...],
+        start: SupportsIndex | tuple[SupportsIndex, ...] = 0,
         padding: float = 0.0,
     ) -> Partition[D]:
         """Tiles of this shape of which one starts every `step` elements: they may overlap.
 
-        Window `k` starts at element `k*step`; there is one for each such element of the tensor.
-        What lies beyond the edge reads as `padding`, as in `partition`, which is faster where
-        tiles lie side by side.
+        Window `k` starts at element `k*step + start`; there is one for each element `k*step` of the
+        tensor. `start`, for halos, is 0 or negative, and less than a tile away from 0.
+        What lies before the tensor or beyond its edge reads as `padding`, as in `partition`, which
+        is faster where tiles lie side by side.
         """
 
     def load_like(self, output: Mut[Any, *tuple[Any, ...]], *, padding: float = 0.0) -> Tile[D]:
