@@ -14,7 +14,7 @@ from typing import Any, SupportsFloat, SupportsIndex
 from tilewright.dtypes import DType, f32, i32, limits
 from tilewright.errors import LaunchError
 from tilewright.given import as_int, shown
-from tilewright.lang import functions
+from tilewright.lang import functions, integers
 from tilewright.lang.philox import PRECISIONS
 from tilewright.runtime import creation
 from tilewright.runtime.creation import empty, from_numpy, meta
@@ -192,3 +192,5 @@ functions.ones.on_host = creation.ones
 functions.full.on_host = creation.full
 functions.arange.on_host = _arange
 functions.rand.on_host = _rand
+functions.cdiv.on_host = integers.cdiv
+functions.next_power_of_2.on_host = integers.next_power_of_2

@@ -353,6 +353,7 @@ ELSEWHERE = {
     tw.mma_scaled: "test_language_matrices",
     tw.block_id: "test_language_functions",
     tw.num_blocks: "test_language_functions",
+    tw.next_power_of_2: "test_language_constants",
     tw.require: "test_language_parameters",
     tw.static_assert: "test_language_pieces",
     tw.static_range: "test_language_aggregates",

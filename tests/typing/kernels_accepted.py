@@ -198,6 +198,26 @@ def shapes(z: Mut[f32, BM, BN], x: Ref[f32, BN, BM], *, DEEP: Const[bool] = True
     z.store(doubled(flat, z.dtype) + columns.astype(f32) + tw.full((BM, BN), 0.5, f32))
 
 
+@kernel
+def formulas(
+    z: Mut[f32, B],
+    x: Ref[f32, N],
+    s: f32,
+    *,
+    ACT: Const[Callable[[Tile[f32]], Tile[f32]]],
+    MODE: Const[str] = "fast",
+) -> None:
+    t: Tile[f32] = x.windows(B, step=B, start=-1)[0]
+    t = tw.erf(t) + tw.log1p(t) + tw.expm1(t) + tw.sigmoid(t) + tw.round(t) + tw.erf(s)
+    numbers: Tile[bool_] = tw.isfinite(t) & ~tw.isnan(t) & ~tw.isinf(t)
+    one: bool_ = tw.isnan(s)
+    first, second = tw.split(t, interleaved=True)
+    t = tw.join(first, second, interleaved=True) + tw.mean(t, axis=0, keepdims=True)
+    width: int = tw.next_power_of_2(BN) + tw.log2(8) + tw.cdiv(100, BN)
+    t = tw.where(numbers & one, ACT(t), float(width + width.bit_length()))
+    z.store(t if MODE == "fast" else t + t)
+
+
 def doubled(x: Tile[Elem], dtype: type[f32]) -> Tile[f32]:
     return (x + x).astype(dtype)
 

@@ -6,6 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, TypeVar
 
 import click
@@ -119,10 +120,20 @@ def read_settings(signature: Signature, settings: Sequence[str]) -> dict[str, An
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(kinds)}"
             raise BadInput(f"--set {setting}: kernel `{signature.kernel}` has no {name}; {hint}")
         try:
-            chosen[name] = _READERS[kinds[name]](text)
+            chosen[name] = _read_setting(kinds[name], text)
         except ValueError as error:
             raise BadInput(f"--set {setting}: {error}") from None
     return chosen
+
+
+def _read_setting(kind: type, text: str) -> Any:
+    if kind in _READERS:
+        return _READERS[kind](text)
+    if not issubclass(kind, Enum):
+        raise ValueError("a function cannot be set here: give the parameter a default")
+    if text not in kind.__members__:
+        raise ValueError(f"it is one of {', '.join(kind.__members__)}")
+    return kind[text]
 
 
 def _read_extent(text: str) -> int:
@@ -158,5 +169,6 @@ _READERS: dict[type, Callable[[str], Any]] = {
     int: _read_extent,
     bool: _read_bool,
     float: _read_float,
+    str: str,
     DType: _read_dtype,
 }

@@ -30,6 +30,7 @@ from tilewright.frontend import (
 from tilewright.frontend.aggregates import Aggregate
 from tilewright.frontend.arguments import Arguments, bind, method_signature
 from tilewright.frontend.captured_values import captured
+from tilewright.frontend.constant_functions import method_of_constant
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     AccumOperand,
@@ -68,6 +69,9 @@ def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -
         return member(lo, node, owner, name)
     if isinstance(owner, Static) and owner.member is not None and name in ("name", "value"):
         return captured(lo, node, f"{owner}.{name}", getattr(owner.member, f"_{name}_"))
+    of_constant = method_of_constant(owner, name)
+    if of_constant is not None:
+        return of_constant
     properties = _PROPERTIES.get(type(owner), {})
     if name in properties:
         return properties[name](lo, owner)

@@ -13,6 +13,7 @@ from tilewright.dtypes import DType, bool_, f32, i32
 from tilewright.frontend.arguments import bind, given_by
 from tilewright.frontend.builtins.elementwise import absolute, extreme
 from tilewright.frontend.builtins.table import LOWERINGS
+from tilewright.frontend.constant_functions import computed_now, refuse_values
 from tilewright.frontend.inlining import called
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
@@ -28,6 +29,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
+from tilewright.frontend.operators import apply_binary
 from tilewright.frontend.printing import print_call
 from tilewright.frontend.records import instance, replaced
 from tilewright.frontend.tiles import as_scalar, as_tile, check_dtype, convert
@@ -71,17 +73,16 @@ def _python_call(lo: Lowering, node: ast.Call, function: Any) -> Operand:
         )
     operands = [lo.expression(item) for item in node.args]
     if all(isinstance(operand, Static) for operand in operands):
-        return _computed_now(lo, node, function, operands)
-    return _PYTHON_RULES[function](lo, node, operands)
+        is_power = function is pow and len(operands) == 2  # which may have too many digits
+        return (_power if is_power else computed_now)(lo, node, function, operands)
+    rule = _PYTHON_RULES.get(function)
+    if rule is None:
+        refuse_values(lo, node, function, operands)
+    return rule(lo, node, operands)
 
 
-def _computed_now(lo: Lowering, node: ast.Call, function: Any, operands: list[Operand]) -> Operand:
-    try:
-        return Static(
-            function(*(operand.value for operand in operands if isinstance(operand, Static)))
-        )
-    except (TypeError, ValueError, OverflowError) as error:
-        lo.reject(BadCall, node, f"{function.__name__}", str(error))
+def _power(lo: Lowering, node: ast.Call, _: Any, operands: list[Operand]) -> Operand:
+    return apply_binary(lo, node, ast.Pow(), *operands)
 
 
 def _length(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
@@ -106,6 +107,19 @@ def _extremum(name: str) -> Callable[..., Operand]:
                 way_out = f"by element: `tw.{name}imum(a, b)`"
                 lo.reject(BadCall, node, f"{name}", "it compares scalars", way_out)
         return result
+
+    return rule
+
+
+def _of_two(*signs: ast.operator) -> Callable[..., Operand]:
+    """A function of two values that is an operator, or a pair of them."""
+
+    def rule(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
+        if len(operands) != 2:
+            assert isinstance(node.func, ast.Name)
+            lo.reject(BadCall, node, f"{node.func.id}", f"it takes two values, not {len(operands)}")
+        results = tuple(apply_binary(lo, node, sign, *operands) for sign in signs)
+        return results[0] if len(results) == 1 else TupleOperand(results)
 
     return rule
 
@@ -142,6 +156,8 @@ _PYTHON_RULES: dict[Any, Callable[..., Operand]] = {
     int: _converted_scalar(i32),
     float: _converted_scalar(f32),
     bool: _converted_scalar(bool_),
+    pow: _of_two(ast.Pow()),
+    divmod: _of_two(ast.FloorDiv(), ast.Mod()),
 }
 
 

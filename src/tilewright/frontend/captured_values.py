@@ -23,6 +23,7 @@ from tilewright.check.errors.names import NotCapturable
 from tilewright.dtypes import AnyDType, DType, Element
 from tilewright.frontend.aggregates import is_named_tuple
 from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.constant_functions import MATHEMATICS
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     BuiltinOperand,
@@ -46,7 +47,8 @@ __all__ = ["captured"]
 
 _NARROW_FLOATS = frozenset(each.numpy.name for each in Element if each.is_float)
 
-_PYTHON_FUNCTIONS = (range, len, min, max, abs, int, float, bool, print)
+_BUILTINS = (range, len, min, max, abs, int, float, bool, print, divmod, pow, round)
+_PYTHON_FUNCTIONS = (*_BUILTINS, *MATHEMATICS)
 
 
 def captured(lo: Lowering, node: ast.AST, name: str, value: Any) -> Operand:
@@ -208,7 +210,7 @@ _PARTIAL = (
 )
 _FREEZE = "freeze it: `@dataclass(frozen=True)`"
 _CAPTURABLE = "a kernel can use numbers, strings, tuples of them, dtypes, modules and functions"
-_KNOWN_BUILTINS = f"kernels have {', '.join(function.__name__ for function in _PYTHON_FUNCTIONS)}"
+_KNOWN_BUILTINS = f"kernels have {', '.join(function.__name__ for function in _BUILTINS)}"
 _KERNEL_NAME = (
     "a name that its signature does not have",
     "dims and dtype placeholders get their values from the tensors of the signature",
@@ -235,9 +237,6 @@ _INSTEAD = {
     "zip": _LOOP,
     "map": _LOOP,
     "reversed": "`range(n - 1, -1, -1)` counts down",
-    "pow": "use `**`",
-    "divmod": "use `//` and `%`",
-    "round": "use `tw.floor(x + 0.5)`",
 }
 
 

@@ -13,7 +13,7 @@ without the values, can be written down and looked up by another process (`place
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -34,6 +34,7 @@ class PlaceKind(Enum):
     ATTRIBUTE = "attribute"  # of a module, a function or a partial function
     DEFAULT = "default"  # of a keyword parameter
     KEYWORDS = "keywords"  # all that a partial function has been given by name
+    CONSTANT = "constant"  # that a specialisation has for a parameter
 
 
 class Place(NamedTuple):
@@ -54,6 +55,10 @@ class Captures:
     def name(self, source: SourceFunction, name: str) -> Any:
         """What a name means in a function that was captured; `NameError` if nothing."""
         return self._look(source.function, PlaceKind.NAME, name)
+
+    def constant(self, kernel: FunctionType, name: str, value: Any) -> None:
+        """A function or a member of an enum that the kernel is compiled for."""
+        self._found[kernel, PlaceKind.CONSTANT, name] = (lambda: value, value)
 
     def attribute(self, owner: ModuleType | FunctionType | partial[Any], name: str) -> Any:
         """An attribute of a module or a function; `AttributeError` if it has none."""
@@ -109,8 +114,10 @@ class Captures:
         return tuple(found)
 
     @staticmethod
-    def look_up(kernel: FunctionType, places: Iterable[Place]) -> Captures | None:
-        """What is at these places now; None if something is gone.
+    def look_up(
+        kernel: FunctionType, places: Iterable[Place], constants: Mapping[str, Any]
+    ) -> Captures | None:
+        """What is at these places now, and what constants are; None if something is gone.
 
         The places may come from a file: nothing is asked but functions and modules, and of a module
         only what it has, since its own `__getattr__` is code.
@@ -119,6 +126,10 @@ class Captures:
         values: list[Any] = []
         try:
             for place in places:
+                if place.kind is PlaceKind.CONSTANT:
+                    values.append(constants[place.name])
+                    found.constant(kernel, place.name, values[-1])
+                    continue
                 owner = kernel if place.owner is None else values[place.owner]
                 if not _is_plain(owner, place):
                     return None

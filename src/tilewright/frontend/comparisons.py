@@ -51,6 +51,8 @@ def compared(
         return Static(_is_none(left) == isinstance(sign, ast.Is))
     if isinstance(sign, (ast.Is, ast.IsNot)) and _are_members(left, right):
         return Static((_member(left) is _member(right)) == isinstance(sign, ast.Is))
+    if isinstance(sign, (ast.In, ast.NotIn)) and _is_known(left) and _is_known(right):
+        return _contained(lo, node, sign, left, right)
     if type(sign) not in _PREDICATES:
         lo.refuse(sign, node)
     shown = f"`{_PYTHON[type(sign)][0]}`"
@@ -85,6 +87,23 @@ def _member(operand: Operand) -> Enum | None:
 
 def _are_members(*operands: Operand) -> bool:
     return all(_member(operand) is not None for operand in operands)
+
+
+def _is_known(operand: Operand) -> bool:
+    if isinstance(operand, TupleOperand):
+        return all(map(_is_known, operand.items))
+    return isinstance(operand, (Static, DTypeOperand))
+
+
+def _contained(
+    lo: Lowering, node: ast.AST, sign: ast.cmpop, left: Operand, right: Operand
+) -> Static:
+    """`MODE in ("fast", "exact")`, of what is known now."""
+    one, several = (_known(lo, node, "in", operand) for operand in (left, right))
+    try:
+        return Static((one in several) == isinstance(sign, ast.In))
+    except TypeError as error:
+        lo.reject(WrongOperand, node, "`in`", str(error))
 
 
 def _compared_now(

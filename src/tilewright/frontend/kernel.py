@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 from tilewright.diagnostics import Rejected, compile_error
 from tilewright.dtypes import DType, Element, i32
 from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.captured_values import captured
 from tilewright.frontend.captures import Captures
 from tilewright.frontend.expressions import EXPRESSIONS
 from tilewright.frontend.extents import fixed_extent
@@ -41,7 +43,13 @@ from tilewright.frontend.signature import (
     Signature,
     TensorParam,
 )
-from tilewright.frontend.specialization import Specialization, TensorSpec, describe, segments_name
+from tilewright.frontend.specialization import (
+    NamedConstant,
+    Specialization,
+    TensorSpec,
+    describe,
+    segments_name,
+)
 from tilewright.frontend.statements import STATEMENTS
 from tilewright.frontend.tiles import check_dtype
 from tilewright.ir.function import Function
@@ -86,13 +94,21 @@ def lower_kernel(
     return Function(signature.kernel, body, specialization.hints.hints()), lo.captures
 
 
+def _constant(lo: Lowering, node: ast.FunctionDef, name: str, value: Any) -> Operand:
+    """A value that the kernel is compiled for."""
+    if isinstance(value, NamedConstant):
+        lo.captures.constant(lo.frame.source.plain(), name, value.value)
+        return captured(lo, _annotation(node, name), name, value.value)
+    plain = float(value) if isinstance(value, float) else value
+    return DTypeOperand(value) if isinstance(value, type) else Static(plain)
+
+
 def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:
     """What the names of the signature mean in the body: parameters and dims."""
     signature, specialization = lo.signature, lo.specialization
     scope: dict[str, Operand] = {}
     for name, value in specialization.constants:
-        plain = float(value) if isinstance(value, float) else value
-        scope[name] = DTypeOperand(value) if isinstance(value, type) else Static(plain)
+        scope[name] = _constant(lo, node, name, value)
     with lo.builder.inside(lo.prologue):
         lo.grid = make_grid(lo)
     for param, spec in zip(signature.tensors, specialization.tensors, strict=True):

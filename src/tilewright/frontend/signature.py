@@ -9,8 +9,9 @@ there is one, is its *home*, and every other is checked against it at launch.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from types import FunctionType
 from typing import Any, get_args, get_origin
@@ -121,7 +122,8 @@ class ConstParam:
 
     name: str
     type: type
-    default: Any  # inspect.Parameter.empty if there is none
+    # inspect.Parameter.empty if there is none. No part of a key: what a call gives is.
+    default: Any = field(repr=False)
 
 
 # Any parameter of a kernel.
@@ -293,7 +295,7 @@ def _evaluated_annotations(
 _TENSOR_KINDS: dict[Any, type[TensorParam]] = {
     Accum: AccumParam, Mapped: MappedParam, Mut: MutParam, Ref: RefParam,
 }  # fmt: skip
-_CONST_TYPES = (int, bool, float, DType)
+_CONST_TYPES = (int, bool, float, str, DType, Callable)
 
 
 def _read_any(
@@ -388,8 +390,12 @@ def _check_in_memory(kernel: str, name: str, dtype: type[DType]) -> None:
 def _read_const(kernel: str, parameter: inspect.Parameter, of: Any) -> ConstParam:
     if get_origin(of) is type:
         of = get_args(of)[0]
-    if of not in _CONST_TYPES:
+    elif get_origin(of) is Callable:
+        of = Callable
+    is_enum = isinstance(of, type) and issubclass(of, Enum)
+    if of not in _CONST_TYPES and not is_enum:
         raise CompileError(
-            f"`{parameter.name}` of kernel `{kernel}`: Const takes int, bool, float or type[DType]"
+            f"`{parameter.name}` of kernel `{kernel}`: Const takes int, bool, float, str, an enum, "
+            "Callable or type[DType]"
         )
     return ConstParam(parameter.name, of, parameter.default)

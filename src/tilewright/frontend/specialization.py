@@ -8,6 +8,7 @@ specialisation.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from tilewright.dtypes import DType, Element
@@ -35,6 +36,7 @@ __all__ = [
     "MAX_EXTENT",
     "MAX_WHOLE_EXTENT",
     "ExactFloat",
+    "NamedConstant",
     "PointerSpec",
     "Specialization",
     "TensorSpec",
@@ -58,6 +60,32 @@ class ExactFloat(float):
 
     def __hash__(self) -> int:
         return hash(self.hex())
+
+
+class NamedConstant:
+    """A function, or a member of an enum, as part of a key: the same if it is the very same.
+
+    Its text has no address, since keys that travel between processes are made of it; the code of a
+    function and the value of a member are captured by the kernel.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedConstant) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return object.__hash__(self.value)
+
+    def __repr__(self) -> str:
+        if isinstance(self.value, Enum):
+            kind = type(self.value)
+            return f"{kind.__module__}.{kind.__qualname__}.{self.value.name}"
+        module = getattr(self.value, "__module__", None)
+        return f"{module}.{getattr(self.value, '__qualname__', type(self.value).__name__)}"
 
 
 @dataclass(frozen=True)

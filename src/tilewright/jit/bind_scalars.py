@@ -7,16 +7,13 @@ tables are keyed by and what is packed. The object itself is not looked at again
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from tilewright.dtypes import DType, bool_, dtype_of_numpy, limits
+from tilewright.dtypes import DType, bool_, limits
 from tilewright.frontend.signature import ConstParam, GroupParam, ScalarParam
-from tilewright.frontend.specialization import ExactFloat
-from tilewright.given import as_int, plain_number, shown
+from tilewright.given import shown
 from tilewright.jit.binding import Binding, described, refused
+from tilewright.jit.constants import constant_of, exact_number, type_name
 
 __all__ = ["Unfit", "bind_const", "bind_group", "bind_scalar", "number_of"]
 
@@ -27,7 +24,7 @@ class Unfit(Exception):
 
 def number_of(value: Any, dtype: type[DType]) -> int | float:
     """A number passed at launch, held to its dtype's range; raises `Unfit`."""
-    number = _exact(value)
+    number = exact_number(value)
     kind = type(number)
     is_bool, is_integer = dtype is bool_, dtype.element.is_integer
     if number is None or (kind is bool) is not is_bool or (kind is float and is_integer):
@@ -37,24 +34,6 @@ def number_of(value: Any, dtype: type[DType]) -> int | float:
     if not low <= number <= high and abs(number) != math.inf and number == number:
         raise Unfit(f"is {dtype.label}: {shown(number)} is outside {low:g} to {high:g}")
     return number
-
-
-def _exact(value: Any) -> int | float | None:
-    """The number that an object is, of Python's own types; None if it is none."""
-    kind = type(value)
-    if issubclass(kind, np.generic):
-        return _exact_of_numpy(value)
-    number: int | float | None = plain_number(value) if issubclass(kind, (int, float)) else None
-    return number
-
-
-def _exact_of_numpy(value: np.generic[Any]) -> int | float | None:
-    """The same of a scalar of NumPy or ml_dtypes: dates, spans of time and texts are none."""
-    dtype = dtype_of_numpy(value.dtype)
-    if dtype is None and value.dtype.kind != "f":  # of which some are wider than any of ours
-        return None
-    item = np.asarray(value).item()  # of a subclass's own `item` nothing is asked
-    return item if type(item) in (bool, int, float) else float(item)
 
 
 def bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
@@ -85,41 +64,9 @@ def bind_group(binding: Binding, param: GroupParam, value: Any) -> None:
 def bind_const(binding: Binding, param: ConstParam, value: Any) -> None:
     """A value that the kernel is compiled for."""
     try:
-        binding.constants[param.name] = _CONSTANTS[param.type](value)
+        binding.constants[param.name] = constant_of(param.type, value)
     except (TypeError, OverflowError):
+        wanted = type_name(param.type)
         raise refused(
-            binding, param.name, f"is a constant of type {param.type.__name__}, not {shown(value)}"
+            binding, param.name, f"is a constant of type {wanted}, not {shown(value)}"
         ) from None
-
-
-def _constant_int(value: Any) -> int:
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError
-    return as_int(value)
-
-
-def _constant_bool(value: Any) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError
-    return bool(value)
-
-
-def _constant_float(value: Any) -> ExactFloat:
-    number = _exact(value)
-    if type(number) is bool:
-        raise TypeError
-    return ExactFloat(as_int(value) if number is None else number)
-
-
-def _constant_dtype(value: Any) -> type[DType]:
-    if not (isinstance(value, type) and issubclass(value, DType) and hasattr(value, "element")):
-        raise TypeError
-    return value
-
-
-_CONSTANTS: dict[type, Callable[[Any], Any]] = {
-    int: _constant_int,
-    bool: _constant_bool,
-    float: _constant_float,
-    DType: _constant_dtype,
-}

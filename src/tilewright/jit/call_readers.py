@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from enum import Enum, EnumType
 from functools import partial
 from itertools import takewhile
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +40,7 @@ from tilewright.frontend.signature import (
 from tilewright.jit.inferring import Inferred, inferable
 from tilewright.jit.plans import HostedLaunch, PreparedLaunch
 from tilewright.jit.tables import Table
+from tilewright.lang.builtin import Builtin
 from tilewright.runtime.guests import GuestNewcomerOp, GuestOp, check_written
 from tilewright.runtime.imports import adopted, adopted_anew
 from tilewright.runtime.newcomers import NewcomerOp
@@ -95,6 +98,8 @@ _READS: dict[type, _Read] = {
 }  # fmt: skip
 # A constant that is no float: a zero of one type is like any other.
 _COUNT = _READS[ConstParam]._replace(same="{0}.__class__, {0}", like="{0}.__class__, {0}")
+# One that is a member of an enum, whose class is its own.
+_MEMBER = _COUNT._replace(kind="{0}.__class__.__class__ is _EnumType")
 # Types whose values can be told apart by their text; a class is told apart by itself.
 _NUMBERS = frozenset(
     {bool, int, float, np.bool_}
@@ -195,8 +200,9 @@ _NAMES: dict[str, Any] = ASKING | {
     "_SEEN": SEEN,
     "_Partition": Partition,
     "_PersistentPartition": PersistentPartition,
-    "_constants": _NUMBERS | {type, Inferred},
+    "_constants": _NUMBERS | {type, str, FunctionType, Builtin, Inferred},
     "_Inferred": Inferred,
+    "_EnumType": EnumType,
     "_numbers": _NUMBERS,
     "_len": len,
     "_repr": repr,
@@ -230,6 +236,8 @@ class Known(NamedTuple):
 
 
 def _read_of(param: Param) -> _Read:
+    if isinstance(param, ConstParam) and issubclass(param.type, Enum):
+        return _MEMBER
     is_count = isinstance(param, ConstParam) and param.type is not float
     return _COUNT if is_count else _READS[type(param)]
 

@@ -14,6 +14,7 @@ from tilewright.dtypes import AnyDType, DType, f16
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import MappedParam, MutParam, Signature, TensorParam, WholeParam
 from tilewright.frontend.specialization import PointerSpec, Specialization, TensorSpec
+from tilewright.jit.constants import constant_of
 from tilewright.jit.specialize import LARGEST_DIVISOR, divisor, extent_divisors
 from tilewright.lang.hints import Hints
 
@@ -73,7 +74,7 @@ def _constants(signature: Signature, given: Mapping[str, Any]) -> dict[str, Any]
     for constant in signature.constants:
         value = given.get(constant.name, constant.default)
         if value is not inspect.Parameter.empty:
-            found[constant.name] = value
+            found[constant.name] = constant_of(constant.type, value)
     for output in signature.cut_outputs:
         for axis, dim in enumerate(output.dims):
             if isinstance(dim, str):

@@ -19,7 +19,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from tilewright.frontend.captures import Captures, Place, PlaceKind
-from tilewright.frontend.specialization import describe
+from tilewright.frontend.specialization import NamedConstant, describe
 from tilewright.jit.compiled import LaunchFacts, Request
 from tilewright.jit.entries import read_facts, write_facts
 from tilewright.jit.fingerprints import (
@@ -96,7 +96,12 @@ class DiskCache:
         if places is None:
             return None
         kernel = request.source.plain()
-        captures = Captures.look_up(kernel, places)
+        named = {
+            name: value.value
+            for name, value in request.specialization.constants
+            if isinstance(value, NamedConstant)
+        }
+        captures = Captures.look_up(kernel, places, named)
         if captures is None:
             return None
         try:

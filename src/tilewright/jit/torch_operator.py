@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from inspect import Parameter
 from inspect import signature as call_signature
@@ -260,7 +261,11 @@ def _scalar_type(param: ScalarParam) -> str:
 def _const_type(param: ConstParam) -> str:
     if param.type is DType:
         raise LaunchError(f"`{param.name}` is a dtype, which torch has no type of ours for")
-    return {int: "SymInt", bool: "bool", float: "float"}[param.type]
+    known = {int: "SymInt", bool: "bool", float: "float", str: "str"}
+    if param.type not in known:
+        what = "an enum" if issubclass(param.type, Enum) else "a function"
+        raise LaunchError(f"`{param.name}` is {what}, which torch has no type of ours for")
+    return known[param.type]
 
 
 _TYPES: dict[type, Callable[[Any], str]] = {

@@ -6,5 +6,5 @@ from tilewright.dims import B, N
 
 
 @tw.kernel
-def scale(z: Mut[f32, B], x: Ref[f32, N], *, mode: Const[str]) -> None:
+def scale(z: Mut[f32, B], x: Ref[f32, N], *, mode: Const[bytes]) -> None:
     z.store(x.load_like(z))

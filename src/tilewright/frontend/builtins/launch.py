@@ -13,9 +13,11 @@ from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, TileOperand, TupleOperand
 from tilewright.frontend.tiles import as_tile, static_int
 from tilewright.ir.ops.internal import Require
+from tilewright.lang.integers import next_power_of_2
 
 __all__ = [
     "lower_block_id",
+    "lower_next_power_of_2",
     "lower_num_blocks",
     "lower_require",
     "lower_static_assert",
@@ -43,6 +45,12 @@ def lower_block_id(lo: Lowering, call: Arguments) -> Operand:
 def lower_num_blocks(lo: Lowering, call: Arguments) -> Operand:
     """`tw.num_blocks(axis)`: the extent of the logical grid."""
     return TileOperand(lo.grid.counts[_grid_axis(lo, call)], i32)
+
+
+def lower_next_power_of_2(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.next_power_of_2(n)` of a number that is known now."""
+    number = static_int(lo, call.where("n"), call.operand("n"), "the argument of next_power_of_2")
+    return Static(next_power_of_2(number))
 
 
 def lower_require(lo: Lowering, call: Arguments) -> Operand:

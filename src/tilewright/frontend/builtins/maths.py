@@ -12,12 +12,12 @@ from tilewright.frontend.abilities import check_computes
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.modifiers import are_usual, modified
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, TileOperand
+from tilewright.frontend.operands import Operand, Static, TileOperand
 from tilewright.frontend.operators import apply_binary
-from tilewright.frontend.tiles import as_tile, broadcast_together, unify
+from tilewright.frontend.tiles import as_tile, broadcast_together, is_power_of_two, unify
 from tilewright.ir.attributes import Predicate
 from tilewright.ir.op import Op, Value
-from tilewright.ir.ops.elementwise import Atan2, CmpI, Fma, MulHiI, Select, SubI
+from tilewright.ir.ops.elementwise import Atan2, CmpI, Fma, Log2, MulHiI, Select, SubI
 
 __all__ = [
     "arithmetic",
@@ -25,6 +25,7 @@ __all__ = [
     "floats",
     "lower_atan2",
     "lower_fma",
+    "lower_log2",
     "lower_mulhi",
     "lower_pow",
 ]
@@ -51,6 +52,18 @@ def floats(op: type[Op]) -> Lowers:
         return TileOperand(made.results[0], tile.dtype)
 
     return lower
+
+
+def lower_log2(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.log2(x)`; of a power of two that is known now an integer that is."""
+    operand = call.operand("x")
+    number = operand.value if isinstance(operand, Static) else None
+    if isinstance(number, int) and not isinstance(number, bool) and is_power_of_two(number):
+        return Static(number.bit_length() - 1)
+    return _log2(lo, call)
+
+
+_log2 = floats(Log2)
 
 
 def lower_fma(lo: Lowering, call: Arguments) -> Operand:

@@ -12,6 +12,7 @@ from tilewright.lang.builtin import builtin
 __all__ = [
     "block_id",
     "cdiv",
+    "next_power_of_2",
     "num_blocks",
     "require",
     "static_assert",
@@ -31,7 +32,18 @@ def num_blocks(axis: int = 0) -> int:
 
 @builtin
 def cdiv(a: SupportsIndex, b: SupportsIndex) -> int:
-    """`a / b` rounded up: how many parts of size `b` cover `a`. `b` is positive."""
+    """`a / b` rounded up, exactly: how many parts of size `b` cover `a`.
+
+    Of tiles and scalars of every integer dtype, and of constants; on the host of Python's integers.
+    """
+
+
+@builtin
+def next_power_of_2(n: SupportsIndex) -> int:
+    """The least power of two that is not below `n`, a compile-time value: an extent of a tile.
+
+    On the host of any integer. Of zero and below it is 1.
+    """
 
 
 @builtin

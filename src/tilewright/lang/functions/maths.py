@@ -42,9 +42,16 @@ def log(x: V) -> V:
     """The natural logarithm of every element; NaN below zero."""
 
 
+@overload
+def log2(x: int) -> int: ...
+@overload
+def log2(x: V) -> V: ...
 @builtin
-def log2(x: V) -> V:
-    """The logarithm to base two of every element; NaN below zero."""
+def log2(x: Any) -> Any:
+    """The logarithm to base two of every element; NaN below zero.
+
+    Of a compile-time power of two it is a compile-time integer.
+    """
 
 
 @builtin
