@@ -15,9 +15,9 @@ from tilewright.dtypes import DType, bf16, f16, f32, f64, i32, i64
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.error_function import LARGEST, SMALLEST, TAIL
 from tilewright.frontend.builtins.maths import check_floats
-from tilewright.frontend.formulas import Formula
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand
+from tilewright.frontend.tile_formulas import TileFormula
 from tilewright.frontend.tiles import as_tile
 from tilewright.ir.ops.elementwise import AbsF, Exp, Floor, Log
 
@@ -50,13 +50,13 @@ _PRECISIONS: dict[type[DType], _Precision] = {
 }  # fmt: skip
 
 
-def composed(name: str, formula: Callable[[Formula], Formula]) -> Lowers:
+def composed(name: str, formula: Callable[[TileFormula], TileFormula]) -> Lowers:
     """A function of floats with one operand that is a formula of others."""
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
         tile = as_tile(lo, call.where("x"), call.operand("x"))
         check_floats(lo, call.where("x"), name, tile)
-        x = Formula(lo, call.node, tile)
+        x = TileFormula(lo, call.node, tile)
         if tile.dtype not in (f16, bf16):
             return formula(x).tile
         result = formula(x.astype(f32))
@@ -66,7 +66,7 @@ def composed(name: str, formula: Callable[[Formula], Formula]) -> Lowers:
     return lower
 
 
-def _series(x: Formula, coefficients: Sequence[float]) -> Formula:
+def _series(x: TileFormula, coefficients: Sequence[float]) -> TileFormula:
     """`c0 + c1 x + c2 x² + …`, from the end."""
     total = x.filled(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
@@ -77,7 +77,7 @@ def _series(x: Formula, coefficients: Sequence[float]) -> Formula:
 # --- logarithm and exponential near one -----------------------------------------------------------
 
 
-def log1p(x: Formula) -> Formula:
+def log1p(x: TileFormula) -> TileFormula:
     """`log(1 + x)`: `1 + x` is `2**k * (1 + f)` with `f` between -1/4 and 1/2.
 
     With `s = f / (2 + f)`, `log(1 + f)` is `2s + 2s³/3 + 2s⁵/5 + …`, of which `f - f²/2` is taken
@@ -104,7 +104,7 @@ def log1p(x: Formula) -> Formula:
     return result.where(x > -1.0, x.filled(-math.inf).where(x.equals(-1.0), math.nan))
 
 
-def expm1(x: Formula) -> Formula:
+def expm1(x: TileFormula) -> TileFormula:
     """One less than the exponential, in two parts.
 
     With `x` as `k log 2 + r`, it is `2**k` times that of `r`, and `2**k - 1`. The power is halved
@@ -125,12 +125,12 @@ def expm1(x: Formula) -> Formula:
     return x.where(_is_tiny(x) | x.differs(x), result)
 
 
-def _is_tiny(x: Formula) -> Formula:
+def _is_tiny(x: TileFormula) -> TileFormula:
     """Whether elements are so near zero that `log1p` and `expm1` leave them as they are."""
     return x.applied(AbsF) < 2.0 ** -(_PRECISIONS[x.dtype].mantissa + 2)
 
 
-def sigmoid(x: Formula) -> Formula:
+def sigmoid(x: TileFormula) -> TileFormula:
     """`1 / (1 + exp(-x))`, where a negative `x` does not overflow."""
     e = (x.applied(AbsF) * -1.0).applied(Exp)
     return e.where(x < 0.0, 1.0) / (e + 1.0)
@@ -139,7 +139,7 @@ def sigmoid(x: Formula) -> Formula:
 # --- the error function ---------------------------------------------------------------------------
 
 
-def erf(x: Formula) -> Formula:
+def erf(x: TileFormula) -> TileFormula:
     """The error function: its series near zero, and one minus its tail elsewhere."""
     precision = _PRECISIONS[x.dtype]
     size = x.applied(AbsF)
@@ -153,7 +153,7 @@ def erf(x: Formula) -> Formula:
     return near.where(~(size >= SMALLEST), far)
 
 
-def _tail(x: Formula, coefficients: Sequence[float]) -> Formula:
+def _tail(x: TileFormula, coefficients: Sequence[float]) -> TileFormula:
     """`1 - erf(x)` from `SMALLEST` to `LARGEST`, by Clenshaw's recurrence."""
     t = 2.0 / (x + 2.0)
     low, high = 2 / (LARGEST + 2), 2 / (SMALLEST + 2)
@@ -169,7 +169,7 @@ def _tail(x: Formula, coefficients: Sequence[float]) -> Formula:
 # --- whole numbers, and what is none --------------------------------------------------------------
 
 
-def rounded(x: Formula) -> Formula:
+def rounded(x: TileFormula) -> TileFormula:
     """The nearest whole number, of two the even one: no bits are left below those of `2**mantissa`.
 
     The sign is that of `x`, of zero too.
@@ -183,16 +183,16 @@ def rounded(x: Formula) -> Formula:
     return (whole | sign).bits_as(x.dtype).where(size < large, x)
 
 
-def is_nan(x: Formula) -> Formula:
+def is_nan(x: TileFormula) -> TileFormula:
     """Whether elements are NaN: what differs from itself."""
     return x.differs(x)
 
 
-def is_infinite(x: Formula) -> Formula:
+def is_infinite(x: TileFormula) -> TileFormula:
     """Whether elements are infinities."""
     return x.applied(AbsF).equals(math.inf)
 
 
-def is_finite(x: Formula) -> Formula:
+def is_finite(x: TileFormula) -> TileFormula:
     """Whether elements are neither infinities nor NaN."""
     return x.applied(AbsF) < math.inf

@@ -22,11 +22,11 @@ from tilewright.frontend.tiles import broadcast_together, constant, reshaped, un
 from tilewright.ir.op import Op
 from tilewright.ir.ops.elementwise import Fma, Select
 
-__all__ = ["Formula", "Number"]
+__all__ = ["Number", "TileFormula"]
 
 
 @dataclass(frozen=True, eq=False)
-class Formula:
+class TileFormula:
     """A tile, or a scalar, with the place in the source that its ops come from."""
 
     lo: Lowering
@@ -43,109 +43,109 @@ class Formula:
         """Extents."""
         return self.tile.shape
 
-    def like(self, tile: Operand) -> Formula:
+    def like(self, tile: Operand) -> TileFormula:
         """Another tile at the same place of the source."""
         assert isinstance(tile, TileOperand)
-        return Formula(self.lo, self.node, tile)
+        return TileFormula(self.lo, self.node, tile)
 
-    def filled(self, number: float) -> Formula:
+    def filled(self, number: float) -> TileFormula:
         """One number in every element of a tile like this one."""
         return self.like(constant(self.lo, self.node, number, self.dtype, self.shape))
 
     def operand(self, other: Number) -> Operand:
         """What stands beside this formula."""
-        return other.tile if isinstance(other, Formula) else Static(other)
+        return other.tile if isinstance(other, TileFormula) else Static(other)
 
     # --- operators --------------------------------------------------------------------------------
 
-    def _computed(self, sign: ast.operator, other: Number) -> Formula:
+    def _computed(self, sign: ast.operator, other: Number) -> TileFormula:
         made = apply_binary(self.lo, self.node, sign, self.tile, self.operand(other))
         return self.like(made)
 
-    def _reflected(self, sign: ast.operator, other: float) -> Formula:
+    def _reflected(self, sign: ast.operator, other: float) -> TileFormula:
         return self.like(apply_binary(self.lo, self.node, sign, Static(other), self.tile))
 
-    def __add__(self, other: Number) -> Formula:
+    def __add__(self, other: Number) -> TileFormula:
         return self._computed(ast.Add(), other)
 
-    def __radd__(self, other: float) -> Formula:
+    def __radd__(self, other: float) -> TileFormula:
         return self._reflected(ast.Add(), other)
 
-    def __sub__(self, other: Number) -> Formula:
+    def __sub__(self, other: Number) -> TileFormula:
         return self._computed(ast.Sub(), other)
 
-    def __rsub__(self, other: float) -> Formula:
+    def __rsub__(self, other: float) -> TileFormula:
         return self._reflected(ast.Sub(), other)
 
-    def __mul__(self, other: Number) -> Formula:
+    def __mul__(self, other: Number) -> TileFormula:
         return self._computed(ast.Mult(), other)
 
-    def __rmul__(self, other: float) -> Formula:
+    def __rmul__(self, other: float) -> TileFormula:
         return self._reflected(ast.Mult(), other)
 
-    def __truediv__(self, other: Number) -> Formula:
+    def __truediv__(self, other: Number) -> TileFormula:
         return self._computed(ast.Div(), other)
 
-    def __rtruediv__(self, other: float) -> Formula:
+    def __rtruediv__(self, other: float) -> TileFormula:
         return self._reflected(ast.Div(), other)
 
-    def __and__(self, other: Number) -> Formula:
+    def __and__(self, other: Number) -> TileFormula:
         return self._computed(ast.BitAnd(), other)
 
-    def __or__(self, other: Number) -> Formula:
+    def __or__(self, other: Number) -> TileFormula:
         return self._computed(ast.BitOr(), other)
 
-    def __xor__(self, other: Number) -> Formula:
+    def __xor__(self, other: Number) -> TileFormula:
         return self._computed(ast.BitXor(), other)
 
-    def __lshift__(self, other: Number) -> Formula:
+    def __lshift__(self, other: Number) -> TileFormula:
         return self._computed(ast.LShift(), other)
 
-    def __rshift__(self, other: Number) -> Formula:
+    def __rshift__(self, other: Number) -> TileFormula:
         return self._computed(ast.RShift(), other)
 
-    def __invert__(self) -> Formula:
+    def __invert__(self) -> TileFormula:
         return self.like(inverted(self.lo, self.node, self.tile))
 
-    def __lt__(self, other: Number) -> Formula:
+    def __lt__(self, other: Number) -> TileFormula:
         return self._compared(ast.Lt(), other)
 
-    def __le__(self, other: Number) -> Formula:
+    def __le__(self, other: Number) -> TileFormula:
         return self._compared(ast.LtE(), other)
 
-    def __gt__(self, other: Number) -> Formula:
+    def __gt__(self, other: Number) -> TileFormula:
         return self._compared(ast.Gt(), other)
 
-    def __ge__(self, other: Number) -> Formula:
+    def __ge__(self, other: Number) -> TileFormula:
         return self._compared(ast.GtE(), other)
 
-    def equals(self, other: Number) -> Formula:
+    def equals(self, other: Number) -> TileFormula:
         """Truth values: equal elements. A NaN equals nothing."""
         return self._compared(ast.Eq(), other)
 
-    def differs(self, other: Number) -> Formula:
+    def differs(self, other: Number) -> TileFormula:
         """Truth values: different elements."""
         return self._compared(ast.NotEq(), other)
 
-    def _compared(self, sign: ast.cmpop, other: Number) -> Formula:
+    def _compared(self, sign: ast.cmpop, other: Number) -> TileFormula:
         found = compared(self.lo, self.node, sign, self.tile, self.operand(other))
         return self.like(found)
 
     # --- functions --------------------------------------------------------------------------------
 
-    def applied(self, op: type[Op], **fields: Any) -> Formula:
+    def applied(self, op: type[Op], **fields: Any) -> TileFormula:
         """An op of one operand, whose result has the same dtype."""
         made = op(source=self.tile.value, dtype=self.dtype, **fields)
         return self.like(TileOperand(self.lo.builder.add(made).results[0], self.dtype))
 
-    def fma(self, factor: Number, term: Number) -> Formula:
+    def fma(self, factor: Number, term: Number) -> TileFormula:
         """`self * factor + term`, rounded once."""
         lhs, rhs = unify(self.lo, self.node, "fma", self.tile, self.operand(factor))
         lhs, acc = unify(self.lo, self.node, "fma", lhs, self.operand(term))
         made = Fma(lhs=lhs.value, rhs=rhs.value, acc=acc.value, dtype=self.dtype)
         return self.like(TileOperand(self.lo.builder.add(made).result, self.dtype))
 
-    def where(self, condition: Formula, other: Number) -> Formula:
+    def where(self, condition: TileFormula, other: Number) -> TileFormula:
         """This formula where the condition holds, the other one elsewhere."""
         yes, no = unify(self.lo, self.node, "where", self.tile, self.operand(other))
         cond, yes, no = broadcast_together(self.lo, self.node, "where", condition.tile, yes, no)
@@ -154,18 +154,18 @@ class Formula:
         )
         return self.like(TileOperand(self.lo.builder.add(made).result, self.dtype))
 
-    def astype(self, dtype: type[DType]) -> Formula:
+    def astype(self, dtype: type[DType]) -> TileFormula:
         """Every element converted."""
         return self.like(convert(self.lo, self.tile, dtype))
 
-    def bits_as(self, dtype: type[DType]) -> Formula:
+    def bits_as(self, dtype: type[DType]) -> TileFormula:
         """The bits of every element read as another dtype."""
         return self.like(bits_as(self.lo, self.tile, dtype))
 
-    def reshaped(self, *shape: int) -> Formula:
+    def reshaped(self, *shape: int) -> TileFormula:
         """The same elements in another shape."""
         return self.like(reshaped(self.lo, self.tile, shape))
 
 
 # What can stand beside a formula.
-Number = Formula | float
+Number = TileFormula | float
