@@ -115,7 +115,7 @@ class Captures:
 
     @staticmethod
     def look_up(
-        kernel: FunctionType, places: Iterable[Place], constants: Mapping[str, Any]
+        kernel: FunctionType, places: Iterable[Place], constants: Mapping[str, Any] | None = None
     ) -> Captures | None:
         """What is at these places now, and what constants are; None if something is gone.
 
@@ -127,7 +127,7 @@ class Captures:
         try:
             for place in places:
                 if place.kind is PlaceKind.CONSTANT:
-                    values.append(constants[place.name])
+                    values.append((constants or {})[place.name])
                     found.constant(kernel, place.name, values[-1])
                     continue
                 owner = kernel if place.owner is None else values[place.owner]
