@@ -202,3 +202,25 @@ def test_dtypes_and_shapes_are_compared_for_equality():
         z.store(t)
 
     np.testing.assert_array_equal(launched(compared, X), np.where(np.arange(256) < 128, -X, X))
+
+
+@neighbour_of(
+    "types/top_k_of_three", "types/take_of_another_shape", "types/sort_that_is_too_long",
+    "types/scatter_with_too_many_indices", "types/store_mask_of_another_shape",
+)  # fmt: skip
+def test_elements_in_order_by_place_and_by_mask():
+    @tw.kernel
+    def ranked(z: Mut[f32, B], x: Ref[f32, N], at: Ref[i32, N]) -> None:
+        t, places = x.load_like(z), at.load_like(z)
+        greatest, _ = tw.top_k(t, 4)
+        z.store(tw.sort(t, descending=True) - tw.max(greatest))
+        z.store(tw.take_along_axis(t, places, 0), mask=places == 0)
+        z.scatter(t, B - 1 - tw.arange(B), mask=tw.arange(B) < 2)
+
+    places = np.arange(256, dtype=np.int32) % 128
+    wanted = np.concatenate([half - half[-1] for half in np.split(X, 2)])
+    wanted = np.concatenate([half[::-1] for half in np.split(wanted, 2)])
+    for first in (0, 128):
+        wanted[first] = X[first]
+        wanted[first + 127], wanted[first + 126] = X[first], X[first + 1]
+    np.testing.assert_array_equal(launched(ranked, X, places), wanted)

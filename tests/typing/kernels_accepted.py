@@ -215,6 +215,12 @@ def formulas(
     t = tw.join(first, second, interleaved=True) + tw.mean(t, axis=0, keepdims=True)
     width: int = tw.next_power_of_2(BN) + tw.log2(8) + tw.cdiv(100, BN)
     t = tw.where(numbers & one, ACT(t), float(width + width.bit_length()))
+    places: Tile[i32] = tw.argsort(t, descending=True)
+    greatest, where = tw.top_k(tw.sort(t), 4)
+    t = tw.take_along_axis(t, places, 0, padding=1.0) + tw.sum(greatest)
+    z.scatter(t, places, mask=t > 0)
+    z.scatter(1.0, tw.sum(where).item())
+    z.store(t, mask=numbers)
     z.store(t if MODE == "fast" else t + t)
 
 

@@ -92,7 +92,7 @@ def permute_heads_racing(
     """The same with the place in the output computed, two of its indices swapped."""
     b, h, m, d = z.index
     tile = x.partition(1, 1, BM, D)[b, H - 1 - h, m, d]
-    z.store(tile, b, m, h, d)  # type: ignore[call-arg]  # type checkers see it, too
+    z.store(tile, b, m, h, d)  # type: ignore[arg-type,call-arg]  # type checkers see it, too
 
 
 @tw.kernel

@@ -21,6 +21,7 @@ from tilewright.frontend import (
     partitions,
     pieces,
     pointers,
+    scatters,
     stores,
     tensors,
     tile_methods,
@@ -190,6 +191,7 @@ _OF_MUT: tuple[type, dict[str, MethodRule]] = (
         "store": pieces.store_piece,
         "load": pieces.load_piece,
         "partition": pieces.partition_piece,
+        "scatter": scatters.scatter,
     },
 )
 

@@ -6,7 +6,7 @@ from tilewright.check.errors.ownership import ForeignIndex, NotAMintedIndex
 from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import MappedOperand, Minted, Operand, PieceOperand, Static
-from tilewright.frontend.stores import storable, store_tile
+from tilewright.frontend.stores import masked, storable, store_tile
 from tilewright.frontend.tensors import loaded, whole_tile
 from tilewright.ir.op import Value
 from tilewright.ir.types import Padding
@@ -25,10 +25,12 @@ def _minted_for(lo: Lowering, output: MappedOperand, call: Arguments) -> tuple[V
 
 
 def store_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
-    """`z.store(tile, at)`."""
+    """`z.store(tile, at, mask=…)`."""
     index = _minted_for(lo, output, call)
     shape = whole_tile(lo, call.node, output)
-    store_tile(lo, output, shape, storable(lo, call, output, shape), index)
+    tile = storable(lo, call, output, shape)
+    tile = masked(lo, call, tile, lambda: loaded(lo, output, shape, Padding.ZERO, index))
+    store_tile(lo, output, shape, tile, index)
     return Static(None)
 
 

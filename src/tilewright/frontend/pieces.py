@@ -26,7 +26,7 @@ from tilewright.frontend.operands import (
 )
 from tilewright.frontend.segments import elements_of_part, load_elements, store_elements
 from tilewright.frontend.specialization import segments_name
-from tilewright.frontend.stores import storable, store_tile
+from tilewright.frontend.stores import masked, storable, store_tile
 from tilewright.frontend.tensors import (
     checked,
     extent_of,
@@ -72,9 +72,11 @@ def load_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
 
 
 def store_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
-    """`z.store(tile)`."""
-    shape = whole_tile(lo, call.node, piece)
-    store_at(lo, piece, shape, storable(lo, call, piece, shape), _whole(lo, piece))
+    """`z.store(tile, mask=…)`."""
+    shape, part = whole_tile(lo, call.node, piece), _whole(lo, piece)
+    tile = storable(lo, call, piece, shape)
+    tile = masked(lo, call, tile, lambda: load_at(lo, piece, shape, part))
+    store_at(lo, piece, shape, tile, part)
     return Static(None)
 
 
@@ -319,8 +321,12 @@ def load_part(
 
 
 def store_part(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
-    """`p.store(tile, i, j)` into this block's own piece."""
+    """`p.store(tile, i, j, mask=…)` into this block's own piece."""
     tile = storable(lo, call, parts.piece, parts.tile)
     index = _part_index(lo, call.node, parts, call.places("index"), is_store=True)
+    is_exact = parts.is_exact
+    tile = masked(
+        lo, call, tile, lambda: load_at(lo, parts.piece, parts.tile, index, is_whole=is_exact)
+    )
     store_at(lo, parts.piece, parts.tile, tile, index, is_whole=parts.is_exact)
     return Static(None)

@@ -6,19 +6,22 @@ Which place a tile may go to is the business of `pieces` and `mapped`; here it i
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import NoReturn
 
 from tilewright.check.errors.ownership import StoreToShared
-from tilewright.check.errors.types import WrongStoreDType, WrongStoreShape
+from tilewright.check.errors.types import WrongOperand, WrongStoreDType, WrongStoreShape
 from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.elements import mask_tile
 from tilewright.frontend.load_hints import view_hints
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import TensorOperand, TileOperand
-from tilewright.frontend.tiles import as_tile
+from tilewright.frontend.tiles import as_tile, broadcast_shape, broadcast_to
 from tilewright.ir.op import Value
+from tilewright.ir.ops.elementwise import Select
 from tilewright.ir.ops.memory import StoreView
 
-__all__ = ["refuse_store", "storable", "store_tile"]
+__all__ = ["masked", "refuse_store", "storable", "store_tile"]
 
 
 def refuse_store(lo: Lowering, node: ast.AST, name: str) -> NoReturn:
@@ -38,6 +41,27 @@ def storable(
     if tile.shape != shape:
         lo.reject(WrongStoreShape, where, output.name, shape, tile.shape)
     return tile
+
+
+def masked(
+    lo: Lowering, call: Arguments, tile: TileOperand, load: Callable[[], TileOperand]
+) -> TileOperand:
+    """The tile of a store; where its mask is false, the elements that are there.
+
+    The block owns the place, so that it may read and write it again.
+    """
+    where = call.where("mask")
+    mask = mask_tile(lo, where, call.operand("mask"))
+    if mask is None:
+        return tile
+    name = "the mask of a store"
+    if broadcast_shape(mask.shape, tile.shape) != tile.shape:
+        reason = f"a mask of shape {mask.shape} does not fit a tile of shape {tile.shape}"
+        lo.reject(WrongOperand, where, name, reason, "`[:, None]` gives it axes of extent one")
+    mask = broadcast_to(lo, mask, tile.shape)
+    old = load().value
+    made = Select(cond=mask.value, val_if_true=tile.value, val_if_false=old, dtype=tile.dtype)
+    return TileOperand(lo.builder.add(made).result, tile.dtype)
 
 
 def store_tile(

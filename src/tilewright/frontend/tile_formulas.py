@@ -8,10 +8,11 @@ formula beside them.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, i32
 from tilewright.frontend.builtins.bits import bits_as
 from tilewright.frontend.comparisons import compared
 from tilewright.frontend.conversions import convert
@@ -19,8 +20,11 @@ from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, Static, TileOperand
 from tilewright.frontend.operators import apply_binary, inverted
 from tilewright.frontend.tiles import broadcast_together, constant, reshaped, unify
-from tilewright.ir.op import Op
+from tilewright.ir.op import Block, Op, Value
+from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.elementwise import Fma, Select
+from tilewright.ir.ops.shape import Iota
+from tilewright.ir.types import TileType, scalar
 
 __all__ = ["Number", "TileFormula"]
 
@@ -158,6 +162,11 @@ class TileFormula:
         """Every element converted."""
         return self.like(convert(self.lo, self.tile, dtype))
 
+    def counted(self, number: int) -> TileFormula:
+        """The numbers from zero on, as a tile of i32."""
+        made = self.lo.builder.add(Iota(to=TileType(i32.element, (number,)), dtype=i32))
+        return self.like(TileOperand(made.result, i32))
+
     def bits_as(self, dtype: type[DType]) -> TileFormula:
         """The bits of every element read as another dtype."""
         return self.like(bits_as(self.lo, self.tile, dtype))
@@ -165,6 +174,26 @@ class TileFormula:
     def reshaped(self, *shape: int) -> TileFormula:
         """The same elements in another shape."""
         return self.like(reshaped(self.lo, self.tile, shape))
+
+
+def repeated(
+    turns: int, start: TileFormula, turn: Callable[[TileFormula, TileFormula], TileFormula]
+) -> TileFormula:
+    """A loop that carries one value: `turn` gives the next from the turn's number and the last."""
+    lo = start.lo
+    if turns == 1:
+        return turn(start.like(TileOperand(lo.builder.index(0), i32)), start)
+    counter, carried = Value(scalar(i32.element), i32), Value(start.tile.type, start.dtype)
+    with lo.builder.inside(Block((counter, carried))) as body:
+        number = start.like(TileOperand(counter, i32))
+        result = turn(number, start.like(TileOperand(carried, start.dtype)))
+        lo.builder.add(Continue(values=(result.tile.value,)))
+    lower, upper, step = (lo.builder.index(end) for end in (0, turns, 1))
+    init = (start.tile.value,)
+    loop = For(lower_bound=lower, upper_bound=upper, step=step, init_values=init, body=body)
+    last = lo.builder.add(loop).result_values[0]
+    last.dtype = start.dtype
+    return start.like(TileOperand(last, start.dtype))
 
 
 # What can stand beside a formula.

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         rope_pairs_in_step,
     )
     from tilewright.kernels.scans import cumsum, scan_columns, scan_rows
+    from tilewright.kernels.scatters import last_places, scatter, scatter_rows
     from tilewright.kernels.softmaxes import (
         cross_entropy,
         cross_entropy_gradient,
@@ -141,6 +142,7 @@ __all__ = [
     "histogram_bins",
     "histogram_elements",
     "histogram_products",
+    "last_places",
     "layer_norm",
     "layer_norm_gradient",
     "layer_norm_gradient_rows",
@@ -168,6 +170,8 @@ __all__ = [
     "rope_pairs_in_step",
     "scan_columns",
     "scan_rows",
+    "scatter",
+    "scatter_rows",
     "silu_mul",
     "silu_mul_elements",
     "silu_mul_rows",
@@ -207,6 +211,7 @@ _NAMES = {
     "reductions": "max mean min reduce_columns reduce_rows reduce_whole_rows sum",
     "rotary": "rope rope_at_starts rope_in_step rope_pairs_at_starts rope_pairs_in_step",
     "scans": "cumsum scan_columns scan_rows",
+    "scatters": "last_places scatter scatter_rows",
     "softmaxes": (
         "cross_entropy cross_entropy_gradient cross_entropy_gradient_rows cross_entropy_rows"
         " softmax softmax_rows"

@@ -32,6 +32,7 @@ __all__ = ["Const", "Index", "Mapped", "Mut", "MutPartition", "Partition", "Ref"
 D = TypeVar("D", bound=DType)
 Dims = TypeVarTuple("Dims")
 
+Mask = Tile[bool_] | bool_ | bool | None  # which elements are written
 Range = tuple[SupportsIndex, SupportsIndex]  # where it starts, and where it has stopped
 
 
@@ -189,8 +190,21 @@ class Mut(InKernel, Generic[D, *Dims]):
     def load(self) -> Tile[D]:
         """The piece as it is now."""
 
-    def store(self, tile: Tile[D]) -> None:
-        """Overwrite the piece; what hangs over the edge of the tensor is dropped."""
+    def store(self, tile: Tile[D], *, mask: Mask = None) -> None:
+        """Overwrite the piece; what hangs over the edge of the tensor is dropped.
+
+        Elements where `mask` is false keep their value.
+        """
+
+    def scatter(
+        self, values: Tile[D] | D | float, *index: SupportsIndex | Tile[Any], mask: Mask = None
+    ) -> None:
+        """Overwrite single elements of the piece, one integer tile or scalar for each axis.
+
+        Indices count from the first element of the piece, and broadcast together with the values.
+        Where an index lies outside the piece or the tensor, or `mask` is false, nothing is written.
+        Of several values for one element the last in row-major order is.
+        """
 
     def partition(self, *part: SupportsIndex, exact: bool = False) -> MutPartition[D]:
         """The piece cut into parts of this shape.
@@ -205,8 +219,8 @@ class MutPartition(InKernel, Generic[D]):
     def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...], /) -> Tile[D]:
         """Load the part at this place of the piece, one index for each axis."""
 
-    def store(self, tile: Tile[D], *index: SupportsIndex) -> None:
-        """Overwrite the part at this place of the piece."""
+    def store(self, tile: Tile[D], *index: SupportsIndex, mask: Mask = None) -> None:
+        """Overwrite the part at this place of the piece, or where `mask` is true of it."""
 
     def num_tiles(self, axis: int) -> int:
         """Parts along an axis that begin inside the tensor."""
@@ -273,8 +287,8 @@ class Mapped(InKernel, Generic[D, *Dims]):
     def load(self, at: Index) -> Tile[D]:
         """The tile at a place of the walk, as it is now."""
 
-    def store(self, tile: Tile[D], at: Index) -> None:
-        """Overwrite the tile at a place of the walk."""
+    def store(self, tile: Tile[D], at: Index, *, mask: Mask = None) -> None:
+        """Overwrite the tile at a place of the walk, or where `mask` is true of it."""
 
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from tilewright.ir.ops.elementwise import (
 )
 
 __all__ = ["ALL", "ANY", "MAXIMUM", "MINIMUM", "PRODUCT", "SUM", "Reduction", "Truth",
-           "lower_mean", "reduction", "scan", "truth"]  # fmt: skip
+           "lower_mean", "reduced_truth", "reduction", "scan", "truth"]  # fmt: skip
 
 Lowers = Callable[[Lowering, Arguments], Operand]
 
@@ -172,6 +172,12 @@ class Truth:
 ANY = Truth(OrI, 0)
 # Whether none of them is false.
 ALL = Truth(AndI, 1)
+
+
+def reduced_truth(lo: Lowering, kind: Truth, tile: TileOperand, axis: int) -> TileOperand:
+    """A question about truth values along one axis."""
+    (result,) = Fold(lo, _by(lo, kind.op), (kind.identity,)).reduced((tile,), axis)
+    return result
 
 
 def truth(kind: Truth) -> Lowers:

@@ -22,7 +22,9 @@ from tilewright.frontend.builtins import (
     reductions,
     scaled_matrix,
     shapes,
+    sorting,
     special,
+    taking,
 )
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand
@@ -97,6 +99,10 @@ LOWERINGS: dict[Any, Callable[[Lowering, Arguments], Operand]] = {
     tw.insert: shapes.lower_insert,
     tw.join: shapes.lower_join,
     tw.split: shapes.lower_split,
+    tw.sort: sorting.lower_sort,
+    tw.argsort: sorting.lower_argsort,
+    tw.top_k: sorting.lower_top_k,
+    tw.take_along_axis: taking.lower_take_along_axis,
     tw.bitcast: bits.lower_bitcast,
     tw.pack: bits.lower_pack,
     tw.unpack: bits.lower_unpack,

@@ -29,6 +29,7 @@ __all__ = [
     "reduce",
     "rms_norm",
     "rms_norm_gradient",
+    "scatter",
     "silu_mul",
     "softmax",
     "top_k",
@@ -184,6 +185,15 @@ def embedding(ids: Array, table: Array) -> Array:
     known = (ids >= 0) & (ids < len(table))
     rows = table[np.where(known, ids, 0).astype(np.int64)]
     return np.where(known[..., None], rows, np.zeros((), table.dtype))
+
+
+def scatter(x: Array, index: Array, out: Array) -> Array:
+    """`out` with `x[k]` in row `index[k]`, the last of several."""
+    result = out.copy()
+    for row, number in zip(x, index.tolist(), strict=True):
+        if 0 <= number < len(out):
+            result[number] = row
+    return result
 
 
 def transpose(x: Array) -> Array:

@@ -63,7 +63,17 @@ from tilewright.lang.functions.reductions import (
     scan,
     sum,
 )
-from tilewright.lang.functions.shapes import cat, extract, insert, join, split
+from tilewright.lang.functions.shapes import (
+    argsort,
+    cat,
+    extract,
+    insert,
+    join,
+    sort,
+    split,
+    take_along_axis,
+    top_k,
+)
 
 __all__ = [
     "abs",
@@ -73,6 +83,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "atan2",
     "bitcast",
     "block_id",
@@ -126,14 +137,17 @@ __all__ = [
     "sigmoid",
     "sin",
     "sinh",
+    "sort",
     "split",
     "sqrt",
     "static_assert",
     "static_range",
     "subtract",
     "sum",
+    "take_along_axis",
     "tan",
     "tanh",
+    "top_k",
     "unpack",
     "where",
     "zeros",

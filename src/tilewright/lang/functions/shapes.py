@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, i32
 from tilewright.lang.builtin import builtin
 from tilewright.lang.tile import Tile
 
-__all__ = ["cat", "extract", "insert", "join", "split"]
+__all__ = [
+    "argsort", "cat", "extract", "insert", "join", "sort", "split", "take_along_axis", "top_k",
+]  # fmt: skip
 
 D = TypeVar("D", bound=DType)
 Extents = SupportsIndex | Sequence[SupportsIndex]
@@ -54,4 +56,39 @@ def insert(x: Tile[D], part: Tile[D], index: Extents) -> Tile[D]:
 
     The index is checked like that of a store: one that is outside replaces nothing, and is
     reported.
+    """
+
+
+@builtin
+def sort(x: Tile[D], axis: int | None = -1, *, descending: bool = False) -> Tile[D]:
+    """The elements along an axis in order, from the least on; of equal ones the first stays first.
+
+    NaN comes last, as in NumPy, and first with `descending`; zeros of both signs are equal. Without
+    an axis the elements are taken in row-major order. Up to 4096 elements along the axis.
+    """
+
+
+@builtin
+def argsort(x: Tile[Any], axis: int | None = -1, *, descending: bool = False) -> Tile[i32]:
+    """Where the elements along an axis stand that `sort` puts in order."""
+
+
+@builtin
+def top_k(x: Tile[D], k: int, axis: int | None = -1) -> tuple[Tile[D], Tile[i32]]:
+    """The `k` greatest elements along an axis, the greatest first, and where they stand.
+
+    `k` is a power of two. Of equal elements the first comes first, and NaN counts as the greatest,
+    as in torch.
+    """
+
+
+@builtin
+def take_along_axis(
+    x: Tile[D], indices: Tile[Any], axis: int = -1, *, padding: float | D = 0
+) -> Tile[D]:
+    """The elements at these places along an axis: `x[i, indices[i, j]]` for axis 1 of a matrix.
+
+    `indices` are integers, in the shape of `x` but for that axis. A place outside gives `padding`;
+    -1 is outside, not the last element. It takes as many comparisons as there are places times
+    elements: for long axes load with `gather`.
     """

@@ -1,0 +1,271 @@
+"""`tw.sort`, `tw.argsort` and `tw.top_k`: a bitonic network along one axis of a tile.
+
+Tile IR has no op that moves elements by a value. So a step of the network looks at the tile as
+pairs that lie a distance apart, exchanges those that are out of order, and puts the halves together
+again: `log(n) (log(n) + 1) / 2` steps for `n` elements, each a handful of ops on the whole tile.
+
+Integers are compared that have the order of the elements: NaN behind everything, zeros of both
+signs alike. Below the integer of an element stand its place, by which equal elements keep their
+order, and the sign of a zero, so that the element can be made again. Where both fit into one
+integer they are one tile; 64-bit elements take two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.check.errors.types import WrongOperand
+from tilewright.dtypes import (
+    DType,
+    bf16,
+    bool_,
+    f4e2m1fn,
+    f8e4m3fn,
+    f8e5m2,
+    f8e8m0fnu,
+    f16,
+    f32,
+    f64,
+    i4,
+    i8,
+    i16,
+    i32,
+    i64,
+    tf32,
+    u8,
+)
+from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.builtins.axes import axis_argument, flag_argument, flattened
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.operands import Operand, TileOperand, TupleOperand
+from tilewright.frontend.tile_formulas import TileFormula
+from tilewright.frontend.tiles import as_tile, is_power_of_two, static_int
+from tilewright.ir.ops.shape import Cat, Extract
+
+__all__ = ["lower_argsort", "lower_sort", "lower_top_k"]
+
+# Dtypes without bits of their own, and one that holds their numbers exactly.
+_WIDER: dict[type[DType], type[DType]] = {bool_: i8, i4: i8, f4e2m1fn: f16, tf32: f32}
+# The bits of the largest number, infinity included: beyond them lie those of NaN.
+_LARGEST = {
+    f8e4m3fn: 0x7E,
+    f8e5m2: 0x7C,
+    f16: 0x7C00,
+    bf16: 0x7F80,
+    f32: 0x7F80_0000,
+    f64: 0x7FF << 52,
+}
+_OF_WIDTH: dict[int, type[DType]] = {8: i8, 16: i16, 32: i32, 64: i64}
+_MOST = 1 << 12  # elements along the axis: 78 steps
+
+
+def lower_sort(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.sort(x, axis, descending=…)`."""
+    line = _Line.of(lo, call, "tw.sort")
+    return line.elements(line.sorted_keys(has_places=False), line.extent)
+
+
+def lower_argsort(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.argsort(x, axis, descending=…)`."""
+    line = _Line.of(lo, call, "tw.argsort")
+    return line.places(line.sorted_keys(has_places=True), line.extent)
+
+
+def lower_top_k(lo: Lowering, call: Arguments) -> Operand:
+    """`tw.top_k(x, k, axis)`: the first of those that are sorted from the greatest on."""
+    line = _Line.of(lo, call, "tw.top_k")
+    k = static_int(lo, call.where("k"), call.operand("k"), "the number of elements of tw.top_k")
+    if not is_power_of_two(k) or k > line.extent:
+        reason = f"it takes a power of two, at most the {line.extent} that there are; this is {k}"
+        way_out = "take more, and let `tw.where` leave out those that are too many"
+        lo.reject(WrongOperand, call.where("k"), "tw.top_k", reason, way_out)
+    keys = [_first(key, k) for key in line.sorted_keys(has_places=True)]
+    return TupleOperand((line.elements(keys, k), line.places(keys, k)))
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A tile as [before, extent, behind], sorted along the middle axis."""
+
+    tile: TileFormula  # in a dtype that is compared
+    dtype: type[DType]  # of the elements
+    shape: tuple[int, ...]
+    axis: int
+    is_descending: bool
+
+    @staticmethod
+    def of(lo: Lowering, call: Arguments, name: str) -> _Line:
+        """What a call asks for."""
+        tile = as_tile(lo, call.where("x"), call.operand("x"))
+        if not tile.shape:
+            lo.reject(WrongOperand, call.where("x"), name, f"it needs a tile; this is {tile}")
+        axis = axis_argument(lo, call, tile)
+        if axis is None:
+            tile, axis = flattened(lo, tile), 0
+        if tile.shape[axis] > _MOST:
+            reason = f"it takes up to {_MOST} elements along the axis; this is {tile}"
+            way_out = "sort parts of it, and merge what they give"
+            lo.reject(WrongOperand, call.where("x"), name, reason, way_out)
+        is_descending = name == "tw.top_k" or flag_argument(lo, call, "descending")
+        wide = TileFormula(lo, call.node, tile)
+        if tile.dtype is f8e8m0fnu:
+            wide = wide.bits_as(u8)  # powers of two by their exponents, and NaN behind them
+        wide = wide.astype(_WIDER.get(wide.dtype, wide.dtype))
+        return _Line(wide, tile.dtype, tile.shape, axis, is_descending)
+
+    @property
+    def extent(self) -> int:
+        """Elements along the axis."""
+        return self.shape[self.axis]
+
+    @property
+    def _is_float(self) -> bool:
+        return self.tile.dtype.element.is_float
+
+    @property
+    def _bits(self) -> int:
+        return self.tile.dtype.element.bits
+
+    @property
+    def _low_bits(self) -> int:
+        """What a place and the sign of a zero take."""
+        return self.extent.bit_length()
+
+    @property
+    def _packed(self) -> type[DType] | None:
+        """An integer that holds an element, its place and a sign; None: there is none so wide."""
+        return next((d for w, d in _OF_WIDTH.items() if w >= self._bits + self._low_bits), None)
+
+    # --- integers in the order of the elements ----------------------------------------------------
+
+    def sorted_keys(self, *, has_places: bool) -> list[TileFormula]:
+        """Integers that the elements can be made of, in order; each tile is [before, n, behind].
+
+        Equal integers are the same element: no place is needed to sort them.
+        """
+        before, behind = math.prod(self.shape[: self.axis]), math.prod(self.shape[self.axis + 1 :])
+        key = self._key()
+        keys = [key]
+        if has_places or self._is_float:
+            low = self._low()
+            packed = self._packed
+            if packed is None:
+                keys.append(low)
+            else:
+                room = packed.element.bits - self._bits
+                keys = [(key.astype(packed) << room) | low.astype(packed)]
+        whole = [each.reshaped(before, self.extent, behind) for each in keys]
+        return _network(whole, self.extent)
+
+    def _key(self) -> TileFormula:
+        """A signed integer for each element, in its order."""
+        integer = _OF_WIDTH[self._bits]
+        top = -(1 << (self._bits - 1))
+        bits = self.tile.bits_as(integer) if self._is_float else self.tile.astype(integer)
+        if self._is_float:
+            size = bits & ~top
+            bits = (bits ^ ~top).where(bits < 0, bits)
+            bits = bits.filled(0).where(size.equals(0), bits)
+            bits = bits.filled(~top).where(size > _LARGEST[self.tile.dtype], bits)
+        elif not self.tile.dtype.signed:
+            bits = bits ^ top
+        return ~bits if self.is_descending else bits
+
+    def _low(self) -> TileFormula:
+        """The place of each element, and below it the sign of a zero."""
+        shape = (self.extent, *(1,) * (len(self.shape) - self.axis - 1))
+        places = self.tile.counted(self.extent).reshaped(*shape) << 1
+        bits = self.tile.bits_as(_OF_WIDTH[self._bits])
+        if not self._is_float:
+            return places | bits.astype(i32).filled(0)
+        return places | bits.equals(-(1 << (self._bits - 1))).astype(i32)
+
+    # --- and back ---------------------------------------------------------------------------------
+
+    def elements(self, keys: Sequence[TileFormula], extent: int) -> Operand:
+        """The elements that integers stand for."""
+        integer, top = _OF_WIDTH[self._bits], -(1 << (self._bits - 1))
+        bits, low = keys[0], keys[-1]
+        if bits.dtype is not integer:
+            bits = (bits >> (bits.dtype.element.bits - self._bits)).astype(integer)
+        bits = ~bits if self.is_descending else bits
+        if self._is_float:
+            bits = (bits ^ ~top).where(bits < 0, bits)
+            bits = bits.filled(top).where((low & 1).differs(0), bits)
+            values = bits.bits_as(self.tile.dtype)
+        else:
+            values = (bits if self.tile.dtype.signed else bits ^ top).astype(self.tile.dtype)
+        is_exponent = self.dtype is f8e8m0fnu
+        values = values.bits_as(self.dtype) if is_exponent else values.astype(self.dtype)
+        return values.reshaped(*self._shape(extent)).tile
+
+    def places(self, keys: Sequence[TileFormula], extent: int) -> Operand:
+        """Where the elements stood that integers stand for."""
+        low = (keys[-1] & ((1 << self._low_bits) - 1)) >> 1
+        return low.astype(i32).reshaped(*self._shape(extent)).tile
+
+    def _shape(self, extent: int) -> tuple[int, ...]:
+        return (*self.shape[: self.axis], extent, *self.shape[self.axis + 1 :])
+
+
+def _first(keys: TileFormula, extent: int) -> TileFormula:
+    """The first so many along the middle axis."""
+    before, _, behind = keys.shape
+    return _part(keys, (before, extent, behind), 0)
+
+
+# --- the network ----------------------------------------------------------------------------------
+
+
+def _network(keys: list[TileFormula], extent: int) -> list[TileFormula]:
+    """Integers of [before, extent, behind] sorted along the middle axis, the first tile first.
+
+    Runs of elements are sorted, every other one backwards, so that two of them are a run that rises
+    and falls, which is sorted by exchanging at ever smaller distances.
+    """
+    shape = keys[0].shape
+    before, _, behind = shape
+    for level in range(1, extent.bit_length()):
+        for step in range(level):
+            distance = 1 << (level - 1 - step)
+            rows = before * extent // (2 * distance)
+            keys = [key.reshaped(rows, 2, distance * behind) for key in keys]
+            turned = (1 << level) // (2 * distance) if 1 << level < extent else None
+            keys = _exchanged(keys, turned)
+    return [key.reshaped(*shape) for key in keys]
+
+
+def _exchanged(keys: list[TileFormula], turned: int | None) -> list[TileFormula]:
+    """Pairs along the middle axis in order: falling in rows whose number has the bit `turned`."""
+    rows, _, columns = keys[0].shape
+    firsts, seconds = ([_part(key, (rows, 1, columns), n) for key in keys] for n in (0, 1))
+    swap = _is_less(seconds, firsts)
+    if turned is not None:
+        swap = swap ^ (keys[0].counted(rows) & turned).differs(0).reshaped(rows, 1, 1)
+    pairs = zip(firsts, seconds, strict=True)
+    return [_joined(b.where(swap, a), a.where(swap, b)) for a, b in pairs]
+
+
+def _is_less(lhs: Sequence[TileFormula], rhs: Sequence[TileFormula]) -> TileFormula:
+    """Whether tuples of integers are less than others, the first integer first."""
+    less = lhs[0] < rhs[0]
+    if len(lhs) == 1:
+        return less
+    return less | (lhs[0].equals(rhs[0]) & _is_less(lhs[1:], rhs[1:]))
+
+
+def _part(keys: TileFormula, shape: tuple[int, int, int], number: int) -> TileFormula:
+    """One of the parts along the middle axis."""
+    lo, tile = keys.lo, keys.tile
+    if tile.shape == shape:
+        return keys
+    index = tuple(lo.builder.index(number if axis == 1 else 0) for axis in range(3))
+    op = Extract(source=tile.value, indices=index, to=tile.type.with_shape(shape), dtype=tile.dtype)
+    return keys.like(TileOperand(lo.builder.add(op).result, tile.dtype))
+
+
+def _joined(first: TileFormula, second: TileFormula) -> TileFormula:
+    op = Cat(lhs=first.tile.value, rhs=second.tile.value, dim=1, dtype=first.dtype)
+    return first.like(TileOperand(first.lo.builder.add(op).result, first.dtype))
