@@ -148,7 +148,7 @@ def test_places_of_every_width_and_long_axes(kind):
         at[::7] = np.iinfo(kind).max  # is no place, and none that is cut to 32 bits
     z = tw.zeros((512, 8), f32)
     along(z.partition(512, 8), tw.from_numpy(x), tw.from_numpy(at)).sync()
-    found = np.take_along_axis(x, (at % 256).astype(np.int64), 0)
+    found = np.take_along_axis(x, (at.astype(np.uint64) % 256).astype(np.int64), 0)
     np.testing.assert_array_equal(z.numpy(), np.where(at.astype(np.float64) < 256, found, 0))
 
 
