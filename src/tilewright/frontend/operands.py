@@ -181,8 +181,7 @@ class PointerOperand:
 class PartitionOperand:
     """A read-only tensor seen as tiles; axis `a` runs along axis `order[a]` of the tensor.
 
-    A tile starts every `steps[a]` elements: its own extent in a partition, any number in windows,
-    which may begin `starts[a]` elements before that; a start is not above zero.
+    Tiles start every `steps[a]` elements, which is their extent but for windows, plus `starts[a]`.
     """
 
     tensor: RefOperand
@@ -190,12 +189,7 @@ class PartitionOperand:
     steps: tuple[int, ...]
     order: tuple[int, ...]
     padding: Padding | None  # none where tiles divide the tensor
-    starts: tuple[int, ...] = ()
-
-    @property
-    def is_shifted(self) -> bool:
-        """Whether windows begin before the tensor does."""
-        return any(self.starts)
+    starts: tuple[int, ...] = ()  # none above zero
 
     @property
     def rank(self) -> int:

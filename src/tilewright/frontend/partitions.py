@@ -173,7 +173,7 @@ def load_at(
         checked(lo, place, count_along(lo, source, axis), _site(source, axis))
         for axis, place in enumerate(places)
     )
-    if source.is_shifted:
+    if any(source.starts):
         return load_shifted(lo, source, index)
     is_whole = source.padding is None
     return loaded_from(lo, view_of(lo, source), source.tensor, index, hints, is_whole=is_whole)

@@ -122,8 +122,7 @@ class ConstParam:
 
     name: str
     type: type
-    # inspect.Parameter.empty if there is none. No part of a key: what a call gives is.
-    default: Any = field(repr=False)
+    default: Any = field(repr=False)  # inspect.Parameter.empty if there is none; part of no key
 
 
 # Any parameter of a kernel.

@@ -26,7 +26,7 @@ from tilewright.ir.ops.elementwise import Fma, Select
 from tilewright.ir.ops.shape import Iota
 from tilewright.ir.types import TileType, scalar
 
-__all__ = ["Number", "TileFormula"]
+__all__ = ["Number", "TileFormula", "Turn", "repeated"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +176,11 @@ class TileFormula:
         return self.like(reshaped(self.lo, self.tile, shape))
 
 
-def repeated(
-    turns: int, start: TileFormula, turn: Callable[[TileFormula, TileFormula], TileFormula]
-) -> TileFormula:
+# From the number of a turn and the value before it to the value behind it.
+Turn = Callable[[TileFormula, TileFormula], TileFormula]
+
+
+def repeated(turns: int, start: TileFormula, turn: Turn) -> TileFormula:
     """A loop that carries one value: `turn` gives the next from the turn's number and the last."""
     lo = start.lo
     if turns == 1:

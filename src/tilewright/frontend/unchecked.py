@@ -40,7 +40,7 @@ def load_tile_unchecked(lo: Lowering, source: PartitionOperand, call: Arguments)
     why = "the place may lie outside the tensor"
     require_unsafe(lo, call.node, "`load_unchecked`", why, _CHECKED_LOAD)
     index = _index(lo, call, source, source.rank)
-    if source.is_shifted:
+    if any(source.starts):
         return load_shifted(lo, source, index)
     is_whole = source.padding is None
     return loaded_from(lo, view_of(lo, source), source.tensor, index, is_whole=is_whole)

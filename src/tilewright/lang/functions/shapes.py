@@ -64,7 +64,7 @@ def sort(x: Tile[D], axis: int | None = -1, *, descending: bool = False) -> Tile
     """The elements along an axis in order, from the least on; of equal ones the first stays first.
 
     NaN comes last, as in NumPy, and first with `descending`; zeros of both signs are equal. Without
-    an axis the elements are taken in row-major order. Up to 4096 elements along the axis.
+    an axis the elements are taken in row-major order. Up to 2048 elements along the axis.
     """
 
 
