@@ -20,7 +20,7 @@ from tilewright.dtypes import Element
 from tilewright.errors import CompileError, MalformedBytecodeError
 from tilewright.ir.attributes import Dictionary, FloatIdentity, Hints, IntIdentity, Visibility
 from tilewright.ir.elements import numbers_of_bits
-from tilewright.ir.function import Global, Module
+from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops import TILE_IR_OPS
 from tilewright.ir.ops.control import If, Print, Return, Yield
@@ -30,6 +30,7 @@ from tilewright.ir.ops.shape import Constant
 from tilewright.ir.text import module_text
 from tilewright.ir.types import TOKEN, scalar
 from tilewright.ir.versions import needs
+from tilewright.source import Location, SourceFile, Span
 
 E = Element
 
@@ -316,3 +317,16 @@ def test_the_collector_runs_again_afterwards():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("depth", [1, 63, 64, 65, 300])
+def test_of_very_many_inlined_calls_the_innermost_are_kept(depth):
+    """Each call has a line of its own, the innermost the first."""
+    file = SourceFile("deep.py", ("x = 1",) * (depth + 1))
+    spans = [Span(file, line + 1, 0, line + 1, 1) for line in range(depth)]
+    op = Return(loc=Location(spans[0], tuple(spans[1:])))
+    function = Function("deep", Block((), [op]), None, Location(spans[-1]))
+    decoded = decode(encode(Module((function,)), (13, 3), locations=True).data)
+    loc = decoded.module.functions[0].body.ops[0].loc
+    found = [span.line for span in (loc.span, *loc.calls)]
+    assert found == list(range(1, min(depth, 64) + 1))

@@ -150,6 +150,18 @@ def test_the_lines_on_the_way_are_the_users_own(tmp_path):
     assert len(output.splitlines()) == 6
 
 
+def test_a_cutile_program_that_raises_is_told_by_its_own_lines(tmp_path):
+    path = tmp_path / "odd.py"
+    path.write_text("def f():\n    1 / 0\n\nf()\n")
+    result = outcome("cutile", path)
+    assert result.exit_code == 1
+    assert "odd.py:2: ZeroDivisionError: division by zero" in result.output
+    assert "odd.py:4, in <module>" in result.output
+    assert "runpy" not in result.output
+    result = CliRunner().invoke(main, ["--traceback", "cutile", str(path)])
+    assert "Traceback" in result.output
+
+
 # --- Tile IR files ----------------------------------------------------------------------------
 
 

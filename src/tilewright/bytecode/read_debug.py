@@ -1,6 +1,7 @@
 """The debug section as it is read: where each op comes from, through the calls that were inlined.
 
 Files are known by name only. Scopes are not kept: a location has its own file, line and column.
+Debug information is no reason to refuse a program: of many nested calls the outermost are dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from tilewright.source import Location, Span, UnseenFile
 __all__ = ["DebugReader", "LocationList"]
 
 _UNKNOWN = 0
-_MOST_CALLS = 64  # inlined into one another
+_MOST_CALLS = 64  # inlined into one another that are kept
+_MOST_STEPS = 256  # attributes looked at for one location, which may lead back to themselves
 Spans = tuple[Span, ...]  # the innermost first
 
 
@@ -26,7 +28,6 @@ class DebugReader:
         self._strings = strings
         self._files: dict[str, UnseenFile] = {}
         self._known: dict[int, Location | None] = {}
-        self._spans_known: dict[int, Spans] = {_UNKNOWN: ()}
         self._starts: tuple[int, ...] = ()
         self._indices: tuple[int, ...] = ()
         self._attributes = Items(None, "debug attribute")
@@ -62,30 +63,33 @@ class DebugReader:
         """The location at a place of all the lists."""
         index = self._indices[place]
         if index not in self._known:
-            spans = self._spans(index, self._cursor, 0)
+            spans = self._spans(index)
             self._known[index] = Location(spans[0], spans[1:]) if spans else None
         return self._known[index]
 
-    def _spans(self, index: int, user: Cursor, depth: int) -> Spans:
-        found = self._spans_known.get(index)
-        if found is not None:
-            return found
-        window = self._attributes.item(index, user)
-        start = window.position
-        if depth > _MOST_CALLS:
-            window.fail(f"calls are nested more than {_MOST_CALLS} deep", start)
-        tag = window.varint()
-        if tag == DebugTag.LOCATION:
-            found = (self._place_of(window),)
-        elif tag == DebugTag.CALL_SITE:
-            callee, caller = window.varint(), window.varint()
-            found = self._spans(callee, window, depth + 1) + self._spans(caller, window, depth + 1)
-            if len(found) > _MOST_CALLS:
-                window.fail(f"calls are nested more than {_MOST_CALLS} deep", start)
-        else:
-            window.fail(f"debug attribute {index} is no location", start)
-        self._spans_known[index] = found
-        return found
+    def _spans(self, index: int) -> Spans:
+        """Where an op comes from, and the calls around it; of very many calls the innermost."""
+        found: list[Span] = []
+        open_, steps, start = [(index, self._cursor)], 0, 0
+        while open_ and len(found) < _MOST_CALLS:
+            number, user = open_.pop()
+            if number == _UNKNOWN:
+                continue
+            window = self._attributes.item(number, user)
+            start, steps = window.position, steps + 1
+            tag = window.varint()
+            if tag == DebugTag.LOCATION:
+                found.append(self._place_of(window))
+            elif tag == DebugTag.CALL_SITE:
+                callee, caller = window.varint(), window.varint()
+                open_ += [(caller, window), (callee, window)]
+            else:
+                window.fail(f"debug attribute {number} is no location", start)
+            if steps > _MOST_STEPS:
+                if not found:
+                    window.fail("calls lead to no location", start)
+                break
+        return tuple(found)
 
     def _place_of(self, window: Cursor) -> Span:
         window.varint()  # the scope

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
-from tilewright.cli.screen import BadInput, Screen
-from tilewright.errors import ToolchainError
+from tilewright.cli.loading import told
+from tilewright.cli.screen import BadInput, ProgramFailed, Screen
+from tilewright.errors import TilewrightError, ToolchainError
 
 __all__ = ["cutile_command"]
 
@@ -45,5 +46,9 @@ def cutile_command(
     try:
         with cutile.on_cpu(strict=strict, race_check=race_check):
             runpy.run_path(program, run_name="__main__")
+    except (TilewrightError, click.ClickException):
+        raise
+    except Exception as error:
+        raise ProgramFailed(told(path, error)) from error
     finally:
         sys.argv, sys.path[0] = before

@@ -59,7 +59,7 @@ class Commands(click.Group):
             screen = ctx.obj if isinstance(ctx.obj, Screen) else Screen.of_process()
             screen.refuse(type(error).__name__, str(error))
             ctx.exit(next(_EXIT_CODES[kind] for kind in type(error).__mro__ if kind in _EXIT_CODES))
-        except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError):
+        except (click.exceptions.Exit, click.Abort, EOFError):
             raise
         except Exception as error:
             _show_traceback(ctx, error)

@@ -27,7 +27,7 @@ from tilewright.external import ExternalKernel
 from tilewright.kernel import Kernel
 from tilewright.tune import Autotuned
 
-__all__ = ["SEPARATOR", "Declared", "load_autotuned", "load_declared", "load_kernel"]
+__all__ = ["SEPARATOR", "Declared", "load_autotuned", "load_declared", "load_kernel", "told"]
 
 SEPARATOR = "::"  # between a file and the name of a kernel in it
 
@@ -137,22 +137,23 @@ def _load(path: Path) -> ModuleType:
     except SystemExit as error:
         raise BadInput(f"{path} ended itself while it was loaded ({error!r}): {_GUARD}") from None
     except BaseException as error:  # noqa: BLE001 (a user's file may raise anything)
-        raise BadInput(_told(path, error)) from None
+        raise BadInput(told(path, error)) from None
 
 
 _FRAMES = 10  # shown of a file that raises
 _GUARD = 'put what should only run as a program under `if __name__ == "__main__":`'
 
 
-def _told(path: Path, error: BaseException) -> str:
+def told(path: Path, error: BaseException) -> str:
     """What a user's file raised, at the innermost line of that file, and the lines on the way."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return f"{error.filename}:{error.lineno}: {error.msg}"
-    file = str(path.resolve())
-    frames = list(dropwhile(lambda frame: frame.filename != file, _frames(error)))
-    own = [frame.lineno for frame in frames if frame.filename == file]
+    names = (str(path), str(path.resolve()))  # as it was given, or as it was imported
+    frames = list(dropwhile(lambda frame: frame.filename not in names, _frames(error)))
+    own = [frame.lineno for frame in frames if frame.filename in names]
     place = f"{path}:{own[-1]}" if own else str(path)
-    lines = [f"  at {frame.filename}:{frame.lineno}, in {frame.name}" for frame in frames]
+    shown = frames[:1] + frames[1:][-_FRAMES:]
+    lines = [f"  at {frame.filename}:{frame.lineno}, in {frame.name}" for frame in shown]
     told = f"{place}: {type(error).__name__}: {_words(error)}"
     return "\n".join([told, *(lines if len(lines) > 1 else [])])
 
@@ -162,8 +163,7 @@ def _frames(error: BaseException) -> list[traceback.FrameSummary]:
     found = traceback.StackSummary.extract(
         traceback.walk_tb(error.__traceback__), lookup_lines=False
     )
-    shown = [frame for frame in found if not frame.filename.startswith("<frozen ")]
-    return shown[:2] + shown[2:][-_FRAMES:]
+    return [frame for frame in found if not frame.filename.startswith("<frozen ")]
 
 
 def _words(error: BaseException) -> str:

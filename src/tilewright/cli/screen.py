@@ -30,6 +30,7 @@ from tilewright.errors import CompileError
 
 __all__ = [
     "BadInput",
+    "ProgramFailed",
     "Screen",
     "VisibleStream",
     "answering_refusals",
@@ -123,6 +124,12 @@ class BadInput(click.ClickException):
     def format_message(self) -> str:
         """The message as a terminal may show it: it names what a user or a file said."""
         return visible(self.message)
+
+
+class ProgramFailed(BadInput):
+    """A program of the user's raised an exception of its own."""
+
+    exit_code = 1
 
 
 def os_reason(error: OSError | ValueError) -> str:

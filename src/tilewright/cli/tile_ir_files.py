@@ -90,7 +90,7 @@ def text_of(path: Path, module: Module) -> str:
 
 def check_rules(path: Path, module: Module, version: Version | None = None) -> None:
     """Refuse a module that breaks the rules of Tile IR, with each op that does."""
-    found = list(violations(module, _NEWEST_TARGET, version))
+    found = list(violations(module, _NEWEST_TARGET, version, advice=False))
     if found:
         lines = [f"  {violation}" for violation in found[:_SHOWN]]
         rest = [f"  and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []

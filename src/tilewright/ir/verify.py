@@ -16,6 +16,7 @@ from tilewright.errors import InternalError
 from tilewright.ir.function import ENTRY_HINTS, Function, Module
 from tilewright.ir.op import Block, Effect, Op, Value, Version
 from tilewright.ir.types import TileType, Type
+from tilewright.ir.verify_access import hints
 from tilewright.ir.verify_addresses import (
     ADDRESS_RULES,
     MODULE_RULES,
@@ -85,9 +86,17 @@ def verify(module: Module, target: str = "sm_90", version: Version | None = None
 
 
 def violations(
-    module: Module, target: str = "sm_90", version: Version | None = None
+    module: Module,
+    target: str = "sm_90",
+    version: Version | None = None,
+    *,
+    advice: bool = True,
 ) -> Iterator[Violation]:
-    """Everything that is wrong with a module, one complaint for each op that breaks a rule."""
+    """Everything that is wrong with a module, one complaint for each op that breaks a rule.
+
+    Hints that tileiras would drop without a word are wrong in what we write ourselves; without
+    `advice` they are passed over, as tileiras does with hints of any producer.
+    """
     for name, problem in name_problems(module):
         yield Violation(name, None, problem)
     for held in module.globals:
@@ -95,6 +104,7 @@ def violations(
             yield Violation(f"the global {held.name}", None, problem)
     for function in module.functions:
         yield from _Verifier(function, module, target).run()
+        yield from _advice_problems(function) if advice else ()
     for need in needs(module) if version is not None else ():
         if version is not None and need.version > version:
             text = f"{need.what} needs bytecode {'.'.join(map(str, need.version))}"
@@ -207,7 +217,16 @@ def _function_problems(function: Function) -> Iterator[str]:
     for param in function.params:
         if not isinstance(param.type, TileType) or param.type.rank != 0:
             yield f"a parameter must be a scalar, but one is {param.type}"
+
+
+def _advice_problems(function: Function) -> Iterator[Violation]:
+    """Hints that would be dropped without a word."""
     for row in ENTRY_HINTS.values() if function.hints is not None else ():
         for value in function.hints.named(row.name) if function.hints is not None else ():
             if value not in row.allowed:
-                yield f"`{row.name}` must be {row.wanted}, but is {value}"
+                problem = f"`{row.name}` must be {row.wanted}, but is {value}"
+                yield Violation(function.name, None, problem)
+    for op in function.walk():
+        if getattr(op, "hints", None) is not None:
+            for problem in hints(op):
+                yield Violation(function.name, op, problem)

@@ -19,6 +19,7 @@ __all__ = ["ADDRESS_RULES", "MODULE_RULES", "global_problems", "name_problems"]
 
 _POINTERS = TileClass(pointers=True)
 _POINTER = TileClass(pointers=True, rank=0)
+_MOST_BYTES = (1 << 47) - 1  # of memory that a process can address
 _ADDRESSES = TileClass(frozenset({Element.I64}))
 
 
@@ -32,12 +33,20 @@ def _alignment(op: Alloca) -> Iterator[str]:
         )
 
 
+def _size(op: Alloca) -> Iterator[str]:
+    """The bytes of the memory can be counted in 64 bits."""
+    assert isinstance(op.to.element, PtrType)
+    most = _MOST_BYTES // max(bit_width(op.to.element.pointee) // 8, 1)
+    if not 0 <= op.num_elem <= most:
+        yield f"`num_elem` must be 0 to {most}, but is {op.num_elem}"
+
+
 # By op class.
 ADDRESS_RULES: dict[type[Op], tuple[Rule, ...]] = {
     IntToPtr: (tiles(_ADDRESSES, "source"), tiles(_POINTERS, "result")),
     PtrToInt: (tiles(_POINTERS, "source"), tiles(_ADDRESSES, "result")),
     PtrToPtr: (tiles(_POINTERS, "source", "result"),),
-    Alloca: (tiles(_POINTER, "result"), _alignment),
+    Alloca: (tiles(_POINTER, "result"), _size, _alignment),
     GetGlobal: (tiles(_POINTER, "result"),),
 }
 

@@ -13,7 +13,6 @@ from tilewright.ir.verify_access import (
     LOAD,
     STORE,
     atomic_element,
-    hints,
     is_swappable,
     tokens,
 )
@@ -104,12 +103,12 @@ MEMORY_RULES: dict[type[Op], tuple[Rule, ...]] = {
     memory.Offset: (tiles(_POINTERS, "ptr"), tiles(_INT, "offset"), same_shape("ptr", "offset")),
     memory.LoadPtr: (
         tiles(_POINTERS, "source"), tiles(_TRUTH, "mask"), same_shape("source", "mask"),
-        alike("padding_value", "result"), tokens("token"), *LOAD, hints,
+        alike("padding_value", "result"), tokens("token"), *LOAD,
     ),
     memory.StorePtr: (
         tiles(_POINTERS, "destination"), tiles(_TRUTH, "mask"),
         same_shape("destination", "value", "mask"), _points_to("destination", "value"),
-        tokens("token"), *STORE, hints,
+        tokens("token"), *STORE,
     ),
     memory.AtomicRmw: (
         tiles(_POINTERS, "pointers"), tiles(_TRUTH, "mask"),

@@ -27,7 +27,6 @@ from tilewright.ir.verify_access import (
     STORE,
     atomic_element,
     atomic_target,
-    hints,
     tokens,
 )
 from tilewright.ir.verify_rules import INTEGERS, Rule, TileClass, allowed, tiles, when
@@ -126,9 +125,9 @@ VIEW_RULES: dict[type[Op], tuple[Rule, ...]] = {
         when(lambda op: not isinstance(op.src.type, ViewType), "`src` must be a view of tiles"),
     ),
     LoadView: (
-        _index, _tile("tile"), tokens("token"), _inbounds, _no_promise_on_padding, *LOAD, hints,
+        _index, _tile("tile"), tokens("token"), _inbounds, _no_promise_on_padding, *LOAD,
     ),
-    StoreView: (_index, _tile("tile"), tokens("token"), _inbounds, *STORE, hints),
+    StoreView: (_index, _tile("tile"), tokens("token"), _inbounds, *STORE),
     AtomicRedView: (
         _index,
         _tile("value"),

@@ -1,5 +1,8 @@
 """Modules from their text: the dialect of `tileirdisasm`, which is what the printer writes.
 
+As in NVIDIA's own sources, `cuda_tile.` may stand before the words of the language, a module may
+have a head, an entry need not say that it returns, and whole numbers may be hexadecimal.
+
 What is read is put together as Tile IR is; whether it obeys the rules of the ops is for the
 verifier to say. A text that cannot be read is refused with the line and column, and what was
 expected there.
@@ -14,7 +17,7 @@ from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.text.parse_attributes import parse_hints
 from tilewright.ir.text.parse_numbers import parse_constant
 from tilewright.ir.text.parse_ops import BodyParser
-from tilewright.ir.text.parse_scanner import Scanner
+from tilewright.ir.text.parse_scanner import DIALECT, Scanner
 from tilewright.ir.text.parse_types import parse_type
 from tilewright.ir.types import TileType
 from tilewright.source import SourceFile
@@ -30,17 +33,33 @@ def parse_module(text: str, path: str | None = None) -> Module:
     file = None if path is None else SourceFile(path, tuple(text.split("\n")))
     functions: list[Function] = []
     globals_: list[Global] = []
-    while not scanner.at_end:
+    is_wrapped = _opens_module(scanner)
+    while not (scanner.accepts("}") if is_wrapped else scanner.at_end):
+        scanner.accepts(DIALECT)
         if scanner.accepts("entry"):
             functions.append(_entry(scanner, file))
         elif scanner.accepts("global"):
             globals_.append(_global(scanner))
         else:
             scanner.fail("`entry` or `global`")
+    if not scanner.at_end:
+        scanner.fail("the end of the text")
     producer = _PRODUCER.match(text)
     return Module(
         tuple(functions), globals=tuple(globals_), producer=producer[1] if producer else None
     )
+
+
+def _opens_module(scanner: Scanner) -> bool:
+    """Read the head of a module, `cuda_tile.module @name {`, which may be left out."""
+    start = scanner.position
+    scanner.accepts(DIALECT)
+    if not (scanner.accepts("module") and scanner.sees("@")):
+        scanner.position = start
+        return False
+    scanner.symbol("the name of a module")
+    scanner.expect("{")
+    return True
 
 
 def _entry(scanner: Scanner, file: SourceFile | None) -> Function:
@@ -61,7 +80,7 @@ def _global(scanner: Scanner) -> Global:
     alignment = 0
     if scanner.accepts("alignment"):
         scanner.expect("=")
-        alignment = scanner.integer()
+        alignment = scanner.whole()
     elements = parse_constant(scanner)
     scanner.expect(":")
     start = scanner.position

@@ -82,7 +82,7 @@ def _members(codec: EnumCodec) -> dict[str, Any]:
 
 
 def _integer(scanner: Scanner, _codec: AttributeCodec) -> int:
-    return scanner.integer()
+    return scanner.whole()
 
 
 def _bool(scanner: Scanner, _codec: AttributeCodec) -> bool:
@@ -163,11 +163,11 @@ def _truth(scanner: Scanner) -> bool:
 def _div_by(scanner: Scanner) -> DivBy:
     every = along = None
     scanner.expect("<")
-    divisor = scanner.integer()
+    divisor = scanner.whole()
     if scanner.accepts(", every"):
-        every = scanner.integer()
+        every = scanner.whole()
     if scanner.accepts("along"):
-        along = scanner.integer()
+        along = scanner.whole()
     scanner.expect(">")
     return DivBy(divisor, every, along)
 
@@ -189,7 +189,7 @@ def _bounded(scanner: Scanner) -> Bounded:
 
 
 def _bound(scanner: Scanner) -> int | None:
-    return None if scanner.accepts("?") else scanner.integer("a number or `?`")
+    return None if scanner.accepts("?") else scanner.whole("a number or `?`")
 
 
 _PROMISES: dict[str, Callable[[Scanner], Promise]] = {

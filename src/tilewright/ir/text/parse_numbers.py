@@ -27,6 +27,7 @@ NUMBER = re.compile(
 )
 _BYTES = re.compile(r'"0x((?:[0-9A-Fa-f]{2})*)"')
 _DEEPEST = 32  # axes
+_TF32_BITS = 19  # what Tile IR counts; NumPy holds it in 32
 _TRUTHS = {"true": 1, "false": 0}
 
 Nested = str | list["Nested"]  # the text of one number, or a list of them
@@ -79,8 +80,10 @@ def parse_constant(scanner: Scanner) -> ConstantText:
 def number_of(text: str, element: Element, scanner: Scanner, position: int) -> Any:
     """One number as an element holds it: a Python number, or for a NaN one that keeps its bits."""
     if element.is_integer:
-        if text in _TRUTHS:
-            return bool(_TRUTHS[text]) if element is Element.I1 else _TRUTHS[text]
+        if text in _TRUTHS and element is Element.I1:
+            return bool(_TRUTHS[text])
+        if text.startswith("0x"):
+            return _folded(_bits_of(text, element, scanner, position), element)
         if not text.lstrip("-").isdigit():
             scanner.refuse(f"{text} is no {element}", position)
         return int(text)
@@ -88,9 +91,22 @@ def number_of(text: str, element: Element, scanner: Scanner, position: int) -> A
         scanner.refuse(f"{text} is no {element}", position)
     if not text.startswith("0x"):
         return float(text)
-    bits = np.array([int(text, 16)], np.uint64)
+    bits = np.array([_bits_of(text, element, scanner, position)], np.uint64)
     held = numbers_of_bits(bits, element)[0]
     return held if element.is_held_as_bits or held != held else float(held)
+
+
+def _bits_of(text: str, element: Element, scanner: Scanner, position: int) -> int:
+    """Bits in hexadecimal, which an element must have room for."""
+    bits, width = int(text, 16), _TF32_BITS if element is Element.TF32 else element.bits
+    if bits.bit_length() > width:
+        scanner.refuse(f"{text} has more than the {width} bits of {element}", position)
+    return bits
+
+
+def _folded(bits: int, element: Element) -> int:
+    """Bits as the signed number of their width; a truth value has no sign."""
+    return bits if element is Element.I1 else bits - (bits >> element.bits - 1 << element.bits)
 
 
 def _nested(scanner: Scanner, depth: int) -> Nested:

@@ -13,10 +13,11 @@ from typing import Any
 
 from tilewright.ir.op import DEEPEST_NESTING, Block, Effect, Field, FieldKind, Op, Value
 from tilewright.ir.ops import TILE_IR_OPS
+from tilewright.ir.ops.control import Return
 from tilewright.ir.text.assembly import Group, Literal, Node, Slot, parse_assembly
 from tilewright.ir.text.parse_attributes import begins, parse_attribute
 from tilewright.ir.text.parse_numbers import ConstantText
-from tilewright.ir.text.parse_scanner import INTEGER, Scanner
+from tilewright.ir.text.parse_scanner import DIALECT, Scanner
 from tilewright.ir.text.parse_types import is_type, parse_type
 from tilewright.ir.text.parse_values import VALUE, VisibleValues
 from tilewright.ir.text.printer import IMPLIED_ENDINGS
@@ -131,15 +132,16 @@ class BodyParser:
             scanner.expect("{")
             while not scanner.accepts("}"):
                 ops.append(self._op(depth))
-        if parent in IMPLIED_ENDINGS and not (ops and ops[-1].effect is Effect.CONTROL):
-            ops.append(IMPLIED_ENDINGS[parent]())
+        ending = Return if parent is None else IMPLIED_ENDINGS.get(parent)
+        if ending is not None and not (ops and ops[-1].effect is Effect.CONTROL):
+            ops.append(ending())
         return Block(values, ops)
 
     def _op(self, depth: int) -> Op:
         scanner = self._scanner
         names = self._visible.results(scanner) if scanner.matches(VALUE) else ()
         start = scanner.position
-        kind = _OPS.get(scanner.word("an op"))
+        kind = _OPS.get(scanner.word("an op").removeprefix(DIALECT))
         if kind is None:
             scanner.position = start
             scanner.fail("an op")
@@ -281,7 +283,7 @@ class BodyParser:
                 values.append(self._visible.use(scanner))
                 entries.append(None)
             else:
-                entries.append(int(scanner.read(INTEGER, "a number or a value")[0]))
+                entries.append(scanner.whole("a number or a value"))
         reading.parts[slot.fields[0]] = tuple(values)
         reading.gaps.append((slot, tuple(entries), start))
 

@@ -13,9 +13,11 @@ from typing import NoReturn
 
 from tilewright.errors import MalformedTextError
 
-__all__ = ["IDENTIFIER", "INTEGER", "STRING", "Scanner", "unquoted"]
+__all__ = ["DIALECT", "IDENTIFIER", "INTEGER", "STRING", "WHOLE", "Scanner", "unquoted"]
 
 IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*")  # a name without quotes, or a word of the language
+WHOLE = re.compile(r"-?(?:0x[0-9A-Fa-f]{1,16}(?![0-9A-Fa-f])|\d{1,40}(?!\d))")  # or hexadecimal
+DIALECT = "cuda_tile."  # may stand before every word of the language, with `!` before a type
 INTEGER = re.compile(r"-?\d{1,40}(?!\d)")  # in decimal, of any size that something can have
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')  # with its quotes; the first group is what they hold
 
@@ -103,6 +105,11 @@ class Scanner:
     def integer(self, what: str = "a number") -> int:
         """A number in decimal."""
         return int(self.read(INTEGER, what)[0])
+
+    def whole(self, what: str = "a number") -> int:
+        """A number in decimal or in hexadecimal."""
+        text = self.read(WHOLE, what)[0]
+        return int(text, 16 if "x" in text else 10)
 
     def string(self, what: str = "a string in quotes") -> str:
         """What stands in quotes."""

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from tilewright.dtypes import Element
-from tilewright.ir.text.parse_scanner import IDENTIFIER, Scanner
+from tilewright.ir.text.parse_scanner import DIALECT, IDENTIFIER, Scanner
 from tilewright.ir.types import (
     TOKEN,
     GatherScatterViewType,
@@ -32,10 +32,17 @@ _ELEMENTS = {element.spelling: element for element in Element}
 
 def parse_type(scanner: Scanner) -> Type:
     """The type of a value."""
+    _accept_dialect(scanner)
     for word, parse in _TYPES.items():
         if scanner.accepts(word):
             return parse(scanner)
     scanner.fail("the type of a value")
+
+
+def _accept_dialect(scanner: Scanner) -> None:
+    """Read what may stand before the word of a type."""
+    if not scanner.accepts(f"!{DIALECT}"):
+        scanner.accepts(DIALECT)
 
 
 def parse_any_type(scanner: Scanner) -> Type | Element | PtrType:
@@ -59,7 +66,9 @@ def parse_element(scanner: Scanner) -> Element:
 
 
 def _is_value_type(scanner: Scanner) -> bool:
-    return any(scanner.sees(word) for word in _TYPES)
+    if scanner.sees(f"!{DIALECT}"):
+        return True
+    return any(scanner.sees(word) or scanner.sees(f"{DIALECT}{word}") for word in _TYPES)
 
 
 def _tile(scanner: Scanner) -> TileType:
@@ -74,6 +83,7 @@ def _tile(scanner: Scanner) -> TileType:
 
 
 def _held(scanner: Scanner) -> Element | PtrType:
+    _accept_dialect(scanner)
     if not scanner.accepts("ptr"):
         return parse_element(scanner)
     scanner.expect("<")
