@@ -74,7 +74,7 @@ def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
 def _declared(op: type[Op]) -> Callable[[Emitter, Any], None]:
     """A rule for an op whose declaration names the function."""
     meaning: Any = op.meaning
-    return _function(meaning)
+    return _function(floats.IN_F64.get(meaning, meaning))
 
 
 _LOST: dict[type[Op], Lost] = {
