@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from cpu_programs import Program, tensor_arguments
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu import pointers
+from tilewright.backends.cpu.memory import AddressSpace, Memory
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import AtomicMode
@@ -288,3 +289,30 @@ def test_scalars_are_loaded_and_stored_through_bare_pointers():
     x = np.array([-7, 0], np.int16)
     program.finish().run((1, 1, 1), [x.ctypes.data], [Memory.of(x)])
     assert x.tolist() == [-7, -7]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_of_equal_addresses_in_a_tile_of_two_axes_the_last_stays(order, masked):
+    """Whatever the layout of the addresses, elements are taken row by row."""
+    rng = np.random.default_rng(5)
+    data = np.zeros(8, np.int32)
+    index = np.array(rng.integers(0, 8, (16, 16)), order=order)
+    places = data.ctypes.data + index * 4
+    tile = np.arange(256, dtype=np.int32).reshape(16, 16)
+    mask = rng.random((16, 16)) < 0.7 if masked else None
+    space = AddressSpace([Memory.of(data)])
+    pointers.store(space, 0, Element.I32, places, tile, mask)
+    want, total = np.zeros(8, np.int32), np.zeros(8, np.int64)
+    for at in np.ndindex(16, 16):
+        if mask is None or mask[at]:
+            want[index[at]] = tile[at]
+            total[index[at]] += tile[at]
+    assert data.tolist() == want.tolist()
+    got = pointers.load(space, 0, Element.I32, places, mask, None)
+    chosen = np.ones((16, 16), bool) if mask is None else mask
+    np.testing.assert_array_equal(got, np.where(chosen, want[index], 0))
+    data[:] = 0
+    before = pointers.combine(space, 0, Element.I32, places, mask, np.add, tile)
+    assert data.tolist() == total.tolist()
+    assert before.shape == (16, 16)

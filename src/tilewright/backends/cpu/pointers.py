@@ -41,9 +41,20 @@ Combine = Callable[..., Any]
 class Window(NamedTuple):
     """The part of an access that falls into one memory."""
 
-    chosen: Array  # which elements of the tile
+    chosen: Array | None  # which elements of the tile; None for all of them
     elements: Array  # the memory, as a flat array of the element
-    positions: Array  # where in it, for each chosen element
+    positions: Array  # where in it, for each chosen element, in a row
+
+    def of(self, tile: Array) -> Array:
+        """The chosen elements of a tile, in a row."""
+        return tile.reshape(-1) if self.chosen is None else tile[self.chosen]
+
+    def put(self, tile: Array, elements: Array) -> None:
+        """Write the chosen elements of a tile."""
+        if self.chosen is None:
+            tile[...] = elements.reshape(tile.shape)
+        else:
+            tile[self.chosen] = elements
 
 
 def moved(site: int, places: Any, offset: Any, size: int) -> Any:
@@ -71,15 +82,20 @@ def load(
     padding: Any,
 ) -> Array:
     """What lies at the addresses; masked elements give the padding, or zero."""
+    if mask is None and not is_nibble(element):
+        window = _one_window(space, storage_dtype(element), places, None, writes=False)
+        if window is not None:
+            found: Array = window.elements[window.positions].reshape(places.shape)
+            return found if found.dtype == element.numpy else found.astype(element.numpy)
     tile = np.zeros(places.shape, element.numpy)
     if padding is not None:
         tile[...] = padding
     for window in _windows(space, site, element, places, mask):
         if is_nibble(element):
-            halves = window.elements[window.positions] >> _shifts(places)[window.chosen] & 15
-            tile[window.chosen] = halves.view(element.numpy)
+            halves = window.elements[window.positions] >> window.of(_shifts(places)) & 15
+            window.put(tile, halves.view(element.numpy))
         else:
-            tile[window.chosen] = window.elements[window.positions]
+            window.put(tile, window.elements[window.positions])
     return tile
 
 
@@ -94,11 +110,11 @@ def store(
     """Write a tile to the addresses; of two that are equal the later element stays."""
     for window in list(_windows(space, site, element, places, mask, writes=True)):
         if is_nibble(element):
-            high = _shifts(places)[window.chosen] // 4
+            high = window.of(_shifts(places)) // 4
             where = window.positions * 2 + high
-            nibbles.write(window.elements, where, tile[window.chosen].view(np.uint8))
+            nibbles.write(window.elements, where, window.of(tile).view(np.uint8))
         else:
-            window.elements[window.positions] = tile[window.chosen]
+            window.elements[window.positions] = window.of(tile)
 
 
 def _shifts(places: Array) -> Array:
@@ -119,8 +135,8 @@ def combine(
     """Read, combine and write back; gives what was there before."""
     before = np.zeros(places.shape, element.numpy)
     for window in list(_windows(space, site, element, places, mask, writes=True)):
-        chosen, elements, positions = window
-        operands = [argument[chosen] for argument in arguments]
+        elements, positions = window.elements, window.positions
+        operands = [window.of(argument) for argument in arguments]
         if np.unique(positions).size == positions.size:
             old = elements[positions]
             elements[positions] = function(old, *operands)
@@ -129,7 +145,7 @@ def combine(
             for i, position in enumerate(positions):
                 old[i] = elements[position]
                 elements[position] = function(old[i], *(operand[i] for operand in operands))
-        before[chosen] = old
+        window.put(before, old)
     return before
 
 
@@ -144,7 +160,7 @@ def accumulate(
 ) -> None:
     """`combine` where nobody asks what was there before."""
     for window in list(_windows(space, site, element, places, mask, writes=True)):
-        function.at(window.elements, window.positions, argument[window.chosen])
+        function.at(window.elements, window.positions, window.of(argument))
 
 
 # --- what atomics do -------------------------------------------------------------------------
@@ -199,6 +215,9 @@ def _windows(
 ) -> Iterator[Window]:
     """Cut an access by memories; nothing is given before every address is known to be good."""
     dtype = storage_dtype(element)
+    window = _one_window(space, dtype, places, mask, writes=writes)
+    if window is not None:
+        return iter((window,) if window.positions.size else ())
     active = np.ones(places.shape, np.bool_) if mask is None else np.asarray(mask)
     _require_aligned(site, places, active, dtype.itemsize)
     found = []
@@ -216,6 +235,33 @@ def _windows(
         what = f"{verb} {dtype.itemsize} bytes at {{:#x}}, outside the memories of this launch"
         report_element(site, left, what, places)
     return (_window(memory, dtype, places, here) for memory, here in found)
+
+
+def _one_window(
+    space: AddressSpace, dtype: np.dtype[Any], places: Array, mask: Array | None, *, writes: bool
+) -> Window | None:
+    """The whole access, if all of it is good and falls into one memory, as most do.
+
+    The least and the greatest address say so. None stands for any other access, which is looked at
+    element by element.
+    """
+    chosen = None if mask is None else np.asarray(mask)
+    flat = np.asarray(places).reshape(-1) if chosen is None else places[chosen]
+    if not flat.size:
+        return Window(chosen, _NOTHING, flat)
+    size = dtype.itemsize
+    memory = space.holding(int(flat.min()), int(flat.max()) + size)
+    if memory is None or (writes and not memory.array.flags.writeable):
+        return None
+    skip = -memory.address % size
+    offsets = flat - (memory.address + skip)
+    if (offsets & (size - 1)).any():
+        return None
+    usable = (memory.array.size - skip) // size * size
+    return Window(chosen, memory.array[skip : skip + usable].view(dtype), offsets // size)
+
+
+_NOTHING = np.empty(0, np.uint8)
 
 
 def _window(memory: Memory, dtype: np.dtype[Any], places: Array, here: Array) -> Window:

@@ -12,7 +12,7 @@ addresses, all at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from tilewright.backends.cpu.accesses import (
     stretches,
 )
 from tilewright.backends.cpu.faults import Access, Site
+from tilewright.backends.cpu.frontiers import CONFLICTS, Frontier
 from tilewright.backends.cpu.memory import AddressSpace
 from tilewright.backends.cpu.synchronisation import Synchronisation
 from tilewright.backends.cpu.views import IndexedView, TiledView, is_injective
@@ -36,16 +37,6 @@ __all__ = ["Race", "Record", "find_race"]
 Array = np.ndarray[Any, Any]
 BlockId = tuple[int, int, int]
 Record = tuple[BlockId, list[Any]]  # what one block did: tuples of the parts of `Event`
-
-# With which kinds of access each kind has a conflict.
-_CONFLICTS: dict[Access, tuple[Access, ...]] = {
-    one: tuple(
-        other
-        for other in (Access.READ, Access.WRITE, Access.ATOMIC_READ, Access.ATOMIC_WRITE)
-        if (one.writes or other.writes) and (one.plain is one or other.plain is other)
-    )
-    for one in (Access.READ, Access.WRITE, Access.ATOMIC_READ, Access.ATOMIC_WRITE)
-}
 
 
 class Noted(NamedTuple):
@@ -193,11 +184,11 @@ class _Cell:
         self.shown: dict[Access, list[Any]] = {}  # those that others are compared with
         self.others: dict[Access, list[Any]] = {}
 
-    def add(self, noted: Any, site: Site, *, keeps_all: bool) -> None:
-        """Count an access of the block; unless some are ordered, one of a kind is enough."""
+    def add(self, noted: Any, site: Site) -> None:
+        """Count an access of the block; towards others one of a kind is enough."""
         self.own[site.access] = self.own.get(site.access, 0) | 1 << noted[1]
         shown = self.shown.setdefault(site.outward, [])
-        if keeps_all or not shown:
+        if not shown:
             shown.append(noted)
 
     def enter(self, block: BlockId) -> None:
@@ -224,11 +215,26 @@ class _OnePartition:
                 continue
             if at not in cells:
                 cells[at] = _Cell(first[0])
-                cells[at].add(first, self._sites[first[2][0]], keeps_all=bool(self._order))
+                cells[at].add(first, self._sites[first[2][0]])
             race = self._raced(cells[at], noted, group)
             if race is not None:
                 return race
+        return self._between_blocks(group, cells) if self._order else None
+
+    def _between_blocks(self, group: Sequence[Any], tiles: Container[Any]) -> Race | None:
+        """Where blocks learn of each other, compare what they do to each of some tiles in order."""
+        frontiers: dict[Any, Frontier] = {}
+        for noted in sorted(group, key=self._order.time):
+            at = noted[2][2]
+            if at in tiles:
+                frontier = frontiers.get(at) or frontiers.setdefault(at, self._frontier())
+                other = frontier.add(noted)
+                if other is not None:
+                    return self._told(other, noted)
         return None
+
+    def _frontier(self) -> Frontier:
+        return Frontier(self._sites, self._order)
 
     def _raced(self, cell: _Cell, noted: Any, group: Sequence[Any]) -> Race | None:
         site = self._sites[noted[2][0]]
@@ -236,19 +242,21 @@ class _OnePartition:
             cell.enter(noted[0])
         other = self._unordered(cell, noted, site, group)
         if other is not None:
-            named = _named(noted)
-            start = int(stretches(named.event.where, named.event.at).starts[0])
-            return _raced(_named(other), named, self._sites, start)
-        cell.add(noted, site, keeps_all=bool(self._order))
+            return self._told(other, noted)
+        cell.add(noted, site)
         return None
+
+    def _told(self, other: Any, noted: Any) -> Race:
+        named = _named(noted)
+        start = int(stretches(named.event.where, named.event.at).starts[0])
+        return _raced(_named(other), named, self._sites, start)
 
     def _unordered(self, cell: _Cell, noted: Any, site: Site, group: Sequence[Any]) -> Any:
         """An earlier access of the tile that has a conflict with this one, or None."""
-        for kind in _CONFLICTS[site.outward]:
+        for kind in CONFLICTS[site.outward] if not self._order else ():
             for other in cell.others.get(kind, ()):
-                if not self._order.orders(other, noted):
-                    return other
-        for kind in _CONFLICTS[site.access]:
+                return other
+        for kind in CONFLICTS[site.access]:
             for number in _bits(cell.own.get(kind, 0) & ~noted[2][3]):
                 return next(n for n in group if n[:2] == (noted[0], number))
         return None
@@ -267,7 +275,7 @@ def _bits(mask: int) -> Iterator[int]:
 # What makes a part of memory raced for: accesses of these kinds are there, and the blocks of those
 # kinds are not one block.
 _PATTERNS = (
-    ((Access.WRITE,), tuple(_CONFLICTS)),
+    ((Access.WRITE,), tuple(CONFLICTS)),
     ((Access.ATOMIC_WRITE, Access.READ), (Access.ATOMIC_WRITE, Access.READ)),
 )
 
@@ -300,16 +308,13 @@ class _AnyShape:
     def _told(self, group: Sequence[Noted], address: int) -> Race | None:
         """Two accesses of different blocks that meet at an address and have a conflict."""
         meeting = [noted for noted in group if _touches(noted.event, address)]
-        for i, one in enumerate(meeting):
-            conflicts = _CONFLICTS[self._sites[one.event.site].outward]
-            for other in meeting[i + 1 :]:
-                if (
-                    other.block == one.block
-                    or self._sites[other.event.site].outward not in conflicts
-                ):
-                    continue
-                if not self._order.orders(one, other):
-                    return _raced(one, other, self._sites, address)
+        if self._order:
+            meeting.sort(key=self._order.time)
+        frontier = Frontier(self._sites, self._order)
+        for noted in meeting:
+            other = frontier.add(noted)
+            if other is not None:
+                return _raced(other, noted, self._sites, address)
         return None
 
     def _within_blocks(self, group: Sequence[Noted]) -> Race | None:
@@ -320,7 +325,7 @@ class _AnyShape:
             if noted.block != block:
                 block, earlier, masks = noted.block, {}, {}
             access = self._sites[noted.event.site].access
-            for kind in _CONFLICTS[access]:
+            for kind in CONFLICTS[access]:
                 for number in _bits(masks.get(kind, 0) & ~noted.event.before):
                     address = meet(earlier[number].event, noted.event)
                     if address is not None:

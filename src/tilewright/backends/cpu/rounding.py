@@ -1,8 +1,9 @@
 """Arithmetic in the rounding modes that NumPy lacks: towards zero, down and up.
 
 The nearest result is computed first; where it lies on the wrong side of the exact one, its
-neighbour is taken. Which side is decided exactly, with fractions, one element after the other: this
-is slow, and right for every dtype.
+neighbour is taken. Which side is decided exactly. For operands shorter than f64 that is arithmetic
+in f64: a product of theirs is exact there, and what a sum loses is a number of f64 again. Products,
+quotients and roots of f64 itself are decided with fractions, one element after the other.
 """
 
 from __future__ import annotations
@@ -98,6 +99,57 @@ def _moved(nearest: Array, beyond: Array, towards: float) -> Array:
 
 def _sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Array:
     """The sign of the exact result less the nearest one, for each element."""
+    side = _SIDES[lost]
+    if lost in _ONLY_SHORT and nearest.dtype == np.float64:
+        return _exact_sides(lost, nearest, operands)
+    rounded = nearest.astype(np.float64)
+    if lost is lost_by_conversion and operands[0].dtype.kind in "iu":
+        return _integer_sides(rounded, operands[0])
+    wide = [operand.astype(np.float64) for operand in operands]
+    found = side(rounded, *wide)
+    # Overflow: the exact result is finite, unless a division by zero gave infinity.
+    found = np.where(np.isinf(rounded), -np.sign(rounded), found)
+    counts = ~np.isnan(rounded)
+    for number in wide:
+        counts = counts & np.isfinite(number)
+    if lost is lost_by_quotient:
+        counts = counts & (np.isfinite(rounded) | (wide[1] != 0))
+    return np.where(counts, found, 0).astype(np.int8)
+
+
+def _integer_sides(rounded: Array, x: Array) -> Array:
+    """For integers; they are rounded to integers, which may lie beyond their range."""
+    limit = 2.0 ** (8 * x.dtype.itemsize - (x.dtype.kind == "i"))
+    above, below = rounded >= limit, rounded < -limit
+    whole = np.where(above | below, 0, rounded).astype(x.dtype)
+    side = (x > whole).astype(np.int8) - (x < whole)
+    return np.where(above, np.int8(-1), np.where(below, np.int8(1), side))
+
+
+def _side_of_sum(rounded: Array, x: Array, y: Array) -> Array:
+    """The sign of `x + y - rounded`, exactly: the sum in f64, less its error, lies beside it."""
+    total = x + y
+    above = total - x
+    error = (x - (total - above)) + (y - above)
+    rest = total - rounded
+    return np.sign(np.where(rest == 0, error, rest))
+
+
+# By what is lost: the sign of the exact result less the rounded one, of numbers in f64.
+_SIDES: dict[Lost, Callable[..., Array]] = {
+    lost_by_sum: _side_of_sum,
+    lost_by_difference: lambda rounded, x, y: _side_of_sum(rounded, x, -y),
+    lost_by_product: lambda rounded, x, y: np.sign(x * y - rounded),
+    lost_by_quotient: lambda rounded, x, y: _side_of_sum(0.0, x, -rounded * y) * np.sign(y),
+    lost_by_fma: lambda rounded, x, y, z: _side_of_sum(rounded, x * y, z),
+    lost_by_root: lambda rounded, x: np.sign(x - rounded * rounded),
+    lost_by_conversion: lambda rounded, x: np.sign(x - rounded),
+}
+_ONLY_SHORT = (lost_by_product, lost_by_quotient, lost_by_fma, lost_by_root)
+
+
+def _exact_sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Array:
+    """The same with fractions."""
 
     def side(rounded: Any, *numbers: Any) -> int:
         if not all(isfinite(number) for number in numbers) or rounded != rounded:

@@ -4,15 +4,22 @@ Whatever a block did before a release (by its tokens) comes before whatever anot
 an acquire of the same place that came later. Such pairs are ordered though no token leads from one
 block to the other. The order of the run decides which acquire came later, so a kernel that relies
 on luck may look right; what is reported is always real.
+
+All releases and acquires are walked once, in the order of their turns. A place keeps what has been
+released there, as the events of each block that come before: a vector clock with a bit for every
+event, since tokens order the events of a block only in part. An acquire refers to what its place
+kept at its turn; asking whether one access comes before another looks at the acquires of one block.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tilewright.backends.cpu.accesses import Event, meet
+from tilewright.backends.cpu.accesses import Event, stretches
 from tilewright.backends.cpu.faults import Site
 
 __all__ = ["Synchronisation"]
@@ -26,67 +33,133 @@ class _Turn(NamedTuple):
     block: BlockId
     number: int
     event: Event
+    site: Site
+
+
+@dataclass
+class _Past:
+    """Events that come before something: for each block a bit for each of its events.
+
+    It is never changed once it can be seen. `cell` is the place that it is the past of, if there is
+    one: of one place each past holds all that came before it.
+    """
+
+    events: dict[BlockId, int] = field(default_factory=dict)
+    cell: int | None = None
 
 
 class Synchronisation:
     """The releases and acquires of a run."""
 
     def __init__(self, records: Sequence[tuple[BlockId, list[Any]]], sites: Sequence[Site]) -> None:
-        self._releases: dict[BlockId, list[_Turn]] = defaultdict(list)
-        self._acquires: dict[BlockId, list[_Turn]] = defaultdict(list)
-        if not any(site.releases for site in sites):
-            return
-        for block, events in records:
-            for number, parts in enumerate(events):
-                site = sites[parts[0]]
-                turn = _Turn(block, number, Event(*parts))
-                if site.releases:
-                    self._releases[block].append(turn)
-                if site.acquires:
-                    self._acquires[block].append(turn)
+        self._acquired: dict[BlockId, list[tuple[int, _Past]]] = defaultdict(list)
+        self._times: dict[BlockId, list[int]] = {}
+        self._is_active = False
+        if any(site.releases for site in sites) and any(site.acquires for site in sites):
+            turns = sorted(_turns(records, sites), key=lambda turn: turn.event.turn)
+            self._times = {block: _times(events) for block, events in records}
+            self._walk(turns)
 
     def __bool__(self) -> bool:
-        return bool(self._releases and self._acquires)
+        return self._is_active
 
     def orders(self, one: Any, other: Any) -> bool:
         """Whether one of two accesses of different blocks comes before the other."""
-        return bool(self) and (self._leads(one, other) or self._leads(other, one))
+        return bool(self) and (self.leads(one, other) or self.leads(other, one))
 
-    def _leads(self, first: Any, second: Any) -> bool:
+    def leads(self, first: Any, second: Any) -> bool:
         """Whether a chain of releases and acquires leads from one access to another."""
-        seen: set[tuple[BlockId, int]] = set()
-        open_ = list(self._acquired_by(second[0], second[1], second[2][3]))
-        while open_:
-            acquire = open_.pop()
-            if (acquire.block, acquire.number) in seen:
-                continue
-            seen.add((acquire.block, acquire.number))
-            own = self._releases.get(first[0], ())
-            if any(_reaches(release, first[1]) and _passes(release, acquire) for release in own):
-                return True
-            open_ += self._further(acquire)
-        return False
+        known = second[2][3] | 1 << second[1]
+        return any(
+            known >> number & 1 and past.events.get(first[0], 0) >> first[1] & 1
+            for number, past in reversed(self._acquired.get(second[0], ()))
+        )
 
-    def _further(self, acquire: _Turn) -> Iterator[_Turn]:
-        """The acquires behind the releases that an acquire may have seen."""
-        for block, releases in self._releases.items():
-            for release in releases:
-                if block != acquire.block and _passes(release, acquire):
-                    yield from self._acquired_by(block, release.number, release.event.before)
+    def time(self, noted: Any) -> int:
+        """A number that is greater for an access than for all that come before it.
 
-    def _acquired_by(self, block: BlockId, number: int, before: int) -> Iterator[_Turn]:
-        """The acquires that an access of a block waits for, or is."""
-        known = before | 1 << number
-        return (turn for turn in self._acquires.get(block, ()) if known >> turn.number & 1)
+        It is the turn of the last release or acquire of the block until then.
+        """
+        block, number, _ = noted
+        found: int = self._times[block][number]
+        return found
+
+    def _walk(self, turns: Sequence[_Turn]) -> None:
+        places = _Cells([turn.event for turn in turns])
+        released: dict[int, _Past] = {}  # by cell
+        for turn in turns:
+            cells = places.of(turn.event)
+            if turn.site.acquires:
+                found = [released[cell] for cell in cells if cell in released]
+                if found:
+                    past = found[0] if len(found) == 1 else _joined(found)
+                    self._acquired[turn.block].append((turn.number, past))
+                    self._is_active = True
+            if turn.site.releases:
+                own = turn.event.before | 1 << turn.number
+                pasts = self._acquired_by(turn.block, own)
+                for cell in cells:
+                    released[cell] = _released(released.get(cell), cell, turn.block, own, pasts)
+
+    def _acquired_by(self, block: BlockId, known: int) -> list[_Past]:
+        """What the acquires among events of a block have learned, each once."""
+        pasts = (past for number, past in self._acquired.get(block, ()) if known >> number & 1)
+        return list({id(past): past for past in pasts}.values())
 
 
-def _reaches(release: _Turn, number: int) -> bool:
-    """Whether an access of the same block comes before a release, or is it."""
-    return bool((release.event.before | 1 << release.number) >> number & 1)
+def _turns(records: Sequence[tuple[BlockId, list[Any]]], sites: Sequence[Site]) -> Iterator[_Turn]:
+    for block, events in records:
+        for number, parts in enumerate(events):
+            site = sites[parts[0]]
+            if site.releases or site.acquires:
+                yield _Turn(block, number, Event(*parts), site)
 
 
-def _passes(release: _Turn, acquire: _Turn) -> bool:
-    """Whether an acquire comes behind a release of the same place."""
-    return (
-        release.event.turn < acquire.event.turn and meet(release.event, acquire.event) is not None
-    )
+def _times(events: Sequence[Any]) -> list[int]:
+    found, last = [], -1
+    for parts in events:
+        last = parts[4] if len(parts) > 4 else last
+        found.append(last)
+    return found
+
+
+def _joined(pasts: Sequence[_Past]) -> _Past:
+    events: dict[BlockId, int] = {}
+    for past in pasts:
+        for block, known in past.events.items():
+            events[block] = events.get(block, 0) | known
+    return _Past(events)
+
+
+def _released(
+    before: _Past | None, cell: int, block: BlockId, own: int, pasts: Sequence[_Past]
+) -> _Past:
+    """What a place keeps after a release by a block that knows these pasts."""
+    events = {} if before is None else dict(before.events)
+    for past in pasts:
+        if past.cell != cell:  # else it is in what the place has kept
+            for other, known in past.events.items():
+                events[other] = events.get(other, 0) | known
+    events[block] = events.get(block, 0) | own
+    return _Past(events, cell)
+
+
+class _Cells:
+    """The addresses of synchronising accesses, cut where one of them starts or ends.
+
+    Two accesses meet if they have a cell in common, and only then.
+    """
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        spans = (stretches(event.where, event.at) for event in events)
+        ends = {int(end) for starts, stops in spans for part in (starts, stops) for end in part}
+        self._cuts = sorted(ends)
+
+    def of(self, event: Event) -> list[int]:
+        """The cells that an access touches."""
+        starts, stops = stretches(event.where, event.at)
+        return [
+            cell
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+            for cell in range(bisect_left(self._cuts, start), bisect_left(self._cuts, stop))
+        ]

@@ -1,0 +1,60 @@
+"""Accesses of one element in an order in which each comes behind all that lead to it.
+
+A `Frontier` keeps those that a later access has to be compared with. A plain write that races with
+none of them is ordered behind all, so that from then on it stands for them: the accesses of a lock
+that guards an element are compared with the one before, not with all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.backends.cpu.faults import Access, Site
+from tilewright.backends.cpu.synchronisation import Synchronisation
+
+__all__ = ["CONFLICTS", "Frontier"]
+
+_KINDS = (Access.READ, Access.WRITE, Access.ATOMIC_READ, Access.ATOMIC_WRITE)
+
+# With which kinds of access each kind has a conflict.
+CONFLICTS: dict[Access, tuple[Access, ...]] = {
+    one: tuple(
+        other
+        for other in _KINDS
+        if (one.writes or other.writes) and (one.plain is one or other.plain is other)
+    )
+    for one in _KINDS
+}
+
+
+class Frontier:
+    """The accesses of one element that nothing later stands for."""
+
+    __slots__ = ("_held", "_order", "_sites")
+
+    def __init__(self, sites: Sequence[Site], order: Synchronisation) -> None:
+        self._sites = sites
+        self._order = order
+        self._held: dict[Access, list[Any]] = {}
+
+    def add(self, noted: Any) -> Any:
+        """Compare an access with those of other blocks; gives one that it races with, or None."""
+        kind = self._sites[noted[2][0]].outward
+        for wanted in CONFLICTS[kind]:
+            for other in self._held.get(wanted, ()):
+                if other[0] != noted[0] and not self._order.leads(other, noted):
+                    return other
+        if kind is Access.WRITE:
+            self._held = {
+                wanted: left
+                for wanted, others in self._held.items()
+                if (left := [other for other in others if _is_beside(other, noted)])
+            }
+        self._held.setdefault(kind, []).append(noted)
+        return None
+
+
+def _is_beside(other: Any, noted: Any) -> bool:
+    """Whether an access of the same block is not ordered by a token."""
+    return bool(other[0] == noted[0] and not noted[2][3] >> other[1] & 1)
