@@ -64,7 +64,11 @@ def moved(site: int, places: Any, offset: Any, size: int) -> Any:
         wrong = np.abs(steps.astype(np.float64)) > FARTHEST / size
         if wrong.any():
             report_element(site, wrong, "moves a pointer by {} elements, which wraps", steps)
-    return places + steps * np.int64(size)
+    steps *= np.int64(size)  # a copy of ours
+    if np.shape(places) in ((), np.shape(steps)):
+        steps += places
+        return steps
+    return places + steps
 
 
 def moved_nibbles(places: Any, offset: Any) -> Any:
@@ -85,7 +89,7 @@ def load(
     if mask is None and not is_nibble(element):
         window = _one_window(space, storage_dtype(element), places, None, writes=False)
         if window is not None:
-            found: Array = window.elements[window.positions].reshape(places.shape)
+            found: Array = window.elements.take(window.positions).reshape(places.shape)
             return found if found.dtype == element.numpy else found.astype(element.numpy)
     tile = np.zeros(places.shape, element.numpy)
     if padding is not None:
@@ -254,11 +258,12 @@ def _one_window(
     if memory is None or (writes and not memory.array.flags.writeable):
         return None
     skip = -memory.address % size
-    offsets = flat - (memory.address + skip)
-    if (offsets & (size - 1)).any():
+    positions = flat - (memory.address + skip)
+    if np.bitwise_or.reduce(positions) & (size - 1):  # a size is a power of two
         return None
+    positions >>= size.bit_length() - 1
     usable = (memory.array.size - skip) // size * size
-    return Window(chosen, memory.array[skip : skip + usable].view(dtype), offsets // size)
+    return Window(chosen, memory.array[skip : skip + usable].view(dtype), positions)
 
 
 _NOTHING = np.empty(0, np.uint8)
