@@ -5,9 +5,10 @@ A program that tunes nothing imports nothing of `tilewright.tune`.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from tilewright.runtime.loading import load_module
 
 if TYPE_CHECKING:
     from tilewright.kernel import Kernel
@@ -35,7 +36,7 @@ def autotune(
     right. A candidate that is further from it than `limit`, relative to its norm, never wins.
     `default` is what runs where nothing can be measured: the first of the space, if left out.
     """
-    tuner: Any = importlib.import_module("tilewright.tune.autotune")
+    tuner: Any = load_module("tilewright.tune.autotune")
     given = {"key": key, "reference": reference, "limit": limit, "default": default}
     made: Callable[[Kernel], Autotuned] = tuner.decorator(space, **given)
     return made

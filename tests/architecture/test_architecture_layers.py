@@ -43,11 +43,8 @@ FOUNDATION = LAYERS[0]
 # device, our kernels, the compiler and the program makers, the CUDA bindings, what draws plots,
 # torch to compare with, cuTile.
 LOADERS_BY_NAME = {
-    f"{PACKAGE}.runtime.backend",
-    f"{PACKAGE}.runtime.library",
+    f"{PACKAGE}.runtime.loading",
     f"{PACKAGE}.jit.loader",
-    f"{PACKAGE}.tune.loader",
-    f"{PACKAGE}.autotuning",
     f"{PACKAGE}.backends.cuda.driver",
     f"{PACKAGE}.kernels",
     f"{PACKAGE}.bench.plots",

@@ -206,3 +206,32 @@ def test_a_tool_that_asks_nobody_is_waited_for_by_its_own_thread_alone(tmp_path)
     gate.touch()
     thread.join(PATIENCE)
     assert found == ["late\n"]
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from tilewright.backends.cuda import tool_runs
+from tilewright.backends.cuda.tool_runs import run_tool
+
+def run():
+    return run_tool(["/bin/sh", "-c", "echo done"], Path(sys.argv[1]), 600.0, {}).output
+
+assert run() == "done\\n"
+mine = tool_runs._keeper._process
+child = os.fork()
+if not child:
+    assert tool_runs._keeper._process is None, "it is the parent's"
+    assert run() == "done\\n"
+    os._exit(0 if tool_runs._keeper._process.pid != mine.pid else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert mine.poll() is None
+assert run() == "done\\n"
+"""
+
+
+def test_a_forked_child_has_a_keeper_of_its_own(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(
+        [sys.executable, "-c", FORKED, str(tmp_path)], env=environment, timeout=PATIENCE, check=True
+    )

@@ -1,22 +1,17 @@
-"""Heavy parts by name: the compiler on the first call of a kernel, a backend on its first use.
-
-A part that is half loaded has nothing to offer yet. The collector is stopped while one is loaded,
-so that no finaliser meets it so; a signal handler that does is refused.
-"""
+"""Heavy parts by name: the compiler on the first call of a kernel, a backend on its first use."""
 
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilewright.dtypes import Element
 from tilewright.errors import LaunchError
 from tilewright.ir.function import Module
-from tilewright.runtime.collector import uncollected
 from tilewright.runtime.device import Device
 from tilewright.runtime.function import KernelFunction, KernelLimits, LaunchShape
+from tilewright.runtime.loading import load_module
 from tilewright.runtime.stream import Stream
 
 if TYPE_CHECKING:
@@ -44,22 +39,6 @@ __all__ = [
     "load_program_maker",
     "load_torch",
 ]
-
-
-def _loaded(name: str) -> Any:
-    """A module of ours, loaded whole."""
-    module = sys.modules.get(name)
-    if module is None:
-        return uncollected(importlib.import_module, name)
-    if getattr(module.__spec__, "_initializing", False):
-        module = importlib.import_module(name)  # waits for another thread, and not for this one
-        if getattr(module.__spec__, "_initializing", False):
-            raise LaunchError(
-                f"{name} is being loaded by a call that this one has interrupted, as a signal"
-                " handler does, and no kernel can be compiled there: have the handler note what"
-                " there is to do, and do it when that call is over"
-            )
-    return module
 
 
 class Program(Protocol):
@@ -102,12 +81,12 @@ class Assembler(Protocol):
 
 def load_program_maker() -> ProgramMaker:
     """The part of the CPU backend that makes Tile IR runnable."""
-    return cast("ProgramMaker", _loaded("tilewright.backends.cpu.program"))
+    return cast("ProgramMaker", load_module("tilewright.backends.cpu.program"))
 
 
 def load_assembler() -> Assembler:
     """The part of the CUDA backend that turns Tile IR into code."""
-    return cast("Assembler", _loaded("tilewright.backends.cuda.program"))
+    return cast("Assembler", load_module("tilewright.backends.cuda.program"))
 
 
 class DiskCaches(Protocol):
@@ -122,7 +101,7 @@ class DiskCaches(Protocol):
 
 def load_disk_cache() -> DiskCaches:
     """The cache on disk, which only kernels for a GPU use."""
-    return cast("DiskCaches", _loaded("tilewright.jit.disk_cache"))
+    return cast("DiskCaches", load_module("tilewright.jit.disk_cache"))
 
 
 def load_torch() -> Any:
@@ -173,7 +152,7 @@ class ExternalCode(Protocol):
 
 def load_external_code() -> ExternalCode:
     """The part of the CUDA backend that reads what somebody else compiled."""
-    return cast("ExternalCode", _loaded("tilewright.backends.cuda.external"))
+    return cast("ExternalCode", load_module("tilewright.backends.cuda.external"))
 
 
 class Compiler(Protocol):
@@ -192,4 +171,4 @@ class Compiler(Protocol):
 
 def load_compiler() -> Compiler:
     """The compiler; loading it takes longer than the rest of the package."""
-    return cast("Compiler", _loaded("tilewright.jit.compiler"))
+    return cast("Compiler", load_module("tilewright.jit.compiler"))

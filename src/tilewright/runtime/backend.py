@@ -7,7 +7,6 @@ the device's lock except `wait`, `known` and `completed`, which any thread may c
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.errors import LaunchError
+from tilewright.runtime.loading import load_module
 from tilewright.runtime.records import Allocation, FailureRecord
 
 __all__ = [
@@ -270,4 +270,4 @@ def load_backend(kind: str) -> BackendModule:
     if kind not in KINDS:
         kinds = " or ".join(repr(known) for known in KINDS)
         raise LaunchError(f"there is no device of kind {kind!r}: say {kinds}")
-    return cast("BackendModule", importlib.import_module(f"tilewright.backends.{kind}.device"))
+    return cast("BackendModule", load_module(f"tilewright.backends.{kind}.device"))

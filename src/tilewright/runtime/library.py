@@ -7,8 +7,9 @@ are loaded by name, on first use.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from tilewright.runtime.loading import load_module
 
 if TYPE_CHECKING:
     from tilewright.runtime.operation import DeviceOp
@@ -53,9 +54,9 @@ class Copying(Protocol):
 
 def load_creation() -> Creation:
     """The kernels that make contents."""
-    return cast("Creation", importlib.import_module("tilewright.kernels.creation"))
+    return cast("Creation", load_module("tilewright.kernels.creation"))
 
 
 def load_copying() -> Copying:
     """The kernels that copy with strides and between dtypes."""
-    return cast("Copying", importlib.import_module("tilewright.kernels.copying"))
+    return cast("Copying", load_module("tilewright.kernels.copying"))

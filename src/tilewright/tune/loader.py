@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Protocol, cast
+
+from tilewright.runtime.loading import load_module
 
 if TYPE_CHECKING:
     from tilewright.tune.plans import Found
@@ -22,4 +23,4 @@ class Engine(Protocol):
 
 def load_engine() -> Engine:
     """The part that compiles, measures and compares."""
-    return cast("Engine", importlib.import_module("tilewright.tune.engine"))
+    return cast("Engine", load_module("tilewright.tune.engine"))

@@ -1,0 +1,36 @@
+"""Heavy parts by name, on first use: backends, the compiler, the library, the tuner.
+
+A part that is half loaded has nothing to offer yet. The collector is stopped while one is loaded,
+so that no finaliser meets it so; a signal handler that does is refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.collector import uncollected
+
+__all__ = ["load_module"]
+
+
+def load_module(name: str) -> Any:
+    """A module of ours, loaded whole."""
+    module = sys.modules.get(name)
+    if module is None:
+        return uncollected(importlib.import_module, name)
+    if _is_half_loaded(module):
+        module = importlib.import_module(name)  # waits for another thread, and not for this one
+        if _is_half_loaded(module):
+            raise LaunchError(
+                f"{name} is being loaded by a call that this one has interrupted, as a signal"
+                " handler does, and cannot be used yet: have the handler note what there is to do,"
+                " and do it when that call is over"
+            )
+    return module
+
+
+def _is_half_loaded(module: Any) -> bool:
+    return bool(getattr(module.__spec__, "_initializing", False))
