@@ -167,6 +167,33 @@ def test_a_block_that_was_left_without_its_exit_is_given_up(device):
         another.launch().sync()
 
 
+class Breaking:
+    """A note that breaks off so many times."""
+
+    may_be_repeated = True
+
+    def __init__(self, error, times):
+        self.error, self.left = error, times
+
+    def settle(self):
+        self.left -= 1
+        if self.left >= 0:
+            raise self.error
+
+
+@pytest.mark.parametrize(("error", "times", "left"), [(Interrupt(), 3, -1), (KeyError(), 9, 7)])
+def test_a_note_that_was_broken_off_is_settled_again(device, error, times, left):
+    """But not for ever, if it fails by itself."""
+    note, other = Breaking(error, times), Breaking(None, 0)
+    with device.lock:
+        device.settle_notes()
+        device.notes.extend((note, other))
+        while device.notes:
+            with suppress(type(error)):
+                device.settle_notes()
+    assert (note.left, other.left) == (left, -1)
+
+
 def test_contexts_work_on_an_exit_stack_and_as_decorators(device):
     stream = device.new_stream()
     with ExitStack() as stack:

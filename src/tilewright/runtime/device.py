@@ -66,9 +66,10 @@ class Device:
     """A device by name: `cpu`, `cpu:1`, `cuda`, `cuda:0`. The same name gives the same object."""
 
     __slots__ = (
-        "_policy", "_pools", "adopted", "backend", "changes", "current", "default", "epoch",
-        "forked", "is_barred", "kind", "latest", "lock", "name", "notes", "ordinal", "recorded",
-        "replays", "storages", "stream_owners", "streams", "target", "told", "unseen", "usual_pool",
+        "_broken_off", "_policy", "_pools", "adopted", "backend", "changes", "current", "default",
+        "epoch", "forked", "is_barred", "kind", "latest", "lock", "name", "notes", "ordinal",
+        "recorded", "replays", "storages", "stream_owners", "streams", "target", "told", "unseen",
+        "usual_pool",
     )  # fmt: skip
 
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
@@ -96,6 +97,7 @@ class Device:
     told: dict[int, Ticket]  # of operations that others had to know of, by the ids of their claims
     unseen: set[Outcome]
     usual_pool: Pool | None  # where no context has chosen another, once it was needed
+    _broken_off: Note | None  # the last that did not come to its end
     _policy: SchedulingPolicy | None
     _pools: Surrounding[Pool]
 
@@ -124,6 +126,7 @@ class Device:
         self.target = self.backend.target
         self.lock = threading.RLock()
         self.notes = deque()
+        self._broken_off = None
         self.streams = []
         self.adopted = {}
         self.recorded = []
@@ -280,9 +283,15 @@ class Device:
             except BaseException as error:
                 if not taken and isinstance(error, IndexError):
                     return  # a finaliser has come here in between
-                self.notes.extendleft([note for note in taken if note.may_be_repeated])
+                self._put_back(taken, error)
                 raise
             del taken  # which may leave others
+
+    def _put_back(self, taken: list[Note], error: BaseException) -> None:
+        """Have a note settled again that a signal has broken off; one that fails itself is not."""
+        fails = isinstance(error, Exception) and bool(taken) and taken[0] is self._broken_off
+        self._broken_off = taken[0] if taken else None
+        self.notes.extendleft([note for note in taken if note.may_be_repeated and not fails])
 
     def collect_dropped(self) -> bool:
         """Whether something was given back that only a cycle of garbage held. The lock is held.

@@ -271,7 +271,8 @@ class WorkOp(SingleOp[T]):
         except AttributeError:
             return  # torch's compiler makes objects without their constructor when it looks at them
         if state is _BUILT or state is _TAKEN:
-            self.drop()
+            if not self._has_done_all:  # or it holds nothing, and its tensors may be anywhere
+                self.drop()
             self.warn_if_never_run()
 
     def drop(self) -> None:
