@@ -54,7 +54,7 @@ def choose_grid(binding: Binding, given: Extents | None) -> None:
     if binding.blocks > MAX_BLOCKS:
         who = f"`{next(iter(exact))}` of" if exact else "the grid of"
         raise LaunchError(
-            f"{who} kernel `{binding.signature.kernel}` has {binding.blocks} "
+            f"{who} kernel `{binding.signature.kernel}` has {shown(binding.blocks)} "
             f"{'pieces' if exact else 'blocks'}, more than a launch can have: use larger ones"
         )
 
@@ -94,8 +94,8 @@ def _common_grid(binding: Binding, exact: dict[str, Extents], given: Extents | N
     if given is not None and not _are_equal(given, exact[first]):
         raise refused(
             binding, first,
-            f"has a grid of {exact[first]} pieces, one for each block, but the call gives {given}: "
-            "leave .grid(…) out, or cut the output with prefix=True",
+            f"has a grid of {exact[first]} pieces, one for each block, but the call gives"
+            f" {shown(given)}: leave .grid(…) out, or cut the output with prefix=True",
         )  # fmt: skip
     return exact[first]
 
@@ -124,8 +124,8 @@ def _check_prefixes(binding: Binding) -> None:
             if blocks > pieces:
                 raise refused(
                     binding, name,
-                    f"has a grid of {part.grid} pieces, but the launch has {binding.grid} blocks: "
-                    f"{blocks} along axis {axis}, each of which needs a piece",
+                    f"has a grid of {part.grid} pieces, but the launch has {shown(binding.grid)}"
+                    f" blocks: {shown(blocks)} along axis {axis}, each of which needs a piece",
                 )  # fmt: skip
 
 
@@ -155,8 +155,8 @@ def _block_limit(binding: Binding) -> int:
             first = next(iter(given))
             raise refused(
                 binding, name,
-                f"is walked by {blocks} blocks, but `{first}` by {limit}: one launch has one "
-                "number of blocks, so say the same blocks=… or say it once",
+                f"is walked by {shown(blocks)} blocks, but `{first}` by {shown(limit)}: one"
+                " launch has one number of blocks, so say the same blocks=… or say it once",
             )  # fmt: skip
         limit = blocks
     return limit

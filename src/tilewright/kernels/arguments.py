@@ -149,7 +149,7 @@ def axis_of(caller: str, tensor: tw.Tensor, axis: int) -> int:
     axis = whole_number(caller, "axis", axis)
     if not -tensor.ndim <= axis < tensor.ndim:
         raise tw.LaunchError(
-            f"{caller} along axis {axis}, and a tensor of shape {tensor.shape} has"
+            f"{caller} along axis {shown(axis)}, and a tensor of shape {tensor.shape} has"
             f" {tensor.ndim} axes"
         )
     return axis % tensor.ndim

@@ -15,6 +15,8 @@ from tilewright.given import as_int, shown
 
 __all__ = ["Given", "How", "Item", "Step", "check_count", "make_step"]
 
+_MOST_RESULTS = 1 << 16  # of one operation
+
 
 class How(Enum):
     """What becomes of what a step's function gives."""
@@ -86,8 +88,10 @@ def check_count(name: str, count: Any, known: int | None) -> int:
         number = -1 if isinstance(count, bool) else as_int(count)
     except TypeError:
         number = -1
-    if number < 0:
-        raise LaunchError(f"unzip({shown(count)}): it is the number of results")
+    if not 0 <= number <= _MOST_RESULTS:
+        raise LaunchError(
+            f"unzip({shown(count)}): it is the number of results, {_MOST_RESULTS} at most"
+        )
     if known is not None and number != known:
         raise LaunchError(f"{name} has {known} results, not {shown(number)}")
     return number

@@ -88,7 +88,10 @@ def meta(shape: Shape, dtype: Any = f32, *, target: str | None = None) -> Tensor
 
 def from_numpy(array: npt.ArrayLike, *, device: Device | str | None = None) -> Tensor:
     """A tensor with a copy of an array, taken now."""
-    values = np.asarray(array)
+    try:
+        values = np.asarray(array)
+    except Exception as error:  # of an object that NumPy asks for its elements
+        raise LaunchError(f"NumPy makes no array of {shown(array)}: {shown(str(error))}") from error
     dtype = dtype_of_numpy(values.dtype)
     if dtype is None:
         raise LaunchError(f"there is no dtype for NumPy's {values.dtype}: convert the array first")

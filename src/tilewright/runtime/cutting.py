@@ -83,7 +83,13 @@ def _cut(tensor: Any, tiling: Tiling) -> Partition:
 # As Python text, for functions that cut in every launch: a partition by the tile alone.
 CUT = """
         tiling = {tensor}._tiling or {tensor}.facet.tiling
-        if not (tiling and tiling.only and tile == tiling.tile and _type(tile[0]) is _int):
+        if not (
+            tiling
+            and tiling.only
+            and _len(tile) == 1
+            and _type(tile[0]) is _int
+            and tile[0] == tiling.only
+        ):
             tiling = _look_for({tensor}, tile)
         cut = _Partition()
         cut._tensor = {tensor}  # a call of `__init__` takes twice as long
@@ -92,6 +98,7 @@ CUT = """
 CUTTING: dict[str, Any] = {
     "_Partition": Partition,
     "_int": int,
+    "_len": len,
     "_look_for": _look_for,
     "_type": type,
 }

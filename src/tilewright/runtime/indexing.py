@@ -234,11 +234,11 @@ def _check_extents(extents: tuple[int, ...]) -> None:
     """Refuse a shape that no tensor can have; most are asked for again and again."""
     for axis, extent in enumerate(extents):
         if extent < 0:
-            raise LaunchError(f"axis {axis} of shape {extents} has a negative extent")
+            raise LaunchError(f"axis {axis} of shape {shown(extents)} has a negative extent")
         if extent > MAX_EXTENT:
             raise LaunchError(
-                f"axis {axis} of shape {extents} has {extent} elements, and an axis can have at"
-                f" most {MAX_EXTENT}: split it into two axes"
+                f"axis {axis} of shape {shown(extents)} has {shown(extent)} elements, and an axis"
+                f" can have at most {MAX_EXTENT}: split it into two axes"
             )
 
 
@@ -266,7 +266,7 @@ def _position(entry: Any, axis: int, extent: int) -> int:
     if isinstance(entry, bool):
         raise TypeError("a tensor is indexed by slices and integers, not by truth values")
     if not -extent <= at < extent:
-        raise IndexError(f"index {at} is outside axis {axis}, which has {extent} elements")
+        raise IndexError(f"index {shown(at)} is outside axis {axis}, which has {extent} elements")
     return at % extent
 
 
@@ -277,7 +277,7 @@ def _axis(axis: Any, rank: int) -> int:
     except TypeError:
         raise LaunchError(f"an axis is an integer, not {shown(axis)}") from None
     if not -rank <= at < rank:
-        raise LaunchError(f"there is no axis {at} in a tensor of rank {rank}")
+        raise LaunchError(f"there is no axis {shown(at)} in a tensor of rank {rank}")
     return at % rank
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RoundRobin", "SchedulingPolicy", "SingleStream", "ask_policy"]
 
+_MOST_STREAMS = 1024  # of one policy
+
 
 class SchedulingPolicy(Protocol):
     """Decides where an operation runs, and nothing else."""
@@ -36,6 +38,11 @@ class RoundRobin:
             number = 0
         if number < 1:
             raise LaunchError(f"a policy needs a stream at least, not {shown(streams)}")
+        if number > _MOST_STREAMS:
+            raise LaunchError(
+                f"a policy has {_MOST_STREAMS} streams at most, not {shown(streams)}: a device runs"
+                " far fewer at once"
+            )
         self._streams = tuple(check_device(device).new_stream() for _ in range(number))
         self._turns = itertools.count()
 
@@ -57,7 +64,10 @@ class SingleStream:
 
 def ask_policy(policy: Any) -> Stream:
     """The stream that a policy gives next."""
-    ask = getattr(policy, "next_stream", None)
+    try:
+        ask = getattr(policy, "next_stream", None)
+    except Exception:  # noqa: BLE001 (of an object's own property)
+        ask = None
     if not callable(ask):
         raise LaunchError(
             f"a policy gives streams by `next_stream()`, and {type(policy).__name__} has none:"

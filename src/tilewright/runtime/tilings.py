@@ -110,7 +110,7 @@ def _make(
             )
         if entry is not None and -(-extent // entry) * entry > MAX_EXTENT:
             raise LaunchError(
-                f"axis {axis} has {extent} elements, which rounded up to tiles of {entry} is"
+                f"axis {axis} has {extent} elements, which rounded up to tiles of {shown(entry)} is"
                 f" over {MAX_EXTENT}: use a smaller tile"
             )
     counts = tuple(1 if n is None else -(-e // n) for e, n in zip(shape, tile, strict=True))
