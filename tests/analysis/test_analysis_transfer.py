@@ -39,7 +39,7 @@ from tilewright.ir.ops.elementwise import (
     TruncI,
     XOrI,
 )
-from tilewright.ir.ops.internal import DivisorCheck, FloorDiv, FloorMod, LaunchValue
+from tilewright.ir.ops.internal import CeilDiv, DivisorCheck, FloorDiv, FloorMod, LaunchValue
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.types import scalar
 
@@ -64,7 +64,7 @@ ROUNDED: dict[Rounding, Callable[[int, int], int]] = {
 RING = {AddI: int.__add__, SubI: int.__sub__, MulI: int.__mul__}
 BITS = {AndI: int.__and__, OrI: int.__or__, XOrI: int.__xor__}
 CHOICE = {MinI: min, MaxI: max}
-FLOORED = {FloorDiv: int.__floordiv__, FloorMod: int.__mod__}
+FLOORED = {CeilDiv: lambda a, b: -(-a // b), FloorDiv: int.__floordiv__, FloorMod: int.__mod__}
 PREDICATES = {
     Predicate.EQUAL: int.__eq__,
     Predicate.NOT_EQUAL: int.__ne__,

@@ -10,12 +10,16 @@ from tilewright.ir.attributes import Rounding, Signedness
 from tilewright.ir.launch_terms import Extent, ScalarArgument
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.elementwise import DivI, RemI
-from tilewright.ir.ops.internal import BlockIndex, FloorDiv, FloorMod, LaunchValue
+from tilewright.ir.ops.internal import BlockIndex, CeilDiv, FloorDiv, FloorMod, LaunchValue
 from tilewright.ir.rewrite import with_parts
 from tilewright.ir.types import TileType
 from tilewright.passes.lower_arithmetic import lower_arithmetic
 
-MEANINGS = {FloorDiv: lambda a, b: a // b, FloorMod: lambda a, b: a % b}
+MEANINGS = {
+    CeilDiv: lambda a, b: -(-a // b),
+    FloorDiv: lambda a, b: a // b,
+    FloorMod: lambda a, b: a % b,
+}
 EDGES = (-(2**31), -(2**31) + 1, -7, -2, -1, 0, 1, 2, 3, 7, 2**31 - 1)
 
 
