@@ -1,13 +1,14 @@
 """Shapes and dtypes that fit: next to each refusal of types."""
 
 import math
+from typing import Literal
 
 import numpy as np
 from ml_dtypes import bfloat16
 from neighbours import X, launched, neighbour_of
 
 import tilewright as tw
-from tilewright import Const, Mapped, Mut, Ref, bf16, f16, f32, i32
+from tilewright import Const, Cut, Mapped, Mut, Ref, bf16, f16, f32, i32
 from tilewright.dims import BM, BN, B, K, M, N
 
 INTEGERS = np.arange(256, dtype=np.int32) - 100
@@ -224,3 +225,18 @@ def test_elements_in_order_by_place_and_by_mask():
         wanted[first] = X[first]
         wanted[first + 127], wanted[first + 126] = X[first], X[first + 1]
     np.testing.assert_array_equal(launched(ranked, X, places), wanted)
+
+
+@neighbour_of(
+    "types/places_exchanged", "types/place_that_is_a_number", "types/place_along_a_longer_axis",
+    "types/places_of_all_axes", "types/more_places_than_axes", "types/tile_as_a_place",
+    "types/place_of_a_walked_output",
+)  # fmt: skip
+def test_a_piece_at_its_own_place_and_a_tensor_at_any():
+    @tw.kernel(deny_checks=True)
+    def copied(z: Mut[f32, Cut[M, Literal[1]], Cut[N, B]], x: Ref[f32, M, N]) -> None:
+        i, j = z.index
+        z[i].store(x[i].partition(B)[j])
+
+    x = np.arange(512, dtype=np.float32).reshape(2, 256)
+    np.testing.assert_array_equal(launched(copied, x, shape=(2, 256), tile=(1, 128)), x)

@@ -21,8 +21,9 @@ from tilewright.ir.ops.families import Conversion
 from tilewright.ir.ops.internal import LaunchValue
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, MakeTensorView
 from tilewright.ir.ops.reduction import Reduce, Scan
+from tilewright.ir.ops.shape import Reshape
 from tilewright.ir.rewrite import Definition, definitions
-from tilewright.ir.types import Padding, PartitionViewType
+from tilewright.ir.types import Padding, PartitionViewType, TileType
 from tilewright.source import Location
 
 __all__ = ["PaddedReduction", "padded_reductions"]
@@ -95,6 +96,12 @@ def _origin(
         return _origin(op.source, axis, found)
     if isinstance(op, Select) and _is_nan_test(op, found):
         return _origin(op.val_if_false, axis, found)
+    if isinstance(op, Reshape):  # of which only leading axes of one element may be gone
+        assert isinstance(op.source.type, TileType)
+        before, after = op.source.type.shape, op.to.shape
+        gone = len(before) - len(after)
+        is_same = gone > 0 and before == (*(1,) * gone, *after)
+        return _origin(op.source, axis + gone, found) if is_same else None
     if isinstance(op, Reduce) and len(op.sources) == 1:
         return _origin(op.sources[0], axis + (axis >= op.dim), found)
     if isinstance(op, LoadView):

@@ -72,14 +72,15 @@ def elements_at(
     """The elements at indices that broadcast to `shape`, as does the mask."""
     conditions = [] if mask is None else [mask]
     conditions += [_is_inside(lo, tensor, axis, index) for axis, index in enumerate(indices)]
+    indices = (*(TileOperand(place, i32) for place in tensor.leading), *indices)
     pointers = _base_pointers(lo, tensor, shape)
-    if not conditions:
-        return Elements(pointers, None)
-    inside = broadcast_to(lo, reduce(partial(_joined, lo, AndI), conditions), shape).value
+    inside = None
+    if conditions:
+        inside = broadcast_to(lo, reduce(partial(_joined, lo, AndI), conditions), shape).value
     if not indices:
         return Elements(pointers, inside)
     offset = broadcast_to(lo, _distance(lo, tensor, indices), shape)
-    if offset.dtype is i64:
+    if offset.dtype is i64 and inside is not None:
         # An address that far away from everything may not even be computed.
         near = lo.builder.constant(0, i64.element, shape)
         near_or_inside = Select(cond=inside, val_if_true=offset.value, val_if_false=near)

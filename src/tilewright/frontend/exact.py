@@ -44,7 +44,8 @@ def _require_division(
     whole = extent_of(lo, tensor, axis)
     if isinstance(whole, TileOperand):
         if tile > 1:
-            text = f"{tensor.name}.shape[{axis}] % {tile} == 0, since its tiles are to be exact"
+            extent = f"{tensor.name}.shape[{tensor.along(axis)}]"
+            text = f"{extent} % {tile} == 0, since its tiles are to be exact"
             lo.builder.add(Require(condition=_divides(lo, tile, whole.value), text=text))
         return
     assert isinstance(whole, Static)

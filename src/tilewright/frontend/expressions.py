@@ -18,11 +18,13 @@ from tilewright.frontend.choice import bool_op, compare, if_expression
 from tilewright.frontend.closures import find
 from tilewright.frontend.comparisons import logical_not
 from tilewright.frontend.indices import coordinates
+from tilewright.frontend.leading_axes import tensor_at
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     AccumOperand,
     EnumOperand,
     LambdaOperand,
+    MappedOperand,
     Minted,
     ModuleOperand,
     Operand,
@@ -127,10 +129,8 @@ def _subscript(lo: Lowering, node: ast.Subscript) -> Operand:
         return _item(lo, node, owner, [operand for _, operand in places])
     if isinstance(owner, AccumOperand):
         refuse_read(lo, node, owner)
-    if isinstance(owner, (RefOperand, PieceOperand)):
-        reason = "it is cut into tiles first"
-        way_out = f"`p = {owner.name}.partition(…)`, then `p[i]`"
-        lo.reject(WrongOperand, node, f"{owner} cannot be indexed", reason, way_out)
+    if isinstance(owner, (RefOperand, PieceOperand, MappedOperand)):
+        return tensor_at(lo, node, owner, coordinates(places))
     lo.reject(WrongOperand, node, f"{owner} cannot be indexed", "it has no items")
 
 

@@ -187,8 +187,9 @@ class Lowering:
     ) -> Value:
         """A view of a tensor cut into tiles."""
         assert isinstance(tensor.view.type, TensorViewType)
-        axes = tuple(range(tensor.rank))
-        return self.view(tensor, PartitionViewType(tile, tensor.view.type, axes, padding))
+        whole = tensor.whole_tile(tile)
+        axes = tuple(range(len(whole)))
+        return self.view(tensor, PartitionViewType(whole, tensor.view.type, axes, padding))
 
     def view(self, tensor: TensorOperand, to: PartitionViewType | StridedViewType) -> Value:
         """A view of a tensor, made once."""

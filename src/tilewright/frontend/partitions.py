@@ -145,7 +145,7 @@ def clip(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
 
 def _require_some(lo: Lowering, source: PartitionOperand, axis: int, count: Value) -> None:
     """An index cannot be brought into an axis that is empty."""
-    name, along = source.tensor.name, source.order[axis]
+    name, along = source.tensor.name, source.tensor.along(source.order[axis])
     text = f"{name}.shape[{along}] > 0, since an index is clipped to it"
     lo.builder.add(NotEmpty(count=count, text=text))
 
@@ -182,15 +182,16 @@ def load_at(
 def _site(source: PartitionOperand, axis: int) -> CheckSite:
     tile, step = source.tile[axis], source.steps[axis]
     every = None if step == tile else step
-    return CheckSite(source.tensor.name, source.order[axis], tile, step=every)
+    along = source.tensor.along(source.order[axis])
+    return CheckSite(source.tensor.name, along, tile, step=every)
 
 
 def view_of(lo: Lowering, source: PartitionOperand) -> Value:
     """The tensor as the partition or its windows cut it."""
-    whole = source.tensor.view.type
+    tensor, whole = source.tensor, source.tensor.view.type
     assert isinstance(whole, TensorViewType)
-    if source.steps == source.tile:
-        to = PartitionViewType(source.tile, whole, source.order, source.padding)
-        return lo.view(source.tensor, to)
-    strided = StridedViewType(source.tile, source.steps, whole, source.order, source.padding)
-    return lo.view(source.tensor, strided)
+    tile, steps = tensor.whole_tile(source.tile), tensor.whole_tile(source.steps)
+    order = (*range(len(tensor.leading)), *map(tensor.along, source.order))
+    if steps == tile:
+        return lo.view(tensor, PartitionViewType(tile, whole, order, source.padding))
+    return lo.view(tensor, StridedViewType(tile, steps, whole, order, source.padding))

@@ -148,7 +148,7 @@ def load_like(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
             lo,
             (call.node, TileOperand(index, i32)),
             tile_count(lo, tensor, axis, tile[axis]),
-            CheckSite(tensor.name, axis, tile[axis]),
+            CheckSite(tensor.name, tensor.along(axis), tile[axis]),
         )
         for axis, index in enumerate(piece.index)
     )
@@ -165,7 +165,8 @@ def _require_equal_extents(
     same = CmpI(lhs=left, rhs=right, comparison_predicate=Predicate.EQUAL)
     condition = lo.builder.add(same).result
     x, z = tensor.name, piece.name
-    text = f"{x}.shape[{axis}] == {z}.shape[{axis}], since {x} is read like {z}"
+    extents = f"{x}.shape[{tensor.along(axis)}] == {z}.shape[{piece.along(axis)}]"
+    text = f"{extents}, since {x} is read like {z}"
     lo.builder.add(Require(condition=condition, text=text))
 
 
@@ -299,7 +300,8 @@ def _part_index(
         lo.reject(IndexCount, node, str(parts), parts.piece.rank, len(places))
     found = []
     for axis, place in enumerate(places):
-        site = CheckSite(parts.piece.name, axis, parts.tile[axis], is_store, of_piece=True)
+        along = parts.piece.along(axis)
+        site = CheckSite(parts.piece.name, along, parts.tile[axis], is_store, of_piece=True)
         own, whole = checked(lo, place, parts.limits[axis], site), parts.piece.tile[axis]
         counted_within = isinstance(parts.piece, SegmentedPiece) and axis == 0
         if whole is None or counted_within:  # a whole axis starts at its first part

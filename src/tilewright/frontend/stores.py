@@ -16,7 +16,7 @@ from tilewright.frontend.elements import mask_tile
 from tilewright.frontend.load_hints import view_hints
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import TensorOperand, TileOperand
-from tilewright.frontend.tiles import as_tile, broadcast_shape, broadcast_to
+from tilewright.frontend.tiles import as_tile, broadcast_shape, broadcast_to, reshaped
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import Select
 from tilewright.ir.ops.memory import StoreView
@@ -75,6 +75,8 @@ def store_tile(
 ) -> None:
     """Write a tile at a place that was checked or minted."""
     view = lo.partition_view(output, shape, None)
+    if output.leading:
+        tile, index = reshaped(lo, tile, output.whole_tile(shape)), (*output.leading, *index)
     inbounds = (True,) * len(index) if is_whole else ()
     hints = view_hints(lo)
     lo.builder.add(

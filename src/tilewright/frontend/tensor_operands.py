@@ -5,7 +5,7 @@ They are compile-time aggregates like the other operands (`operands`): none is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.frontend.specialization import TensorSpec
 from tilewright.ir.op import Value
@@ -22,12 +22,21 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class TensorOperand:
-    """A tensor parameter."""
+    """A tensor parameter, or what is left of it at some places of its leading axes."""
 
     name: str
     spec: TensorSpec
     view: Value  # the whole tensor
-    rank: int
+    rank: int  # less the axes that have a place
+    leading: tuple[Value, ...] = field(default=(), kw_only=True)  # places, each of them inside
+
+    def along(self, axis: int) -> int:
+        """The axis of the whole tensor that one of those left is."""
+        return len(self.leading) + axis
+
+    def whole_tile(self, tile: tuple[int, ...]) -> tuple[int, ...]:
+        """The tile of the whole tensor that one of the axes left is."""
+        return (*(1,) * len(self.leading), *tile)
 
 
 class RefOperand(TensorOperand):
@@ -41,12 +50,12 @@ class RefOperand(TensorOperand):
 class PieceOperand(TensorOperand):
     """This block's piece of a `Mut` output, or of one step of a walk."""
 
-    index: tuple[Value, ...]  # which piece, one number for each axis
+    index: tuple[Value, ...]  # which piece, one number for each axis that is left
 
     @property
     def tile(self) -> tuple[int | None, ...]:
         """Extents of the piece; None is a whole axis."""
-        return self.spec.tile
+        return self.spec.tile[len(self.leading) :]
 
     def __str__(self) -> str:
         return f"output `{self.name}`"

@@ -31,6 +31,7 @@ from tilewright.frontend.tiles import (
     check_tile_shape,
     convert,
     is_power_of_two,
+    reshaped,
     static_int,
 )
 from tilewright.ir.attributes import Hints
@@ -56,15 +57,16 @@ __all__ = [
 def extent_of(lo: Lowering, tensor: TensorOperand, axis: int) -> Operand:
     """Elements along an axis: a constant if the signature fixes it."""
     assert isinstance(tensor.view.type, TensorViewType)
-    fixed = tensor.view.type.shape[axis]
+    along = tensor.along(axis)
+    fixed = tensor.view.type.shape[along]
     if fixed is not None:
         return Static(fixed)
-    return TileOperand(lo.launch_value(extent_term(lo, tensor.name, axis)), i32)
+    return TileOperand(lo.launch_value(extent_term(lo, tensor.name, along)), i32)
 
 
 def tile_count(lo: Lowering, tensor: TensorOperand, axis: int, tile: int) -> Value:
     """How many tiles of this extent an axis has."""
-    return tiles_along(lo, tensor.name, axis, tile)
+    return tiles_along(lo, tensor.name, tensor.along(axis), tile)
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -152,18 +154,21 @@ def loaded_from(
     is_whole: bool = False,
 ) -> TileOperand:
     """The tile of any view of a tensor, at a place that was checked."""
+    index = (*tensor.leading, *index)
     dtype, inbounds = tensor.spec.dtype, (True,) * len(index) if is_whole else ()
     loaded = lo.builder.add(
         LoadView(view=view, index=index, hints=view_hints(lo, hints), inbounds=inbounds)
     )
     loaded.tile.dtype = dtype
-    return TileOperand(loaded.tile, dtype)
+    tile = TileOperand(loaded.tile, dtype)
+    return reshaped(lo, tile, tile.shape[len(tensor.leading) :]) if tensor.leading else tile
 
 
 def whole_tile(lo: Lowering, node: ast.AST, piece: TensorOperand) -> tuple[int, ...]:
     """The shape of a whole piece, which is taken at once: one that a tile can have."""
-    tile = tuple(extent for extent in piece.spec.tile if extent is not None)
+    whole = piece.spec.tile[len(piece.leading) :]
+    tile = tuple(extent for extent in whole if extent is not None)
     if len(tile) < piece.rank or not all(is_power_of_two(extent) for extent in tile):
-        lo.reject(PieceIsNoTile, node, piece.name, piece.spec.tile)
+        lo.reject(PieceIsNoTile, node, piece.name, whole)
     check_tile_shape(lo, node, tile, f"the piece of `{piece.name}`", "")
     return tile

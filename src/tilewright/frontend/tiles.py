@@ -181,6 +181,8 @@ def as_tile(
     if isinstance(operand, Minted):
         lo.reject(IndexArithmetic, node, operand.outputs[0], len(operand.coordinates))
     way_out = _TO_TILES.get(type(operand), "").format(name=getattr(operand, "name", ""))
+    if isinstance(operand, RefOperand) and not operand.rank:
+        way_out = "`.item()` reads its one element"
     lo.reject(WrongOperand, node, "a tile or a number is needed", f"this is {operand}", way_out)
 
 

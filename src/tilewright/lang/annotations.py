@@ -47,6 +47,15 @@ class Ref(InKernel, Generic[D, *Dims]):
     def dtype(self) -> type[D]:
         """The type of the elements."""
 
+    def __getitem__(
+        self, index: SupportsIndex | tuple[SupportsIndex, ...], /
+    ) -> Ref[D, *tuple[Any, ...]]:
+        """The tensor at a place of its first axes, with the axes that are left: `q[b, h]`.
+
+        Each index is checked like that of a tile. `q[b, h].partition(BM, D)[i, 0]` is a tile of two
+        axes, and `x[i].item()` is one element.
+        """
+
     def partition(
         self,
         *tile: SupportsIndex,
@@ -186,6 +195,14 @@ class Mut(InKernel, Generic[D, *Dims]):
     @property
     def dtype(self) -> type[D]:
         """The type of the elements."""
+
+    def __getitem__(
+        self, index: SupportsIndex | tuple[SupportsIndex, ...], /
+    ) -> Mut[D, *tuple[Any, ...]]:
+        """The piece without leading axes of which a block has one element: `z[b, h]`.
+
+        The places are those of the piece, `b, h, i, _ = z.index`; others are refused.
+        """
 
     def load(self) -> Tile[D]:
         """The piece as it is now."""

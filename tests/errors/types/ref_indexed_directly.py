@@ -1,4 +1,4 @@
-"""A tensor is cut before it is indexed."""
+"""A tensor at a place is still a tensor, here one without axes."""
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32
