@@ -29,15 +29,15 @@ def attention(
     b, h, i, _ = z.index
     if EVEN:
         tw.require(L % BN == 0)
-    keys, values = k.partition(1, 1, BN, D), v.partition(1, 1, BN, D)
-    queries = q.load_like(z).reshape(BM, D)
+    keys, values = k[b, h // GROUP].partition(BN, D), v[b, h // GROUP].partition(BN, D)
+    queries = q[b, h].partition(BM, D)[i, 0]
     rows = i * BM + tw.arange(BM)[:, None]  # [BM, 1]
     highest = tw.full((BM, 1), -math.inf, f32)
     total = tw.zeros((BM, 1), f32)
     acc = tw.zeros((BM, D), f32)
-    stop = min(keys.num_tiles(2), tw.cdiv((i + 1) * BM, BN)) if CAUSAL else keys.num_tiles(2)
+    stop = min(keys.num_tiles(0), tw.cdiv((i + 1) * BM, BN)) if CAUSAL else keys.num_tiles(0)
     for j in range(stop):
-        scores = queries @ keys[b, h // GROUP, j, 0].reshape(BN, D).T * scale  # [BM, BN]
+        scores = queries @ keys[j, 0].T * scale  # [BM, BN]
         columns = j * BN + tw.arange(BN)
         if CAUSAL:
             scores = tw.where(columns <= rows, scores, -math.inf)
@@ -47,10 +47,9 @@ def attention(
         weights = tw.exp2(scores - top)
         fade = tw.exp2(highest - top)
         total = total * fade + tw.sum(weights, axis=1, keepdims=True)
-        tile = values[b, h // GROUP, j, 0].reshape(BN, D)
-        acc = tw.mma(weights.astype(v.dtype), tile, acc * fade)
+        acc = tw.mma(weights.astype(v.dtype), values[j, 0], acc * fade)
         highest = top
-    z.store((acc / total).astype(z.dtype).reshape(1, 1, BM, D))
+    z[b, h].store((acc / total).astype(z.dtype))
 
 
 Array = npt.NDArray[Any]

@@ -19,11 +19,11 @@ def batch_matmul(
 ) -> None:
     """`z[b] = x[b] @ y[b]`, summed in f32."""
     b, i, j = z.index
-    xs, ys = x.partition(1, BM, BK), y.partition(1, BK, BN)
-    acc = tw.zeros((1, BM, BN), f32)
-    for k in range(xs.num_tiles(2)):
-        acc = tw.mma(xs[b, i, k], ys[b, k, j], acc)
-    z.store(acc.astype(z.dtype))
+    xs, ys = x[b].partition(BM, BK), y[b].partition(BK, BN)
+    acc = tw.zeros((BM, BN), f32)
+    for k in range(xs.num_tiles(1)):
+        acc = tw.mma(xs[i, k], ys[k, j], acc)
+    z[b].store(acc.astype(z.dtype))
 
 
 def main() -> None:

@@ -45,8 +45,8 @@ def attend_split(
         acc = tw.mma(weights.astype(v.dtype), values[j, h, 0].reshape(BN, D), acc * fade)
         highest = top
     some = tw.maximum(total, 1e-30)  # a stretch may be empty
-    part.store((acc / some).reshape(1, G, D))
-    weight.store((highest + tw.log2(some)).reshape(1, G))
+    part[split].store(acc / some)
+    weight[split].store((highest + tw.log2(some)).reshape(G))
 
 
 @tw.kernel(deny_checks=True)

@@ -76,6 +76,16 @@ def with_extents(
 
 
 @kernel
+def at_places(
+    z: Mut[f32, Cut[H, Literal[1]], Cut[M, BM]], x: Ref[f32, H, M], at: Ref[i32, H]
+) -> None:
+    h, i = z.index
+    row = x[h]
+    z[h].store(row.partition(BM)[i] + x[h, 0].item())
+    z[h].store(x[int(at[h].item())].load_like(z[h]))
+
+
+@kernel
 def saxpy(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N], alpha: f32) -> None:
     z.store(alpha * x.load_like(z) + y.load_like(z))
 

@@ -79,7 +79,7 @@ def indices(x: Ref[f32, M, K], alpha: f32, t: Tile[i32], at: Index) -> None:
     xs["a", 0]  # flagged: text
     x.partition(0.5)  # flagged: not whole
     xs.num_tiles(alpha)  # flagged: not an axis
-    x[0, 0]  # flagged: partition it first
+    x[0, 0] + 1  # flagged: a tensor without axes, `.item()` is its element
     range(alpha)  # flagged: not whole
 
 
