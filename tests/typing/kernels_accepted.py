@@ -32,7 +32,7 @@ from tilewright.lang import functions as tw
 from tilewright.lang import unsafe as raw
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import Const, Index, Mapped, Mut, Partition, Ref
-from tilewright.lang.dimensions import All, Cut, Dim
+from tilewright.lang.dimensions import All, Dim
 from tilewright.lang.pointers import Ptr
 from tilewright.lang.tile import Tile
 
@@ -55,34 +55,6 @@ Elem = TypeVar("Elem", bound=DType)
 @kernel
 def add(z: Mut[f32, B], x: Ref[f32, N], y: Ref[f32, N]) -> None:
     z.store(x.load_like(z) + y.load_like(z))
-
-
-@kernel
-def with_extents(
-    z: Mapped[T, Cut[M, BM], Cut[N, BN]],
-    rows: Mut[f32, Cut[M, BM], Cut[N, All]],
-    flags: Mut[i32, Cut[Literal[128], B], Cut[H, Literal[1]], BN],
-    x: Ref[T, M, N],
-    *,
-    N: Const[int],
-) -> None:
-    tiles = x.partition(BM, BN)
-    for at in z.indices():
-        i, j = at
-        z.piece(at).store(tiles[i, j])
-    wide: int = M + H
-    tw.require(rows.shape[0] == M and wide > N)
-    flags.store(tw.zeros((B, 1, BN), i32))
-
-
-@kernel
-def at_places(
-    z: Mut[f32, Cut[H, Literal[1]], Cut[M, BM]], x: Ref[f32, H, M], at: Ref[i32, H]
-) -> None:
-    h, i = z.index
-    row = x[h]
-    z[h].store(row.partition(BM)[i] + x[h, 0].item())
-    z[h].store(x[int(at[h].item())].load_like(z[h]))
 
 
 @kernel

@@ -17,6 +17,7 @@ ROOT = HERE.parents[1]
 ACCEPTED, MISUSED = HERE / "kernels_accepted.py", HERE / "kernels_misused.py"
 PROGRAMS = (
     HERE / "host_accepted.py",
+    HERE / "extents_accepted.py",
     *(ROOT / "src" / "tilewright" / "cli" / name for name in ("tour.py", "tour_kernels.py")),
     *sorted((ROOT / "examples").glob("*.py")),
 )
