@@ -63,7 +63,9 @@ def show_compile_time(report: Report, families: list[str], largest: int) -> None
         for family in families:
             found = times(family, largest, folder)
             slope, (k, last) = exponent(found), [*found.items()][-1]
-            table.add(family, k, f"{last * 1e3:.0f}", "flat" if slope is None else f"{slope:.1f}")
+            table.add(
+                family, str(k), f"{last * 1e3:.0f}", "flat" if slope is None else f"{slope:.1f}"
+            )
             report.figure("compile_time", family=family, seconds=found, exponent=slope)
             if slope is not None:
                 name_ = f"exponent of compile time over {family}"

@@ -15,6 +15,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 if str(BENCHMARKS) not in sys.path:
     sys.path.append(str(BENCHMARKS))
 
+import compile_time  # noqa: E402
 import growing_kernels  # noqa: E402
 
 SMALLEST = 4
@@ -48,3 +49,15 @@ def test_steps_grow_at_most_with_the_square(family, tmp_path):
         found = [steps(family, smallest << shift, tmp_path) for shift in range(3)]
     first, second = found[1] - found[0], found[2] - found[1]
     assert second <= 4 * SLACK * max(first, 1000), f"steps for doubling sizes: {found}"
+
+
+def test_the_benchmark_of_compile_time_says_by_which_power_it_grows(tmp_path, monkeypatch, capsys):
+    assert compile_time.sizes("nested while", 128) == [2, 4, 9, 18]
+    assert compile_time.exponent({2: 0.1, 4: 0.2, 8: 0.5, 16: 1.7}) == pytest.approx(2.0)
+    assert compile_time.exponent({2: 0.1, 4: 0.101, 8: 0.102}) is None, "hardly grows"
+    report = tmp_path / "report.json"
+    wanted = ["compile_time.py", "--largest", "4", "--only", "branches", "--json", str(report)]
+    monkeypatch.setattr(sys, "argv", wanted)
+    compile_time.main()
+    assert "branches" in capsys.readouterr().out
+    assert "branches" in report.read_text()

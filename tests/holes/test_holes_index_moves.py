@@ -17,6 +17,7 @@ from checked_twice import Call, Outcome, difference
 from index_moves import moves_kernel
 
 import tilewright as tw
+from tilewright.analysis.proofs import _Search
 from tilewright.errors import (
     InternalError,
     KernelFailure,
@@ -102,3 +103,18 @@ def test_moves_of_an_index_are_the_same_with_and_without_proofs(share, tmp_path)
         slowest = max(slowest, time.process_time() - start)
     print(f"\nseed {SEED}, share {share}: {dict(ends)}; slowest kernel {slowest:.2f} s")  # noqa: T201
     assert ends["works"] > 0, ends
+
+
+def test_a_prover_that_is_wrong_by_one_is_noticed(monkeypatch, tmp_path):
+    """The kernels come so close to the ends of their axes that such a fault is seen at once."""
+    real = _Search.run
+    monkeypatch.setattr(_Search, "run", lambda search, goal, depth: real(search, goal + 1, depth))
+    for number in range(24):
+        random = Random(f"1 {number}")
+        made = moves_kernel(random)
+        kernel = load(made.source(), tmp_path, number)
+        try:
+            run_both(kernel, made.walks, random)
+        except AssertionError:
+            return
+    pytest.fail("no kernel told")
