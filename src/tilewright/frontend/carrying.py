@@ -26,7 +26,7 @@ from tilewright.frontend.carried_values import (
 )
 from tilewright.frontend.frames import RESULT, RETURNED, Frame, Learned, Left, LoopExit, Scope
 from tilewright.frontend.joins import left_behind
-from tilewright.frontend.lowering import Lowering, assigned_names
+from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.merging import is_same_constant
 from tilewright.frontend.operands import (
     Minted,
@@ -93,7 +93,7 @@ def run_loop(lo: Lowering, node: LoopNode, shape: LoopShape) -> None:
             break
     results = iter(_add_loop(lo, node, shape, body))
     scope = dict(before)
-    names = [*assigned_names(node.body), *_target_names(node)]
+    names = [*lo.assigned_in(node), *_target_names(node)]
     scope.update((name, _after_loop(node, name, before, body)) for name in names)
     scope.update((item.name, item.held_by(results)) for item in body.carried)
     for name, tile in _set_by_every_break(body) if shape.leave is None else ():
@@ -126,7 +126,7 @@ def _lowered(
     values = tuple(Value(tile.type) for item in items for tile in item.tiles)
     held = iter(values)
     entering = {item.name: item.held_by(held) for item in items}
-    frame.scope = {**before, **_not_carried(node, before), **entering}
+    frame.scope = {**before, **_not_carried(lo, node, before), **entering}
     frame.scope.pop(RESULT, None)
     if RETURNED in entering:
         frame.scope[RETURNED] = Static(False)  # or the loop would have ended
@@ -151,7 +151,7 @@ def _turn(frame: Frame) -> Iterator[list[LoopExit]]:
 
 
 def _carried(lo: Lowering, node: LoopNode, before: Scope, learned: Learned) -> tuple[Carried, ...]:
-    starts = {name: before[name] for name in assigned_names(node.body) if name in before}
+    starts = {name: before[name] for name in lo.assigned_in(node) if name in before}
     if lo.frame.is_inlined and _returns(node):
         starts[RETURNED] = Static(False)
         if learned.result is not None:
@@ -172,9 +172,9 @@ def _returns(node: LoopNode) -> bool:
     return False
 
 
-def _not_carried(node: LoopNode, before: Scope) -> Scope:
+def _not_carried(lo: Lowering, node: LoopNode, before: Scope) -> Scope:
     """A later turn does not see what a name that the body sets was before."""
-    names = [name for name in assigned_names(node.body) if name in before]
+    names = [name for name in lo.assigned_in(node) if name in before]
     return {name: not_handed_on(before[name]) for name in names}
 
 

@@ -84,6 +84,7 @@ class Lowering:
         self.builder = Builder(self.body)
         self._launch_values: dict[tuple[LaunchTerm, Element], Value] = {}
         self._views: dict[tuple[str, ViewType], Value] = {}
+        self._assigned: dict[ast.AST, list[str]] = {}
 
     @cached_property
     def placeholders(self) -> Mapping[type[DType], type[DType]]:
@@ -95,6 +96,13 @@ class Lowering:
         return {**found, **{param.dtype: spec.dtype for param, spec in pointers}}
 
     # --- where we are ---------------------------------------------------------------------------
+
+    def assigned_in(self, loop: ast.For | ast.While) -> list[str]:
+        """Names that the body of a loop assigns; loops inside loops are asked again and again."""
+        found = self._assigned.get(loop)
+        if found is None:
+            found = self._assigned[loop] = assigned_names(loop.body)
+        return found
 
     def span(self, node: ast.AST) -> Span:
         """Where a node of the current function stands."""
