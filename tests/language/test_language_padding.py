@@ -165,9 +165,107 @@ def combined(t):
     return tw.reduce(t, lambda a, b: a * b, 1)
 
 
+def exponentials(t):
+    return tw.sum(tw.exp(t))
+
+
+def deviations(t):
+    mean = tw.sum(t) / 7.0
+    return tw.sum((t - mean) ** 2)
+
+
+def masked_deviations(t):
+    mean = tw.sum(t) / 7.0
+    return tw.sum(tw.where(tw.arange(8) < 7, t - mean, 0) ** 2)
+
+
+def masked_exponentials(t):
+    inside = tw.arange(8) < 7
+    scores = tw.where(inside, t, -1e30)
+    return tw.sum(tw.exp(scores - tw.max(scores)))
+
+
+def squares(t):
+    return tw.sum(t * t * 3.0 + t / 2.0) + tw.sum(tw.abs(t) * tw.sum(t))
+
+
+def positive(t):
+    return tw.sum(tw.where(t > 0, tw.exp(t), 0)) + tw.sum(tw.maximum(t, 0))
+
+
+def above_the_mean(t):
+    return tw.sum(tw.where(t > tw.sum(t), tw.exp(t), 0))
+
+
+def shifted(t):
+    return tw.sum(t + 1)
+
+
+def cosines(t):
+    return tw.prod(tw.cos(t)) + tw.sum(tw.cos(t) - 1)
+
+
+def counted(t):
+    return tw.sum((t != 0).astype(i32)).astype(f32)
+
+
+def zeros_counted(t):
+    return tw.sum(tw.where(t == 0, 1, 0)).astype(f32)
+
+
+def totals(t):
+    return tw.sum(tw.cumsum(t))
+
+
+def multiplied_matrices(t):
+    m = tw.mma(t[None, :], tw.exp(t)[:, None], tw.zeros((1, 1), f32))
+    return tw.sum(m)
+
+
+def multiplied_exponentials(t):
+    m = tw.mma(tw.exp(t)[None, :], tw.exp(t)[:, None], tw.zeros((1, 1), f32))
+    return tw.sum(m)
+
+
+def turned(t):
+    return tw.sum(tw.exp(t.reshape(8, 1).T))
+
+
+def accumulated(t):
+    total = tw.zeros((8,), f32)
+    for _ in range(3):
+        total = total + t
+    return tw.sum(total)
+
+
+def accumulated_exponentials(t):
+    total = tw.zeros((8,), f32)
+    for _ in range(3):
+        total += tw.exp(t)
+    return tw.sum(total)
+
+
+def accumulated_maxima(t):
+    highest = tw.full((8,), -math.inf, f32)
+    for _ in range(3):
+        highest = tw.maximum(highest, t)
+    return tw.max(highest)
+
+
+def chosen_by_a_branch(t):
+    total = t
+    if tw.sum(t) > 3:
+        total = tw.exp(t)
+    return tw.sum(total)
+
+
 WARNS = {
     summed: 0, least: 1, multiplied: 1, asked: 0, placed: 1, running: 0, running_back: 1,
-    converted: 1, unsigned: 0, masked: 0, computed: 0, combined: 1,
+    converted: 1, unsigned: 0, masked: 0, computed: 1, combined: 1, exponentials: 1,
+    deviations: 1, masked_deviations: 0, masked_exponentials: 0, squares: 0, positive: 0,
+    above_the_mean: 1, shifted: 1, cosines: 0, counted: 0, zeros_counted: 1, totals: 1,
+    multiplied_matrices: 0, multiplied_exponentials: 1, turned: 1, accumulated: 0,
+    accumulated_exponentials: 1, accumulated_maxima: 1, chosen_by_a_branch: 1,
 }  # fmt: skip
 
 
@@ -202,3 +300,91 @@ def test_divisibility_that_is_required_needs_no_padding():
         z.store(tw.full((B,), tw.max(x.partition(8, padding=0)[0]), f32))
 
     assert warned(checked, ((1,), f32), 1, np.ones(8, np.float32)) == []
+
+
+# --- at every launch ------------------------------------------------------------------------------
+
+
+@tw.kernel
+def sums(z: Mut[f32, BM], x: Ref[f32, M, N], *, P: Const[int] = 8) -> None:
+    xs = x.partition(BM, P)
+    total = tw.zeros((BM, P), f32)
+    for j in range(xs.num_tiles(1)):
+        total += tw.exp(xs[z.index[0], j])
+    z.store(tw.sum(total, axis=1))
+
+
+def test_the_message_says_what_the_padding_has_become():
+    @tw.kernel
+    def once(z: Mut[f32, BM], x: Ref[f32, M, N]) -> None:
+        z.store(tw.sum(tw.exp(x.partition(BM, 8)[z.index[0], 0]), axis=1))
+
+    (text,) = warned(once, ((3,), f32), 2, NEGATIVE)
+    assert text == (
+        "kernel `once`: axis 1 of `x` has 7 elements, which tiles of 8 do not divide, and the 1 "
+        "that its padding has become takes part in this reduction: mask what lies outside with "
+        "tw.where"
+    )
+    (text,) = warned(sums, ((3,), f32), 2, NEGATIVE)
+    assert "and what the computation has made of the padding takes part" in text
+
+
+def test_only_the_last_tile_is_padded():
+    @tw.kernel
+    def first(z: Mut[f32, BM], x: Ref[f32, M, N]) -> None:
+        z.store(tw.max(x.partition(BM, 4)[z.index[0], 0], axis=1))
+
+    assert warned(first, ((3,), f32), 2, NEGATIVE) == []  # 7 columns, of which 4 are read
+    assert len(warned(first, ((3,), f32), 2, NEGATIVE[:, :3])) == 1
+
+
+def test_a_loop_that_leaves_out_the_last_tile_is_silent():
+    @tw.kernel
+    def whole_tiles(z: Mut[f32, BM], x: Ref[f32, M, N]) -> None:
+        xs = x.partition(BM, 4)
+        total = tw.zeros((BM,), f32)
+        for j in range(N // 4):
+            total += tw.sum(tw.exp(xs[z.index[0], j]), axis=1)
+        z.store(total)
+
+    assert warned(whole_tiles, ((3,), f32), 2, NEGATIVE) == []
+
+
+def test_tensors_of_one_dim_are_padded_together():
+    @tw.kernel
+    def products(z: Mut[f32, BM], x: Ref[f32, M, N], y: Ref[f32, M, N]) -> None:
+        i = z.index[0]
+        z.store(tw.sum((x.partition(BM, 8)[i, 0] + y.partition(BM, 8)[i, 0]) ** 2, axis=1))
+
+    assert warned(products, ((3,), f32), 2, NEGATIVE, NEGATIVE) == []
+
+
+def test_every_launch_that_has_padding_warns_whichever_came_before():
+    x = {n: tw.from_numpy(np.ones((3, n), np.float32)) for n in (8, 16, 7, 13, 24)}
+    z = {n: tw.zeros((3,), f32) for n in x}
+
+    def warns(n: int) -> bool:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            sums(z[n].partition(2), x[n]).sync()
+        return bool(caught)
+
+    # Launches are planned, prepared for the same handles, and stretched to other extents.
+    for n in (8, 8, 8, 16, 16, 24, 7, 7, 7, 8, 13, 7, 16, 16):
+        assert warns(n) == (n % 8 != 0), n
+
+
+def test_a_launch_with_a_check_in_the_kernel_warns_too():
+    @tw.kernel
+    def picked(z: Mut[f32, BM], x: Ref[f32, M, N], ids: Ref[i32, M], n: i32) -> None:
+        xs = x.partition(1, 8)
+        total = 0.0
+        if n > 0:
+            total = tw.sum(xs[n, 0])
+        z.store(
+            tw.full((BM,), total, f32) + tw.sum(tw.exp(x.partition(BM, 8)[z.index[0], 0]), axis=1)
+        )
+
+    ids = np.zeros(3, np.int32)
+    assert len(warned(picked, ((3,), f32), 2, NEGATIVE, ids, 1)) == 1
+    assert len(warned(picked, ((3,), f32), 2, NEGATIVE, ids, 0)) == 1

@@ -132,6 +132,7 @@ def _make_fit(plan: Plan, signature: Signature, constants: dict[str, Any]) -> Fi
         return _TEXTS[type(term)](term, numbers)
 
     rules = [*rules_for_extents(signature, constants, text_of)]
+    rules += [note.as_python(text_of) for note in plan.facts.padded]  # or the launch would warn
     slow: list[LaunchCheck] = []
     for check in plan.facts.launch_checks:
         if check in plan.checks:

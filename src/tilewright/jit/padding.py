@@ -12,13 +12,17 @@ from tilewright.jit.environment import LaunchEnvironment
 __all__ = ["warn_of_padding"]
 
 
-def warn_of_padding(facts: LaunchFacts, binding: Binding) -> None:
-    """Warn of every reduction that padding takes part in, at its line in the kernel."""
+def warn_of_padding(facts: LaunchFacts, binding: Binding) -> bool:
+    """Warn of every reduction that padding takes part in, at its line; whether any was.
+
+    A launch that warns is not planned, so that the next one like it warns as well.
+    """
     if not facts.padded or binding.blocks == 0:
-        return
+        return False
     environment = LaunchEnvironment(binding)
-    for note in facts.padded:
-        if note.is_noticed(environment):
-            span = note.location.span
-            text = f"kernel `{facts.name}`: {note.describe(environment)}"
-            warnings.warn_explicit(text, PaddingWarning, span.file.path, span.line)
+    noticed = [note for note in facts.padded if note.is_noticed(environment)]
+    for note in noticed:
+        span = note.location.span
+        text = f"kernel `{facts.name}`: {note.describe(environment)}"
+        warnings.warn_explicit(text, PaddingWarning, span.file.path, span.line)
+    return bool(noticed)

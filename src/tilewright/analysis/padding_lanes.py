@@ -1,0 +1,457 @@
+"""What the elements of tiles are that lie outside a tensor, followed from loads to reductions.
+
+The last tile along an axis that its tile does not divide is padded with a number. What becomes of
+that number is known as long as it meets numbers: `exp` makes 1 of 0, a product with anything keeps
+0, `tw.where` with a mask takes the side that is a number. Where padding meets data its value is
+unknown. Ops that move elements in a way that is not followed end the trace: nothing is said then.
+
+The function is walked a few times, until nothing changes; values that branches and loops hand on
+join what comes from each side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+from tilewright.analysis.padding_numbers import Number, folded, is_identity
+from tilewright.dtypes import Element
+from tilewright.ir.function import Function
+from tilewright.ir.launch_terms import Extent, TileCount
+from tilewright.ir.op import Block, Op, Value
+from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
+from tilewright.ir.ops.elementwise import Bitcast, Fma, FPowI, Pow, Select
+from tilewright.ir.ops.families import Binary, Comparison, Conversion, Unary
+from tilewright.ir.ops.internal import (
+    BlockIndex,
+    BoundsCheck,
+    CeilDiv,
+    DivisorCheck,
+    FloorDiv,
+    FloorMod,
+    LaunchValue,
+    ReadAs,
+    Walk,
+)
+from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.ops.reduction import MmaF, MmaI, Reduce, Scan
+from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
+from tilewright.ir.rewrite import Definition, definitions
+from tilewright.ir.types import Padding, PartitionViewType, TileType
+
+__all__ = ["Lane", "Lanes", "Origin", "padding_lanes"]
+
+_MOST_ROUNDS = 12  # of walks over the function; a trace that still changes then is given up
+
+
+@dataclass(frozen=True)
+class Origin:
+    """An axis of a tensor that is cut into tiles."""
+
+    extent: Extent
+    tile: int
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What the padding of one origin is in a tile: where, and which number; None is unknown."""
+
+    axis: int
+    value: Number | None
+    as_loaded: bool = True
+    is_masked: bool = False  # the author has put something in its place
+    is_first: bool = False  # only the first tile along the axis is in it
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """What is known of a tile: the number that it is everywhere, or its padding by origin.
+
+    Tiles are added up, or otherwise combined, in what a loop carries: there an element is no
+    padding of its own, and padding that is combined with it counts as it is.
+    """
+
+    uniform: Number | None = None
+    by_origin: Mapping[Origin, Lane] = field(default_factory=dict)
+    is_carried: bool = False
+
+    def at(self, origin: Origin) -> Number | None:
+        """The value in the padding of an origin."""
+        lane = self.by_origin.get(origin)
+        return self.uniform if lane is None else lane.value
+
+    def moved(self, axis_of: Callable[[int], int | None]) -> Lanes:
+        """The same with axes elsewhere; None ends the trace of an axis."""
+        pairs = ((origin, lane, axis_of(lane.axis)) for origin, lane in self.by_origin.items())
+        found = {o: replace(lane, axis=axis) for o, lane, axis in pairs if axis is not None}
+        return Lanes(self.uniform, found, self.is_carried)
+
+
+NOTHING = Lanes()
+
+_Rule = Callable[["_Walker", Any], None]
+
+
+def padding_lanes(function: Function) -> Mapping[Value, Lanes]:
+    """The padding of every tile of a function; loads are as the front end made them."""
+    walker = _Walker(definitions(function))
+    for _ in range(_MOST_ROUNDS):
+        walker.has_changed = False
+        walker.block(function.body)
+        if not walker.has_changed:
+            return walker.found
+    return {}
+
+
+class _Walker:
+    """One walk after the other over a function."""
+
+    def __init__(self, made: Mapping[Value, Definition]) -> None:
+        self.found: dict[Value, Lanes] = {}
+        self.has_changed = False
+        self._made = made
+        self._loops: list[tuple[tuple[Value, ...], tuple[Value, ...]]] = []
+
+    def of(self, value: Value) -> Lanes:
+        """What is known of a value by now."""
+        return self.found.get(value, NOTHING)
+
+    def made_by(self, value: Value) -> Op | None:
+        """The op that gives a value; None for arguments."""
+        definition = self._made.get(value)
+        return None if definition is None or definition.is_argument else definition.op
+
+    def visits_all(self, index: Value, tiles: TileCount) -> bool:
+        """Whether an index runs over all tiles: that of a block, of a walk, of a whole loop.
+
+        Any other may leave out the last tile on purpose.
+        """
+        definition = self._made.get(index)
+        if definition is None or not definition.is_argument:
+            return definition is not None and isinstance(definition.op, BlockIndex)
+        op = definition.op
+        if isinstance(op, Walk):
+            return definition.position < len(op.counts)
+        return isinstance(op, For) and definition.position == 0 and self._ends_at(op, tiles)
+
+    def _ends_at(self, loop: For, tiles: TileCount) -> bool:
+        end = self.made_by(loop.upper_bound)
+        if isinstance(end, CeilDiv):
+            tile, extent = self.made_by(end.rhs), self.made_by(end.lhs)
+            is_tile = isinstance(tile, Constant) and tile.value == tiles.tile
+            wanted = Extent(tiles.param, tiles.axis)
+            return is_tile and isinstance(extent, LaunchValue) and extent.term == wanted
+        return isinstance(end, LaunchValue) and end.term == tiles
+
+    def block(self, block: Block) -> None:
+        """All ops in order."""
+        for op in block.ops:
+            rule = next((_RULES[kind] for kind in type(op).__mro__ if kind in _RULES), None)
+            if rule is not None:
+                rule(self, op)
+
+    def put(self, value: Value, lanes: Lanes) -> None:
+        """Note what an op gives."""
+        if lanes != self.of(value):
+            self.found[value] = lanes
+            self.has_changed = True
+
+    def join(self, value: Value, given: Value) -> None:
+        """Note one of several values that another may be."""
+        if value not in self.found:
+            self.put(value, self.of(given))
+        else:
+            self.put(value, _joined(self.of(value), self.of(given)))
+
+    def loop(self, op: For | Loop | Walk) -> None:
+        """A loop: what it carries is what it starts with or what a turn hands on."""
+        carried = op.body.args[len(op.body.args) - len(op.init_values) :]
+        for argument, given in zip(carried, op.init_values, strict=True):
+            self.join(argument, given)
+            if self.of(argument) == NOTHING:
+                self.put(argument, Lanes(is_carried=True))
+        if not isinstance(op, Loop):
+            for result, given in zip(op.result_values, op.init_values, strict=True):
+                self.join(result, given)
+        self._loops.append((carried, op.result_values))
+        self.block(op.body)
+        self._loops.pop()
+        if not isinstance(op, Loop):
+            for result, argument in zip(op.result_values, carried, strict=True):
+                self.join(result, argument)
+
+    def leave(self, op: Break | Continue) -> None:
+        """The end of a turn, or of the loop."""
+        if self._loops:
+            carried, results = self._loops[-1]
+            targets = results if isinstance(op, Break) else carried
+            for target, given in zip(targets, op.values, strict=False):
+                self.join(target, given)
+
+    def branch(self, op: If) -> None:
+        """Both arms, either of which gives the results."""
+        for arm in (op.then_body, op.else_body):
+            self.block(arm)
+            last = arm.ops[-1] if arm.ops else None
+            if isinstance(last, Yield):
+                for result, given in zip(op.result_values, last.values, strict=True):
+                    self.join(result, given)
+
+
+def _joined(left: Lanes, right: Lanes) -> Lanes:
+    """What holds of both; a side that knows nothing of an origin is left out."""
+    lanes: dict[Origin, Lane] = {}
+    for origin in chain(left.by_origin, right.by_origin):
+        one, other = left.by_origin.get(origin), right.by_origin.get(origin)
+        known = one or other
+        assert known is not None
+        if one is not None and other is not None and one.axis != other.axis:
+            continue
+        numbers = {
+            lane.value if lane is not None else side.uniform
+            for lane, side in ((one, left), (other, right))
+            if lane is not None or side.uniform is not None
+        }
+        sides = [lane for lane in (one, other) if lane is not None]
+        value = numbers.pop() if len(numbers) == 1 else None
+        lanes[origin] = replace(
+            known,
+            value=value,
+            as_loaded=all(lane.as_loaded for lane in sides),
+            is_masked=all(lane.is_masked for lane in sides),
+            is_first=all(lane.is_first for lane in sides),
+        )
+    is_uniform = not lanes and left.uniform == right.uniform
+    is_carried = not lanes and not is_uniform and (left.is_carried or right.is_carried)
+    return Lanes(left.uniform if is_uniform else None, lanes, is_carried)
+
+
+# --- ops ------------------------------------------------------------------------------------------
+
+
+def _constant(walker: _Walker, op: Constant) -> None:
+    if isinstance(op.value, (int, float)):
+        is_truth = isinstance(op.to, TileType) and op.to.element is Element.I1
+        walker.put(op.result, Lanes(int(op.value) & 1 if is_truth else op.value))
+
+
+def _load(walker: _Walker, op: LoadView) -> None:
+    type_ = op.view.type
+    if not isinstance(type_, PartitionViewType) or type_.padding is None:
+        return
+    number = _PADDINGS[type_.padding]
+    lanes: dict[Origin, Lane] = {}
+    for axis in range(len(type_.tile)):
+        origin = _loaded_axis(walker, op, axis)
+        if origin is not None:
+            is_first = _constant_index(walker, op, axis) == 0
+            lanes[origin] = Lane(axis, number, is_first=is_first)
+    walker.put(op.tile, Lanes(None, lanes))
+
+
+def _constant_index(walker: _Walker, op: LoadView, axis: int) -> int | None:
+    check = walker.made_by(op.index[axis])
+    index = walker.made_by(check.index) if isinstance(check, BoundsCheck) else None
+    return int(index.value) if isinstance(index, Constant) else None
+
+
+_PADDINGS: dict[Padding, Number] = {
+    Padding.ZERO: 0,
+    Padding.NEG_ZERO: -0.0,
+    Padding.NAN: math.nan,
+    Padding.POS_INF: math.inf,
+    Padding.NEG_INF: -math.inf,
+}
+
+
+def _loaded_axis(walker: _Walker, op: LoadView, axis: int) -> Origin | None:
+    """The axis that a load reads along, if it may come to the last tile there.
+
+    The check of the index names the axis by the dim that the signature ties it to; fixed extents
+    have no padding that the author does not see.
+    """
+    check, type_ = walker.made_by(op.index[axis]), op.view.type
+    count = walker.made_by(check.count) if isinstance(check, BoundsCheck) else None
+    if not isinstance(check, BoundsCheck) or not isinstance(count, LaunchValue):
+        return None
+    term = count.term
+    assert isinstance(type_, PartitionViewType)
+    if not isinstance(term, TileCount) or term.tile != type_.tile[axis]:
+        return None
+    is_fixed = _constant_index(walker, op, axis) is not None
+    if is_fixed or walker.visits_all(check.index, term):
+        return Origin(Extent(term.param, term.axis), term.tile)
+    return None
+
+
+def _elementwise(walker: _Walker, op: Op) -> None:
+    walker.put(op.results[0], _combined(walker, op))
+
+
+def _combined(walker: _Walker, op: Op) -> Lanes:
+    given = [walker.of(value) for value in op.operands]
+    origins = dict.fromkeys(chain.from_iterable(lanes.by_origin for lanes in given))
+    found: dict[Origin, Lane] = {}
+    for origin in origins:
+        lanes = [lane for each in given if (lane := each.by_origin.get(origin)) is not None]
+        if len({lane.axis for lane in lanes}) == 1:
+            value = _value_at(op, given, origin)
+            found[origin] = Lane(
+                lanes[0].axis,
+                value,
+                as_loaded=_keeps(op) and all(lane.as_loaded for lane in lanes),
+                is_masked=any(lane.is_masked for lane in lanes),
+                is_first=all(lane.is_first for lane in lanes),
+            )
+    uniform = None
+    if not found and all(each.uniform is not None for each in given):
+        uniform = folded(op, [each.uniform for each in given])
+    is_carried = not found and uniform is None and any(each.is_carried for each in given)
+    return Lanes(uniform, found, is_carried)
+
+
+def _value_at(op: Op, given: list[Lanes], origin: Origin) -> Number | None:
+    """What an op makes of the padding of an origin."""
+    numbers = [each.at(origin) for each in given]
+    if isinstance(op, Fma) and (given[0].is_carried or given[1].is_carried):
+        return numbers[2]
+    others = [n for n, each in zip(numbers, given, strict=True) if not each.is_carried]
+    return others[0] if isinstance(op, Binary) and len(others) == 1 else folded(op, numbers)
+
+
+def _select(walker: _Walker, op: Select) -> None:
+    """A condition that is not made of the padding is a mask: the side without padding is meant."""
+    combined = _combined(walker, op)
+    condition, *sides = (walker.of(value) for value in op.operands)
+    found = dict(combined.by_origin)
+    for origin, lane in combined.by_origin.items():
+        if lane.value is None and not any(origin in side.by_origin for side in sides):
+            del found[origin]  # the padding only chose between tiles that have none
+            continue
+        is_mask = origin not in condition.by_origin and condition.uniform is None
+        others = [side for side in sides if origin not in side.by_origin]
+        if is_mask and others:
+            meant = others[0].uniform
+            found[origin] = replace(lane, value=meant, as_loaded=False, is_masked=True)
+    walker.put(op.result, Lanes(combined.uniform, found))
+
+
+def _keeps(op: Op) -> bool:
+    """Whether padding is still what was loaded: converted at most, or a place where NaN was."""
+    return isinstance(op, (Conversion, ReadAs, DivisorCheck, Select))
+
+
+def _reshape(walker: _Walker, op: Reshape) -> None:
+    """Axes of extent one come and go; other axes that change end their trace."""
+    before, after = _shape(op.source), _shape(op.result)
+    old = [axis for axis, extent in enumerate(before) if extent != 1]
+    new = [axis for axis, extent in enumerate(after) if extent != 1]
+    is_followed = [before[axis] for axis in old] == [after[axis] for axis in new]
+    places = dict(zip(old, new, strict=True)) if is_followed else {}
+    walker.put(op.result, walker.of(op.source).moved(places.get))
+
+
+def _broadcast(walker: _Walker, op: Broadcast) -> None:
+    walker.put(op.result, replace(walker.of(op.source), is_carried=False))
+
+
+def _permute(walker: _Walker, op: Permute) -> None:
+    places = {old: new for new, old in enumerate(op.permutation)}
+    walker.put(op.result, walker.of(op.source).moved(places.get))
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    assert isinstance(value.type, TileType)
+    return value.type.shape
+
+
+def _reduce(walker: _Walker, op: Reduce | Scan) -> None:
+    """Padding along other axes is combined with itself, and stays what it is if that is neutral."""
+    for source, identity, total in zip(op.sources, op.identities, op.totals, strict=True):
+        lanes = walker.of(source)
+        found: dict[Origin, Lane] = {}
+        for origin, lane in lanes.by_origin.items():
+            if lane.axis == op.dim:
+                is_told = (
+                    isinstance(op, Scan) and op.reverse and not is_identity(lane.value, identity)
+                )
+                if isinstance(op, Scan) and not is_told:
+                    found[origin] = replace(lane, value=_scanned(op, lane), as_loaded=False)
+                continue
+            is_same = is_identity(lane.value, identity) or _is_idempotent(op)
+            value = lane.value if is_same else None
+            is_moved = isinstance(op, Reduce) and lane.axis > op.dim
+            found[origin] = replace(
+                lane,
+                axis=lane.axis - is_moved,
+                value=value,
+                as_loaded=is_same and lane.as_loaded,
+            )
+        walker.put(total, Lanes(None, found))
+
+
+def _scanned(op: Scan, lane: Lane) -> Number | None:
+    """Padding behind all elements is combined with their total; at the front with itself."""
+    if op.reverse:
+        return lane.value
+    combined = _combination(op)
+    return None if combined is None else folded(combined, [None, lane.value])
+
+
+def _combination(op: Reduce | Scan) -> Op | None:
+    """The one op that combines, if there is just one."""
+    inner = [each for each in op.body.ops if not isinstance(each, Yield)]
+    return inner[0] if len(inner) == 1 and len(inner[0].operands) == 2 else None
+
+
+def _is_idempotent(op: Reduce | Scan) -> bool:
+    combined = _combination(op)
+    return combined is not None and combined.mnemonic in _IDEMPOTENT
+
+
+_IDEMPOTENT = ("maxf", "minf", "maxi", "mini", "andi", "ori")
+
+
+def _product(walker: _Walker, op: MmaF | MmaI) -> None:
+    """Rows and columns that are zero give zeros, to which the accumulator is added."""
+    rank = len(_shape(op.result))
+    total = walker.of(op.acc)
+    found: dict[Origin, Lane] = {}
+    for side, axis in ((op.lhs, rank - 2), (op.rhs, rank - 1)):
+        for origin, lane in walker.of(side).by_origin.items():
+            if lane.axis == axis and origin not in found:
+                value = total.at(origin) if lane.value == 0 else None
+                found[origin] = replace(lane, axis=axis, value=value, as_loaded=False)
+    for origin, lane in total.by_origin.items():
+        found.setdefault(origin, replace(lane, value=None, as_loaded=False))
+    walker.put(op.result, Lanes(None, found))
+
+
+def _not_followed(walker: _Walker, op: Bitcast) -> None:
+    walker.put(op.result, NOTHING)  # bits of floats as integers: an order of its own, for one
+
+
+def _kept(walker: _Walker, op: Op) -> None:
+    walker.put(op.results[0], walker.of(op.operands[0]))
+
+
+_RULES: dict[type[Op], _Rule] = {
+    Constant: _constant,
+    LoadView: _load,
+    **dict.fromkeys((Unary, Binary, Comparison, Conversion, Fma, Pow, FPowI), _elementwise),
+    **dict.fromkeys((FloorDiv, FloorMod, ReadAs), _elementwise),
+    Bitcast: _not_followed,
+    Select: _select,
+    DivisorCheck: _kept,
+    Reshape: _reshape,
+    Broadcast: _broadcast,
+    Permute: _permute,
+    **dict.fromkeys((Reduce, Scan), _reduce),
+    **dict.fromkeys((MmaF, MmaI), _product),
+    **dict.fromkeys((For, Loop, Walk), _Walker.loop),
+    **dict.fromkeys((Break, Continue), _Walker.leave),
+    If: _Walker.branch,
+}
