@@ -15,7 +15,11 @@ def line_of(text):
 
 def test_every_unsafe_block_is_listed_with_its_reason(run):
     result = run("check", FILE)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 1  # for the one that was not compiled
+    assert result.stderr.endswith(
+        "unsafe_samples.py::unset was not compiled: constant `STEP` of kernel `unset` has no "
+        "default: choose a value for it, with --set NAME=VALUE\n"
+    )
     text = result.stdout
     for reason in (
         "callers pass the number",
@@ -59,9 +63,68 @@ def test_machines_get_the_same(run):
     ],
 )
 def test_what_is_denied_fails(run, options, faults):
-    result = run("check", FILE, *options)
+    result = run("check", FILE, *options, "--set", "STEP=2")
     assert result.exit_code == 1
     assert [line.split("::")[1].split()[0] for line in result.stderr.splitlines()] == faults
+
+
+UNCOMPILED = """
+import tilewright as tw
+from tilewright import Const, Mut, Ref, f32
+from tilewright.dims import B, N
+
+@tw.kernel
+def shift(z: Mut[f32, B], x: Ref[f32, N], *, OFF: Const[int]) -> None:
+    z.store(x.load_like(z) + OFF)
+
+@tw.kernel
+def broken(z: Mut[f32, B], x: Ref[f32, N], *, OFF: Const[int]) -> None:
+    z.store(undefined_name + OFF)
+
+@tw.kernel
+def ragged(z: Mut[f32, B]) -> None:
+    segment, piece = z.index
+    z.store(tw.full((B,), z.segment[1] - z.rows[0], tw.i32).astype(f32))
+"""
+
+
+def test_a_kernel_that_was_not_compiled_is_not_called_safe(run, tmp_path):
+    path = tmp_path / "uncompiled.py"
+    path.write_text(UNCOMPILED)
+    result = run("check", path)
+    assert result.exit_code == 1
+    assert "  shift  not compiled\n" in result.stdout
+    assert "  broken  not compiled\n" in result.stdout
+    assert "3 kernels: 1 safe, 0 unsafe, 2 not compiled;" in result.stdout
+    found = json.loads(run("check", path, "--json").stdout)["kernels"]
+    assert [(one["verdict"], one["compiled"]) for one in found] == [
+        ("not compiled", False),
+        ("not compiled", False),
+        ("safe", True),
+    ]
+
+
+def test_constants_without_a_default_are_set(run, tmp_path):
+    path = tmp_path / "uncompiled.py"
+    path.write_text(UNCOMPILED)
+    result = run("check", path, "--set", "OFF=2")
+    assert result.exit_code == 1
+    assert "  shift  safe\n" in result.stdout
+    assert "  broken  refused\n" in result.stdout
+    assert "error[names]: `undefined_name` is not defined" in result.stdout
+    assert result.stderr == f"{path}::broken is refused\n"
+    unknown = run("check", path, "--set", "WIDTH=2")
+    assert unknown.exit_code == 2
+    assert "--set WIDTH=2: no kernel here has WIDTH; there are B, OFF" in unknown.stderr
+
+
+def test_kernels_of_ragged_rows_are_compiled_as_such(run, tmp_path):
+    path = tmp_path / "ragged.py"
+    path.write_text(UNCOMPILED.replace("OFF: Const[int]", "OFF: Const[int] = 1"))
+    result = run("check", path)
+    assert "  ragged  safe\n" in result.stdout
+    library = Path(__file__).parents[2] / "src/tilewright/kernels/varlen.py"
+    assert run("check", library).exit_code == 0
 
 
 def test_several_files_and_a_kernel_that_is_refused(run, tmp_path):
@@ -79,7 +142,7 @@ def test_several_files_and_a_kernel_that_is_refused(run, tmp_path):
 
 def test_the_examples_but_for_pointers_are_safe(run):
     files = [path for path in sorted(EXAMPLES.glob("*.py")) if path.name != "pointers.py"]
-    options = ("--deny-unsafe", "--deny-checks", "--target", "sm_120")  # which has every dtype
+    options = ("--deny-unsafe", "--deny-checks", "--set", "PARTS=4", "--target", "sm_120")
     assert run("check", *files, *options).exit_code == 0
 
 

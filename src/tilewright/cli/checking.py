@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -11,9 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tilewright.cli.loading import load_declared
-from tilewright.cli.options import TARGETS, json_option
+from tilewright.cli.options import TARGETS, json_option, read_settings
 from tilewright.cli.reviewing import ExternalReview, Review, review
-from tilewright.cli.screen import Screen, error_text
+from tilewright.cli.screen import BadInput, Screen, error_text
+from tilewright.jit.defaults import settable_names
+from tilewright.kernel import Kernel
 from tilewright.source import SourceFile
 
 __all__ = ["check_command"]
@@ -22,6 +25,13 @@ __all__ = ["check_command"]
 @click.command("check")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
 @click.option("--target", type=click.Choice(TARGETS), metavar="sm_NN", help="The GPU to check for.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Choose a static dim, a constant or a dtype, in every kernel that has it: --set BM=64.",
+)
 @click.option("--deny-unsafe", is_flag=True, help="Fail if anything is unsafe.")
 @click.option("--deny-checks", is_flag=True, help="Fail if a check is left in a kernel.")
 @json_option
@@ -32,22 +42,25 @@ def check_command(
     screen: Screen,
     /,
     files: tuple[Path, ...],
-    target: str | None,
-    deny_unsafe: bool,
-    deny_checks: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """List what is unsafe in the kernels of some files, with the reasons, and the checks left.
 
     Kernels that another compiler has made (`tw.external`) are unsafe as a whole.
 
-    The exit code is 0 if every kernel compiles and nothing denied was found, else 1.
+    The exit code is 0 if every kernel compiles and nothing denied was found, else 1: of a kernel
+    that was not compiled, as one with a constant that has no default, nothing is known.
     """
     with screen.working("looking at kernels"):
         declared = [(path, load_declared(path)) for path in files]
-        reviews = [review(k, path, target) for path, found in declared for k in found.kernels]
+        kernels = [(k, path) for path, found in declared for k in found.kernels]
+        target, settings = options["target"], options["settings"]
+        _refuse_unknown(settings, [kernel for kernel, _ in kernels])
+        reviews = [review(k, path, target, _chosen(k, settings)) for k, path in kernels]
         externals = [ExternalReview(k, path) for path, found in declared for k in found.externals]
-    faults = list(_faults(reviews, deny_unsafe=deny_unsafe, deny_checks=deny_checks))
+    deny_unsafe = options["deny_unsafe"]
+    faults = [*_faults(reviews, deny_unsafe=deny_unsafe, deny_checks=options["deny_checks"])]
     if deny_unsafe:
         faults += [
             f"{one.path}::{one.kernel.__name__} is external (--deny-unsafe)" for one in externals
@@ -62,12 +75,30 @@ def check_command(
     ctx.exit(1 if faults else 0)
 
 
+def _chosen(kernel: Kernel, settings: Sequence[str]) -> dict[str, Any]:
+    """What the settings choose of a kernel; others are about other kernels."""
+    names = settable_names(kernel.signature)
+    mine = [one for one in settings if one.partition("=")[0] in names or "=" not in one]
+    return read_settings(kernel.signature, mine)
+
+
+def _refuse_unknown(settings: Sequence[str], kernels: Sequence[Kernel]) -> None:
+    known = {name for kernel in kernels for name in settable_names(kernel.signature)}
+    for setting in settings:
+        name = setting.partition("=")[0]
+        if name not in known:
+            names = ", ".join(sorted(known)) or "nothing to choose"
+            raise BadInput(f"--set {setting}: no kernel here has {name}; there are {names}")
+
+
 def _faults(reviews: Sequence[Review], *, deny_unsafe: bool, deny_checks: bool) -> Iterator[str]:
     """Why the answer is no, a line for each kernel."""
     for one in reviews:
         name = f"{one.path}::{one.kernel.__name__}"
         if one.refused:
             yield f"{name} is refused"
+        if one.left_out:
+            yield f"{name} was not compiled: {one.left_out}, with --set NAME=VALUE"
         if deny_unsafe and one.is_unsafe:
             yield f"{name} is unsafe (--deny-unsafe)"
         if deny_checks and one.checks:
@@ -91,10 +122,13 @@ def _show(out: Console, reviews: Sequence[Review], externals: Sequence[ExternalR
             _show_external(out, external)
         out.print()
     unsafe = sum(one.is_unsafe for one in reviews)
+    safe = sum(one.verdict == "safe" for one in reviews)
+    unknown = len(reviews) - safe - unsafe
     blocks = sum(len(one.blocks) for one in reviews)
     checks = sum(len(one.checks) for one in reviews)
     parts = [
-        f"{_counted(len(reviews), 'kernel')}: {len(reviews) - unsafe} safe, {unsafe} unsafe",
+        f"{_counted(len(reviews), 'kernel')}: {safe} safe, {unsafe} unsafe"
+        + (f", {unknown} not compiled" if unknown else ""),
         _counted(blocks, "unsafe block"),
         f"{_counted(checks, 'check')} left in kernels",
     ]
@@ -104,9 +138,9 @@ def _show(out: Console, reviews: Sequence[Review], externals: Sequence[ExternalR
 
 
 def _show_one(out: Console, one: Review) -> None:
-    kind = "unsafe kernel" if one.kernel.options.unsafe else "unsafe" if one.blocks else "safe"
     head = Text(f"  {one.kernel.__name__}  ")
-    out.print(head + Text(kind, "bad" if one.is_unsafe else "good"), soft_wrap=True)
+    style = "good" if one.verdict == "safe" else "bad"
+    out.print(head + Text(one.verdict, style), soft_wrap=True)
     rows = Table.grid(padding=(0, 2, 0, 0))
     here = one.kernel.source.file
     for block in one.blocks:

@@ -7,7 +7,8 @@ wrong in them: `witness` looks for that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from tilewright.cli.options import target_here
 from tilewright.errors import CompileError, LaunchError
 from tilewright.external import ExternalKernel
 from tilewright.frontend.capture import capture
+from tilewright.frontend.specialization import Specialization
 from tilewright.frontend.unsafe import UnsafeBlock, unsafe_blocks
 from tilewright.jit.compiled import CompiledKernel
-from tilewright.jit.defaults import sample_specialization
+from tilewright.jit.defaults import cut_by_segments, sample_specialization
 from tilewright.kernel import Kernel
 
 __all__ = ["ExternalReview", "Review", "has_unsafe_blocks", "review"]
@@ -41,12 +43,28 @@ class Review:
         """Whether the kernel, or something in it, is not checked."""
         return self.kernel.options.unsafe or bool(self.blocks)
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether all that is said of it is known."""
+        return not self.left_out and not self.refused
+
+    @property
+    def verdict(self) -> str:
+        """What it is, in a word or two; of a kernel that was not compiled nothing is known."""
+        if self.kernel.options.unsafe:
+            return "unsafe kernel"
+        if self.blocks:
+            return "unsafe"
+        return "safe" if self.is_compiled else "refused" if self.refused else "not compiled"
+
     def to_json(self) -> dict[str, Any]:
         """The review as plain data."""
         return {
             "kernel": self.kernel.__name__,
             "file": str(self.path),
             "line": self.kernel.source.node.lineno,
+            "verdict": self.verdict,
+            "compiled": self.is_compiled,
             "unsafe_kernel": self.kernel.options.unsafe,
             "unsafe_blocks": [
                 {"function": block.function, "location": str(block.span), "reason": block.reason}
@@ -83,19 +101,30 @@ class ExternalReview:
         }
 
 
-def review(kernel: Kernel, path: Path, target: str | None) -> Review:
-    """Look at one kernel, compiled for the usual case if it can be without being told more."""
+def review(kernel: Kernel, path: Path, target: str | None, chosen: Mapping[str, Any]) -> Review:
+    """Look at one kernel, compiled for the usual case but for what was chosen."""
     own = tuple(unsafe_blocks(kernel.source))
     try:
         wanted = target or target_here()
-        usual = sample_specialization(kernel.signature, wanted, {}, kernel.hints.of(wanted))
-        compiled = kernel.specialized(usual)
+        usual = sample_specialization(kernel.signature, wanted, chosen, kernel.hints.of(wanted))
+        compiled = _compiled(kernel, usual)
     except LaunchError as error:
         return Review(kernel, path, own, left_out=str(error))
     except CompileError as error:
         return Review(kernel, path, own, refused=str(error))
     inlined = tuple(_inlined_blocks(compiled))
     return Review(kernel, path, (*own, *inlined), tuple(compiled.ledger.in_kernel))
+
+
+def _compiled(kernel: Kernel, usual: Specialization) -> CompiledKernel:
+    """The kernel as it usually is; one that is refused so may be one of ragged rows."""
+    try:
+        return kernel.specialized(usual)
+    except CompileError:
+        for segmented in cut_by_segments(kernel.signature, usual):
+            with suppress(CompileError):
+                return kernel.specialized(segmented)
+        raise
 
 
 def has_unsafe_blocks(kernel: Kernel, compiled: CompiledKernel) -> bool:

@@ -7,10 +7,11 @@ tiles of a customary size. A call with tensors never comes here: `specialize` re
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from tilewright.dtypes import AnyDType, DType, f16
+from tilewright.dtypes import AnyDType, DType, f16, i32
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature import MappedParam, MutParam, Signature, TensorParam, WholeParam
 from tilewright.frontend.specialization import PointerSpec, Specialization, TensorSpec
@@ -18,7 +19,7 @@ from tilewright.jit.constants import constant_of
 from tilewright.jit.specialize import LARGEST_DIVISOR, divisor, extent_divisors
 from tilewright.lang.hints import Hints
 
-__all__ = ["sample_specialization", "settable_names"]
+__all__ = ["cut_by_segments", "sample_specialization", "settable_names"]
 
 VECTOR_TILE = 1024  # of a piece with one axis
 MATRIX_TILE = 128  # of each of the last two axes
@@ -62,6 +63,16 @@ def sample_specialization(
             PointerSpec(_dtype(param.dtype, given), LARGEST_DIVISOR) for param in signature.pointers
         ),
     )
+
+
+def cut_by_segments(signature: Signature, usual: Specialization) -> Iterator[Specialization]:
+    """The same specialisation with one of the outputs cut by offsets, for each that may be."""
+    offsets = TensorSpec(i32, (True,), LARGEST_DIVISOR, (LARGEST_DIVISOR,), (1,))
+    for place, param in enumerate(signature.tensors):
+        if isinstance(param, MutParam):
+            tensors = list(usual.tensors)
+            tensors[place] = replace(tensors[place], segments=offsets)
+            yield replace(usual, tensors=tuple(tensors))
 
 
 def _has_grid(signature: Signature) -> bool:
