@@ -107,6 +107,14 @@ class Kernel:
         """How many blocks run along each axis, where no output says it: `k.grid(8, 4)(…)`."""
         return GridLaunch(self, check_grid(self.__name__, extents))
 
+    def __getitem__(self, grid: Any) -> NoReturn:
+        """Refuse `add[grid](…)`, which is how other languages launch."""
+        raise LaunchError(
+            f"kernel `{self.__name__}` is launched by a call, `{self.__name__}(z.partition(128), "
+            f"…)`: how an output is cut is the grid; where no output says it, "
+            f"`{self.__name__}.grid(n)(…)` does"
+        )
+
     def launch(
         self,
         grid: tuple[int, ...] | None,
@@ -140,9 +148,10 @@ class Kernel:
             executable = self._executable(binding.device, specialization, guarded)
             if not check_launch(executable.facts, binding):
                 raise InternalError(f"kernel `{self.__name__}` has no variant for this launch")
+            warn_of_padding(executable.facts, binding)
             return build_launch(executable, binding, result)
-        warn_of_padding(executable.facts, binding)
-        key = None if executable.facts.padded else self._launches.key(grid, binding, call)
+        has_warned = warn_of_padding(executable.facts, binding)
+        key = None if has_warned else self._launches.key(grid, binding, call)
         remember = None if key is None else partial(self._launches.keep, key, binding)
         return build_launch(executable, binding, result, remember)
 

@@ -32,6 +32,7 @@ from tilewright.frontend.aggregates import Aggregate
 from tilewright.frontend.arguments import Arguments, bind, method_signature
 from tilewright.frontend.captured_values import captured
 from tilewright.frontend.constant_functions import method_of_constant
+from tilewright.frontend.foreign_names import method_hint
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import (
     AccumOperand,
@@ -89,7 +90,9 @@ def attribute_of(lo: Lowering, node: ast.Attribute, owner: Operand, name: str) -
         lo.reject(BadCall, node, f"{owner.name}.{name}", "a Mapped is used tile by tile", way_out)
     if isinstance(owner, AccumOperand) and name in accumulators.REFUSED:
         accumulators.REFUSED[name](lo, node, owner)
-    lo.reject(UnknownAttribute, node, str(owner), name, (*properties, *methods))
+    receiver = ast.unparse(node.value) if isinstance(node.value, ast.Name) else "t"
+    hint = method_hint(name, receiver, is_tile=isinstance(owner, TileOperand))
+    lo.reject(UnknownAttribute, node, str(owner), name, (*properties, *methods), hint)
 
 
 def _method(owner: Operand, declaration: type, name: str, rule: MethodRule) -> Method:

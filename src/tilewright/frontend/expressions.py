@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import itertools
+from types import ModuleType
 from typing import Any
 
-from tilewright.check.errors.names import UndefinedName, UnknownAttribute, UnsetName
+from tilewright.check.errors.names import ForeignName, UndefinedName, UnknownAttribute, UnsetName
 from tilewright.check.errors.types import IndexCount, WrongOperand
 from tilewright.frontend.accumulators import refuse_read
 from tilewright.frontend.arguments import Place, spread
@@ -17,6 +17,7 @@ from tilewright.frontend.captured_values import captured
 from tilewright.frontend.choice import bool_op, compare, if_expression
 from tilewright.frontend.closures import find
 from tilewright.frontend.comparisons import logical_not
+from tilewright.frontend.foreign_names import foreign_hint, is_foreign_module
 from tilewright.frontend.indices import coordinates
 from tilewright.frontend.leading_axes import tensor_at
 from tilewright.frontend.lowering import Lowering
@@ -43,9 +44,12 @@ from tilewright.frontend.partitions import load_at
 from tilewright.frontend.pieces import load_part
 from tilewright.frontend.pointers import reshaped_pointers
 from tilewright.frontend.printing import joined_string
+from tilewright.frontend.similar_names import similar_names
 from tilewright.frontend.tiles import reshaped, static_int
 
 __all__ = ["EXPRESSIONS"]
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 def _constant(_: Lowering, node: ast.Constant) -> Operand:
@@ -75,11 +79,12 @@ def _looked_up(lo: Lowering, node: ast.Name) -> Any:
         return lo.captures.name(source, node.id)
     except NameError:
         known = [*lo.frame.scope, *source.visible_names()]
-        similar = difflib.get_close_matches(node.id, known, n=1)
-        lo.reject(UndefinedName, node, node.id, similar[0] if similar else None)
+        similar = next(iter(similar_names(node.id, known)), None)
+        lo.reject(UndefinedName, node, node.id, similar, foreign_hint(node.id))
 
 
 def _attribute(lo: Lowering, node: ast.Attribute) -> Operand:
+    _refuse_foreign(lo, node)
     owner = lo.expression(node.value)
     if isinstance(owner, ModuleOperand):
         return _module_attribute(lo, node, owner)
@@ -88,12 +93,29 @@ def _attribute(lo: Lowering, node: ast.Attribute) -> Operand:
     return attribute_of(lo, node, owner, node.attr)
 
 
+def _refuse_foreign(lo: Lowering, node: ast.Attribute) -> None:
+    """`tl.program_id(0)`, `ct.load(…)`: say what it is called here."""
+    hint = foreign_hint(node.attr)
+    if not hint or not isinstance(node.value, ast.Name) or find(lo.frame, node.value.id):
+        return
+    alias, package = node.value.id, None
+    try:
+        found = lo.captures.name(lo.frame.source, alias)
+        package = found.__name__ if isinstance(found, ModuleType) else ""
+    except NameError:
+        pass
+    if is_foreign_module(alias, package):
+        lo.reject(ForeignName, node, f"{alias}.{node.attr}", hint)
+
+
 def _module_attribute(lo: Lowering, node: ast.Attribute, owner: ModuleOperand) -> Operand:
     try:
         value = lo.captures.attribute(owner.module, node.attr)
     except Exception:  # noqa: BLE001 (a module may have code for its attributes)
-        similar = tuple(difflib.get_close_matches(node.attr, dir(owner.module), n=3))
-        lo.reject(UnknownAttribute, node, str(owner), node.attr, similar)
+        names = getattr(owner.module, "__all__", None) or dir(owner.module)
+        similar = similar_names(node.attr, map(str, names))
+        hint = foreign_hint(node.attr) if owner.module.__name__ == _PACKAGE else ""
+        lo.reject(UnknownAttribute, node, str(owner), node.attr, similar, hint)
     return captured(lo, node, f"{owner.module.__name__}.{node.attr}", value)
 
 
@@ -168,8 +190,7 @@ def _with_new_axes(
         if not (_is_whole_axis(item) or _is_constant(item, None) or _is_constant(item, ...)):
             lo.reject(
                 WrongOperand, item, "a tile is indexed with `:`, `...` and `None` only",
-                "its elements are not addressed one by one",
-                "use tw.where with tw.arange to pick elements, or reduce",
+                "its elements are not addressed one by one", _in_place_of(item),
             )  # fmt: skip
     if not any(_is_constant(item, ...) for item in items):
         items.append(ast.Constant(...))
@@ -184,6 +205,13 @@ def _with_new_axes(
         else:
             shape.extend(itertools.islice(axes, left_over if _is_constant(item, ...) else 1))
     return tuple(shape)
+
+
+def _in_place_of(item: ast.expr) -> str:
+    """What does what an index or a slice of a tile would do."""
+    if isinstance(item, ast.Slice):
+        return "`tw.extract(t, (0,), (8,))` gives the first of the equal parts of 8 elements"
+    return "use tw.where with tw.arange to pick elements, or reduce"
 
 
 def _is_constant(node: ast.expr, value: object) -> bool:

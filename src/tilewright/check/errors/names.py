@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.diagnostics import Problem
 
-__all__ = ["NotCapturable", "UndefinedName", "UnknownAttribute", "UnsetName"]
+__all__ = ["ForeignName", "NotCapturable", "UndefinedName", "UnknownAttribute", "UnsetName"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class UndefinedName(NameProblem):
 
     name: str
     similar: str | None = None
+    hint: str = ""
 
     @property
     def title(self) -> str:
@@ -29,7 +30,24 @@ class UndefinedName(NameProblem):
 
     @property
     def helps(self) -> tuple[str, ...]:
-        return () if self.similar is None else (f"did you mean `{self.similar}`?",)
+        meant = () if self.similar is None else (f"did you mean `{self.similar}`?",)
+        return (*meant, self.hint) if self.hint else meant
+
+
+@dataclass(frozen=True)
+class ForeignName(NameProblem):
+    """A function of another kernel language."""
+
+    name: str
+    hint: str
+
+    @property
+    def title(self) -> str:
+        return f"`{self.name}` belongs to another kernel language"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (self.hint,)
 
 
 @dataclass(frozen=True)
@@ -78,10 +96,15 @@ class UnknownAttribute(NameProblem):
     owner: str
     name: str
     known: tuple[str, ...]
+    hint: str = ""
 
     @property
     def title(self) -> str:
         return f"{self.owner} has no `{self.name}`"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return (self.hint,) if self.hint else ()
 
     @property
     def notes(self) -> tuple[str, ...]:
