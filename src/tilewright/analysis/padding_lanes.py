@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from tilewright.analysis.padding_facts import NOTHING, Lane, Lanes, Origin, joined
 from tilewright.analysis.padding_numbers import Number, folded, is_identity
 from tilewright.dtypes import Element
 from tilewright.ir.function import Function
@@ -42,55 +43,10 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.rewrite import Definition, definitions
 from tilewright.ir.types import Padding, PartitionViewType, TileType
 
-__all__ = ["Lane", "Lanes", "Origin", "padding_lanes"]
+__all__ = ["padding_lanes"]
 
 _MOST_ROUNDS = 12  # of walks over the function; a trace that still changes then is given up
 
-
-@dataclass(frozen=True)
-class Origin:
-    """An axis of a tensor that is cut into tiles."""
-
-    extent: Extent
-    tile: int
-
-
-@dataclass(frozen=True)
-class Lane:
-    """What the padding of one origin is in a tile: where, and which number; None is unknown."""
-
-    axis: int
-    value: Number | None
-    as_loaded: bool = True
-    is_masked: bool = False  # the author has put something in its place
-    is_first: bool = False  # only the first tile along the axis is in it
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """What is known of a tile: the number that it is everywhere, or its padding by origin.
-
-    Tiles are added up, or otherwise combined, in what a loop carries: there an element is no
-    padding of its own, and padding that is combined with it counts as it is.
-    """
-
-    uniform: Number | None = None
-    by_origin: Mapping[Origin, Lane] = field(default_factory=dict)
-    is_carried: bool = False
-
-    def at(self, origin: Origin) -> Number | None:
-        """The value in the padding of an origin."""
-        lane = self.by_origin.get(origin)
-        return self.uniform if lane is None else lane.value
-
-    def moved(self, axis_of: Callable[[int], int | None]) -> Lanes:
-        """The same with axes elsewhere; None ends the trace of an axis."""
-        pairs = ((origin, lane, axis_of(lane.axis)) for origin, lane in self.by_origin.items())
-        found = {o: replace(lane, axis=axis) for o, lane, axis in pairs if axis is not None}
-        return Lanes(self.uniform, found, self.is_carried)
-
-
-NOTHING = Lanes()
 
 _Rule = Callable[["_Walker", Any], None]
 
@@ -164,7 +120,7 @@ class _Walker:
         if value not in self.found:
             self.put(value, self.of(given))
         else:
-            self.put(value, _joined(self.of(value), self.of(given)))
+            self.put(value, joined(self.of(value), self.of(given)))
 
     def loop(self, op: For | Loop | Walk) -> None:
         """A loop: what it carries is what it starts with or what a turn hands on."""
@@ -199,34 +155,6 @@ class _Walker:
             if isinstance(last, Yield):
                 for result, given in zip(op.result_values, last.values, strict=True):
                     self.join(result, given)
-
-
-def _joined(left: Lanes, right: Lanes) -> Lanes:
-    """What holds of both; a side that knows nothing of an origin is left out."""
-    lanes: dict[Origin, Lane] = {}
-    for origin in chain(left.by_origin, right.by_origin):
-        one, other = left.by_origin.get(origin), right.by_origin.get(origin)
-        known = one or other
-        assert known is not None
-        if one is not None and other is not None and one.axis != other.axis:
-            continue
-        numbers = {
-            lane.value if lane is not None else side.uniform
-            for lane, side in ((one, left), (other, right))
-            if lane is not None or side.uniform is not None
-        }
-        sides = [lane for lane in (one, other) if lane is not None]
-        value = numbers.pop() if len(numbers) == 1 else None
-        lanes[origin] = replace(
-            known,
-            value=value,
-            as_loaded=all(lane.as_loaded for lane in sides),
-            is_masked=all(lane.is_masked for lane in sides),
-            is_first=all(lane.is_first for lane in sides),
-        )
-    is_uniform = not lanes and left.uniform == right.uniform
-    is_carried = not lanes and not is_uniform and (left.is_carried or right.is_carried)
-    return Lanes(left.uniform if is_uniform else None, lanes, is_carried)
 
 
 # --- ops ------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tilewright.analysis.padding_lanes import Lane, Lanes, Origin, padding_lanes
+from tilewright.analysis.padding_facts import Lane, Lanes, Origin
+from tilewright.analysis.padding_lanes import padding_lanes
 from tilewright.analysis.padding_numbers import is_identity
 from tilewright.ir.attributes import FloatIdentity, IntIdentity
 from tilewright.ir.function import Function
