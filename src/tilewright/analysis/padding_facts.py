@@ -1,0 +1,89 @@
+"""What is known of the padding in one tile, and of a tile that is one of two.
+
+Nothing here knows ops: `padding_lanes` follows padding through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from tilewright.analysis.padding_numbers import Number
+from tilewright.ir.launch_terms import Extent
+
+__all__ = ["NOTHING", "Lane", "Lanes", "Origin", "joined"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """An axis of a tensor that is cut into tiles."""
+
+    extent: Extent
+    tile: int
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What the padding of one origin is in a tile: where, and which number; None is unknown."""
+
+    axis: int
+    value: Number | None
+    as_loaded: bool = True
+    is_masked: bool = False  # the author has put something in its place
+    is_first: bool = False  # only the first tile along the axis is in it
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """What is known of a tile: the number that it is everywhere, or its padding by origin.
+
+    Tiles are added up, or otherwise combined, in what a loop carries: there an element is no
+    padding of its own, and padding that is combined with it counts as it is.
+    """
+
+    uniform: Number | None = None
+    by_origin: Mapping[Origin, Lane] = field(default_factory=dict)
+    is_carried: bool = False
+
+    def at(self, origin: Origin) -> Number | None:
+        """The value in the padding of an origin."""
+        lane = self.by_origin.get(origin)
+        return self.uniform if lane is None else lane.value
+
+    def moved(self, axis_of: Callable[[int], int | None]) -> Lanes:
+        """The same with axes elsewhere; None ends the trace of an axis."""
+        pairs = ((origin, lane, axis_of(lane.axis)) for origin, lane in self.by_origin.items())
+        found = {o: replace(lane, axis=axis) for o, lane, axis in pairs if axis is not None}
+        return Lanes(self.uniform, found, self.is_carried)
+
+
+NOTHING = Lanes()  # of a tile that is not followed
+
+
+def joined(left: Lanes, right: Lanes) -> Lanes:
+    """What holds of both; a side that knows nothing of an origin is left out."""
+    lanes: dict[Origin, Lane] = {}
+    for origin in chain(left.by_origin, right.by_origin):
+        one, other = left.by_origin.get(origin), right.by_origin.get(origin)
+        known = one or other
+        assert known is not None
+        if one is not None and other is not None and one.axis != other.axis:
+            continue
+        numbers = {
+            lane.value if lane is not None else side.uniform
+            for lane, side in ((one, left), (other, right))
+            if lane is not None or side.uniform is not None
+        }
+        sides = [lane for lane in (one, other) if lane is not None]
+        value = numbers.pop() if len(numbers) == 1 else None
+        lanes[origin] = replace(
+            known,
+            value=value,
+            as_loaded=all(lane.as_loaded for lane in sides),
+            is_masked=all(lane.is_masked for lane in sides),
+            is_first=all(lane.is_first for lane in sides),
+        )
+    is_uniform = not lanes and left.uniform == right.uniform
+    is_carried = not lanes and not is_uniform and (left.is_carried or right.is_carried)
+    return Lanes(left.uniform if is_uniform else None, lanes, is_carried)
