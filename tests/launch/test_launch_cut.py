@@ -135,6 +135,17 @@ def test_a_tuned_kernel_compares():
         tuned(w, x)
 
 
+def test_an_operator_of_torch_compares(on_the_cpu):
+    torch = pytest.importorskip("torch", reason="an operator of torch needs torch")
+    operator = tw.torch_op(double, "tests_of_cuts::double", tiles={"z": 16})
+    x, z = torch.ones(40), torch.zeros(40)
+    operator(z, x)
+    assert (z == 2).all()
+    for _ in range(2):
+        with refuse("z", 39, 0, "N is 40, the extent of `x` along axis 0"):
+            operator(torch.zeros(39), x)
+
+
 def test_an_operation_as_an_argument_is_compared_when_it_has_run():
     (z, x), (w, _) = pair(64), pair(48)
     with refuse("z", 48, 0, "N is 64, the extent of `x` along axis 0"):

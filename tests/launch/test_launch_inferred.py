@@ -10,6 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref, f32
 from tilewright.dims import BM, B, K, M, N
+from tilewright.tune import Space
 
 pytestmark = pytest.mark.filterwarnings("error::tilewright.ExtentWarning")
 
@@ -126,3 +127,15 @@ def test_a_default_stays_what_it_is():
     assert (z.numpy() == 8).all()
     with refuse("has extent 4 along axis 0, but N is 8 in this call"):
         fixed(z[:4].partition(4), x[:4])
+
+
+def test_a_tuned_kernel_infers_too():
+    @tw.autotune(Space(B=(4, 8)), key=("M",))
+    @tw.kernel
+    def scaled(z: Mut[f32, Cut[M, B]], x: Ref[f32, M], w: Ref[f32, N], *, N: Const[int]) -> None:
+        z.store(x.load_like(z) * N)
+
+    for columns in (3, 5):
+        z = tw.zeros((8,), f32)
+        scaled(z, tw.ones((8,), f32), tw.ones((columns,), f32)).sync()
+        assert (z.numpy() == columns).all()
