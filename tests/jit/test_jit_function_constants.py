@@ -1,6 +1,7 @@
 """Functions that a kernel is compiled for, on disk: told apart, and found again, by their code."""
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -21,10 +22,24 @@ def increased(t, by=1.0):
     return t + by
 
 
+class Kind(Enum):
+    PLAIN = 1
+    HALVED = 2
+
+    def __repr__(self) -> str:
+        return "a kind"  # a key that is made of this would not tell them apart
+
+
 def mapped(
-    z: Mut[f32, B], x: Ref[f32, N], *, ACT: Const[Callable[[Any], Any]], MODE: Const[str] = ""
+    z: Mut[f32, B],
+    x: Ref[f32, N],
+    *,
+    ACT: Const[Callable[[Any], Any]],
+    MODE: Const[str] = "",
+    KIND: Const[Kind] = Kind.PLAIN,
 ) -> None:
     t = ACT(x.load_like(z))
+    t = t / 2 if KIND is Kind.HALVED else t
     z.store(t if MODE == "" else t + t)
 
 
@@ -48,7 +63,8 @@ def test_each_function_is_compiled_once(counted):  # noqa: F811
         build(ACT=increased)
         build(ACT=tw.exp)
         build(ACT=doubled, MODE="twice")
-    assert counted["front end"] == 4
+        build(ACT=doubled, KIND=Kind.HALVED)
+    assert counted["front end"] == 5
 
 
 @pytest.mark.usefixtures("folder")
