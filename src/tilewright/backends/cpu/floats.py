@@ -136,7 +136,9 @@ def _in_f64(function: np.ufunc) -> Callable[..., Array]:
             return function(*operands)
         if dtype == _BF16:
             return nearest(function(*(operand.astype(np.float64) for operand in operands)), dtype)
-        shape = np.broadcast_shapes(*(operand.shape for operand in operands))
+        shape = operands[0].shape
+        if len(operands) > 1:
+            shape = np.broadcast_shapes(*(operand.shape for operand in operands))
         if not shape:
             return function(*operands, dtype=np.float64).astype(dtype)
         out = np.empty(shape, dtype)
