@@ -19,8 +19,8 @@ _OURS = str(Path(tilewright.__file__).parent)
 _ALSO = (contextlib.__file__,)
 
 
-class Interrupt(BaseException):
-    """What a handler raises: nothing catches it by the way."""
+class Interrupt(KeyboardInterrupt):
+    """What a handler raises; asyncio hands on this one, and logs others."""
 
 
 class InterruptPoints:
