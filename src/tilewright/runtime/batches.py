@@ -13,7 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.runtime.alone import alone
+from tilewright.runtime.borrows import Borrows
 from tilewright.runtime.failures import Fence
+from tilewright.runtime.insisting import insist
 from tilewright.runtime.lifecycle import Ends
 from tilewright.runtime.newcomers import NewcomerOp
 from tilewright.runtime.ready import ReadyOp
@@ -55,7 +57,7 @@ class Batch:
         self._stream = stream
         self._device = stream.device
         self._joint = Ticket(label, parts[0].site)
-        self._lent = [part.lend() for part in parts]
+        self._lent = [part.offer() for part in parts]
         self._calls = [(claim[0].launch, claim[1]) for _, claim, _ in self._lent]
         self._results = tuple([result for _, _, result in self._lent])
         places = {
@@ -71,10 +73,17 @@ class Batch:
             )
             for storage, region, writes in places
         ]
+        self._borrows: list[Borrows] = []
+        self._spent: list[object] = []
+        self.is_whole = False  # it has not run, and nobody has taken it apart
+
+    def hold(self) -> None:
+        """Have the parts lend all that they have. The lock is held."""
+        self.is_whole = True  # first: what breaks off in between is dissolved
+        for part in self._parts:
+            part.lend()
         self._joint.take_over([ticket for ticket, _, _ in self._lent])
         self._borrows = [tensor.storage.borrows for tensor in self._joint.tensors]
-        self._spent: list[object] = []
-        self.is_whole = True  # it has not run, and nobody has taken it apart
 
     def put(self, stream: Stream, ends: Ends) -> tuple[Any, ...] | None:
         """Launch all, if nothing has happened since; gives their results.
@@ -172,19 +181,27 @@ def make_batch(parts: Sequence[Any], label: str) -> Batch | None:
     """Built operations that are ready and at home as one; None if they are not."""
     if not parts or any(type(part) not in _OURS for part in parts):
         return None
-    device = parts[0].device
-    with device.lock:
-        if device.is_barred:
-            return None
-        device.tell_latest()
-        return alone(device, _make_batch, parts, label, device.epoch)
+    device, made = parts[0].device, list[Batch]()
+    try:
+        with device.lock:
+            if device.is_barred:
+                return None
+            device.tell_latest()
+            alone(device, _make_batch, parts, label, device.epoch, made)
+    except BaseException:
+        with device.lock:
+            for batch in made:
+                insist(batch.dissolve)
+        raise
+    return made[0] if made else None
 
 
-def _make_batch(parts: Sequence[Any], label: str, epoch: int) -> Batch | None:
+def _make_batch(parts: Sequence[Any], label: str, epoch: int, made: list[Batch]) -> None:
     home = next(_homes(parts), None)
     if home is None or not home.is_plain or any(found is not home for found in _homes(parts)):
-        return None
-    return Batch(parts, home, label, epoch)
+        return
+    made.append(Batch(parts, home, label, epoch))
+    made[0].hold()
 
 
 def _homes(parts: Sequence[ReadyOp[Any]]) -> Iterator[Stream | None]:

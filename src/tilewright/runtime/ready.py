@@ -132,8 +132,9 @@ class ReadyOp(WorkOp[T]):
     def ticket(self) -> Ticket:
         """Made when somebody has to know. The lock is held."""
         if self._held is None:
-            told = self.device.told.pop(id(self._claim), None)
+            told = self.device.told.get(id(self._claim))
             self._held = make_ticket(self._claim) if told is None else told
+            self.device.told.pop(id(self._claim), None)  # last, if this breaks off in between
         return self._held
 
     @property
@@ -197,6 +198,8 @@ class ReadyOp(WorkOp[T]):
     def _forget(self) -> None:
         """Refer to no tensor any more."""
         ready, _, code, instruction = self._claim
+        if self.device.told:
+            self.device.told.pop(id(self._claim), None)
         self._claim = (ready, (), code, instruction)
 
     def conclude(self) -> None:
@@ -354,12 +357,14 @@ class ReadyOp(WorkOp[T]):
                 raise
         return super().put_part(stream, ends)
 
-    def lend(self) -> Lent:
-        """Let somebody else run it, who holds everything meanwhile. The lock is held."""
-        lent = Lent(self.ticket, self._claim, self._result)
+    def offer(self) -> Lent:
+        """All that it has, before it is lent. The lock is held."""
+        return Lent(self.ticket, self._claim, self._result)
+
+    def lend(self) -> None:
+        """Let somebody else run it, who has what was offered. The lock is held."""
         self._held, self._result = None, GONE
         self._forget()
-        return lent
 
     def take_back(self, lent: Lent) -> None:
         """Be an operation of its own again. The lock is held."""

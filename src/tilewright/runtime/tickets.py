@@ -17,7 +17,6 @@ from tilewright.runtime.borrows import Borrow
 from tilewright.runtime.device import Device
 from tilewright.runtime.failures import Fence, Outcome
 from tilewright.runtime.sites import Site
-from tilewright.runtime.storage import Storage
 from tilewright.runtime.stream import Stream
 
 __all__ = ["Role", "Ticket"]
@@ -101,14 +100,14 @@ class Ticket(Fence):
 
     def take_over(self, others: Iterable[Ticket]) -> None:
         """Hold what others hold, to give it back at once; to everybody else it is theirs."""
-        tensors: dict[Storage, Handle] = {}
+        others = tuple(others)
+        tensors = {tensor.storage: tensor for ticket in others for tensor in ticket.tensors}
+        self.tensors = tuple(tensors.values())  # first: this may break off in between
         for ticket in others:
             for tensor in ticket.tensors:
-                tensors[tensor.storage] = tensor
                 borrows = tensor.storage.borrows
                 borrows.setdefault(self, []).extend(borrows.get(ticket, ()))
                 borrows.pop(ticket, None)  # last: they are always somebody's
-        self.tensors = tuple(tensors.values())
 
     def forget(self) -> None:
         """Refer to no tensor any more: storages keep the ticket as a fence."""
