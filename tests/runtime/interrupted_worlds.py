@@ -77,6 +77,13 @@ def chain(w):
     behind.map(lambda result: result).sync()
 
 
+def keep(w):
+    w.built.append(w.bump_z())
+    w.built.append(w.built[-1].then(lambda _: w.bump_x()))
+    w.built.append(w.built[-1].map(lambda result: result))
+    w.built.append(tw.zip(w.built[-1], 1))
+
+
 def zipped(w):
     tw.zip(w.bump_z(), w.bump_x()).sync()
 
@@ -158,7 +165,7 @@ def gather(w):
 
 
 PROGRAMS = (
-    build, submit, sync, close, chain, zipped, shared, record, replay, update, on_a_stream,
+    build, submit, sync, close, chain, keep, zipped, shared, record, replay, update, on_a_stream,
     on_a_device, create, arrays, copies, watch, wait, schedule, move, gather,
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ Each point of a program at which CPython runs handlers is tried, or some drawn f
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -18,10 +19,15 @@ from pathlib import Path
 import pytest
 from interrupt_points import Interrupt, InterruptPoints
 from interrupted_worlds import PROGRAMS, World, check
+from ready_bench import Bench, Launch, Newcomers, Ready
+from runtime_doubles import reads, writes
 
 import tilewright as tw
+from tilewright.errors import LaunchError
 from tilewright.runtime.forked_locks import ForkedLock
 from tilewright.runtime.surroundings import Setting, Surrounding
+from tilewright.runtime.work import WorkOp
+from tilewright.runtime.zipping import zip_operations
 
 COUNT = int(os.environ.get("INTERRUPT_POINTS", "12"))
 SIGNALS = int(os.environ.get("INTERRUPT_SIGNALS", "100"))
@@ -208,6 +214,45 @@ def test_contexts_work_on_an_exit_stack_and_as_decorators(device):
     assert inside() is stream
     assert inside() is stream
     assert device.stream is device.default
+
+
+# --- a GPU on paper -------------------------------------------------------------------------------
+
+
+def launch(bench):
+    bench.build(0, 1).submit()
+
+
+def launch_two(bench):
+    zip_operations(bench.build(0, 1), bench.build(2, 3)).submit()
+
+
+@pytest.mark.parametrize("act", [launch, launch_two])
+@pytest.mark.parametrize("way", [Ready, Newcomers, None], ids=["again", "new", "long"])
+def test_an_exception_at_a_point_of_a_launch(way, act):
+    """On the short ways, too; where only the driver knows whether it was put, it is not trusted."""
+    for at in itertools.count():
+        bench = Bench(0, way)
+        for _ in range(3):
+            act(bench)
+        bench.device.stream.sync()
+        points = InterruptPoints(at * (1 if COUNT == 0 else 7))
+        with suppress(Interrupt), points:
+            act(bench)
+        if points.where is None:
+            break
+        assert is_free(bench.device.lock)
+        assert not bench.device.changes
+        for number, tensor in enumerate(bench.tensors):
+            with suppress(LaunchError):
+                tensor.numpy()
+                continue
+            accesses = (writes(tensor), reads(bench.tensors[number - 1]))
+            work = Launch(bench.function, (tensor, bench.tensors[number - 1]))
+            WorkOp("mix", bench.device, accesses, work, None).submit()
+        act(bench)
+        act(bench)
+        bench.device.synchronize()
 
 
 # --- signals --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tilewright.given import as_int, shown
 from tilewright.runtime.alone import alone
 from tilewright.runtime.built_graph import BuiltGraph
 from tilewright.runtime.device import Device, current_device
-from tilewright.runtime.lifecycle import Ends, run_steps
+from tilewright.runtime.lifecycle import Ends, State, run_steps
 from tilewright.runtime.operation import DeviceOp
 from tilewright.runtime.recording import Block, Job, Tape, graph_maker, is_recording, recording_on
 from tilewright.runtime.refusals import OnlyOne
@@ -200,15 +200,17 @@ def _check_operation(operation: Any, device: Device | None) -> None:
 
 def _tape(operation: DeviceOp[T]) -> tuple[list[Job], T]:
     """The work that an operation would put on a stream, and its result."""
-    operation.take()
-    tape = Tape(operation.device)
+    was_built = operation.state is State.BUILT
     try:
+        operation.take()
+        tape = Tape(operation.device)
         operation.compile()
         result = run_steps(operation, tape, Ends())
+        operation.mark_recorded()
     except BaseException as error:
-        operation.abandon(error)
+        if was_built:
+            operation.abandon(error)
         raise
-    operation.mark_recorded()
     return tape.jobs, result
 
 

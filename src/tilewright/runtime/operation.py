@@ -103,7 +103,12 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
 
     def shared(self) -> Shared[T]:
         """An operation that may be used any number of times and runs once."""
-        return Shared(self)
+        was_built = self._state is State.BUILT
+        try:
+            return Shared(self)
+        except BaseException:
+            self._free_again(was_built)
+            raise
 
     def graph(self) -> Graph:
         """A graph of this operation alone: `g.launch()` runs it, any number of times."""
@@ -126,8 +131,17 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
         return self.finish()
 
     def _chained(self, step: Step) -> DeviceOp[Any]:
-        self.take()
-        return Chain(self, [step])
+        was_built = self._state is State.BUILT
+        try:
+            self.take()
+            return Chain(self, [step])
+        except BaseException:
+            self._free_again(was_built)
+            raise
+
+    def _free_again(self, was_built: bool) -> None:  # what would have taken it came to nothing
+        if was_built:
+            self.untake()
 
     def known_count(self) -> int | None:
         """How many results there are, if that is known before it runs."""
@@ -284,10 +298,16 @@ class Chain(Compound[T]):
 
     def _chained(self, step: Step) -> DeviceOp[Any]:
         # The list goes over to the new chain: one of ten thousand steps is as deep as one of two.
-        self.take()
-        assert self._source is not None, "a chain that is taken has not run, and has its source"
-        self._todo.append(step)
-        return Chain(self._source, self._todo)
+        was_built = self._state is State.BUILT
+        try:
+            self.take()
+            assert self._source is not None, "a chain that is taken has not run, and has its source"
+            self._todo.append(step)
+            return Chain(self._source, self._todo)
+        except BaseException:
+            self._todo[-1:] = [one for one in self._todo[-1:] if one is not step]
+            self._free_again(was_built)
+            raise
 
     def check_built(self) -> None:
         """Refuse to run something twice, or as a step of itself."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Future
 from sys import _getframe
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.access import Handle
@@ -23,6 +23,7 @@ from tilewright.runtime.ready_work import (
     NEVER,
     Claim,
     DroppedClaim,
+    Lent,
     ReadyWork,
     begin_all,
     make_ticket,
@@ -35,20 +36,12 @@ from tilewright.runtime.surroundings import UNUSUAL
 from tilewright.runtime.tickets import Ticket
 from tilewright.runtime.work import Work, WorkOp
 
-__all__ = ["Lent", "ReadyOp"]
+__all__ = ["ReadyOp"]
 
 T = TypeVar("T")
 # Members of an enumeration are slow to find.
 _BUILT, _TAKEN, _CLOSED = State.BUILT, State.TAKEN, State.CLOSED
 _SUBMITTED, _COMPLETED = State.SUBMITTED, State.COMPLETED
-
-
-class Lent(NamedTuple):
-    """All that a built operation has."""
-
-    ticket: Ticket
-    claim: Claim
-    result: Any
 
 
 class ReadyOp(WorkOp[T]):

@@ -27,6 +27,7 @@ __all__ = [
     "NEVER",
     "Claim",
     "DroppedClaim",
+    "Lent",
     "ReadyWork",
     "RepeatedWork",
     "begin_all",
@@ -169,6 +170,14 @@ class DroppedClaim(NamedTuple):
             ticket.release()
             ticket.forget()
             device.told.pop(id(self.claim), None)  # last, if this breaks off in between
+
+
+class Lent(NamedTuple):
+    """All that a built operation has."""
+
+    ticket: Ticket
+    claim: Claim
+    result: Any
 
 
 def may_be_at_home(tensors: tuple[Handle, ...], stream: Stream) -> bool:

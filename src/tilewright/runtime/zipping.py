@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from tilewright.errors import LaunchError
 from tilewright.runtime.batches import Batch, make_batch
 from tilewright.runtime.device import Device, current_device
-from tilewright.runtime.lifecycle import Ends, Steps
+from tilewright.runtime.lifecycle import Ends, State, Steps
 from tilewright.runtime.operation import Compound, DeviceOp
 from tilewright.runtime.stream import Stream
 
@@ -92,15 +92,18 @@ def zip_operations(*parts: Any, label: str = "zip") -> Zip:
                 f"{other.name} runs on {other.device.name} and {operations[0].name} on"
                 f" {device.name}: what is zipped runs on one stream"
             )
-    for number, operation in enumerate(operations):
-        try:
+    begun: list[DeviceOp[Any]] = []
+    try:
+        for operation in operations:
+            if operation.state is State.BUILT:
+                begun.append(operation)
             operation.take()
-        except BaseException:
-            for taken in operations[:number]:
-                taken.untake()
-            raise
-    made = tuple(part if isinstance(part, DeviceOp) else Value(part, device) for part in parts)
-    return Zip(made, device, label)
+        made = tuple(part if isinstance(part, DeviceOp) else Value(part, device) for part in parts)
+        return Zip(made, device, label)
+    except BaseException:
+        for taken in begun:
+            taken.untake()
+        raise
 
 
 def _has_operations(part: Any) -> bool:
