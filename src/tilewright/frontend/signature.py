@@ -239,8 +239,8 @@ def read_signature(function: FunctionType, local_names: Mapping[str, Any]) -> Si
                 f"parameter `{parameter.name}` of kernel `{function.__name__}` has no annotation: "
                 f"say what it is, `{parameter.name}: Ref[f32, N]` or `{parameter.name}: f32`"
             )
-        annotation = type_parameters.replaced(hints[parameter.name])
-        params.append(_read_any(function.__name__, parameter, annotation, names))
+        given = (hints[parameter.name], type_parameters)
+        params.append(_read_any(function.__name__, parameter, given, names))
     _check_names(function.__name__, params)
     return Signature(function.__name__, tuple(params), type_parameters.placeholders)
 
@@ -298,17 +298,17 @@ _CONST_TYPES = (int, bool, float, str, DType, Callable)
 
 
 def _read_any(
-    kernel: str, parameter: inspect.Parameter, annotation: Any, local_names: Mapping[str, Any]
+    kernel: str, parameter: inspect.Parameter, given: tuple[Any, TypeParameters], names: Any
 ) -> Param:
     """A parameter, whose annotation may be any object, with code of its own."""
     try:
-        return _read_param(kernel, parameter, annotation, local_names)
+        return _read_param(kernel, parameter, given[1].replaced(given[0]), names)
     except CompileError:
         raise
     except Exception as error:  # noqa: BLE001 (whatever the annotation's own code raises)
         raise CompileError(
             f"the annotation of `{parameter.name}` in kernel `{kernel}`, an object of type "
-            f"{type(annotation).__name__}, cannot be read: {type(error).__name__}"
+            f"{type(given[0]).__name__}, cannot be read: {type(error).__name__}"
         ) from None
 
 
