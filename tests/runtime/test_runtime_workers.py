@@ -94,12 +94,13 @@ def test_streams_made_used_and_dropped_leave_few_threads(device):
 
 
 def test_streams_that_are_all_busy_share_the_threads(device):
+    before = threading.active_count()
     used = [device.new_stream() for _ in range(500)]
     holds = [one.hold() for one in used]
     tensors = [tw.zeros(4, device=device) for _ in used]
     for tensor, one in zip(tensors, used, strict=True):
         put(tensor, 7).submit(one)
-    assert threading.active_count() < 100  # a queue that is held has no thread
+    assert threading.active_count() <= before + workers.MOST  # a queue that is held has none
     for hold in reversed(holds):
         hold.release()
     assert all((tensor.numpy() == 7).all() for tensor in tensors)
