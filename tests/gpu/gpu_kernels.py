@@ -55,8 +55,9 @@ def poisoned(shape: int | tuple[int, ...], dtype: Any) -> Any:
     kind = np.dtype(dtype)
     if kind == np.bool_:
         return np.ones(shape, kind)
-    value = -(2**20) if kind.kind == "i" else np.nan
-    return np.full(shape, value).astype(kind)
+    if kind.kind in "iu":
+        return np.full(shape, -(2**20)).astype(kind)
+    return np.full(shape, np.nan).astype(kind)
 
 
 def relative_error(found: Any, expected: Any) -> float:

@@ -147,7 +147,7 @@ _second = lambda a: _first(a)  # noqa: E731
 
 ODD: tuple[typing.Any, ...] = (
     # numbers
-    np.timedelta64(1), np.datetime64("2020"), np.void(b"abc"), np.str_("a"), np.bytes_(b"a"),
+    np.timedelta64(1, "s"), np.datetime64("2020"), np.void(b"abc"), np.str_("a"), np.bytes_(b"a"),
     np.complex128(1j), np.longdouble(1.5), np.float32("nan"), ml_dtypes.float8_e4m3fn(1.5),
     ml_dtypes.int4(3), np.array(3), np.zeros(1, dtype=[("a", "i4")])[0], -math.inf, 10**5000,
     1 << 70, 5e-324, 1j, decimal.Decimal("1.5"), fractions.Fraction(1, 3), ctypes.c_int(3),

@@ -119,7 +119,7 @@ numbers = st.one_of(
     among([2**31, 2**62, 2**63, 2**64, 10**400, 10**5000, float("nan"), Four.FOUR]),
     st.builds(liar, st.integers(-2, 2**40), st.integers(-2, 20)),
     among([np.int8(4), np.uint64(2**63), np.float16(4), np.bool_(1), np.complex64(4)]),
-    among([np.timedelta64(4), np.datetime64(4, "s"), np.void(b"1234"), np.str_("4")]),
+    among([np.timedelta64(4, "s"), np.datetime64(4, "s"), np.void(b"1234"), np.str_("4")]),
     among([Decimal(4), Fraction(4), datetime.timedelta(4), np.longdouble(4)]),
 )  # fmt: skip
 things = among([

@@ -274,4 +274,4 @@ main()
 """,
     )
     assert "Aborted" in ended.stderr
-    assert ended.returncode == 1
+    assert ended.returncode == 130  # as a shell says of an interrupt
