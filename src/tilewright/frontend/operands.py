@@ -189,7 +189,7 @@ class PartitionOperand:
     steps: tuple[int, ...]
     order: tuple[int, ...]
     padding: Padding | None  # none where tiles divide the tensor
-    starts: tuple[int, ...] = ()  # none above zero
+    starts: tuple[int, ...] = ()  # less than a tile away from zero
 
     @property
     def rank(self) -> int:

@@ -1,6 +1,6 @@
-"""Windows that begin before the tensor does: read element by element, since no view starts there.
+"""Windows that begin beside their steps: read element by element, since no view starts there.
 
-Window `k` begins `start` elements before its step, `start` being below zero. The windows that exist
+Window `k` begins `start` elements behind its step, or before it. The windows that exist
 are those of the same step without a start, so that an index walks the same ladder. What lies before
 the first element or behind the last is masked, and reads as padding: an index that wraps around at
 32 bits is negative, and so outside, too.
@@ -37,7 +37,7 @@ _NUMBERS = {
 def starts_argument(
     lo: Lowering, tensor: RefOperand, call: Arguments, tile: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Where the first window begins along each axis: none of its elements is skipped for it."""
+    """Where the first window begins along each axis: less than a window away from the tensor."""
     where = call.where("start")
     starts = static_ints(lo, where, call.operand("start"), "the start of a window")
     if len(starts) == 1:
@@ -46,9 +46,9 @@ def starts_argument(
         nouns = ("start", "starts")
         lo.reject(IndexCount, where, f"`{tensor.name}`", tensor.rank, len(starts), nouns)
     for start, extent in zip(starts, tile, strict=True):
-        if not -extent < start <= 0:
-            reason = f"the first window of {extent} has the first element of the tensor in it"
-            way_out = f"a start is between {1 - extent} and 0"
+        if not -extent < start < extent:
+            reason = f"a window of {extent} starts less than its extent away from its step"
+            way_out = f"a start is between {1 - extent} and {extent - 1}"
             lo.reject(WrongOperand, where, f"a start of {start}", reason, way_out)
     return starts
 

@@ -81,7 +81,7 @@ class Ref(InKernel, Generic[D, *Dims]):
         """Tiles of this shape of which one starts every `step` elements: they may overlap.
 
         Window `k` starts at element `k*step + start`; there is one for each element `k*step` of the
-        tensor. `start`, for halos, is 0 or negative, and less than a tile away from 0.
+        tensor. `start`, for halos, is less than a tile away from 0, before or behind it.
         What lies before the tensor or beyond its edge reads as `padding`, as in `partition`, which
         is faster where tiles lie side by side.
         """

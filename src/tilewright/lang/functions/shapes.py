@@ -74,7 +74,7 @@ def argsort(x: Tile[Any], axis: int | None = -1, *, descending: bool = False) ->
 
 
 @builtin
-def top_k(x: Tile[D], k: int, axis: int | None = -1) -> tuple[Tile[D], Tile[i32]]:
+def top_k(x: Tile[D], k: SupportsIndex, axis: int | None = -1) -> tuple[Tile[D], Tile[i32]]:
     """The `k` greatest elements along an axis, the greatest first, and where they stand.
 
     `k` is a power of two. Of equal elements the first comes first, and NaN counts as the greatest,
