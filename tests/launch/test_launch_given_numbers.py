@@ -172,7 +172,7 @@ NO_INTEGERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", NO_INTEGERS, ids=repr)
+@pytest.mark.parametrize("number", NO_INTEGERS, ids=lambda number: type(number).__name__)
 def test_what_is_no_integer(x, number):
     for _ in range(3):
         with refuse("`i` of kernel `pick` is a scalar of i32, not "):
