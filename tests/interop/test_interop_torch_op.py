@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 
 import pytest
 from interop_kernels import add, copy
 
 import tilewright as tw
-from tilewright import Accum, Const, Mapped, Mut, Ref, f32, i32
+from tilewright import Accum, Const, Cut, Mapped, Mut, Ref, f32, f64, i32
 from tilewright.dims import BM, BN, B, K, M, N, T
 
 torch = pytest.importorskip("torch", reason="needs torch")
@@ -238,6 +239,64 @@ def test_what_cannot_be_an_operator():
 
     with refuse("`D` is a dtype, which torch has no type of ours for"):
         tw.torch_op(typed, fresh(), tiles={"z": 16})
+
+
+# --- parameters that a call may leave out ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("default", [0.5, 5, -2.0, math.inf, -math.inf, 1e300])
+def test_any_number_may_be_a_default(default):
+    @tw.kernel
+    def moved(z: Mut[f64, Cut[N, B]], x: Ref[f64, N], by: f64 = default) -> None:
+        z.store(x.load_like(z) + by)
+
+    op = tw.torch_op(moved, fresh(), tiles={"z": 16}, outputs=lambda x, by: torch.empty_like(x))
+    x = torch.ones(20, dtype=torch.float64)
+    assert torch.equal(op(x), x + default)
+    assert torch.equal(compiled(lambda x: op(x))(x), x + default)
+    assert torch.equal(op(x, 2.0), x + 2)
+
+
+@pytest.mark.parametrize("default", ["double", 'it\'s "quoted", and \\ é', ""])
+def test_any_string_may_be_a_default(default):
+    @tw.kernel
+    def chosen(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], *, how: Const[str] = default) -> None:
+        z.store(x.load_like(z) * (2.0 if how == default else 3.0))
+
+    op = tw.torch_op(chosen, fresh(), tiles={"z": 16}, outputs=torch.empty_like)
+    x = torch.ones(20)
+    assert torch.equal(op(x), x * 2)
+    assert torch.equal(op(x, how=default), x * 2)
+    assert torch.equal(op(x, how="another"), x * 3)
+
+
+@tw.kernel
+def counted(
+    z: Mut[f32, Cut[M, B]], x: Ref[f32, M, N], *, BY: Const[int] = 2, N: Const[int], K: Const[int]
+) -> None:
+    z.store(tw.full((B,), N * BY + K, f32))
+
+
+def test_a_constant_that_an_extent_gives_may_be_left_out():
+    def output(x, *, N, K):
+        return x.new_empty(x.shape[0])
+
+    made = tw.torch_op(counted, fresh(), tiles={"z": 4}, outputs=output)
+    given = tw.torch_op(counted, fresh(), tiles={"z": 4})
+    for columns in (3, 5, 3):
+        x, z = torch.ones(6, columns), torch.zeros(6)
+        assert made(x, K=1).tolist() == [columns * 2 + 1] * 6
+        assert compiled(lambda x: made(x, K=1))(x).tolist() == [columns * 2 + 1] * 6
+        assert made(x, 3, K=1, N=columns).tolist() == [columns * 3 + 1] * 6
+        given(z, x, K=0)
+        assert z.tolist() == [columns * 2] * 6
+    with refuse("`x` of kernel `counted` has extent 3 along axis 1, but N is 4 in this call"):
+        made(torch.ones(6, 3), K=1, N=4)
+    with refuse(
+        "torch_op(counted): `N` is left out, which makes it the extent of `x` along axis 1, but"
+        " that has shape (6,)"
+    ):
+        made(torch.ones(6), K=1)
 
 
 # --- the function that makes the outputs ----------------------------------------------------------

@@ -28,6 +28,7 @@ from tilewright.frontend.signature import (
     Signature,
 )
 from tilewright.given import shown
+from tilewright.jit.inferring import inferable
 from tilewright.jit.loader import load_torch
 from tilewright.runtime.imports import partition
 from tilewright.runtime.operation import DeviceOp
@@ -141,17 +142,44 @@ class _Operator:
 
     def schema(self) -> str:
         """The operator's signature as torch writes it."""
-        made = self.written if self.outputs is not None else ()
-        given = self.defaults
         parts: list[str] = []
+        has_default = False
         for param in self.kernel.signature.params:
-            if param.name in made:
+            if param.name in self._made:
                 continue
             mark = f"({chr(97 + len(parts))}!)" if param.name in self.written else ""
-            default = f"={given[param.name]}" if param.name in given else ""
-            parts.append(f"{_TYPES[type(param)](param)}{mark} {param.name}{default}")
-        results = "Tensor" if len(made) == 1 else f"({', '.join('Tensor' for _ in made)})"
+            named = self._named(param.name)
+            if has_default and "=" not in named and "*" not in parts:
+                parts.append("*")  # behind a default torch takes the others by name alone
+            has_default |= "=" in named
+            parts.append(f"{_TYPES[type(param)](param)}{mark}{named}")
+        made = ["Tensor"] * len(self._made)
+        results = "Tensor" if len(made) == 1 else f"({', '.join(made)})"
         return f"({', '.join(parts)}) -> {results}"
+
+    def _named(self, name: str) -> str:
+        """A parameter behind its type, with its default; None stands for one torch cannot write."""
+        if name not in self.defaults:
+            return f"? {name}=None" if name in self._extents else f" {name}"
+        value = self.defaults[name]
+        is_number = type(value) in (bool, int, float)
+        return f" {name}={value}" if is_number and abs(value) < 2**63 else f"? {name}=None"
+
+    @property
+    def _made(self) -> tuple[str, ...]:
+        """The names of the outputs that a call does not give."""
+        return self.written if self.outputs is not None else ()
+
+    @cached_property
+    def _extents(self) -> dict[str, tuple[str, int]]:
+        """The constants that a call may leave out, with the tensor and axis of that extent."""
+        signature = self.kernel.signature
+        known = inferable(signature, call_signature(self.kernel))
+        return {
+            dim: (param.name, axis)
+            for param, axis, dim in signature.named_axes()
+            if isinstance(dim, str) and dim in known and param.name not in self._made
+        }
 
     def write(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel on the tensors that are given."""
@@ -175,8 +203,20 @@ class _Operator:
         self, names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> dict[str, Any]:
         """All parameters by name: torch leaves out those that have their default."""
-        given = {**self.defaults, **dict(zip(names, args, strict=False)), **kwargs}
+        passed = {**dict(zip(names, args, strict=False)), **kwargs}
+        given = self.defaults | {k: value for k, value in passed.items() if value is not None}
+        for name, (tensor, axis) in self._extents.items():
+            if name not in given:
+                given[name] = self._extent(given[tensor], name, tensor, axis)
         return {name: given[name] for name in names if name in given}
+
+    def _extent(self, tensor: Any, constant: str, name: str, axis: int) -> Any:
+        if axis >= len(tensor.shape):
+            raise LaunchError(
+                f"torch_op({self.kernel.__name__}): `{constant}` is left out, which makes it the"
+                f" extent of `{name}` along axis {axis}, but that has shape {tuple(tensor.shape)}"
+            )
+        return tensor.shape[axis]
 
     def new_outputs(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs, as `outputs=` makes them: a tensor, or a tuple of several."""
