@@ -3,6 +3,7 @@
 import linecache
 import math
 import warnings
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -348,6 +349,21 @@ def test_a_loop_that_leaves_out_the_last_tile_is_silent():
         z.store(total)
 
     assert warned(whole_tiles, ((3,), f32), 2, NEGATIVE) == []
+
+
+@pytest.mark.parametrize("first", [-9.0, 0.0])
+def test_a_loop_that_carries_what_it_reduces_warns(first):
+    @tw.kernel
+    def carried(z: Mut[f32, Literal[1]], x: Ref[f32, N]) -> None:
+        xs = x.partition(4)
+        best = tw.full((1,), first, f32)
+        for j in range(xs.num_tiles(0)):
+            best = tw.maximum(best, tw.max(xs[j], axis=0, keepdims=True))
+        z.store(best)
+
+    (text,) = warned(carried, ((1,), f32), 1, NEGATIVE[0])
+    assert "axis 0 of `x` has 7 elements, which tiles of 4 do not divide" in text
+    assert warned(carried, ((1,), f32), 1, NEGATIVE[0, :4]) == []
 
 
 def test_tensors_of_one_dim_are_padded_together():

@@ -84,6 +84,6 @@ def joined(left: Lanes, right: Lanes) -> Lanes:
             is_masked=all(lane.is_masked for lane in sides),
             is_first=all(lane.is_first for lane in sides),
         )
-    is_uniform = not lanes and left.uniform == right.uniform
-    is_carried = not lanes and not is_uniform and (left.is_carried or right.is_carried)
-    return Lanes(left.uniform if is_uniform else None, lanes, is_carried)
+    uniform = left.uniform if not lanes and left.uniform == right.uniform else None
+    is_carried = not lanes and uniform is None and (left.is_carried or right.is_carried)
+    return Lanes(uniform, lanes, is_carried)
