@@ -20,7 +20,7 @@ SEED = int(os.environ.get("FUZZ_SEED", "0"))
 
 VALUES = [
     None, True, False, 0, 1, -1, 3, 2**31, -(2**63), 2**64, 2**1024, 2**5000, 1.5, 1e400, "", "z",
-    "x", "z.segments", "__class__", "os.system", [], [[]], [0], [[0, 1]], [None], {}, {"a": 1},
+    "x", "z.offsets", "__class__", "os.system", [], [[]], [0], [[0, 1]], [None], {}, {"a": 1},
     "LOOP", "F32", "A" * 5000,
     *(cls.__name__ for cls in CLASSES),
 ]  # fmt: skip

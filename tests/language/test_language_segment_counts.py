@@ -46,9 +46,11 @@ def test_weights_of_as_many_experts_as_segments():
 @pytest.mark.parametrize("experts_there", [1, 2, 4, 9])
 def test_other_numbers_of_experts_are_refused(experts_there):
     text = "the kernel requires `z.segments == E and D <= 4`"
+    facts = f"w.shape[0] = {experts_there}", "z.offsets.shape[0] = 4"  # one more than segments
     for _ in range(2):
-        with pytest.raises(tw.LaunchError, match=re.escape(text)):
+        with pytest.raises(tw.LaunchError, match=re.escape(text)) as refused:
             launch([0, 3, 3, 7], experts_there)
+        assert all(fact in str(refused.value) for fact in facts)
 
 
 def test_without_the_requirement_it_would_be_a_check():

@@ -222,23 +222,23 @@ def test_offsets_are_read_by_the_launch():
         fill(z.partition(4, segments=offsets))
     writing.close()
     reading = fill(z.partition(4, segments=offsets))
-    with refuse("holds z.segments for reading", tw.BorrowError):
+    with refuse("holds z.offsets for reading", tw.BorrowError):
         fill(offsets.partition(2))
     reading.close()
 
 
 def test_an_output_does_not_cut_itself():
     z = tw.zeros((8,), i32)
-    with refuse("z.segments", tw.BorrowError):
+    with refuse("z.offsets", tw.BorrowError):
         fill(z.partition(4, segments=z))
-    with refuse("z.segments", tw.BorrowError):
+    with refuse("z.offsets", tw.BorrowError):
         fill(z[:4].partition(4, segments=z[2:6]))
 
 
 def test_offsets_live_where_the_output_does():
     with tw.device("cpu:1"):
         offsets = tw.from_numpy(np.array([0, 8], np.int32))
-    with refuse("`z.segments` of kernel `fill` lives on cpu:1, but `z` on cpu"):
+    with refuse("`z.offsets` of kernel `fill` lives on cpu:1, but `z` on cpu"):
         fill(tw.zeros((8,), i32).partition(4, segments=offsets))
 
 

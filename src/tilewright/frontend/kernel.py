@@ -48,7 +48,7 @@ from tilewright.frontend.specialization import (
     Specialization,
     TensorSpec,
     describe,
-    segments_name,
+    offsets_name,
 )
 from tilewright.frontend.statements import STATEMENTS
 from tilewright.frontend.tiles import check_dtype
@@ -167,7 +167,7 @@ def _tensor(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Operand:
     piece = PieceOperand(param.name, spec, view, param.rank, piece_index(lo, spec))
     if spec.segments is None:
         return piece
-    offsets = RefParam(segments_name(param.name), spec.segments.dtype, (segments_name("rows"),))
+    offsets = RefParam(offsets_name(param.name), spec.segments.dtype, (offsets_name("rows"),))
     offsets_view = _tensor_view(lo, offsets, spec.segments)
     return segmented_piece(lo, piece, RefOperand(offsets.name, spec.segments, offsets_view, 1))
 

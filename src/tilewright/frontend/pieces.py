@@ -25,7 +25,7 @@ from tilewright.frontend.operands import (
     TupleOperand,
 )
 from tilewright.frontend.segments import elements_of_part, load_elements, store_elements
-from tilewright.frontend.specialization import segments_name
+from tilewright.frontend.specialization import offsets_name
 from tilewright.frontend.stores import masked, storable, store_tile
 from tilewright.frontend.tensors import (
     checked,
@@ -199,7 +199,7 @@ def segments_of_piece(lo: Lowering, piece: PieceOperand) -> Operand:
     """`z.segments`: one fewer than there are offsets."""
     if not isinstance(piece, SegmentedPiece):
         return Static(1)
-    offsets = lo.launch_value(Extent(segments_name(piece.name), 0))
+    offsets = lo.launch_value(Extent(offsets_name(piece.name), 0))
     count = lo.builder.add(SubI(lhs=offsets, rhs=lo.builder.index(1), dtype=i32)).result
     count.hint = f"{piece.name}.segments"
     return TileOperand(count, i32)

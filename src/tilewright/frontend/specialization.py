@@ -42,8 +42,8 @@ __all__ = [
     "TensorSpec",
     "arguments_of",
     "describe",
+    "offsets_name",
     "record_argument",
-    "segments_name",
 ]
 
 # Extents are passed as i32.
@@ -165,7 +165,7 @@ def arguments_of(signature: Signature, specialization: Specialization) -> tuple[
             found.extend(_tensor_arguments(param.name, specs[param.name]))
             offsets = specs[param.name].segments
             if offsets is not None:
-                found.extend(_tensor_arguments(segments_name(param.name), offsets))
+                found.extend(_tensor_arguments(offsets_name(param.name), offsets))
         elif isinstance(param, ScalarParam | GroupParam):
             for leaf in param.leaves():
                 element = dtypes[leaf.name].element
@@ -186,9 +186,9 @@ def _grid_arguments(specialization: Specialization) -> range:
     return range(1 if any(spec.segments is not None for spec in specialization.tensors) else 0)
 
 
-def segments_name(output: str) -> str:
+def offsets_name(output: str) -> str:
     """The name by which the offsets that cut an output travel; no parameter can have it."""
-    return f"{output}.segments"
+    return f"{output}.offsets"
 
 
 def record_argument() -> Argument:

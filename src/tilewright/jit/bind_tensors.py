@@ -14,7 +14,7 @@ from tilewright.frontend.signature import (
     RefParam,
     TensorParam,
 )
-from tilewright.frontend.specialization import segments_name
+from tilewright.frontend.specialization import offsets_name
 from tilewright.jit.binding import Binding, described, refused
 from tilewright.runtime.imports import adopted, is_array
 from tilewright.runtime.partition import Partition, PersistentPartition
@@ -141,4 +141,4 @@ def _bind_tile(binding: Binding, param: TensorParam, partition: Partition) -> No
                 binding, param.name,
                 f"is cut by segments= of {described(partition.segments)}: they are a tensor",
             )  # fmt: skip
-        binding.tensors[segments_name(param.name)] = partition.segments
+        binding.tensors[offsets_name(param.name)] = partition.segments

@@ -15,7 +15,7 @@ from typing import Any
 from tilewright.analysis import formulas, intervals, operations, terms
 from tilewright.check import launch, padding
 from tilewright.frontend.capture import source_file
-from tilewright.frontend.specialization import arguments_of, record_argument, segments_name
+from tilewright.frontend.specialization import arguments_of, offsets_name, record_argument
 from tilewright.ir import launch_terms, types
 from tilewright.ir.arguments import Argument
 from tilewright.ir.ops import internal
@@ -108,7 +108,7 @@ class _Fitting:
         self._ranks = {param.name: param.rank for param in signature.tensors}
         for param, spec in zip(signature.tensors, request.specialization.tensors, strict=True):
             if spec.segments is not None:
-                self._ranks[segments_name(param.name)] = 1
+                self._ranks[offsets_name(param.name)] = 1
         self._pointers = {param.name for param in signature.pointers}
         dtypes = zip(signature.scalars, request.specialization.scalars, strict=True)
         self._scalars = {param.name: dtype.element for param, dtype in dtypes}

@@ -11,7 +11,7 @@ from tilewright.frontend.specialization import (
     PointerSpec,
     Specialization,
     TensorSpec,
-    segments_name,
+    offsets_name,
 )
 from tilewright.jit.binding import Binding
 from tilewright.runtime.backend import ALIGNMENT
@@ -50,7 +50,7 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
     partition = binding.partitions.get(param.name)
     if partition is None:
         return spec
-    offsets = binding.tensors.get(segments_name(param.name))
+    offsets = binding.tensors.get(offsets_name(param.name))
     return replace(
         spec,
         tile=partition.tile,
