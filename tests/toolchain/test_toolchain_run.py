@@ -9,14 +9,18 @@ import pytest
 from fake_toolkits import program, toolkit
 from tile_ir_programs import Entry, at, gemm, tile
 
+import tilewright as tw
+from tilewright import Cut, Mut, Ref, f64
 from tilewright.backends.cuda.explain import AssemblyError, explain
 from tilewright.backends.cuda.toolchain import Toolchain, find_toolchain
 from tilewright.backends.cuda.toolkits import find_toolkit
 from tilewright.bytecode import encode
+from tilewright.dims import BM, BN, M, N
 from tilewright.dtypes import Element
 from tilewright.errors import ToolchainError
 from tilewright.ir.function import Module
 from tilewright.ir.ops.elementwise import FToF
+from tilewright.ir.ops.shape import Constant
 from tilewright.settings import Settings
 
 # What a tool that succeeds does: the argument behind `-o` is the file to write.
@@ -83,6 +87,51 @@ def test_a_silent_failure(tmp_path):
         "  it gave no reason\n"
         "  please report this with the kernel: tilewright should not have let it pass"
     )
+
+
+_SAYS_NOTHING = "echo 'error: failed to compile Tile IR program' >&2; exit 5"
+
+
+def _module_with(*shape: int) -> Module:
+    n = Entry("kernel")
+    half = n.add(Constant(value=0.5, to=tile(Element.F16, *shape))).result
+    n.add(FToF(source=half, to=tile(Element.F32, *shape), loc=at(42)))
+    return n.module()
+
+
+@pytest.mark.parametrize(
+    ("target", "shared"),
+    [("sm_80", " and 167,936 bytes of shared memory"),
+     ("sm_90", " and 233,472 bytes of shared memory"), ("sm_107", "")],
+)  # fmt: skip
+def test_a_failure_with_no_reason_names_the_largest_tile(tmp_path, target, shared):
+    with pytest.raises(AssemblyError) as caught:
+        _fake(tmp_path / "kit", _SAYS_NOTHING).assemble(encode(_module_with(512, 512)), target)
+    assert str(caught.value) == (
+        f"tileiras did not compile the module for {target} (exit status 5)\n"
+        "  failed to compile Tile IR program\n"
+        "  /kernels/sample.py:42:5: the largest tile, f32 of shape (512, 512), takes 1,048,576 "
+        f"bytes; a multiprocessor of {target} has 262,144 bytes of registers{shared}\n"
+        "  choose smaller tiles, or work on this one in parts, in a loop"
+    )
+
+
+def test_a_failure_with_no_large_tile_is_to_be_reported(tmp_path):
+    small = encode(_module_with(128, 128))  # 64 KiB: an operand and a result fit
+    with pytest.raises(AssemblyError) as caught:
+        _fake(tmp_path / "kit", _SAYS_NOTHING).assemble(small, "sm_90")
+    assert str(caught.value) == (
+        "tileiras did not compile the module for sm_90 (exit status 5)\n"
+        "  failed to compile Tile IR program\n"
+        "  please report this with the kernel: tilewright should not have let it pass"
+    )
+
+
+def test_a_reason_comes_before_the_largest_tile(tmp_path):
+    toolchain = _fake(tmp_path / "kit", "echo 'error: no such element' >&2; exit 5")
+    with pytest.raises(AssemblyError, match="please report") as caught:
+        toolchain.assemble(encode(_module_with(512, 512)), "sm_90")
+    assert "largest" not in str(caught.value)
 
 
 def test_a_crash_is_told_by_its_signal(tmp_path):
@@ -167,6 +216,19 @@ def test_an_element_the_target_lacks():
     n.keep(n.given(tile(Element.F8E4M3FN, 8)))
     with pytest.raises(AssemblyError, match=r"architecture 'sm_80'.*f8E4M3FN"):
         find_toolchain().assemble(encode(n.module()), "sm_80")
+
+
+@tw.kernel
+def _running_sums(z: Mut[f64, Cut[M, BM], Cut[N, BN]], x: Ref[f64, M, N]) -> None:
+    z.store(tw.cumsum(x.load_like(z), axis=0))
+
+
+def test_a_tile_that_the_target_cannot_hold():
+    z, x = (tw.meta((1024, 1024), f64, target="sm_80") for _ in "zx")
+    with pytest.raises(tw.CompileErrors) as caught:
+        tw.compile_all([lambda: _running_sums(z.partition(512, 512), x)])
+    (refused,) = caught.value.exceptions
+    assert "f64 of shape (512, 512), takes 2,097,152 bytes; a multiproc" in str(refused)
 
 
 def test_not_bytecode_at_all():

@@ -183,7 +183,7 @@ def _accumulate_elements(
     masks = () if mask is None else (mask,)
     name = f"{target.name}.{kind.method_at}"
     values, *_ = broadcast_together(lo, call.node, name, values, *indices, *masks)
-    check_tile_shape(lo, call.node, values.shape, f"the tile of `{name}`", "")
+    check_tile_shape(lo, call.node, values.shape, f"the tile of `{name}`", "", values.dtype)
     found = elements_at(lo, target, indices, mask, values.shape)
     lo.builder.add(
         AtomicRmw(pointers=found.pointers, arg=values.value, mask=found.inside, mode=mode)

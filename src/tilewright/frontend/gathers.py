@@ -41,7 +41,8 @@ def gather(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
     mask = mask_tile(lo, call.where("mask"), call.operand("mask"))
     tiles = indices if mask is None else (*indices, mask)
     shape = broadcast_together(lo, call.node, f"{tensor.name}.gather", *tiles)[0].shape
-    check_tile_shape(lo, call.node, shape, f"the tile of `{tensor.name}.gather`", "")
+    what = f"the tile of `{tensor.name}.gather`"
+    check_tile_shape(lo, call.node, shape, what, "", tensor.spec.dtype)
     elements = elements_at(lo, tensor, indices, mask, shape)
     padding = broadcast_to(lo, _padding(lo, call, tensor), shape).value
     return _loaded(lo, tensor, elements, padding, load_hints(lo, call))

@@ -74,7 +74,7 @@ def _tile(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]:
         lo.reject(BadCall, call.node, f"{tensor.name}.partition", reason, way_out)
     tile = tile_argument(lo, call, "tile", tensor.rank, f"`{tensor.name}`")
     way_out = "round it up: loads pad what lies outside"
-    check_tile_shape(lo, call.node, tile, f"a tile of `{tensor.name}`", way_out)
+    check_tile_shape(lo, call.node, tile, f"a tile of `{tensor.name}`", way_out, tensor.spec.dtype)
     return tile
 
 

@@ -220,7 +220,7 @@ def partition_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Opera
     """`z.partition(sub…)`: parts that divide this block's piece."""
     sub = tile_argument(lo, call, "part", piece.rank, f"`{piece.name}`")
     way_out = "use powers of two that divide the piece"
-    check_tile_shape(lo, call.node, sub, f"a part of `{piece.name}`", way_out)
+    check_tile_shape(lo, call.node, sub, f"a part of `{piece.name}`", way_out, piece.spec.dtype)
     for axis, part in enumerate(sub):
         _check_division(lo, call.node, piece, axis, part)
     counts = tuple(_parts_along(lo, piece, axis, part) for axis, part in enumerate(sub))

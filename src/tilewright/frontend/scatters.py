@@ -45,7 +45,7 @@ def scatter(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
     mask = mask_tile(lo, call.where("mask"), call.operand("mask"))
     given = [values, *indices, *([] if mask is None else [mask])]
     values, *together = broadcast_together(lo, node, name, *given)
-    check_tile_shape(lo, node, values.shape, f"the tile of `{name}`", "")
+    check_tile_shape(lo, node, values.shape, f"the tile of `{name}`", "", values.dtype)
     own = [TileFormula(lo, node, index) for index in together[: piece.rank]]
     inside = _all([_is_own(piece, axis, index) for axis, index in enumerate(own)])
     if mask is not None:

@@ -170,5 +170,5 @@ def whole_tile(lo: Lowering, node: ast.AST, piece: TensorOperand) -> tuple[int, 
     tile = tuple(extent for extent in whole if extent is not None)
     if len(tile) < piece.rank or not all(is_power_of_two(extent) for extent in tile):
         lo.reject(PieceIsNoTile, node, piece.name, whole)
-    check_tile_shape(lo, node, tile, f"the piece of `{piece.name}`", "")
+    check_tile_shape(lo, node, tile, f"the piece of `{piece.name}`", "", piece.spec.dtype)
     return tile

@@ -258,23 +258,29 @@ def static_ints(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> tup
     return tuple(static_int(lo, node, item, what) for item in items)
 
 
-def shape_argument(lo: Lowering, node: ast.AST, operand: Operand) -> tuple[int, ...]:
+def shape_argument(
+    lo: Lowering, node: ast.AST, operand: Operand, dtype: type[DType] | None = None
+) -> tuple[int, ...]:
     """A tile shape: an integer or a tuple of them, each a power of two."""
     shape = static_ints(lo, node, operand, "a tile shape")
-    check_tile_shape(
-        lo, node, shape, "this tile", "round up and let the load pad, or use several tiles"
-    )
+    way_out = "round up and let the load pad, or use several tiles"
+    check_tile_shape(lo, node, shape, "this tile", way_out, dtype)
     return shape
 
 
 def check_tile_shape(
-    lo: Lowering, node: ast.AST, shape: tuple[int, ...], what: str, way_out: str
+    lo: Lowering,
+    node: ast.AST,
+    shape: tuple[int, ...],
+    what: str,
+    way_out: str,
+    dtype: type[DType] | None = None,
 ) -> None:
     """Refuse shapes that no tile can have."""
     if not all(is_power_of_two(extent) for extent in shape):
         lo.reject(NotPowerOfTwo, node, what, shape, way_out)
     if prod(shape) > MAX_TILE_ELEMENTS:
-        lo.reject(TileTooLarge, node, shape, MAX_TILE_ELEMENTS)
+        lo.reject(TileTooLarge, node, shape, MAX_TILE_ELEMENTS, dtype)
 
 
 def dtype_argument(lo: Lowering, node: ast.AST, operand: Operand) -> type[DType]:
@@ -331,6 +337,8 @@ def broadcast_together(
         if common is None:
             lo.reject(NotBroadcastable, node, operation, shape, tile.shape)
         shape = common
+    if tiles:
+        check_tile_shape(lo, node, shape, "the result", "", tiles[0].dtype)
     return tuple(broadcast_to(lo, tile, shape) for tile in tiles)
 
 

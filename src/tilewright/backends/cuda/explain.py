@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from signal import Signals
 
+from tilewright.backends.cuda.large_tiles import LargeTile, largest_tile
 from tilewright.bytecode import Encoded
 from tilewright.errors import ToolchainError
 
@@ -26,6 +27,7 @@ _NO_NEWS = (
     "failed to create function",
     "input does not correspond",
 )
+_NO_REASON = "failed to compile Tile IR program"  # all that tileiras says, whatever the cause
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Explanation:
     """Everything that was said about one module."""
 
     reasons: tuple[Reason, ...]
+    large_tile: LargeTile | None = None  # the likely cause, where no reason was given
 
 
 class AssemblyError(ToolchainError):
@@ -56,10 +59,9 @@ class AssemblyError(ToolchainError):
         title = (
             f"tileiras did not compile the module for {target}" if target else "unreadable module"
         )
-        lines = [title + _ending(status), *(f"  {reason}" for reason in explanation.reasons)]
-        lines += [] if explanation.reasons else ["  it gave no reason"]
-        lines.append(f"  {_way_out(status)}")
-        super().__init__("\n".join(lines))
+        told = [str(reason) for reason in explanation.reasons] or ["it gave no reason"]
+        told += _advice(explanation.large_tile if target else None, target, status)
+        super().__init__("\n  ".join((title + _ending(status), *told)))
         self.reasons = explanation.reasons
 
 
@@ -70,7 +72,9 @@ def explain(bytecode: Encoded | bytes, said: str) -> Explanation:
     function = body["name"] if body else ""
     found = [_reason(match, encoded, function) for match in _ERROR.finditer(said)]
     told = [reason for reason in found if not reason.text.startswith(_NO_NEWS)]
-    return Explanation(tuple(dict.fromkeys(told or found)))
+    reasons = tuple(dict.fromkeys(told or found))
+    is_explained = any(reason.text.strip() != _NO_REASON for reason in reasons)
+    return Explanation(reasons, None if is_explained else largest_tile(bytecode))
 
 
 def _reason(match: re.Match[str], encoded: Encoded | None, function: str) -> Reason:
@@ -87,10 +91,13 @@ def _reason(match: re.Match[str], encoded: Encoded | None, function: str) -> Rea
     return Reason(f"`{op.mnemonic}`: {text}", str(op.loc or ""))
 
 
-def _way_out(status: int) -> str:
+def _advice(large_tile: LargeTile | None, target: str, status: int) -> tuple[str, ...]:
     if _signal_of(status) in _FROM_OUTSIDE:
-        return "something else ended it, perhaps because memory ran out: try again"
-    return "please report this with the kernel: tilewright should not have let it pass"
+        return ("something else ended it, perhaps because memory ran out: try again",)
+    if large_tile is None:
+        return ("please report this with the kernel: tilewright should not have let it pass",)
+    reason = Reason(large_tile.beside(target), large_tile.place)
+    return str(reason), "choose smaller tiles, or work on this one in parts, in a loop"
 
 
 def _ending(status: int) -> str:

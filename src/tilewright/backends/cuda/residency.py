@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from tilewright.backends.cuda.cubin import Resources
 
-__all__ = ["blocks_at_once"]
+__all__ = ["REGISTER_BYTES", "blocks_at_once", "shared_memory_of"]
 
 _REGISTERS = 64 << 10  # of every multiprocessor since long ago
+# Bytes of the register file of a multiprocessor: each register holds four.
+REGISTER_BYTES = 4 * _REGISTERS
 _TOGETHER = 8  # registers of a thread are given out in so many
 _WARP = 32  # threads, likewise
 _OWN_SHARED = 1 << 10  # bytes that each block takes for the system
@@ -40,6 +42,12 @@ _MULTIPROCESSORS = {
     "sm_120": _SMALL,
     "sm_121": _SMALL,
 }
+
+
+def shared_memory_of(target: str) -> int | None:
+    """Bytes of shared memory of a multiprocessor; None for a target that is not in the table."""
+    has = _MULTIPROCESSORS.get(target)
+    return None if has is None else has.shared_memory
 
 
 def blocks_at_once(kernel: Resources, target: str) -> int | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.diagnostics import Label, Problem
+from tilewright.dtypes import DType
 from tilewright.source import Span
 
 __all__ = [
@@ -169,10 +170,20 @@ class TileTooLarge(TypeProblem):
 
     shape: tuple[int, ...]
     limit: int
+    dtype: type[DType] | None = None  # where it is known by then
 
     @property
     def title(self) -> str:
-        return f"a tile of shape {self.shape} has more than {self.limit:,} elements"
+        count = prod(self.shape)
+        nbytes = "" if self.dtype is None else self._nbytes(self.dtype, count)
+        return (
+            f"a tile of shape {self.shape} has {count:,} elements{nbytes}; "
+            f"the most a tile can have is {self.limit:,}"
+        )
+
+    @staticmethod
+    def _nbytes(dtype: type[DType], count: int) -> str:
+        return f", {count * dtype.element.bits // 8:,} bytes of {dtype.label}"
 
     @property
     def helps(self) -> tuple[str, ...]:

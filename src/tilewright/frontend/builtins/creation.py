@@ -26,8 +26,8 @@ __all__ = ["filled", "lower_arange", "lower_full"]
 
 
 def _shape_and_dtype(lo: Lowering, call: Arguments) -> tuple[tuple[int, ...], type[DType]]:
-    shape = shape_argument(lo, call.where("shape"), call.operand("shape"))
-    return shape, dtype_argument(lo, call.where("dtype"), call.operand("dtype"))
+    dtype = dtype_argument(lo, call.where("dtype"), call.operand("dtype"))
+    return shape_argument(lo, call.where("shape"), call.operand("shape"), dtype), dtype
 
 
 def filled(value: int) -> Callable[[Lowering, Arguments], Operand]:

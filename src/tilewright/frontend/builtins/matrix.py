@@ -10,7 +10,7 @@ from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.axes import flag_argument
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands import Operand, TileOperand
-from tilewright.frontend.tiles import as_tile, constant, signedness
+from tilewright.frontend.tiles import as_tile, check_tile_shape, constant, signedness
 from tilewright.ir.ops.reduction import MmaF, MmaI
 
 __all__ = ["check_shapes", "lower_mma", "matrix_product"]
@@ -44,7 +44,9 @@ def matrix_product(lo: Lowering, node: ast.AST, left: Operand, right: Operand) -
     a, b = as_tile(lo, node, left), as_tile(lo, node, right)
     check_shapes(lo, node, a, b, None)
     dtype: type[DType] = f64 if a.dtype is f64 else i32 if a.dtype.element.is_integer else f32
-    acc = constant(lo, node, 0, dtype, (*a.shape[:-1], b.shape[-1]))
+    shape = (*a.shape[:-1], b.shape[-1])
+    check_tile_shape(lo, node, shape, "the product", "", dtype)
+    acc = constant(lo, node, 0, dtype, shape)
     return _multiplied(lo, node, (a, b), acc, fast=False)
 
 

@@ -50,7 +50,7 @@ def lower_cat(lo: Lowering, call: Arguments) -> Operand:
     axis = _one_axis(lo, call, tiles[0], "tw.cat")
     shape = list(tiles[0].shape)
     shape[axis] *= len(tiles)
-    check_tile_shape(lo, where, tuple(shape), "the result", "")
+    check_tile_shape(lo, where, tuple(shape), "the result", "", tiles[0].dtype)
     while len(tiles) > 1:
         tiles = [_joined(lo, a, b, axis) for a, b in zip(tiles[::2], tiles[1::2], strict=True)]
     return tiles[0]
@@ -67,7 +67,7 @@ def lower_join(lo: Lowering, call: Arguments) -> Operand:
     axis = _one_axis(lo, call, a, "tw.join")
     shape = list(a.shape)
     shape[axis] *= 2
-    check_tile_shape(lo, call.node, tuple(shape), "the result", "")
+    check_tile_shape(lo, call.node, tuple(shape), "the result", "", a.dtype)
     if not flag_argument(lo, call, "interleaved"):
         return _joined(lo, a, b, axis)
     apart = (*a.shape[: axis + 1], 1, *a.shape[axis + 1 :])

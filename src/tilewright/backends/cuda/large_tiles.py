@@ -1,0 +1,57 @@
+"""The largest tile of a module beside the memory of its target.
+
+tileiras gives no reason where a tile does not fit: the program as a whole "failed to compile". An
+op holds its operand and its result at once, so that a tile of half the register file or more is the
+likely cause of such a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.backends.cuda.residency import REGISTER_BYTES, shared_memory_of
+from tilewright.bytecode import Encoded
+from tilewright.ir.op import Op
+from tilewright.ir.types import PtrType, TileType
+
+__all__ = ["LargeTile", "largest_tile"]
+
+_POINTER_BITS = 64
+_LARGE = REGISTER_BYTES // 2  # an operand and a result of this size fill the registers
+
+
+@dataclass(frozen=True)
+class LargeTile:
+    """A tile that fills half the registers of a multiprocessor or more."""
+
+    type: TileType
+    nbytes: int
+    place: str  # in the user's source; empty where the module has no locations
+
+    def beside(self, target: str) -> str:
+        """Bytes that the tile takes, and bytes that the target has."""
+        element = "pointers" if isinstance(self.type.element, PtrType) else self.type.element
+        shared = shared_memory_of(target)
+        more = "" if shared is None else f" and {shared:,} bytes of shared memory"
+        return (
+            f"the largest tile, {element} of shape {self.type.shape}, takes {self.nbytes:,} bytes; "
+            f"a multiprocessor of {target} has {REGISTER_BYTES:,} bytes of registers{more}"
+        )
+
+
+def largest_tile(bytecode: Encoded | bytes) -> LargeTile | None:
+    """The tile of a module that takes the most bytes, at the first op that gives it, if large."""
+    if not isinstance(bytecode, Encoded):
+        return None
+    tiles = [tile for _, op in bytecode.places for tile in _tiles(op) if tile.nbytes >= _LARGE]
+    return max(tiles, key=lambda tile: tile.nbytes, default=None)
+
+
+def _tiles(op: Op) -> Iterator[LargeTile]:
+    for result in op.results:
+        if isinstance(result.type, TileType):
+            element = result.type.element
+            bits = _POINTER_BITS if isinstance(element, PtrType) else element.bits
+            nbytes = result.type.size * max(bits, 8) // 8
+            yield LargeTile(result.type, nbytes, str(op.loc or ""))
