@@ -1,5 +1,7 @@
 """Programs of cuTile Python run on the CPU as they are: arguments, behaviour, the command."""
 
+import enum
+import math
 import subprocess
 import sys
 
@@ -160,6 +162,13 @@ def test_races_are_reported_with_both_blocks():
         ((2,), ("x", 1, 1, 64, 1.0), "argument `x` is a str: cuTile's kernels take arrays"),
         ((2,), (ones(4)[::-1], ones(4), ones(4), 64, 1.0), "argument `x` has a negative stride"),
         ((2,), (ones(4, dtype=complex), ones(4), ones(4), 64, 1.0), "has no dtype complex128"),
+        ((2,), (ones(4, dtype=">f4"), ones(4), ones(4), 64, 1.0), "the order of another machine"),
+        ((2,), (ones(4), ones(4), ones(4), 64, 2**70), "does not fit int64"),
+        ((2,), (ones(4), ones(4), ones(4), 64, np.timedelta64(1)), "`factor` is a timedelta64"),
+        (3, None, "a grid has one to three whole numbers, such as (8, 4, 1); not 3"),
+        (("2",), None, "a grid has one to three whole numbers, such as (8, 4, 1); not ('2',)"),
+        ((math.nan,), None, "a grid has one to three whole numbers, such as (8, 4, 1); not (nan,)"),
+        ((2**20, 2**11, 1), None, "a grid has at most 2147483647 blocks; not (1048576, 2048, 1)"),
     ],
 )  # fmt: skip
 def test_bad_arguments_are_refused(grid, arguments, told):
@@ -174,6 +183,50 @@ def test_memory_that_is_read_only_is_not_written():
     z.flags.writeable = False
     with pytest.raises(tw.UndefinedBehaviourError, match="read-only"):
         cutile.launch(None, (1,), scaled_sum, (ones(64), ones(64), z, 64, 1.0))
+
+
+def test_arrays_with_less_memory_than_they_say_are_refused():
+    short = np.lib.stride_tricks.as_strided(ones(2), (64,), (4,))
+    with pytest.raises(tw.LaunchError, match="reaches beyond the memory of the array"):
+        cutile.launch(None, (1,), scaled_sum, (ones(64), ones(64), short, 64, 1.0))
+    torch = pytest.importorskip("torch", reason="needs torch")
+    z = torch.zeros(64)
+    z.untyped_storage().resize_(8)
+    with pytest.raises(tw.LaunchError, match="`z` reaches over 256 bytes of its storage"):
+        cutile.launch(None, (1,), scaled_sum, (ones(64), ones(64), z, 64, 1.0))
+    z.untyped_storage().resize_(256)
+    cutile.launch(None, (1,), scaled_sum, (ones(64), ones(64), z, 64, 1.0))
+    assert z.tolist() == [2.0] * 64
+
+
+class Copied:
+    """An array that makes a copy of itself when its memory is asked for."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **given):
+        return self.array.copy().__dlpack__(**given)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_memory_lives_as_long_as_the_launch():
+    z = ones(1 << 16)
+    given = (Copied(ones(1 << 16)), Copied(ones(1 << 16)), z, 64, 1.0)
+    cutile.launch(None, (1 << 10,), scaled_sum, given)
+    assert (z == 2).all()
+
+
+class Level(enum.IntEnum):
+    THREE = 3
+
+
+def test_members_of_enums_are_numbers():
+    z = ones(64)
+    cutile.launch(None, (1,), scaled_sum, (ones(64), ones(64), z, 64, Level.THREE))
+    assert (z == 4).all()
 
 
 def test_what_is_no_kernel_is_refused():

@@ -24,12 +24,21 @@ from cuda.tile.compilation import (
 
 from tilewright.backends.cpu.memory import Memory
 from tilewright.errors import LaunchError
+from tilewright.given import plain_number, shown
+from tilewright.jit.constants import exact_number
+from tilewright.runtime.numpy_arrays import check_memory
+from tilewright.runtime.torch_tensors import why_too_small
 
 __all__ = ["Passed", "annotated_function", "pass_arguments"]
 
 _VECTOR = 16  # bytes: the widest alignment that code is specialised for
 _NAMES = {"bool": "bool_"}  # where libraries and cuTile call a dtype differently
-_I32 = range(-(2**31), 2**31)
+_INTEGERS = {
+    getattr(ct, f"{sign}int{bits}"): range(low, low + 2**bits)
+    for bits in (8, 16, 32, 64)
+    for sign, low in (("", -(2 ** (bits - 1))), ("u", 0))
+}
+_DTYPES = {bool: ct.bool_, int: ct.int32, float: ct.float32}
 
 
 @dataclass
@@ -39,6 +48,7 @@ class Passed:
     constraints: tuple[Any, ...] = ()
     numbers: list[float] = field(default_factory=list)
     memories: list[Memory] = field(default_factory=list)
+    arrays: list[_Array] = field(default_factory=list)  # kept, with the memory that they lie in
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,7 @@ class _Array:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     read_only: bool
+    given: Any = field(compare=False)  # the array itself, or NumPy's view of it
 
     @property
     def nbytes(self) -> int:
@@ -88,7 +99,7 @@ def pass_arguments(kernel: Any, arguments: Sequence[Any]) -> Passed:
         reader.read(name, item, node)
         for name, item, node in zip(names, arguments, annotated.parameter_annotations, strict=True)
     )
-    passed.memories += _merged(reader.found)
+    passed.memories += _merged(passed.arrays)
     return passed
 
 
@@ -98,7 +109,6 @@ class _Reader:
     def __init__(self, passed: Passed, units: list[list[_Array]]) -> None:
         self._passed = passed
         self._groups = iter([_group(unit, units) for unit in units])
-        self.found: list[_Array] = []
 
     def read(self, name: str, item: Any, node: Any) -> Any:
         """The constraint for an argument; its numbers are passed on the way."""
@@ -119,22 +129,22 @@ class _Reader:
         return self._scalar(name, item, node)
 
     def _scalar(self, name: str, item: Any, node: Any) -> ScalarConstraint:
-        number = item.item() if isinstance(item, np.generic) else item
-        if node.scalar is not None:
-            dtype = node.scalar.dtype
-        elif isinstance(item, np.generic):
-            dtype = _dtype(name, item.dtype.name)
-        elif isinstance(item, bool):
-            dtype = ct.bool_
-        elif isinstance(item, int):
-            dtype = ct.int32 if item in _I32 else ct.int64
-        elif isinstance(item, float):
-            dtype = ct.float32
-        else:
+        number = exact_number(item)
+        if number is None:
             raise LaunchError(
                 f"argument `{name}` is a {type(item).__name__}: cuTile's kernels take arrays of "
                 "NumPy, torch tensors on the CPU, lists and tuples of them, and numbers"
             )
+        if node.scalar is not None:
+            dtype = node.scalar.dtype
+        elif isinstance(item, np.generic):
+            dtype = _dtype(name, item.dtype.name)
+        else:
+            dtype = _DTYPES[type(number)]
+            if dtype is ct.int32 and number not in _INTEGERS[dtype]:
+                dtype = ct.int64
+        if type(number) is int and number not in _INTEGERS.get(dtype, _INTEGERS[ct.int64]):
+            raise LaunchError(f"argument `{name}` is {shown(number)}, which does not fit {dtype}")
         self._passed.numbers.append(number)
         return ScalarConstraint(dtype)
 
@@ -143,7 +153,8 @@ class _Reader:
     ) -> ArrayConstraint:
         if any(stride < 0 for stride in array.strides):
             raise LaunchError(f"argument `{name}` has a negative stride, which cuTile refuses")
-        self.found.append(array)
+        _check_memory(name, array)
+        self._passed.arrays.append(array)
         given = annotation or ct.ArrayAnnotation()
         rank = len(array.shape)
         ones = tuple(1 if stride == 1 else None for stride in array.strides)
@@ -185,7 +196,7 @@ class _Reader:
 def _constant(item: Any) -> Any:
     if isinstance(item, tuple):
         return TupleConstraint([_constant(part) for part in item])
-    return ConstantConstraint(item.item() if isinstance(item, np.generic) else item)
+    return ConstantConstraint(item.item() if isinstance(item, np.generic) else plain_number(item))
 
 
 def _nodes(node: Any, length: int) -> list[Any]:
@@ -235,12 +246,17 @@ def _as_array(item: Any) -> _Array | None:
         _require_host(item.device.type)
         size = item.element_size()
         dtype = _dtype("", str(item.dtype).rpartition(".")[2])
-        return _Array(dtype, size, item.data_ptr(), tuple(item.shape), item.stride(), False)
+        return _Array(dtype, size, item.data_ptr(), tuple(item.shape), item.stride(), False, item)
     if not isinstance(item, np.ndarray):
         if not hasattr(item, "__dlpack__"):
             return None
         item = np.from_dlpack(item)
     size = item.itemsize
+    if not item.dtype.isnative:
+        raise LaunchError(
+            f"an array of {item.dtype.str} has its bytes in the order of another machine: convert "
+            "it with a.astype(a.dtype.newbyteorder('='))"
+        )
     if any(stride % size for stride in item.strides):
         raise LaunchError("an array whose strides are no multiple of its elements cannot be passed")
     return _Array(
@@ -250,7 +266,19 @@ def _as_array(item: Any) -> _Array | None:
         item.shape,
         tuple(stride // size for stride in item.strides),
         not item.flags.writeable,
+        item,
     )
+
+
+def _check_memory(name: str, array: _Array) -> None:
+    """An array may have less memory than its shape and its strides say."""
+    first, end = array.address, array.address + array.nbytes
+    if isinstance(array.given, np.ndarray):
+        check_memory(array.given, first, end)
+        return
+    reason = why_too_small(array.given, first, end)
+    if reason is not None:
+        raise LaunchError(f"argument `{name}` {reason}")
 
 
 def _require_host(kind: str) -> None:

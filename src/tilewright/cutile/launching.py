@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -16,6 +17,8 @@ from tilewright.backends.cpu.executor import CpuKernel, compile_module
 from tilewright.bytecode import decode
 from tilewright.cutile.arguments import annotated_function, pass_arguments
 from tilewright.errors import LaunchError
+from tilewright.given import as_ints, shown
+from tilewright.jit.choose_grid import MAX_BLOCKS
 
 __all__ = ["BEHAVIOUR", "Behaviour", "launch"]
 
@@ -71,20 +74,28 @@ def launch(
 
 
 def _grid(grid: Sequence[int]) -> tuple[int, int, int]:
-    numbers = tuple(grid)
-    if not 1 <= len(numbers) <= 3 or any(type(n) is bool or n != int(n) for n in numbers):
-        raise LaunchError(f"a grid has one to three whole numbers, such as (8, 4, 1); not {grid}")
+    try:
+        numbers = as_ints(grid)
+    except TypeError:
+        numbers = ()
+    if not 1 <= len(numbers) <= 3 or any(type(number) is bool for number in grid):
+        raise LaunchError(
+            f"a grid has one to three whole numbers, such as (8, 4, 1); not {shown(grid)}"
+        )
     if min(numbers) < 1:
-        raise LaunchError(f"a grid has at least one block along each axis; not {grid}")
-    x, y, z = (*map(int, numbers), *(1,) * (3 - len(numbers)))
+        raise LaunchError(f"a grid has at least one block along each axis; not {shown(grid)}")
+    if math.prod(numbers) > MAX_BLOCKS:
+        raise LaunchError(f"a grid has at most {MAX_BLOCKS} blocks; not {shown(grid)}")
+    x, y, z = (*numbers, *(1,) * (3 - len(numbers)))
     return x, y, z
 
 
 def _compile(kernel: Any, constraints: tuple[Any, ...], strict: bool) -> CpuKernel:
     key = (id(kernel), repr(constraints), strict)
-    if key in _compiled:
-        _compiled.move_to_end(key)
-        return _compiled[key][1]
+    found = _compiled.pop(key, None)  # and put back as the last used; threads may do so at once
+    if found is not None:
+        _compiled[key] = found
+        return found[1]
     name = annotated_function(kernel).pyfunc.__name__
     signature = KernelSignature(constraints, CallingConvention.cutile_python_v2(), name)
     file = io.BytesIO()

@@ -13,7 +13,7 @@ from tilewright.runtime.foreign import MOVED, Producer
 from tilewright.runtime.foreign_arrays import ForeignArray, find_form, refuse
 from tilewright.runtime.memory_dtypes import memory_dtype
 
-__all__ = ["read_masked", "read_numpy"]
+__all__ = ["check_memory", "read_masked", "read_numpy"]
 
 Array = npt.NDArray[Any]
 
@@ -57,13 +57,18 @@ def read_numpy(array: Array) -> ForeignArray:
     producer = _NumpyProducer(array)
     form = find_form("NumPy", _dtype(array), array.shape, array.strides)
     address = _address(array)
-    if not producer.is_within(address, address + form.reach):
+    check_memory(array, address, address + form.reach)
+    return ForeignArray(producer, Device("cpu"), form, address)
+
+
+def check_memory(array: Array, first: int, end: int) -> None:
+    """Refuse an array that reaches, from one address to another, beyond the memory behind it."""
+    if not _NumpyProducer(array).is_within(first, end):
         raise refuse(
             "NumPy", array.shape,
             "reaches beyond the memory of the array that it is a view of: that array was resized,"
             " or the view made by `as_strided` with a shape or strides that do not fit it",
         )  # fmt: skip
-    return ForeignArray(producer, Device("cpu"), form, address)
 
 
 def _find_owner(array: Array) -> Array | None:

@@ -47,6 +47,7 @@ __all__ = [
     "find_torch_reader",
     "is_torchs_own",
     "locate",
+    "why_too_small",
 ]
 
 # Allocators that keep memory from others until streams that they are told of have passed.
@@ -82,7 +83,7 @@ class _TorchProducer(Producer):
 
     def why_not_there(self, first: int, end: int) -> str | None:
         """`resize_`, `set_` and `.data = …` can move it; a storage can be shrunk."""
-        return _why_elsewhere(self.array, first) or _why_too_small(self.array, first, end)
+        return _why_elsewhere(self.array, first) or why_too_small(self.array, first, end)
 
     def why_not_written(self) -> str | None:
         """Autograd would not see the write."""
@@ -208,7 +209,7 @@ def _why_elsewhere(tensor: Any, first: int) -> str | None:
     return None if tensor.data_ptr() == first else MOVED
 
 
-def _why_too_small(tensor: Any, first: int, end: int) -> str | None:
+def why_too_small(tensor: Any, first: int, end: int) -> str | None:
     """The reason why the memory of a tensor that begins at an address ends before another."""
     memory = tensor.untyped_storage()
     begin, nbytes = memory.data_ptr(), memory.nbytes()
