@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from padding_warnings import warned
 from running import assert_same, run
 
 import tilewright as tw
@@ -77,15 +78,6 @@ def test_what_is_computed_from_padding_is_a_divisor():
 
 
 # --- reductions -----------------------------------------------------------------------------------
-
-
-def warned(kernel, out, tile, *arguments, **constants) -> list[str]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.simplefilter("ignore", tw.ExtentWarning)
-        run(kernel, out, tile, *arguments, **constants)
-    assert all(issubclass(warning.category, PaddingWarning) for warning in caught)
-    return [str(warning.message) for warning in caught]
 
 
 @tw.kernel
@@ -227,6 +219,14 @@ def multiplied_exponentials(t):
     return tw.sum(m)
 
 
+def means(t):
+    return tw.mean(t) + tw.sum(t) / 8
+
+
+def masked_means(t):
+    return tw.mean(tw.where(tw.arange(8) < 7, tw.exp(t), 0))
+
+
 def turned(t):
     return tw.sum(tw.exp(t.reshape(8, 1).T))
 
@@ -271,8 +271,8 @@ WARNS = {
     converted: 1, unsigned: 0, masked: 0, computed: 1, combined: 1, exponentials: 1,
     deviations: 1, masked_deviations: 0, masked_exponentials: 0, squares: 0, positive: 0,
     above_the_mean: 1, shifted: 1, cosines: 0, counted: 0, zeros_counted: 1, totals: 1,
-    multiplied_matrices: 0, multiplied_exponentials: 1, turned: 1, accumulated: 0,
-    accumulated_exponentials: 1, accumulated_maxima: 1, carried_maxima: 1,
+    multiplied_matrices: 0, multiplied_exponentials: 1, means: 1, masked_means: 1, turned: 1,
+    accumulated: 0, accumulated_exponentials: 1, accumulated_maxima: 1, carried_maxima: 1,
     chosen_by_a_branch: 1,
 }  # fmt: skip
 

@@ -27,6 +27,7 @@ from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.elementwise import Bitcast, Fma, FPowI, Pow, Select
 from tilewright.ir.ops.families import Binary, Comparison, Conversion, Unary
 from tilewright.ir.ops.internal import (
+    Averaged,
     BlockIndex,
     BoundsCheck,
     CeilDiv,
@@ -373,7 +374,7 @@ _RULES: dict[type[Op], _Rule] = {
     **dict.fromkeys((FloorDiv, FloorMod, ReadAs), _elementwise),
     Bitcast: _not_followed,
     Select: _select,
-    DivisorCheck: _kept,
+    **dict.fromkeys((Averaged, DivisorCheck), _kept),
     Reshape: _reshape,
     Broadcast: _broadcast,
     Permute: _permute,

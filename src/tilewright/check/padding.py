@@ -3,15 +3,16 @@
 The last tile along an axis that its tile does not divide is padded, by default with 0. A sum of
 elements as they are does not notice; a maximum of negative numbers does, and so does a sum of
 exponentials. Found here is every reduction, and every product of matrices, along an axis whose
-padding is not known to be neutral there (`analysis.padding_lanes`). Whether there is padding at all
-is known at launch: only then is it a matter.
+padding is not known to be neutral there (`analysis.padding_lanes`). A mean counts the elements of
+its tile: padding makes its divisor too large, whatever it holds. Whether there is padding at all is
+known at launch: only then is it a matter.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.analysis.padding_facts import Lane, Lanes, Origin
 from tilewright.analysis.padding_lanes import padding_lanes
@@ -20,6 +21,7 @@ from tilewright.ir.attributes import FloatIdentity, IntIdentity
 from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import Extent, LaunchTerm
 from tilewright.ir.op import Op, Value
+from tilewright.ir.ops.internal import Averaged
 from tilewright.ir.ops.reduction import MmaF, MmaI, Reduce, Scan
 from tilewright.ir.types import TileType
 from tilewright.source import Location
@@ -37,6 +39,7 @@ class PaddedReduction:
     is_first: bool  # only the first tile is read
     became: str  # what the padding is by then; empty: nothing that is known
     padding: str  # what would not be noticed, as an argument of `partition`; empty: nothing
+    is_counted: bool = False  # by the divisor of a mean
 
     def is_noticed(self, environment: Mapping[LaunchTerm, int]) -> bool:
         """Whether a launch with these numbers has padding there."""
@@ -53,13 +56,21 @@ class PaddedReduction:
     def describe(self, environment: Mapping[LaunchTerm, int]) -> str:
         """What happens, why, and the way out, for people."""
         name, axis, number = self.extent.param, self.extent.axis, environment[self.extent]
-        load = f"load with `padding={self.padding}`, or mask" if self.padding else "mask"
-        what = self.became or "what the computation has made of the padding"
         return (
             f"axis {axis} of `{name}` has {number} elements, which tiles of {self.tile} do not "
-            f"divide, and {what} takes part in this reduction: "
-            f"{load} what lies outside with tw.where"
+            f"divide, and {self._what_happens()}"
         )
+
+    def _what_happens(self) -> str:
+        if self.is_counted:
+            count = f"{self.extent.param}.shape[{self.extent.axis}].astype(t.dtype)"
+            return (
+                "tw.mean divides by the number of elements of the tile, padding included: divide "
+                f"the sum by the number of those that count, as `tw.sum(t) / {count}` does"
+            )
+        load = f"load with `padding={self.padding}`, or mask" if self.padding else "mask"
+        what = self.became or "what the computation has made of the padding"
+        return f"{what} takes part in this reduction: {load} what lies outside with tw.where"
 
 
 def padded_reductions(function: Function) -> tuple[PaddedReduction, ...]:
@@ -73,6 +84,18 @@ def _notes(op: Op, lanes: Mapping[Value, Lanes]) -> Iterator[PaddedReduction]:
         yield from _noticing(op, op.loc, lanes)
     if op.loc is not None and isinstance(op, (MmaF, MmaI)):
         yield from _multiplied(op, op.loc, lanes)
+    if op.loc is not None and isinstance(op, Averaged):
+        yield from _counted(op, op.loc, lanes)
+
+
+def _counted(
+    op: Averaged, location: Location, lanes: Mapping[Value, Lanes]
+) -> Iterator[PaddedReduction]:
+    """A mask changes the sum of a mean and leaves its divisor."""
+    for origin, lane in lanes.get(op.source, Lanes()).by_origin.items():
+        if lane.axis in op.dims:
+            note = _note(location, origin, lane, "")
+            yield replace(note, is_counted=True)
 
 
 def _noticing(

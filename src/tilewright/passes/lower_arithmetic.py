@@ -23,7 +23,7 @@ import numpy as np
 from tilewright.ir.attributes import Predicate, Rounding, Signedness
 from tilewright.ir.function import Function
 from tilewright.ir.op import Op, Value
-from tilewright.ir.ops.internal import CeilDiv, FloorDiv, FloorMod, ReadAs
+from tilewright.ir.ops.internal import Averaged, CeilDiv, FloorDiv, FloorMod, ReadAs
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.rewrite import Rewriter, Rule, definitions, has_any
 from tilewright.passes.integer_ops import Integers, is_unsigned
@@ -116,10 +116,10 @@ def _has_no_sign(op: CeilDiv | FloorDiv | FloorMod) -> bool:
     return is_unsigned(op.result) or is_unsigned(op.lhs)
 
 
-def _read_as(rewriter: _Arithmetic, op: ReadAs) -> None:
+def _same(rewriter: _Arithmetic, op: ReadAs | Averaged) -> None:
     rewriter.replace(op, rewriter.new(op.source))
 
 
 _RULES: dict[type[Op], Rule] = {
-    CeilDiv: _ceil_div, FloorDiv: _floor_div, FloorMod: _floor_mod, ReadAs: _read_as,
+    CeilDiv: _ceil_div, FloorDiv: _floor_div, FloorMod: _floor_mod, ReadAs: _same, Averaged: _same,
 }  # fmt: skip

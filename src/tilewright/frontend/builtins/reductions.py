@@ -38,6 +38,7 @@ from tilewright.ir.ops.elementwise import (
     MulI,
     OrI,
 )
+from tilewright.ir.ops.internal import Averaged
 
 __all__ = ["ALL", "ANY", "MAXIMUM", "MINIMUM", "PRODUCT", "SUM", "Reduction", "Truth",
            "lower_mean", "reduced_truth", "reduction", "scan", "truth"]  # fmt: skip
@@ -113,8 +114,10 @@ def lower_mean(lo: Lowering, call: Arguments) -> Operand:
     tile = as_tile(lo, call.where("x"), call.operand("x"))
     check_floats(lo, call.where("x"), "tw.mean", tile)
     held = convert(lo, tile, f32) if tile.dtype in (f16, bf16) else tile
-    total = _reduced(lo, call, held, SUM.fold(lo, held.dtype))
-    number = prod(tile.shape[axis] for axis in axes_argument(lo, call, tile))
+    axes = axes_argument(lo, call, tile)
+    counted = lo.builder.add(Averaged(source=held.value, dims=axes, dtype=held.dtype)).result
+    total = _reduced(lo, call, TileOperand(counted, held.dtype), SUM.fold(lo, held.dtype))
+    number = prod(tile.shape[axis] for axis in axes)
     share = constant(lo, call.node, 1 / number, held.dtype, total.shape)
     op = MulF(lhs=total.value, rhs=share.value, dtype=held.dtype)
     return convert(lo, TileOperand(lo.builder.add(op).result, held.dtype), tile.dtype)

@@ -27,6 +27,7 @@ __all__ = [
     "AssertSite",
     "Assertion",
     "Assumption",
+    "Averaged",
     "BlockIndex",
     "BoundsCheck",
     "CeilDiv",
@@ -241,6 +242,17 @@ class ReadAs(Op, mnemonic="read_as"):
     """The same bits, which the author's dtype reads with or without a sign from here on."""
 
     source: Value = operand()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.source.type,)
+
+
+class Averaged(Op, mnemonic="averaged"):
+    """The same tile, whose elements along `dims` are counted, padding with them: for a mean."""
+
+    source: Value = operand()
+    dims: tuple[int, ...] = attr()
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:
