@@ -338,6 +338,7 @@ def test_values_without_a_text_keep_a_kernel_off_the_disk():
     assert fingerprint(0.0) != fingerprint(-0.0)
     assert fingerprint(1) != fingerprint(True) != fingerprint(1.0)
     assert fingerprint((1, 2)) != fingerprint((12,))
+    assert fingerprint("\ud800") != fingerprint("\udfff")  # no character, but a string
     with pytest.raises(Unknown):
         fingerprint(object())
 

@@ -35,7 +35,7 @@ def digest(*parts: str | bytes) -> str:
     """A key of several parts, none of which can run into the next."""
     found = hashlib.sha256()
     for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         found.update(len(data).to_bytes(8, "little") + data)
     return found.hexdigest()
 

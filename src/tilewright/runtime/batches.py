@@ -75,7 +75,7 @@ class Batch:
         ]
         self._borrows: list[Borrows] = []
         self._spent: list[object] = []
-        self.is_whole = False  # it has not run, and nobody has taken it apart
+        self.is_whole = False  # it has not run, and was not taken apart
 
     def hold(self) -> None:
         """Have the parts lend all that they have. The lock is held."""

@@ -8,7 +8,7 @@ no context of the process, of any thread or task, has anything to say: to look a
 A signal may raise before the first instruction of an `__exit__`, or behind the last of an
 `__enter__`, and then nothing of ours runs at the end of the block. So what a `with` statement says
 holds for as long as Python keeps its exit: the statement alone refers to that object, and lets go
-of it however it ends. Whether it is there still is asked, and nobody has to tell.
+of it however it ends. Whether it is there still is asked, and needs no telling.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Setting(ContextDecorator, Generic[G]):
         return type(self)(self.given, *self._values)
 
 
-# Whether somebody has to look around. It may stay so longer than it has to.
+# Whether a launch has to look around. It may stay so longer than it has to.
 UNUSUAL: Surrounding[bool] = Surrounding("unusual")
 
 

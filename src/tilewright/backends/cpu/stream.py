@@ -336,7 +336,7 @@ class CpuQueue(Tasks):
         return made
 
     def restart(self) -> None:
-        """Go on in a forked child with what had not been started, when somebody next asks.
+        """Go on in a forked child with what had not been started, at the next question.
 
         Not now: other queues, which have not been restarted yet, may be needed for it.
         """
