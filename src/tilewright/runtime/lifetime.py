@@ -2,7 +2,7 @@
 
 After a fork the child has none of our threads: the CPU device starts its workers anew, CUDA work is
 refused. At the end we wait for the streams, end the threads that watch them, and report failures
-that was not seen. Where Ctrl-C ends the process, kernels that can be stopped are stopped.
+that were not seen. Where Ctrl-C ends the process, kernels that can be stopped are stopped.
 """
 
 from __future__ import annotations
