@@ -140,10 +140,51 @@ def test_several_files_and_a_kernel_that_is_refused(run, tmp_path):
     assert f"{bad}::k is refused" in result.stderr
 
 
+INFERRED = """
+import tilewright as tw
+from tilewright import Const, Cut, Mut, Ref, f32
+from tilewright.dims import BM, M, N
+
+
+@tw.kernel
+def totals(z: Mut[f32, Cut[M, BM]], x: Ref[f32, M, N], *, N: Const[int]) -> None:
+    z.store(tw.sum(x.partition(BM, N)[z.index[0], 0], axis=1))
+"""
+SAMPLE = "with N = 128 as a sample of what launches infer: --set N=… tries another\n"
+
+
+def test_constants_that_launches_infer_are_sampled(run, tmp_path):
+    path = tmp_path / "inferred.py"
+    path.write_text(INFERRED)
+    result = run("check", path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"  totals  safe\n    {SAMPLE}" in result.stdout
+    assert json.loads(run("check", path, "--json").stdout)["kernels"][0]["samples"] == {"N": 128}
+    assert SAMPLE in run("explain", path).stdout
+    for command in ("check", "explain"):
+        chosen = run(command, path, "--set", "N=64")
+        assert chosen.exit_code == 0
+        assert "sample" not in chosen.stdout.replace("/inferred.py", "")
+    refused = run("check", path, "--set", "N=60")
+    assert refused.exit_code == 1
+    assert "error[types]" in refused.stdout
+
+
+# Constants of examples that have no default: their launches compute them.
+SETTINGS = {
+    "autotune.py": ("PARTS=4",),
+    "mixture_of_experts.py": ("BM=16", "BE=8", "K=2"),
+    "sorting.py": ("D=16", "B=16"),
+}
+
+
 def test_the_examples_but_for_pointers_are_safe(run):
-    files = [path for path in sorted(EXAMPLES.glob("*.py")) if path.name != "pointers.py"]
-    options = ("--deny-unsafe", "--deny-checks", "--set", "PARTS=4", "--target", "sm_120")
-    assert run("check", *files, *options).exit_code == 0
+    files = {path.name: path for path in EXAMPLES.glob("*.py") if path.name != "pointers.py"}
+    special = [((files.pop(name),), chosen) for name, chosen in SETTINGS.items()]
+    for paths, chosen in (*special, (tuple(files.values()), ())):
+        options = [part for one in chosen for part in ("--set", one)]
+        result = run("check", *paths, *options, "--deny-unsafe", "--deny-checks", "--target=sm_120")
+        assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_a_file_that_is_not_there(run):

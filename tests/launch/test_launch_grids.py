@@ -233,6 +233,22 @@ def test_more_blocks_than_a_launch_can_have():
         nothing.grid(2**16, 2**16)(zeros(8))
 
 
+def test_more_blocks_than_a_walk_can_count():
+    """The number of blocks is to blame, and not the few tiles that they walk."""
+    w = zeros(8).partition(2).persistent()
+    with refuse(
+        "the grid of kernel `counted` has 2147483648 blocks, more than a launch can have, "
+        "2147483647: let each do more"
+    ):
+        counted.grid(2**31)(w)
+    with refuse(
+        "`w` of kernel `counted` is walked by 2147483647 blocks, which with its 4 tiles are more "
+        "than can be counted, 2147483647: launch fewer"
+    ):
+        counted.grid(2**31 - 1)(w)
+    counted.grid(3)(w).sync()
+
+
 def test_an_empty_grid_launches_nothing_whatever_else_it_has():
     nothing.grid(0, 2**40)(zeros(8)).sync()
     nothing.grid(2**40, 0)(zeros(3)).sync()  # no block, so nothing to require

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilewright.cli.loading import load_declared
-from tilewright.cli.options import TARGETS, json_option, read_settings
+from tilewright.cli.options import TARGETS, json_option, read_settings, sample_text
 from tilewright.cli.reviewing import ExternalReview, Review, review
 from tilewright.cli.screen import BadInput, Screen, error_text
 from tilewright.jit.defaults import settable_names
@@ -154,6 +154,8 @@ def _show_one(out: Console, one: Review) -> None:
         rows.add_row("   ", place, Text("check", style), Text(f"{subject}: {entry.reason}"))
     if rows.row_count:
         out.print(rows)
+    if one.samples:
+        out.print(Text(f"    {sample_text(one.samples)}", "soft"), soft_wrap=True)
     if one.left_out:
         out.print(Text(f"    not compiled: {one.left_out}", "soft"), soft_wrap=True)
     if one.refused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -12,7 +12,13 @@ from rich.text import Text
 from tilewright.check.errors.bounds import CertainViolation, CheckDenied
 from tilewright.cli.ledgers import annotated_source, condition_of, shared_dims, summary_of
 from tilewright.cli.loading import load_kernel
-from tilewright.cli.options import json_option, kernel_options, specialization_for
+from tilewright.cli.options import (
+    json_option,
+    kernel_options,
+    read_settings,
+    sample_text,
+    specialization_for,
+)
 from tilewright.cli.reviewing import has_unsafe_blocks
 from tilewright.cli.screen import Screen, refusal
 from tilewright.cli.witnessing import search_elsewhere, show_witness
@@ -20,6 +26,7 @@ from tilewright.diagnostics import Problem
 from tilewright.errors import CompileError
 from tilewright.frontend.specialization import Specialization
 from tilewright.jit.compiled import CompiledKernel
+from tilewright.jit.defaults import sampled_constants
 from tilewright.kernel import Kernel
 
 __all__ = ["explain_command", "specialization_text"]
@@ -51,6 +58,7 @@ def explain_command(
     """
     kernel = load_kernel(address)
     specialization = specialization_for(kernel, settings, target)
+    samples = sampled_constants(kernel.signature, read_settings(kernel.signature, settings))
     search = _Search(screen, address, settings, is_wanted=witness)
     try:
         compiled = kernel.specialized(specialization)
@@ -67,9 +75,9 @@ def explain_command(
     is_suspect = is_unsafe or bool(compiled.ledger.in_kernel)
     found = search.run((), refused=False) if is_suspect else None
     if as_json:
-        screen.answer({**_plain(kernel, compiled), "witness": found})
+        screen.answer({**_plain(kernel, compiled), "samples": samples, "witness": found})
         return
-    _show(screen, kernel, compiled)
+    _show(screen, kernel, compiled, samples)
     if is_suspect and witness:
         screen.out.print()
         show_witness(screen.out, found)
@@ -112,10 +120,14 @@ def specialization_text(kernel: Kernel, specialization: Specialization) -> str:
     return f"{', '.join(parts)} on {specialization.target}"
 
 
-def _show(screen: Screen, kernel: Kernel, compiled: CompiledKernel) -> None:
+def _show(
+    screen: Screen, kernel: Kernel, compiled: CompiledKernel, samples: Mapping[str, int]
+) -> None:
     out = screen.out
     out.print(Text(kernel.__name__, "title"), end="  ")
     out.print(Text(specialization_text(kernel, compiled.specialization), "soft"), soft_wrap=True)
+    if samples:
+        out.print(Text(sample_text(samples), "soft"), soft_wrap=True)
     out.print()
     out.print(annotated_source(kernel.source, compiled.ledger))
     out.print()

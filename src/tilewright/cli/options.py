@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ __all__ = [
     "json_option",
     "kernel_options",
     "read_settings",
+    "sample_text",
     "seconds",
     "specialization_for",
     "target_here",
@@ -100,6 +101,15 @@ def specialization_for(
         return sample_specialization(kernel.signature, wanted, chosen, kernel.hints.of(wanted))
     except LaunchError as error:
         raise BadInput(f"{error}, with --set NAME=VALUE") from None
+
+
+def sample_text(samples: Mapping[str, int]) -> str:
+    """What stands for constants that a launch reads off its tensors; empty if there are none."""
+    if not samples:
+        return ""
+    shown = ", ".join(f"{name} = {number}" for name, number in samples.items())
+    first = next(iter(samples))
+    return f"with {shown} as a sample of what launches infer: --set {first}=… tries another"
 
 
 def target_here() -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tilewright.frontend.capture import capture
 from tilewright.frontend.specialization import Specialization
 from tilewright.frontend.unsafe import UnsafeBlock, unsafe_blocks
 from tilewright.jit.compiled import CompiledKernel
-from tilewright.jit.defaults import cut_by_segments, sample_specialization
+from tilewright.jit.defaults import cut_by_segments, sample_specialization, sampled_constants
 from tilewright.kernel import Kernel
 
 __all__ = ["ExternalReview", "Review", "has_unsafe_blocks", "review"]
@@ -35,6 +35,7 @@ class Review:
     path: Path
     blocks: tuple[UnsafeBlock, ...]
     checks: tuple[LedgerEntry, ...] = ()  # left in the kernel
+    samples: Mapping[str, int] = field(default_factory=dict)  # constants that a launch infers
     left_out: str = ""
     refused: str = ""
 
@@ -79,6 +80,7 @@ class Review:
                 }
                 for entry in self.checks
             ],
+            "samples": dict(self.samples),
             "left_out": self.left_out or None,
             "refused": self.refused or None,
         }
@@ -104,6 +106,7 @@ class ExternalReview:
 def review(kernel: Kernel, path: Path, target: str | None, chosen: Mapping[str, Any]) -> Review:
     """Look at one kernel, compiled for the usual case but for what was chosen."""
     own = tuple(unsafe_blocks(kernel.source))
+    samples = sampled_constants(kernel.signature, chosen)
     try:
         wanted = target or target_here()
         usual = sample_specialization(kernel.signature, wanted, chosen, kernel.hints.of(wanted))
@@ -111,9 +114,9 @@ def review(kernel: Kernel, path: Path, target: str | None, chosen: Mapping[str, 
     except LaunchError as error:
         return Review(kernel, path, own, left_out=str(error))
     except CompileError as error:
-        return Review(kernel, path, own, refused=str(error))
+        return Review(kernel, path, own, samples=samples, refused=str(error))
     inlined = tuple(_inlined_blocks(compiled))
-    return Review(kernel, path, (*own, *inlined), tuple(compiled.ledger.in_kernel))
+    return Review(kernel, path, (*own, *inlined), tuple(compiled.ledger.in_kernel), samples)
 
 
 def _compiled(kernel: Kernel, usual: Specialization) -> CompiledKernel:

@@ -50,13 +50,25 @@ def choose_grid(binding: Binding, given: Extents | None) -> None:
         binding.grid = (_walking_blocks(binding),)
     binding.blocks = prod(binding.grid)
     _check_prefixes(binding)
+    _check_number(binding, exact)
     _check_walks(binding, exact)
-    if binding.blocks > MAX_BLOCKS:
-        who = f"`{next(iter(exact))}` of" if exact else "the grid of"
+
+
+def _check_number(binding: Binding, exact: Iterable[str]) -> None:
+    """A launch has fewer blocks than 2**31, whatever asks for them."""
+    if binding.blocks <= MAX_BLOCKS:
+        return
+    kernel, blocks = binding.signature.kernel, shown(binding.blocks)
+    owner = next(iter(exact), None)
+    if owner is None:
         raise LaunchError(
-            f"{who} kernel `{binding.signature.kernel}` has {shown(binding.blocks)} "
-            f"{'pieces' if exact else 'blocks'}, more than a launch can have: use larger ones"
+            f"the grid of kernel `{kernel}` has {blocks} blocks, more than a launch can have, "
+            f"{MAX_BLOCKS}: let each do more"
         )
+    raise LaunchError(
+        f"`{owner}` of kernel `{kernel}` has {blocks} pieces, more than a launch can have: "
+        "use larger ones"
+    )
 
 
 def common_grid(partitions: Iterable[Partition]) -> Extents | None:
@@ -172,8 +184,12 @@ def _check_walks(binding: Binding, exact: Iterable[str]) -> None:
                 f"is walked by at most {walked.max_blocks} blocks, but {owner} {binding.blocks} "
                 f"{'pieces, one for each block' if exact else 'of them'}: leave out blocks=…",
             )  # fmt: skip
-        if prod(walked.grid) + binding.blocks > MAX_BLOCKS:
+        tiles = prod(walked.grid)
+        if tiles + binding.blocks > MAX_BLOCKS:
             raise refused(
                 binding, name,
-                f"has {prod(walked.grid)} tiles, more than can be counted: use larger ones",
+                f"has {tiles} tiles, more than can be counted: use larger ones"
+                if tiles > MAX_BLOCKS // 2 else
+                f"is walked by {binding.blocks} blocks, which with its {tiles} tiles are more than "
+                f"can be counted, {MAX_BLOCKS}: launch fewer",
             )  # fmt: skip

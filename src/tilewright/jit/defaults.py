@@ -19,7 +19,7 @@ from tilewright.jit.constants import constant_of
 from tilewright.jit.specialize import LARGEST_DIVISOR, divisor, extent_divisors
 from tilewright.lang.hints import Hints
 
-__all__ = ["cut_by_segments", "sample_specialization", "settable_names"]
+__all__ = ["cut_by_segments", "sample_specialization", "sampled_constants", "settable_names"]
 
 VECTOR_TILE = 1024  # of a piece with one axis
 MATRIX_TILE = 128  # of each of the last two axes
@@ -75,13 +75,28 @@ def cut_by_segments(signature: Signature, usual: Specialization) -> Iterator[Spe
             yield replace(usual, tensors=tuple(tensors))
 
 
+def sampled_constants(signature: Signature, given: Mapping[str, Any]) -> dict[str, int]:
+    """The constants that a launch reads off an extent, with a number that stands for any other."""
+    tiles = {dim for output in signature.cut_outputs for dim in output.dims}
+    left_out = {
+        constant.name
+        for constant in signature.constants
+        if constant.type is int and constant.default is inspect.Parameter.empty
+    } - (given.keys() | tiles)
+    found: dict[str, int] = {}
+    for param, axis, dim in signature.named_axes():
+        if isinstance(dim, str) and dim in left_out:
+            found.setdefault(dim, _customary(axis, param.rank))
+    return found
+
+
 def _has_grid(signature: Signature) -> bool:
     """Whether some output says how many blocks run."""
     return any(isinstance(param, (MutParam, MappedParam)) for param in signature.params)
 
 
 def _constants(signature: Signature, given: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {**sampled_constants(signature, given)}
     for constant in signature.constants:
         value = given.get(constant.name, constant.default)
         if value is not inspect.Parameter.empty:
