@@ -174,7 +174,7 @@ def test_constants_that_launches_infer_are_sampled(run, tmp_path):
 SETTINGS = {
     "autotune.py": ("PARTS=4",),
     "mixture_of_experts.py": ("BM=16", "BE=8", "K=2"),
-    "sorting.py": ("D=16", "B=16"),
+    "sorting.py": ("B=16", "D=16", "K=4"),
 }
 
 
