@@ -74,5 +74,6 @@ class Hidden(MetaPathFinder):
         return None
 
 
-HIDDEN = Hidden()
-sys.meta_path.insert(0, HIDDEN)
+def pytest_configure() -> None:
+    """Hide the modules in the process that names this file as a plugin, and in no other."""
+    sys.meta_path.insert(0, Hidden())

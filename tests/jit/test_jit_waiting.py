@@ -153,14 +153,19 @@ def _raising_at(number, act):
                 raise Interrupt
         return trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        act()
-    except (Interrupt, CompileError):
-        pass
-    finally:
-        sys.settrace(before)
+    def traced():
+        sys.settrace(trace)
+        try:
+            act()
+        except (Interrupt, CompileError):
+            pass
+        finally:
+            sys.settrace(None)
+
+    # An exception between two bytecodes can leave Python's record of the one being handled behind:
+    # it ends with the thread.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(traced).result(PATIENCE)
     return seen >= number
 
 
