@@ -26,7 +26,7 @@ class OFFSETS(tw.Dim):
 def route(
     share: Mut[f32, Cut[M, All], Cut[K, K]], slots: Mut[i32, Cut[M, All], Cut[K, K]],
     tokens: Mut[i32, Cut[CHOICES, All]], offsets: Mut[i32, Cut[OFFSETS, All]],
-    logits: Ref[f32, M, E], *, BM: Const[int], BE: Const[int],
+    logits: Ref[f32, M, E], *, BM: Const[int] = 64, BE: Const[int] = 8,
 ) -> None:  # fmt: skip
     """The K best experts of each token, and all choices in the order of experts; BM holds M."""
     tw.require(CHOICES == M * K)
@@ -95,7 +95,7 @@ def main() -> None:
     z, y = tw.zeros((100, 48), f32), tw.zeros((50, 48), f32)
     whole = (None, 2)
     route(share.partition(*whole), slots.partition(*whole), tokens.partition(None),
-          offsets.partition(None), dl, BM=64, BE=8).submit()  # fmt: skip
+          offsets.partition(None), dl).submit()  # fmt: skip
     experts(z.partition(16, 16, segments=offsets), dx, tokens, dw).submit()
     combine(y.partition(16, 16), z, slots, share).submit()
     error = np.abs(y.numpy() - wanted).max()

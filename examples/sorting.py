@@ -23,7 +23,7 @@ def sort_rows(z: Mut[f32, Cut[M, B], Cut[N, D]], x: Ref[f32, M, N]) -> None:
 @tw.kernel(deny_checks=True)
 def best_of_rows(
     values: Mut[f32, Cut[M, B], Cut[K, K]], places: Mut[i32, Cut[M, B], Cut[K, K]],
-    x: Ref[f32, M, N], *, D: Const[int],
+    x: Ref[f32, M, N], *, D: Const[int] = 128,
 ) -> None:  # fmt: skip
     """The K greatest numbers of each row and where they stand; D holds a row."""
     best, at = tw.top_k(x.partition(B, D, padding=-math.inf)[values.index[0], 0], K)
@@ -36,7 +36,7 @@ class PARTS(tw.Dim):
 
 
 @tw.kernel(deny_checks=True)
-def count(counts: Mut[i32, Cut[PARTS, Literal[1]]], x: Ref[f32, N], *, B: Const[int]) -> None:
+def count(counts: Mut[i32, Cut[PARTS, Literal[1]]], x: Ref[f32, N], *, B: Const[int] = 64) -> None:
     """How many numbers of each part are above zero."""
     tw.require(tw.cdiv(N, B) == PARTS)
     counts.store(tw.sum((x.partition(B)[counts.index[0]] > 0).astype(i32)).reshape(1))
@@ -57,7 +57,7 @@ def main() -> None:
     z, best, at = tw.zeros(x.shape, f32), tw.zeros((30, 4), f32), tw.zeros((30, 4), i32)
     dx = tw.from_numpy(x)
     sort_rows(z.partition(8, 128), dx).submit()
-    best_of_rows(best.partition(8, 4), at.partition(8, 4), dx, D=128).submit()
+    best_of_rows(best.partition(8, 4), at.partition(8, 4), dx).submit()
     np.testing.assert_array_equal(z.numpy(), np.sort(x, axis=1))
     np.testing.assert_array_equal(at.numpy(), np.argsort(-x, axis=1)[:, :4])
     np.testing.assert_array_equal(best.numpy(), -np.sort(-x, axis=1)[:, :4])
@@ -66,7 +66,7 @@ def main() -> None:
     flat = x.reshape(-1)
     parts = tw.cdiv(flat.size, 64)
     counts = tw.zeros((parts,), i32)
-    count(counts.partition(1), tw.from_numpy(flat), B=64).sync()
+    count(counts.partition(1), tw.from_numpy(flat)).sync()
     offsets = np.concatenate([[0], np.cumsum(counts.numpy())]).astype(np.int32)
     kept = tw.zeros((int(offsets[-1]),), f32)
     keep(kept.partition(64, segments=tw.from_numpy(offsets)), tw.from_numpy(flat)).sync()

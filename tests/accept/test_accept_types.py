@@ -94,7 +94,7 @@ def test_vectors_are_multiplied_by_element_and_summed():
 
 @neighbour_of(
     "types/if_on_a_tile", "types/and_of_tiles", "types/chained_comparison_that_ends_in_a_tile",
-    "types/where_condition", "types/where_on_numbers", "types/arithmetic_on_bool",
+    "types/where_condition", "types/arithmetic_on_bool",
     "types/sum_of_bool",
 )  # fmt: skip
 def test_elements_are_chosen_and_counted():
