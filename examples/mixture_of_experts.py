@@ -26,7 +26,7 @@ class OFFSETS(tw.Dim):
 def route(
     share: Mut[f32, Cut[M, All], Cut[K, K]], slots: Mut[i32, Cut[M, All], Cut[K, K]],
     tokens: Mut[i32, Cut[CHOICES, All]], offsets: Mut[i32, Cut[OFFSETS, All]],
-    logits: Ref[f32, M, E], *, BM: Const[int] = 64, BE: Const[int] = 8,
+    logits: Ref[f32, M, E], *, BM: Const[int] = 64, BE: Const[int] = 8, K: Const[int] = 2,
 ) -> None:  # fmt: skip
     """The K best experts of each token, and all choices in the order of experts; BM holds M."""
     tw.require(CHOICES == M * K)

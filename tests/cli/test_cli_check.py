@@ -104,6 +104,27 @@ def test_a_kernel_that_was_not_compiled_is_not_called_safe(run, tmp_path):
     ]
 
 
+WHOLE_ROWS = """
+import tilewright as tw
+from tilewright import All, Mut, f32
+
+
+@tw.kernel
+def whole(z: Mut[f32, All]) -> None:
+    z.store(undefined_name)
+"""
+
+
+def test_whole_axes_are_not_tried_by_segments(run, tmp_path):
+    """A refused kernel is tried with ragged rows, which need a tile along the rows."""
+    path = tmp_path / "whole.py"
+    path.write_text(WHOLE_ROWS)
+    result = run("check", path)
+    assert result.exit_code == 1
+    assert "  whole  refused\n" in result.stdout
+    assert "undefined_name" in result.stdout + result.stderr
+
+
 def test_constants_without_a_default_are_set(run, tmp_path):
     path = tmp_path / "uncompiled.py"
     path.write_text(UNCOMPILED)

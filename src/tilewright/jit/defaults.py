@@ -69,7 +69,7 @@ def cut_by_segments(signature: Signature, usual: Specialization) -> Iterator[Spe
     """The same specialisation with one of the outputs cut by offsets, for each that may be."""
     offsets = TensorSpec(i32, (True,), LARGEST_DIVISOR, (LARGEST_DIVISOR,), (1,))
     for place, param in enumerate(signature.tensors):
-        if isinstance(param, MutParam):
+        if isinstance(param, MutParam) and param.dims[:1] not in ((), (None,)):  # rows have a tile
             tensors = list(usual.tensors)
             tensors[place] = replace(tensors[place], segments=offsets)
             yield replace(usual, tensors=tuple(tensors))
