@@ -18,7 +18,7 @@ from tilewright.ir.ops import memory as m
 from tilewright.ir.ops import reduction as r
 from tilewright.ir.ops import shape as s
 from tilewright.ir.ops.internal import BoundsCheck, CheckSite, FloorMod, Walk
-from tilewright.ir.text import function_text, module_text
+from tilewright.ir.text import function_text, least_length, module_text
 from tilewright.ir.text.assembly import Group, Literal, Slot, parse_assembly
 from tilewright.ir.text.numbers import number_text, quoted, symbol_text
 from tilewright.ir.types import PtrType, TensorViewType, TileType, scalar
@@ -291,3 +291,19 @@ def test_a_form_is_taken_apart():
 def test_a_form_that_closes_too_much():
     with pytest.raises(ValueError, match="not opened"):
         parse_assembly("{x}{/} : {y}")
+
+
+def test_regions_that_are_nested_deeper_than_python_calls():
+    depth = 500  # each takes a few calls inside each other
+    n = Entry("deep")
+    condition = n.param(scalar(E.I1))
+    then, other = Block(), Block()
+    for _ in range(depth):
+        outer, beside = Block(), Block()
+        with n.build.inside(outer):
+            n.add(c.If(condition=condition, then_body=then, else_body=other))
+        then, other = outer, beside
+    n.add(c.If(condition=condition, then_body=then, else_body=other))
+    module = n.module()
+    assert module_text(module).count("if %") == depth + 1
+    assert least_length(module) == 0

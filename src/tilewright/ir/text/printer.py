@@ -8,7 +8,10 @@ bytecode is what tileiras reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
+from tilewright.deep_calls import with_room
 from tilewright.ir.attributes import BoolArrayCodec, Visibility
 from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value
@@ -18,6 +21,7 @@ from tilewright.ir.text.assembly import Group, Literal, Node, Slot, parse_assemb
 from tilewright.ir.text.attributes import attribute_text, hints_text
 from tilewright.ir.text.names import Names, name_values
 from tilewright.ir.text.numbers import constant_text, long_constant_length, symbol_text
+from tilewright.ir.types import TileType
 
 __all__ = ["IMPLIED_ENDINGS", "function_text", "least_length", "module_text"]
 
@@ -46,12 +50,20 @@ def least_length(module: Module) -> int:
     """
     held = [(one.value, one.type) for one in module.globals]
     for function in module.functions:
-        held += [(op.value, op.to) for op in function.walk() if isinstance(op, Constant)]
+        held += with_room(partial(_constants, function))
     return sum(long_constant_length(value, type_) for value, type_ in held)
 
 
+def _constants(function: Function) -> list[tuple[Any, TileType]]:
+    return [(op.value, op.to) for op in function.walk() if isinstance(op, Constant)]
+
+
 def function_text(function: Function) -> str:
-    """One function, ending in a newline."""
+    """One function, ending in a newline, however deep its regions are nested."""
+    return with_room(partial(_function_text, function))
+
+
+def _function_text(function: Function) -> str:
     printer = _Printer(name_values(function.body))
     params = printer.arguments(function.body)
     advice = ""
