@@ -165,8 +165,11 @@ class Host:
         return self.keep(tw.fill(self.z, 1))
 
     def graph(self):
+        return self.record(self.fill())
+
+    def record(self, operation):
         with tw.graph() as graph:
-            graph.record(self.fill())
+            graph.record(operation)
         return graph
 
 
@@ -208,7 +211,7 @@ PLACES = {
     "unsqueeze": lambda host, one: host.x.unsqueeze(one),
     "reinterpret": lambda host, one: host.x.reinterpret(one),
     "an element": lambda host, one: host.x.astype(one),
-    "graph.record": lambda host, one: tw.graph().__enter__().record(one),
+    "graph.record": lambda host, one: host.record(one),
     "graph.update": lambda host, one: host.graph().update(one),
     "graph.update's node": lambda host, one: host.graph().update(host.fill(), node=one),
     "then": lambda host, one: host.fill().then(one).sync(),
