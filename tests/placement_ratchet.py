@@ -193,14 +193,14 @@ def pytest_configure(config: pytest.Config) -> None:
     ratchet = Ratchet(config)
     config.pluginmanager.register(ratchet, "placement ratchet")
     compiled_before: WeakSet[Any] = WeakSet()
-    specialized = Kernel.specialized
+    compile_ = Kernel._compile  # what launches and `specialized` both come to
 
-    def watched(kernel: Kernel, specialization: Any, placement: Any = Placement.EARLIEST) -> Any:
-        compiled = specialized(kernel, specialization, placement)
+    def watched(kernel: Kernel, specialization: Any, placement: Any) -> Any:
+        compiled = compile_(kernel, specialization, placement)
         if placement is Placement.EARLIEST and compiled not in compiled_before:
             compiled_before.add(compiled)
             ratchet.see(kernel, compiled.ledger.counts)
         return compiled
 
-    Kernel.specialized = watched
-    config.add_cleanup(lambda: setattr(Kernel, "specialized", specialized))
+    Kernel._compile = watched
+    config.add_cleanup(lambda: setattr(Kernel, "_compile", compile_))
