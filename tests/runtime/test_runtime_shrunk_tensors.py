@@ -17,6 +17,11 @@ from tilewright.runtime import passed_arrays
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
+pytestmark = pytest.mark.skipif(
+    not hasattr(torch.UntypedStorage, "_swap_data_ptr_"),
+    reason="this torch cannot exchange the memory of a storage",
+)
+
 NEEDED, LEFT = 4 * SIZE, 8
 
 
@@ -25,8 +30,6 @@ class Shrunk:
 
     def __init__(self, tensor):
         storage = tensor.untyped_storage()
-        if not hasattr(storage, "_swap_data_ptr_"):
-            pytest.skip("this torch cannot exchange the memory of a storage")
         self.storage, self.whole = storage, torch.UntypedStorage(0)
         place = storage.data_ptr()
         self.whole._swap_data_ptr_(storage)
