@@ -19,6 +19,7 @@ import hypothesis
 import tilewright
 from tilewright.bytecode.decode import decode
 from tilewright.bytecode.encode import encode
+from tilewright.deep_calls import with_room
 from tilewright.frontend.capture import SourceFunction
 from tilewright.ir.function import Module
 from tilewright.ir.versions import required_version
@@ -62,7 +63,7 @@ def _place(source: SourceFunction) -> str:
 
 
 def _keep(folder: Path, module: Module) -> None:
-    data = encode(module, required_version(module), locations=False).data
+    data = with_room(lambda: encode(module, required_version(module), locations=False)).data
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / hashlib.sha256(data).hexdigest()
     if not file.exists():

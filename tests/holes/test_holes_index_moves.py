@@ -87,6 +87,7 @@ def run_both(kernel, walks: bool, random: Random) -> Counter[str]:
     return ends
 
 
+@pytest.mark.filterwarnings("ignore::tilewright.errors.PaddingWarning")  # sums are not the matter
 @pytest.mark.parametrize("share", range(SHARES))
 def test_moves_of_an_index_are_the_same_with_and_without_proofs(share, tmp_path):
     ends: Counter[str] = Counter()

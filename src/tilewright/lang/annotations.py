@@ -151,7 +151,8 @@ class Partition(InKernel, Generic[D]):
     def clip(self, index: SupportsIndex, axis: int) -> int:
         """The index, or the nearest that the axis has: a place read from memory becomes valid.
 
-        Every launch checks that the axis is not empty.
+        Every launch that is sure to come here checks that the axis is not empty. Behind a guard an
+        empty axis gives a number by which nothing is loaded: a load there is reported.
         """
 
     def load_unchecked(self, *index: SupportsIndex) -> Tile[D]:
