@@ -22,6 +22,7 @@ from tilewright.bytecode.encode import encode
 from tilewright.deep_calls import with_room
 from tilewright.frontend.capture import SourceFunction
 from tilewright.ir.function import Module
+from tilewright.ir.types import TileType
 from tilewright.ir.versions import required_version
 from tilewright.jit import compiler
 
@@ -29,6 +30,11 @@ __all__ = ["record_into", "recorded"]
 
 REPOSITORY = Path(__file__).parents[1]
 PACKAGES = Path(tilewright.__file__).parents[1]  # elsewhere, if what is installed is tested
+
+
+# Kernels that are about the front end's limits: the assembler would take minutes for one of them.
+_MOST_BYTES = 24 << 10  # of bytecode
+_MOST_ELEMENTS = 1 << 20  # of a tile
 
 
 def record_into(folder: Path) -> None:
@@ -63,7 +69,11 @@ def _place(source: SourceFunction) -> str:
 
 
 def _keep(folder: Path, module: Module) -> None:
+    if _largest_tile(module) > _MOST_ELEMENTS:
+        return
     data = with_room(lambda: encode(module, required_version(module), locations=False)).data
+    if len(data) > _MOST_BYTES:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / hashlib.sha256(data).hexdigest()
     if not file.exists():
@@ -71,3 +81,13 @@ def _keep(folder: Path, module: Module) -> None:
         scratch = file.with_suffix(f".{id(data)}")
         scratch.write_bytes(data)
         scratch.replace(file)
+
+
+def _largest_tile(module: Module) -> int:
+    types = (
+        value.type
+        for function in module.functions
+        for op in function.walk()
+        for value in op.results
+    )
+    return max((type_.size for type_ in types if isinstance(type_, TileType)), default=1)
