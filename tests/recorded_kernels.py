@@ -34,7 +34,7 @@ PACKAGES = Path(tilewright.__file__).parents[1]  # elsewhere, if what is install
 
 # Kernels that are about the front end's limits: the assembler would take minutes for one of them.
 _MOST_BYTES = 24 << 10  # of bytecode
-_MOST_ELEMENTS = 1 << 20  # of a tile
+_MOST_ELEMENTS = 1 << 17  # of a tile
 
 
 def record_into(folder: Path) -> None:
