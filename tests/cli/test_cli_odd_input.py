@@ -151,6 +151,7 @@ def test_the_lines_on_the_way_are_the_users_own(tmp_path):
 
 
 def test_a_cutile_program_that_raises_is_told_by_its_own_lines(tmp_path):
+    pytest.importorskip("cuda.tile", reason="needs cuTile Python")
     path = tmp_path / "odd.py"
     path.write_text("def f():\n    1 / 0\n\nf()\n")
     result = outcome("cutile", path)

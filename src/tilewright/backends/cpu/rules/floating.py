@@ -74,7 +74,8 @@ def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
 def _declared(op: type[Op]) -> Callable[[Emitter, Any], None]:
     """A rule for an op whose declaration names the function."""
     meaning: Any = op.meaning
-    return _function(floats.IN_F64.get(meaning, meaning))
+    function: Callable[..., Any] = floats.IN_F64.get(meaning) or meaning
+    return _function(function)
 
 
 _LOST: dict[type[Op], Lost] = {
