@@ -19,7 +19,6 @@ import hypothesis
 import tilewright
 from tilewright.bytecode.decode import decode
 from tilewright.bytecode.encode import encode
-from tilewright.deep_calls import with_room
 from tilewright.frontend.capture import SourceFunction
 from tilewright.ir.function import Module
 from tilewright.ir.types import TileType
@@ -71,7 +70,7 @@ def _place(source: SourceFunction) -> str:
 def _keep(folder: Path, module: Module) -> None:
     if _largest_tile(module) > _MOST_ELEMENTS:
         return
-    data = with_room(lambda: encode(module, required_version(module), locations=False)).data
+    data = encode(module, required_version(module), locations=False).data
     if len(data) > _MOST_BYTES:
         return
     folder.mkdir(parents=True, exist_ok=True)

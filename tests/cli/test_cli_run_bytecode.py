@@ -85,6 +85,28 @@ entry @k(%arg0: tile<ptr<i32>>, %arg1: tile<i64>, %arg2: tile<i64>, %arg3: tile<
         assert np.load(out).dtype == np.uint32
 
 
+def test_a_file_may_be_nested_as_deep_as_a_thousand_elifs(run, tmp_path):
+    """The same file goes through the assembler, the printer and the CPU backend."""
+    depth = 1000
+    text = f"""\
+entry @k(%arg0: tile<ptr<i32>>, %arg1: tile<i32>, %arg2: tile<i32>) {{
+  %cst_true = constant <i1: true> : tile<i1>
+  %cst_7 = constant <i32: 7> : tile<i32>
+  {"if %cst_true {" * depth}
+  %0 = store_ptr_tko weak %arg0, %cst_7 : tile<ptr<i32>>, tile<i32> -> token
+  {"}" * depth}
+}}
+"""
+    (tmp_path / "deep.tileir").write_text(text)
+    np.save(tmp_path / "a.npy", np.zeros(2, np.int32))
+    file, out = tmp_path / "deep.tileirbc", tmp_path / "out.npy"
+    assert run("asm", tmp_path / "deep.tileir", "-o", file).exit_code == 0
+    assert run("disasm", file).output.count("if %true") == depth
+    result = run("run-bytecode", file, "--arg", tmp_path / "a.npy", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert np.load(out).tolist() == [7, 0]
+
+
 def test_what_a_kernel_prints_and_narrow_floats(run, file, tmp_path):
     np.save(tmp_path / "n.npy", np.array([1.5, 2]).astype(ml_dtypes.bfloat16))
     result = run(

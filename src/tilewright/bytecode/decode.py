@@ -11,6 +11,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from tilewright.bytecode.read_attributes import ReadTables, read_hints
 from tilewright.bytecode.read_cursor import Cursor
@@ -19,6 +20,7 @@ from tilewright.bytecode.read_ops import BodyReader
 from tilewright.bytecode.read_tables import ConstantReader, Items, StringReader
 from tilewright.bytecode.read_types import TypeReader
 from tilewright.bytecode.tags import ALIGNMENT, MAGIC, FunctionFlag, Section
+from tilewright.deep_calls import with_room
 from tilewright.ir.attributes import Visibility
 from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Value, Version
@@ -50,7 +52,7 @@ class Decoded:
 def decode(data: bytes) -> Decoded:
     """Read a module."""
     with _nothing_collected():
-        return _decode(bytes(data))
+        return with_room(partial(_decode, bytes(data)))
 
 
 @contextmanager

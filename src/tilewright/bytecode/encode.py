@@ -9,12 +9,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tilewright.bytecode.attributes import Tables, put_tagged
 from tilewright.bytecode.debug_info import DebugWriter
 from tilewright.bytecode.op_writer import BodyWriter
 from tilewright.bytecode.stream import Stream
 from tilewright.bytecode.tags import ALIGNMENT, MAGIC, FunctionFlag, Section
+from tilewright.deep_calls import with_room
 from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Op, Version
 from tilewright.ir.versions import check_version, required_version
@@ -49,12 +51,12 @@ def encode(module: Module, version: Version = (13, 3), *, locations: bool = True
     The producer named in the file is the module's own, or tilewright for one that was built here.
     """
     check_version(module, version)
-    return _written(module, version, locations)
+    return with_room(partial(_written, module, version, locations))
 
 
 def encode_in_oldest(module: Module, *, locations: bool = True) -> Encoded:
     """Write a module in the oldest version in use that holds it."""
-    return _written(module, required_version(module), locations)
+    return with_room(partial(_written, module, required_version(module), locations))
 
 
 def _written(module: Module, version: Version, locations: bool) -> Encoded:

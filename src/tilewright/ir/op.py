@@ -56,8 +56,8 @@ __all__ = [
 Version = tuple[int, int]
 
 
-# Regions inside one another that readers of files take, so that recursion over them is safe.
-DEEPEST_NESTING = 64
+# Regions inside one another that readers of files take: an `elif` is one more in the one before.
+DEEPEST_NESTING = 1024
 
 
 class Value:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
+from tilewright.deep_calls import with_room
 from tilewright.errors import InternalError
 from tilewright.ir.function import ENTRY_HINTS, Function, Module
 from tilewright.ir.op import Block, Effect, Op, Value, Version
@@ -103,12 +104,16 @@ def violations(
         for problem in global_problems(held):
             yield Violation(f"the global {held.name}", None, problem)
     for function in module.functions:
-        yield from _Verifier(function, module, target).run()
+        yield from with_room(partial(_function_violations, function, module, target))
         yield from _advice_problems(function) if advice else ()
     for need in needs(module) if version is not None else ():
         if version is not None and need.version > version:
             text = f"{need.what} needs bytecode {'.'.join(map(str, need.version))}"
             yield Violation(need.function, need.op, text)
+
+
+def _function_violations(function: Function, module: Module, target: str) -> list[Violation]:
+    return list(_Verifier(function, module, target).run())
 
 
 class _Verifier:

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tilewright.check.placement import Placement
-from tilewright.deep_calls import with_room
 from tilewright.frontend.capture import SourceFunction
 from tilewright.frontend.captures import Captures
 from tilewright.frontend.signature import Signature
@@ -109,9 +108,9 @@ class CompiledKernel:
     @cached_property
     def bytecode(self) -> Encoded:
         """The module as Tile IR bytecode, in the oldest version that holds it."""
-        return with_room(lambda: self.encoder(self.module))
+        return self.encoder(self.module)
 
     @property
     def content(self) -> bytes:
         """The bytecode without places in the source: what the code is made of."""
-        return with_room(lambda: self.encoder(self.module, locations=False)).data
+        return self.encoder(self.module, locations=False).data

@@ -11,7 +11,9 @@ expected there.
 from __future__ import annotations
 
 import re
+from functools import partial
 
+from tilewright.deep_calls import with_room
 from tilewright.ir.attributes import Visibility
 from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.text.parse_attributes import parse_hints
@@ -29,6 +31,10 @@ _PRODUCER = re.compile(r"\s*// Producer: ([^\n]*)")
 
 def parse_module(text: str, path: str | None = None) -> Module:
     """Read a module. With a `path`, ops know their place in that file."""
+    return with_room(partial(_module, text, path))
+
+
+def _module(text: str, path: str | None) -> Module:
     scanner = Scanner(text)
     file = None if path is None else SourceFile(path, tuple(text.split("\n")))
     functions: list[Function] = []
