@@ -75,7 +75,7 @@ def _once() -> None:
         start = time.perf_counter()
         make().compile().close()
         found[name] = (time.perf_counter() - start) * 1e3
-    front_end = "tilewright.jit.compiler" in sys.modules
+    front_end = "tilewright.jit.compile.compiler" in sys.modules
     sys.stdout.write(json.dumps({"times": found, "front end": front_end}) + "\n")
 
 

@@ -14,8 +14,8 @@ from unittest import mock
 import tilewright as tw
 from tilewright.backends.cuda import device as cuda_device
 from tilewright.backends.cuda import program as cuda_program
-from tilewright.jit import disk_cache
-from tilewright.runtime import torch_functions, torch_tensors
+from tilewright.jit.cache import disk as disk_cache
+from tilewright.runtime.interop import torch_functions, torch_tensors
 
 __all__ = ["NullDriver", "null_gpu"]
 

@@ -15,7 +15,7 @@ from typing import Any
 from cuda.bindings import driver as cu
 
 import tilewright as tw
-from tilewright.runtime.function import LaunchShape
+from tilewright.runtime.devices.function import LaunchShape
 
 __all__ = ["Peer", "PeerLaunch", "load_peers"]
 

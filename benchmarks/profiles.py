@@ -33,7 +33,7 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bench import Report, Table
 from tilewright.bytecode.encode import encode
 from tilewright.ir.versions import required_version
-from tilewright.jit import disk_cache
+from tilewright.jit.cache import disk as disk_cache
 from tilewright.kernels import attention, matmul
 
 __all__ = ["main", "profiled", "summary"]

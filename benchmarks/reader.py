@@ -19,8 +19,8 @@ from tilewright.bytecode import decode, encode
 from tilewright.cli.tour_kernels import gemm_persistent
 from tilewright.ir.function import Function, Module
 from tilewright.ir.text import module_text, parse_module
-from tilewright.ir.verify import verify
-from tilewright.jit.defaults import sample_specialization
+from tilewright.ir.verify.verifier import verify
+from tilewright.jit.compile.defaults import sample_specialization
 
 __all__ = ["main"]
 

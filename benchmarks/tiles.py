@@ -1,4 +1,4 @@
-"""How fast each tile of a matrix product is: what `tilewright.kernels.matmul_tiles` reckons with.
+"""How fast each tile of a matrix product is: what `tilewright.kernels.gemm.tiles` reckons with.
 
     python benchmarks/tiles.py [--json FILE]
 
@@ -20,9 +20,9 @@ from lab import Lab, add_options, open_lab
 import tilewright as tw
 from tilewright import f8e4m3fn, f16
 from tilewright.bench import Report, Table, graph_of
-from tilewright.kernels.matmul_tiles import HALF, NARROW, SHALLOW, Tile
-from tilewright.kernels.matmuls import add_splits, launch_matmul
-from tilewright.kernels.products import Product, Request, product
+from tilewright.kernels.gemm.matmuls import add_splits, launch_matmul
+from tilewright.kernels.gemm.operands import Product, Request, product
+from tilewright.kernels.gemm.tiles import HALF, NARROW, SHALLOW, Tile
 
 __all__ = ["main"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 import tilewright as tw
-from tilewright.runtime.alone import alone
-from tilewright.runtime.torch_tensors import TORCH_DTYPES
+from tilewright.runtime.interop.torch_tensors import TORCH_DTYPES
+from tilewright.runtime.order.alone import alone
 
 __all__ = ["as_torch"]
 

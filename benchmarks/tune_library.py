@@ -28,7 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tilewright.errors import TilewrightError
 from tilewright.kernels.tunables import TUNABLES
-from tilewright.runtime.device import Device
+from tilewright.runtime.devices.device import Device
 from tilewright.tune import Key, Records, Tunable
 from tilewright.tune.attempts import tally
 from tilewright.tune.engine import measured_by, provenance_on, record_of, stale_reasons

@@ -24,13 +24,13 @@ from tilewright.errors import (
     OutOfBoundsError,
     TilewrightError,
 )
-from tilewright.jit.forcing import force_checks
+from tilewright.jit.compile.forcing import force_checks
 from tilewright.kernel import Kernel
-from tilewright.runtime.indexing import Layout
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.partition import Partition
-from tilewright.runtime.storage import Storage
-from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.memory.layout import Layout
+from tilewright.runtime.memory.partition import Partition
+from tilewright.runtime.memory.storage import Storage
+from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.operation import DeviceOp
 
 # How a launch check names the index that it refuses: `file.py:7:12: `x`, axis 0: index 4, …`.
 REFUSED_INDEX = re.compile(r":(?P<line>\d+):\d+: `\w+`, axis (?P<axis>\d+): ")

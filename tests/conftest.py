@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from recorded_kernels import record_into
 
-from tilewright.runtime.device import Device, open_devices
+from tilewright.runtime.devices.device import Device, open_devices
 
 pytest_plugins = ("checked_twice", "placement_ratchet")
 

@@ -19,11 +19,11 @@ import hypothesis
 import tilewright
 from tilewright.bytecode.decode import decode
 from tilewright.bytecode.encode import encode
-from tilewright.frontend.capture import SourceFunction
+from tilewright.frontend.source.capture import SourceFunction
 from tilewright.ir.function import Module
 from tilewright.ir.types import TileType
 from tilewright.ir.versions import required_version
-from tilewright.jit import compiler
+from tilewright.jit.compile import compiler
 
 __all__ = ["record_into", "recorded"]
 

@@ -48,8 +48,8 @@ from tilewright.errors import (
 )
 from tilewright.functions import function
 from tilewright.host import empty, eye, from_numpy, linspace, meta, randn
-from tilewright.jit.compile_all import CompileProgress, compile_all
-from tilewright.jit.torch_operator import torch_op
+from tilewright.jit.compile.compile_all import CompileProgress, compile_all
+from tilewright.jit.plans.torch_operator import torch_op
 from tilewright.kernel import Kernel, kernel
 from tilewright.lang.accumulator import Accum
 from tilewright.lang.annotations import (
@@ -159,20 +159,20 @@ from tilewright.lang.unsafe import (
     unsafe,
 )
 from tilewright.passes.report_form import ReportForm
-from tilewright.runtime.copies import copy, fill
-from tilewright.runtime.device import Device, device, synchronize
-from tilewright.runtime.graph import Graph, graph
-from tilewright.runtime.imports import from_dlpack, partition
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.partition import Partition as HostPartition
-from tilewright.runtime.partition import PersistentPartition
-from tilewright.runtime.policies import RoundRobin, SchedulingPolicy, SingleStream
-from tilewright.runtime.pool import Pool, pool
-from tilewright.runtime.stream import Stream, stream
-from tilewright.runtime.tensor import Tensor, move
-from tilewright.runtime.watching import race_check
-from tilewright.runtime.zipping import value
-from tilewright.runtime.zipping import zip_operations as zip
+from tilewright.runtime.devices.device import Device, device, synchronize
+from tilewright.runtime.devices.policies import RoundRobin, SchedulingPolicy, SingleStream
+from tilewright.runtime.devices.stream import Stream, stream
+from tilewright.runtime.devices.watching import race_check
+from tilewright.runtime.graphs.graph import Graph, graph
+from tilewright.runtime.interop.imports import from_dlpack, partition
+from tilewright.runtime.memory.partition import Partition as HostPartition
+from tilewright.runtime.memory.partition import PersistentPartition
+from tilewright.runtime.memory.pool import Pool, pool
+from tilewright.runtime.memory.tensor import Tensor, move
+from tilewright.runtime.ops.copies import copy, fill
+from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.ops.zip import value
+from tilewright.runtime.ops.zip import zip_operations as zip
 from tilewright.version import VERSION
 
 __version__ = VERSION

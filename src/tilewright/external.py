@@ -22,16 +22,16 @@ from typing import Any, ClassVar, NoReturn
 
 from tilewright.dtypes import AnyDType, DType
 from tilewright.errors import LaunchError
-from tilewright.frontend.signature import PointerParam, ScalarParam, Signature
+from tilewright.frontend.signature.signature import PointerParam, ScalarParam, Signature
 from tilewright.given import as_int, as_ints, shown
-from tilewright.jit.external_launch import ExternalEntry, bind_external, build_external
 from tilewright.jit.loader import load_external_code
-from tilewright.runtime.access import Mode
-from tilewright.runtime.deferring import defer, has_operations
-from tilewright.runtime.function import LaunchShape
-from tilewright.runtime.memory_dtypes import memory_dtype
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.sites import Site, user_site
+from tilewright.jit.plans.external_launch import ExternalEntry, bind_external, build_external
+from tilewright.runtime.devices.function import LaunchShape
+from tilewright.runtime.memory.dtypes import memory_dtype
+from tilewright.runtime.ops.call_site import Site, user_site
+from tilewright.runtime.ops.deferring import defer, has_operations
+from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.order.access import Mode
 
 __all__ = ["ExternalKernel", "ExternalLaunch", "ExternalModule", "In", "InOut", "Out", "load"]
 

@@ -26,19 +26,19 @@ from types import FunctionType, NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from tilewright.errors import CompileError
-from tilewright.jit.call_readers import SEEN, Seen
-from tilewright.jit.choices import CHOICES, FORCED
-from tilewright.jit.courses import Course, note_course
-from tilewright.jit.recipes import Again, Recipe, Remade, Tensors, find_recipe
-from tilewright.jit.tables import Table
-from tilewright.runtime.deferring import defer, has_operations
-from tilewright.runtime.device import current_device
-from tilewright.runtime.imports import adopted, is_array
-from tilewright.runtime.newcomers import NewcomerOp
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.ready import ReadyOp
-from tilewright.runtime.surroundings import UNUSUAL
-from tilewright.runtime.tensor import Tensor
+from tilewright.jit.plans.call_reader import SEEN, Seen
+from tilewright.jit.plans.choices import CHOICES, FORCED
+from tilewright.jit.plans.courses import Course, note_course
+from tilewright.jit.plans.recipes import Again, Recipe, Remade, Tensors, find_recipe
+from tilewright.jit.plans.tables import Table
+from tilewright.runtime.devices.context import UNUSUAL
+from tilewright.runtime.devices.device import current_device
+from tilewright.runtime.interop.imports import adopted, is_array
+from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.deferring import defer, has_operations
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.ops.ready import ReadyOp
 from tilewright.runtime.text_functions import define
 
 __all__ = ["function"]

@@ -16,16 +16,16 @@ from tilewright.errors import LaunchError
 from tilewright.given import as_int, shown
 from tilewright.lang import functions, integers
 from tilewright.lang.philox import PRECISIONS
-from tilewright.runtime import creation
-from tilewright.runtime.creation import empty, from_numpy, meta
-from tilewright.runtime.device import Device
-from tilewright.runtime.indexing import Layout, check_shape
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.library import load_creation
-from tilewright.runtime.memory_dtypes import check_roundable, memory_dtype
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.stream import Stream
-from tilewright.runtime.tensor import Tensor
-from tilewright.runtime.zipping import zip_operations
+from tilewright.runtime.memory import creation
+from tilewright.runtime.memory.creation import empty, from_numpy, meta
+from tilewright.runtime.memory.dtypes import check_roundable, memory_dtype
+from tilewright.runtime.memory.layout import Layout, check_shape
+from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.ops.zip import zip_operations
 
 __all__ = ["empty", "eye", "from_numpy", "linspace", "meta", "randn"]
 

@@ -17,29 +17,29 @@ from typing import Any, NoReturn, overload
 
 from tilewright.check.placement import Placement
 from tilewright.errors import CompileError, InternalError, LaunchError
-from tilewright.frontend.capture import SourceFunction, capture
-from tilewright.frontend.signature import Signature, read_signature
-from tilewright.frontend.specialization import Specialization
-from tilewright.jit.bind_launch import bind_launch
-from tilewright.jit.cache import SingleFlight
-from tilewright.jit.choose_grid import check_grid
-from tilewright.jit.compiled import CompiledKernel, Options, Request
-from tilewright.jit.executable import Executable, make_executable
-from tilewright.jit.extent_warning import ExtentTeller
-from tilewright.jit.forcing import wanted_placement
-from tilewright.jit.inferring import results_of, with_inferred
-from tilewright.jit.launch import build_launch, check_launch, refuse_guarded
-from tilewright.jit.launch_later import launch_later
-from tilewright.jit.launches import Launches
+from tilewright.frontend.signature.signature import Signature, read_signature
+from tilewright.frontend.signature.specialization import Specialization
+from tilewright.frontend.source.capture import SourceFunction, capture
+from tilewright.jit.bind.extent_warning import ExtentTeller
+from tilewright.jit.bind.grid import check_grid
+from tilewright.jit.bind.inferred import results_of, with_inferred
+from tilewright.jit.bind.launch import bind_launch
+from tilewright.jit.bind.padding_warning import warn_of_padding
+from tilewright.jit.bind.specialize import specialize
+from tilewright.jit.cache.memory import SingleFlight
+from tilewright.jit.compile.compiled import CompiledKernel, Options, Request
+from tilewright.jit.compile.executable import Executable, make_executable
+from tilewright.jit.compile.forcing import wanted_placement
 from tilewright.jit.loader import load_compiler
-from tilewright.jit.padding import warn_of_padding
-from tilewright.jit.specialize import specialize
+from tilewright.jit.plans.launch import build_launch, check_launch, refuse_guarded
+from tilewright.jit.plans.launch_later import launch_later
+from tilewright.jit.plans.launches import Launches
 from tilewright.lang.hints import Hints, KernelHints
 from tilewright.passes.report_form import ReportForm
-from tilewright.runtime.deferring import has_operations
-from tilewright.runtime.device import Device
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.watching import require_watchable
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.watching import require_watchable
+from tilewright.runtime.ops.deferring import has_operations
+from tilewright.runtime.ops.operation import DeviceOp
 
 __all__ = ["GridLaunch", "Kernel", "kernel"]
 

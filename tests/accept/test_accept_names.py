@@ -11,7 +11,7 @@ from neighbours import X, launched, neighbour_of
 import tilewright as tw
 from tilewright import Const, Cut, DType, Mut, Ref, f8e4m3fn, f32, i32
 from tilewright.dims import B, N, T
-from tilewright.frontend.specialization import Specialization, TensorSpec
+from tilewright.frontend.signature.specialization import Specialization, TensorSpec
 
 FACTORS = (1.0, 2.0, (3.0, f32))
 ROOT = math.sqrt(2.0)

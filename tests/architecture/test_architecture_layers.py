@@ -49,7 +49,7 @@ LOADERS_BY_NAME = {
     f"{PACKAGE}.kernels",
     f"{PACKAGE}.bench.plots",
     f"{PACKAGE}.cli.bench_cases",
-    f"{PACKAGE}.cli.cutile_programs",
+    f"{PACKAGE}.cli.cutile",
     f"{PACKAGE}.witness.solver",
 }
 

@@ -26,9 +26,9 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode.encode import encode
 from tilewright.errors import ToolchainError
 from tilewright.ir.function import Module
-from tilewright.ir.verify import violations
-from tilewright.ir.verify_types import target_problems
-from tilewright.ir.verify_views import TARGET_RULES
+from tilewright.ir.verify.types import target_problems
+from tilewright.ir.verify.verifier import violations
+from tilewright.ir.verify.views import TARGET_RULES
 from tilewright.ir.versions import required_version
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")

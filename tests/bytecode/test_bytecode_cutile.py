@@ -9,7 +9,7 @@ from tile_ir_equality import assert_same
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode import decode, encode
 from tilewright.ir.text import module_text, parse_module
-from tilewright.ir.verify import violations
+from tilewright.ir.verify.verifier import violations
 
 EXPORTS = [
     pytest.param(program, version, id=f"{program.name}-{'.'.join(map(str, version))}")

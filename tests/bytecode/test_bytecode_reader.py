@@ -15,7 +15,7 @@ from tile_ir_random import RandomProgram
 
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode import VERSIONS, decode, encode
-from tilewright.bytecode.op_writer import layout_of
+from tilewright.bytecode.write.ops import layout_of
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError, MalformedBytecodeError
 from tilewright.ir.attributes import Dictionary, FloatIdentity, Hints, IntIdentity, Visibility

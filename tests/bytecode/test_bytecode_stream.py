@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.bytecode.stream import PAD_BYTE, Stream
-from tilewright.bytecode.tables import StringTable, Table, TypeTable
+from tilewright.bytecode.write.stream import PAD_BYTE, Stream
+from tilewright.bytecode.write.tables import StringTable, Table, TypeTable
 from tilewright.dtypes import Element
 from tilewright.ir.types import Padding, PartitionViewType, PtrType, TensorViewType, TileType
 

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from tilewright.cli import bench_cases, benching
+from tilewright.cli import bench as benching
+from tilewright.cli import bench_cases
 
 SMALL = {"cpu": (8, 16)}
 

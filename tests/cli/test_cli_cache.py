@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.jit import disk_cache
-from tilewright.jit.disk_cache import _SCHEMA, _Label, store_of
-from tilewright.jit.store import FOLDER, MARKER
+from tilewright.jit.cache import disk as disk_cache
+from tilewright.jit.cache.disk import _SCHEMA, _Label, store_of
+from tilewright.jit.cache.store import FOLDER, MARKER
 from tilewright.settings import current_settings
 
 

@@ -144,7 +144,7 @@ def test_kernels_of_ragged_rows_are_compiled_as_such(run, tmp_path):
     path.write_text(UNCOMPILED.replace("OFF: Const[int]", "OFF: Const[int] = 1"))
     result = run("check", path)
     assert "  ragged  safe\n" in result.stdout
-    library = Path(__file__).parents[2] / "src/tilewright/kernels/varlen.py"
+    library = Path(__file__).parents[2] / "src/tilewright/kernels/heads/varlen.py"
     assert run("check", library).exit_code == 0
 
 

@@ -11,7 +11,7 @@ from tilewright.backends.cuda import gpus as gpus_module
 from tilewright.backends.cuda.gpus import Gpu, list_gpus
 from tilewright.cli import doctor, survey
 from tilewright.cli.survey import Finding, State
-from tilewright.runtime.backend import load_backend
+from tilewright.runtime.devices.backend import load_backend
 
 H200 = Gpu("NVIDIA H200", "sm_90", "143771 MiB", "580.159.04", "700.00 W", "1980 MHz")
 

@@ -273,7 +273,7 @@ def test_a_mistake_of_ours_is_one_line_and_its_traceback_is_there_for_those_who_
     def mistake(*_):
         raise KeyError("odd\x1b")
 
-    monkeypatch.setattr("tilewright.cli.disassembling.read_bytecode", mistake)
+    monkeypatch.setattr("tilewright.cli.disasm.read_bytecode", mistake)
     result = CliRunner().invoke(main, ["disasm", "x"])
     assert result.exit_code == 3
     assert result.output.startswith("internal error: KeyError: 'odd\\x1b'\nThis is a mistake of")
@@ -287,7 +287,7 @@ def test_an_interrupt_is_told_and_has_its_code(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tilewright.cli.disassembling.read_bytecode", interrupted)
+    monkeypatch.setattr("tilewright.cli.disasm.read_bytecode", interrupted)
     result = CliRunner().invoke(main, ["disasm", "x"])
     assert (result.exit_code, result.output) == (130, "\nAborted!\n")
 

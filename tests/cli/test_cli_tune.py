@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tilewright import f16
-from tilewright.cli import tuning
+from tilewright.cli import tune as tuning
 from tilewright.kernels.tunables import TUNABLES
 from tilewright.settings import current_settings
 from tilewright.tune import Config, Provenance, Record, key_of

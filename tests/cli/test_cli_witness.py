@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cli import witnessing
+from tilewright.cli import witness as witnessing
 
 HERE = Path(__file__).parent
 UNSAFE = HERE / "unsafe_samples.py"

@@ -27,7 +27,7 @@ from tilewright.ir.types import (
     TileType,
     scalar,
 )
-from tilewright.ir.verify import verify
+from tilewright.ir.verify.verifier import verify
 
 I32 = scalar(Element.I32)
 

@@ -18,7 +18,7 @@ from tilewright.ir.ops.elementwise import AddF, AddI, FToF, MulI
 from tilewright.ir.ops.memory import AtomicCas, LoadPtr, MakeToken, Offset, StorePtr
 from tilewright.ir.ops.shape import Iota
 from tilewright.ir.types import PtrType, TileType, scalar
-from tilewright.ir.verify import verify
+from tilewright.ir.verify.verifier import verify
 
 F32, I32, I64 = Element.F32, Element.I32, Element.I64
 

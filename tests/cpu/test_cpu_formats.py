@@ -18,7 +18,7 @@ from tilewright.ir.function import Module
 from tilewright.ir.ops.control import Return
 from tilewright.ir.ops.elementwise import Bitcast, FPowI, FToF, FToI, IToF
 from tilewright.ir.types import TileType
-from tilewright.ir.verify import verify
+from tilewright.ir.verify.verifier import verify
 
 E5M3 = Element.FNV8E5M3FNU
 CODES = np.arange(256, dtype=np.uint8)

@@ -20,7 +20,7 @@ from tilewright.ir.ops.memory import LoadPtr, MakeTensorView, Offset
 from tilewright.ir.ops.shape import Constant, Iota, Reshape
 from tilewright.ir.print_formats import is_format, split_format
 from tilewright.ir.types import PtrType, TensorViewType, TileType, scalar
-from tilewright.ir.verify import violations
+from tilewright.ir.verify.verifier import violations
 
 I32, I64, F32 = Element.I32, Element.I64, Element.F32
 LARGE = TileType(I64, (1 << 20,))  # 8 MiB

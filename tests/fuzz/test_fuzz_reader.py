@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tilewright.bytecode import decode, encode
 from tilewright.ir.function import Module
 from tilewright.ir.text import module_text
-from tilewright.ir.verify import violations
+from tilewright.ir.verify.verifier import violations
 
 COUNT = int(os.environ.get("FUZZ_COUNT", "10000"))
 SEED = int(os.environ.get("FUZZ_SEED", "0"))

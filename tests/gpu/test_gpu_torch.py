@@ -10,7 +10,7 @@ import tilewright as tw
 from tilewright import Mut, Ref, bf16, f8e4m3fn, f8e5m2, f16, f32, kernels
 from tilewright.dims import B, N, T
 from tilewright.dtypes import numpy_dtype
-from tilewright.runtime import torch_tensors
+from tilewright.runtime.interop import torch_tensors
 
 torch = pytest.importorskip("torch", reason="needs torch")
 cu = pytest.importorskip("cuda.bindings.driver", reason="needs the `cuda` extra")

@@ -22,7 +22,7 @@ from tilewright.ir.function import Module
 from tilewright.ir.ops.elementwise import DivI
 from tilewright.ir.rewrite import Rewriter, with_parts
 from tilewright.ir.versions import required_version
-from tilewright.jit.defaults import sample_specialization
+from tilewright.jit.compile.defaults import sample_specialization
 
 LEAST = -(2**31)
 

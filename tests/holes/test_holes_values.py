@@ -12,7 +12,7 @@ from tilewright.ir.op import Block
 from tilewright.ir.ops.control import Return
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.types import scalar
-from tilewright.ir.verify import VerificationError, verify
+from tilewright.ir.verify.verifier import VerificationError, verify
 
 LEAST = -(2**31)
 

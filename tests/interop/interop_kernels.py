@@ -9,7 +9,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.dims import BM, BN, B, M, N, T
-from tilewright.runtime import foreign_ranges
+from tilewright.runtime.interop import ranges as foreign_ranges
 
 
 @tw.kernel

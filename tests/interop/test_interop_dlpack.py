@@ -15,7 +15,7 @@ from interop_kernels import add, copy, numbers
 import tilewright as tw
 from tilewright import bf16, f32
 from tilewright.dtypes import numpy_dtype
-from tilewright.runtime.dlpack import DLPACK_DTYPES, describe_capsule, look_into
+from tilewright.runtime.interop.dlpack import DLPACK_DTYPES, describe_capsule, look_into
 
 
 def refuse(text: str, error: type[Exception] = tw.LaunchError):

@@ -13,8 +13,8 @@ from interop_kernels import copy
 
 import tilewright as tw
 from tilewright import f32
-from tilewright.runtime import cuda_arrays, dlpack
-from tilewright.runtime.device import Device
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.interop import cuda_arrays, dlpack
 
 HUGE = 1 << 62
 

@@ -14,8 +14,8 @@ from interop_kernels import add, copy, known_ranges, numbers
 
 import tilewright as tw
 from tilewright import f32
-from tilewright.runtime.foreign_arrays import adopt
-from tilewright.runtime.numpy_arrays import read_numpy
+from tilewright.runtime.interop.array import adopt
+from tilewright.runtime.interop.numpy_arrays import read_numpy
 
 
 @pytest.fixture(autouse=True)

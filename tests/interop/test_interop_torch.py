@@ -10,7 +10,7 @@ from interop_kernels import add, copy, copy_matrix
 
 import tilewright as tw
 from tilewright import f32
-from tilewright.runtime.torch_tensors import TORCH_DTYPES
+from tilewright.runtime.interop.torch_tensors import TORCH_DTYPES
 
 torch = pytest.importorskip("torch", reason="needs torch")
 

@@ -12,7 +12,7 @@ from tile_ir_programs import Case
 from tilewright.errors import CompileError
 from tilewright.ir.ops import TILE_IR_OPS
 from tilewright.ir.text import function_text
-from tilewright.ir.verify import RULES, violations
+from tilewright.ir.verify.verifier import RULES, violations
 from tilewright.ir.versions import VERSIONS, check_version, required_version
 
 _NEWEST = VERSIONS[-1]

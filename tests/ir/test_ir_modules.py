@@ -15,7 +15,7 @@ from tilewright.ir.op import Version
 from tilewright.ir.ops.addresses import GetGlobal
 from tilewright.ir.text import module_text
 from tilewright.ir.types import FunctionType, PtrType, TileType, scalar
-from tilewright.ir.verify import violations
+from tilewright.ir.verify.verifier import violations
 
 E = Element
 _POINTER = scalar(PtrType(E.F32))

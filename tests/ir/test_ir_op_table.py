@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bytecode.op_writer import layout_of
 from tilewright.bytecode.tags import AttributeTag, TypeTag
+from tilewright.bytecode.write.ops import layout_of
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import (
     ArrayCodec,

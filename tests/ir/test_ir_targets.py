@@ -11,7 +11,7 @@ from tilewright.dtypes import Element
 from tilewright.ir.function import Function, Module
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.types import Padding
-from tilewright.ir.verify import violations
+from tilewright.ir.verify.verifier import violations
 
 E = Element
 _BY_NAME = {case.name: case for case in CASES}

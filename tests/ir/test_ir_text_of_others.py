@@ -6,7 +6,7 @@ import pytest
 from tilewright.dtypes import Element
 from tilewright.errors import MalformedTextError
 from tilewright.ir.text import module_text, parse_module
-from tilewright.ir.verify import violations
+from tilewright.ir.verify.verifier import violations
 
 PLAIN = """\
 global  @g alignment = 16 <i32: 3> : tile<1xi32>

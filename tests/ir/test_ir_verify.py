@@ -22,7 +22,7 @@ from tilewright.ir.types import (
     TileType,
     scalar,
 )
-from tilewright.ir.verify import VerificationError, verify, violations
+from tilewright.ir.verify.verifier import VerificationError, verify, violations
 
 E = Element
 _ALL_REFUSED = (*REFUSED, *REFUSED_ADDITIONS)

@@ -32,7 +32,7 @@ from tilewright.ir.op import Block, Field, FieldKind, Op, Value
 from tilewright.ir.ops.control import Return
 from tilewright.ir.ops.memory import MakeToken
 from tilewright.ir.types import PtrType, TileType, scalar
-from tilewright.ir.verify import violations
+from tilewright.ir.verify.verifier import violations
 
 E = Element
 _STRICTER = ("does not go with a padded view", "a latency hint is", "does not fill")

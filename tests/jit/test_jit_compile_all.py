@@ -16,8 +16,8 @@ from tilewright import Mut, Ref, f32
 from tilewright.backends.cuda import program as assembler
 from tilewright.dims import B, N
 from tilewright.errors import ToolchainError
-from tilewright.jit import cache
-from tilewright.jit.compile_all import each_finished
+from tilewright.jit.cache import memory as cache
+from tilewright.jit.compile.compile_all import each_finished
 
 
 @tw.kernel

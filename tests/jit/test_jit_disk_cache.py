@@ -19,12 +19,13 @@ from tilewright.backends.cuda import program as assembler
 from tilewright.backends.cuda.program import CudaProgram
 from tilewright.dims import B, N
 from tilewright.errors import DriverError, LaunchError, ToolchainError
-from tilewright.frontend.captures import Captures
-from tilewright.jit import cache as jit_cache
-from tilewright.jit import compiler, disk_cache
-from tilewright.jit.compiled import CompiledKernel
-from tilewright.jit.fingerprints import Unknown, fingerprint
-from tilewright.jit.store import FOLDER
+from tilewright.frontend.source.captures import Captures
+from tilewright.jit.cache import disk as disk_cache
+from tilewright.jit.cache import memory as jit_cache
+from tilewright.jit.cache.fingerprints import Unknown, fingerprint
+from tilewright.jit.cache.store import FOLDER
+from tilewright.jit.compile import compiler
+from tilewright.jit.compile.compiled import CompiledKernel
 from tilewright.settings import current_settings
 
 SCALE = 2.0

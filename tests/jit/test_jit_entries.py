@@ -21,13 +21,13 @@ import tilewright as tw
 from tilewright.analysis.formulas import Formula
 from tilewright.analysis.terms import Atom
 from tilewright.check.launch import LaunchCheck
-from tilewright.frontend.captures import Captures, Place, PlaceKind
+from tilewright.frontend.source.captures import Captures, Place, PlaceKind
 from tilewright.ir.launch_terms import LaunchTerm
-from tilewright.jit import disk_cache
-from tilewright.jit.entries import CLASSES, read_facts, write_facts
-from tilewright.jit.plain_data import MOST_DEEP, Schema
-from tilewright.jit.plain_forms import Unreadable, Unwritable
-from tilewright.jit.store import _MAGIC, FOLDER
+from tilewright.jit.cache import disk as disk_cache
+from tilewright.jit.cache.entries import CLASSES, read_facts, write_facts
+from tilewright.jit.cache.plain_data import MOST_DEEP, Schema
+from tilewright.jit.cache.plain_forms import Unreadable, Unwritable
+from tilewright.jit.cache.store import _MAGIC, FOLDER
 
 SOURCES = sorted(Path(tw.__file__).parent.rglob("*.py"))
 

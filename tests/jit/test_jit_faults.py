@@ -18,8 +18,8 @@ from tilewright.backends.cuda import program as assembler
 from tilewright.backends.cuda.toolchain import Toolchain
 from tilewright.backends.cuda.toolkits import find_toolkit
 from tilewright.errors import ToolchainError
-from tilewright.jit import disk_cache
-from tilewright.jit.store import FOLDER, FileStore
+from tilewright.jit.cache import disk as disk_cache
+from tilewright.jit.cache.store import FOLDER, FileStore
 from tilewright.settings import Settings
 
 # What a tool does: the argument behind `-o` is the file to write.

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this
 
 COMPILING = """
 import os, threading
-from tilewright.jit.cache import SingleFlight, in_background
+from tilewright.jit.cache.memory import SingleFlight, in_background
 
 started, making, go = (threading.Event() for _ in range(3))
 
@@ -49,7 +49,7 @@ print(os.waitpid(child, 0)[1], *found)
 HELD = """
 import os, sys, time
 from pathlib import Path
-from tilewright.jit.process_lock import ProcessLock
+from tilewright.jit.cache.process_lock import ProcessLock
 
 lock = ProcessLock(Path(sys.argv[1]), 0)
 lock.acquire()

@@ -13,8 +13,8 @@ import types
 
 import pytest
 
-from tilewright.jit import process_lock
-from tilewright.jit.process_lock import Taken
+from tilewright.jit.cache import process_lock
+from tilewright.jit.cache.process_lock import Taken
 
 ELSEWHERE = """
 import os, select, signal, sys, types
@@ -60,7 +60,7 @@ for module in pkgutil.walk_packages(tw.__path__, "tilewright."):
 
 from tilewright import Mut, Ref, f32, kernels
 from tilewright.dims import B, N
-from tilewright.jit.disk_cache import store_of
+from tilewright.jit.cache.disk import store_of
 from tilewright.settings import Settings
 
 @tw.kernel

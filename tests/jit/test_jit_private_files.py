@@ -14,16 +14,16 @@ import pytest
 from test_jit_disk_cache import add, build, counted, folder  # noqa: F401 (fixtures)
 
 import tilewright as tw
-from tilewright.jit import private_files
-from tilewright.jit.private_files import (
+from tilewright.jit.cache import private_files
+from tilewright.jit.cache.private_files import (
     Unusable,
     check_folder,
     check_root,
     read_private,
     write_private,
 )
-from tilewright.jit.process_lock import ProcessLock
-from tilewright.jit.store import FOLDER, MARKER, FileStore
+from tilewright.jit.cache.process_lock import ProcessLock
+from tilewright.jit.cache.store import FOLDER, MARKER, FileStore
 from tilewright.settings import Settings
 from tilewright.tune import own_files, records
 

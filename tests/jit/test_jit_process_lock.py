@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from tilewright.jit.process_lock import ProcessLock, Taken
+from tilewright.jit.cache.process_lock import ProcessLock, Taken
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from tilewright.jit.process_lock import ProcessLock
+from tilewright.jit.cache.process_lock import ProcessLock
 lock = ProcessLock(Path(sys.argv[1]), 10)
 lock.acquire()
 print("mine", flush=True)

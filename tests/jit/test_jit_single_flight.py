@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tilewright.jit.cache import SingleFlight
+from tilewright.jit.cache.memory import SingleFlight
 
 WAITERS = 4
 

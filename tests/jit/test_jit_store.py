@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from tilewright.jit.private_files import Unusable
-from tilewright.jit.process_lock import ProcessLock
-from tilewright.jit.store import FileStore
+from tilewright.jit.cache.private_files import Unusable
+from tilewright.jit.cache.process_lock import ProcessLock
+from tilewright.jit.cache.store import FileStore
 
 KEY = "ab" + "0" * 62
 
@@ -122,7 +122,7 @@ def test_what_would_drive_out_all_others_is_not_kept(tmp_path):
 
 
 def test_the_limit_holds_for_processes_that_write_little(tmp_path, monkeypatch):
-    monkeypatch.setattr("tilewright.jit.store._chance", random.Random(7))
+    monkeypatch.setattr("tilewright.jit.cache.store._chance", random.Random(7))
     FileStore(tmp_path, limit=16_000).prepare()
     for number in range(1000):
         FileStore(tmp_path, limit=16_000).put(key(number), bytes(60))  # each as another process

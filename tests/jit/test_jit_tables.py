@@ -1,6 +1,6 @@
 """Bounded tables of what was made before."""
 
-from tilewright.jit.tables import Table
+from tilewright.jit.plans.tables import Table
 
 
 def test_it_is_bounded_and_forgets_what_was_not_used():

@@ -15,9 +15,10 @@ import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import B, N
 from tilewright.errors import CompileError, LaunchError
-from tilewright.jit import cache, loader
-from tilewright.jit.cache import SingleFlight, in_background
-from tilewright.runtime.cores import usable_cores
+from tilewright.jit import loader
+from tilewright.jit.cache import memory as cache
+from tilewright.jit.cache.memory import SingleFlight, in_background
+from tilewright.runtime.devices.cores import usable_cores
 
 PATIENCE = 20
 
@@ -144,7 +145,7 @@ def _raising_at(number, act):
 
     def trace(frame, event, _):
         nonlocal seen
-        if not frame.f_code.co_filename.endswith(("jit/cache.py", "jit/waiting.py")):
+        if not frame.f_code.co_filename.endswith(("jit/cache/memory.py", "jit/cache/waiting.py")):
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":

@@ -4,7 +4,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f32, f64, u8
-from tilewright.kernels import copying, creation
+from tilewright.kernels.elements import copying, creation
 
 
 def _numbers(target):

@@ -9,10 +9,10 @@ import pytest
 
 import tilewright as tw
 from tilewright import bf16, f16, f32, i32, kernels
-from tilewright.kernels import attention_arguments
 from tilewright.kernels.arithmetic import LOG2_E
-from tilewright.kernels.attention_arguments import Heads
-from tilewright.kernels.attention_configs import choose_prefill
+from tilewright.kernels.heads import arguments as attention_arguments
+from tilewright.kernels.heads.arguments import Heads
+from tilewright.kernels.heads.configs import choose_prefill
 from tilewright.kernels.reference import attention as reference
 from tilewright.tune import forcing
 

@@ -216,7 +216,7 @@ class TestWhen:
             "tw.zeros((4, 4), tw.f32, device='cpu').numpy()\n"
             "tw.from_numpy([1.0, 2.0], device='cpu')[::2].numpy()\n"
             "print([m for m in sys.modules if m.startswith(('tilewright.kernels',"
-            " 'tilewright.jit.compiler', 'tilewright.frontend.lowering'))])\n"
+            " 'tilewright.jit.compile.compiler', 'tilewright.frontend.lowering'))])\n"
         )
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True

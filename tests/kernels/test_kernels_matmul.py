@@ -10,7 +10,7 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, f64, i32, i64
 from tilewright.dtypes import numpy_dtype
 from tilewright.kernels import grouped_matmul, matmul, matmul_kernel, matvec
-from tilewright.kernels.matmul_once import cut_at_once
+from tilewright.kernels.gemm.once import cut_at_once
 from tilewright.kernels.reference import products as reference
 from tilewright.tune import Config, forcing
 

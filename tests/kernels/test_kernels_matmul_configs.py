@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
-from tilewright.kernels.matmul_configs import MOST_ROWS, choose_gemv, choose_matmul
-from tilewright.kernels.matmul_tiles import HALF, NARROW, SHALLOW
-from tilewright.kernels.matmul_wide import first_columns
-from tilewright.kernels.products import Request, product
+from tilewright.kernels.gemm.configs import MOST_ROWS, choose_gemv, choose_matmul
+from tilewright.kernels.gemm.operands import Request, product
+from tilewright.kernels.gemm.tiles import HALF, NARROW, SHALLOW
+from tilewright.kernels.gemm.wide import first_columns
 from tilewright.tune import Config, forcing
 
 EXTENTS = st.integers(1, 3000) | st.sampled_from([4096, 8192, 151936])

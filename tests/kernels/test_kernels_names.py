@@ -53,10 +53,10 @@ def test_modules_are_loaded_by_their_names_alone():
         "import sys, tilewright as tw\n"
         "assert 'tilewright.kernels' not in sys.modules\n"
         "from tilewright import kernels\n"
-        "assert 'tilewright.kernels.norms' not in sys.modules\n"
+        "assert 'tilewright.kernels.rows.norms' not in sys.modules\n"
         "kernels.rms_norm\n"
-        "assert 'tilewright.kernels.norms' in sys.modules\n"
-        "assert 'tilewright.kernels.scans' not in sys.modules\n"
+        "assert 'tilewright.kernels.rows.norms' in sys.modules\n"
+        "assert 'tilewright.kernels.rows.scans' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

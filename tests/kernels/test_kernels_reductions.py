@@ -6,8 +6,8 @@ from library_cases import FLOATS, check, name_of, normal
 
 import tilewright as tw
 from tilewright import f32, i32, kernels
-from tilewright.kernels import reductions
 from tilewright.kernels.reference import memory_bound as reference
+from tilewright.kernels.rows import reductions
 
 # Of one axis, along each of three, in one step and in two (several spans, several blocks).
 CASES = (((7,), 0), ((3, 5, 11), 0), ((3, 5, 11), 1), ((3, 5, 11), -1), ((2, 70001), None))

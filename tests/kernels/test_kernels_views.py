@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import f16, f32
 from tilewright.kernels import matmul
-from tilewright.kernels.products import Request, product
+from tilewright.kernels.gemm.operands import Request, product
 from tilewright.kernels.views import kept
 from tilewright.tune import Config, forcing
 

@@ -8,7 +8,7 @@ from sliding_attention import attention, expected
 import tilewright as tw
 from tilewright import f16, f32
 from tilewright.check.ledger import Outcome
-from tilewright.jit.defaults import sample_specialization
+from tilewright.jit.compile.defaults import sample_specialization
 
 
 def drawn(*shapes, dtype=np.float32):

@@ -9,7 +9,7 @@ from running import assert_same, numpy_of, run
 import tilewright as tw
 from tilewright import Mut, Ref, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from tilewright.dims import BM, BN, B, K, M, N, T
-from tilewright.jit import specialize
+from tilewright.jit.bind import specialize
 
 INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)
 

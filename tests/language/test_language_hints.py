@@ -11,7 +11,7 @@ from tilewright import Mut, Ref, f32
 from tilewright.dims import B, N
 from tilewright.ir.attributes import Hints as Entries
 from tilewright.ir.ops.memory import LoadView, StoreView
-from tilewright.jit.defaults import sample_specialization
+from tilewright.jit.compile.defaults import sample_specialization
 
 
 @tw.kernel(

@@ -18,7 +18,7 @@ from odd_values import ODD
 from random_syntax import every_form, mutated_module, random_module
 
 import tilewright as tw
-from tilewright.frontend.specialization import Specialization, TensorSpec
+from tilewright.frontend.signature.specialization import Specialization, TensorSpec
 
 HEADER = """
 import math

@@ -11,7 +11,7 @@ from tilewright import Const, Mut, Ref, f32, i8, i16, i32, i64, u8, u16, u32, u6
 from tilewright.dims import BD, BM, BN, B, D, K, M, N
 from tilewright.ir.attributes import Hints
 from tilewright.ir.ops.memory import LoadPtr, LoadView, StoreView
-from tilewright.jit.defaults import sample_specialization
+from tilewright.jit.compile.defaults import sample_specialization
 
 INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)
 

@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import Mut, Ref, f32, kernels
 from tilewright.dims import B, N
-from tilewright.jit.choices import CHOICES
+from tilewright.jit.plans.choices import CHOICES
 from tilewright.tune import forcing
 
 LENGTH, TILE = 40, 16

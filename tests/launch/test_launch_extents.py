@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import tilewright as tw
 from tilewright import Const, Mapped, Mut, Ref, f32, i32
 from tilewright.dims import BM, BN, B, K, M, N
-from tilewright.jit import families, specialize
-from tilewright.runtime.indexing import Layout
+from tilewright.jit.bind import specialize
+from tilewright.jit.plans import polymorphic as families
+from tilewright.runtime.memory.layout import Layout
 
 
 @tw.kernel

@@ -9,8 +9,8 @@ import pytest
 import tilewright as tw
 from tilewright import Mut, Ref, f16, f32, functions, kernels
 from tilewright.dims import B, N
-from tilewright.jit import recipes
-from tilewright.jit.choices import CHOICES
+from tilewright.jit.plans import recipes
+from tilewright.jit.plans.choices import CHOICES
 from tilewright.tune import Config, forcing
 
 LENGTH, TILE = 40, 16
@@ -247,7 +247,9 @@ def test_records_that_change_are_looked_at(monkeypatch):
 @pytest.mark.parametrize("is_made", [True, False])
 def test_records_that_change_while_a_call_is_prepared(is_made, monkeypatch):
     x, y, z = drawn(0), drawn(1), None if is_made else tw.zeros((LENGTH,), f32)
-    target = "tilewright.functions.Remade" if is_made else "tilewright.jit.recipes.PreparedLaunch"
+    target = (
+        "tilewright.functions.Remade" if is_made else "tilewright.jit.plans.recipes.PreparedLaunch"
+    )
     prepare = functions.Remade if is_made else recipes.PreparedLaunch
     changes = []
 

@@ -10,7 +10,7 @@ from tilewright.ir.launch_terms import Blocks, Extent, ScalarArgument
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Return, Yield
 from tilewright.ir.ops.elementwise import CmpI
-from tilewright.ir.verify import verify
+from tilewright.ir.verify.verifier import verify
 from tilewright.passes.bind_arguments import bind_arguments
 from tilewright.passes.drop_dead_code import drop_dead_code
 from tilewright.passes.lower_exits import lower_exits

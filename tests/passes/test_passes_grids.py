@@ -14,7 +14,7 @@ from tilewright.ir.op import Block, Effect
 from tilewright.ir.ops.dependencies import GdcLaunchDependents, GdcWait
 from tilewright.ir.ops.memory import JoinTokens, MakeToken
 from tilewright.ir.rewrite import definitions
-from tilewright.jit.defaults import sample_specialization
+from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.passes.wait_for_grids import waits_for_grids
 
 

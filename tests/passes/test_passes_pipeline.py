@@ -12,7 +12,7 @@ from tilewright.errors import ToolchainError
 from tilewright.ir.launch_terms import BaseAddress, Extent, FailureRecord, ScalarArgument, Stride
 from tilewright.ir.ops import INTERNAL_OPS
 from tilewright.ir.ops.internal import BlockIndex, CheckSite, DivisorCheck, FloorDiv, FloorMod
-from tilewright.ir.verify import verify
+from tilewright.ir.verify.verifier import verify
 from tilewright.ir.versions import required_version
 from tilewright.passes.pipeline import lower_to_tile_ir
 from tilewright.passes.report_form import ReportForm

@@ -5,7 +5,7 @@ from ordered_kernels import branched, in_place, left_early, repeated, walked
 
 from tilewright.ir.attributes import EVERY_TARGET, Hints
 from tilewright.ir.ops.memory import LoadView, StoreView
-from tilewright.jit.defaults import sample_specialization
+from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.passes.avoid_tma import _off
 
 

@@ -16,7 +16,7 @@ from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import GetTileBlockId, Return
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, MakeTensorView, StoreView
 from tilewright.ir.types import PartitionViewType, PtrType, TensorViewType, scalar
-from tilewright.ir.verify import verify
+from tilewright.ir.verify.verifier import verify
 from tilewright.source import Location, SourceFile, Span
 
 FILE = SourceFile("racy.py", ("z.store(x.load())",) * 90)

@@ -15,9 +15,9 @@ from tilewright.backends.cpu.device import CpuFunction
 from tilewright.cli.tour import TOUR, Comparison, Runs
 from tilewright.dims import B, M, N
 from tilewright.errors import LaunchError, UndefinedBehaviourError
-from tilewright.runtime.access import Access, Mode
-from tilewright.runtime.watching import is_watching, require_watchable
-from tilewright.runtime.work import WorkOp
+from tilewright.runtime.devices.watching import is_watching, require_watchable
+from tilewright.runtime.ops.work import WorkOp
+from tilewright.runtime.order.access import Access, Mode
 
 RUNS = [step for chapter in TOUR for step in chapter.steps if isinstance(step, Runs)]
 

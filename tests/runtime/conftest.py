@@ -8,12 +8,14 @@ import pytest
 from runtime_doubles import RecordingDriver
 
 from tilewright import runtime as tw
-from tilewright.runtime import foreign, foreign_ranges, used_bytes
-from tilewright.runtime.stream import Stream
-from tilewright.runtime.used_bytes import UsedBytes
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.interop import foreign
+from tilewright.runtime.interop import ranges as foreign_ranges
+from tilewright.runtime.order import used_bytes
+from tilewright.runtime.order.used_bytes import UsedBytes
 
-# By name: `tilewright.runtime.device` is also the function that opens a context.
-device_module = importlib.import_module("tilewright.runtime.device")
+# By name: `tilewright.runtime.devices.device` is also the function that opens a context.
+device_module = importlib.import_module("tilewright.runtime.devices.device")
 cuda_device = importlib.import_module("tilewright.backends.cuda.device")
 
 

@@ -8,8 +8,8 @@ from runtime_doubles import reads, writes
 from tilewright import runtime as tw
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32, numpy_dtype
-from tilewright.runtime.dlpack import describe_capsule
-from tilewright.runtime.imports import from_dlpack
+from tilewright.runtime.interop.dlpack import describe_capsule
+from tilewright.runtime.interop.imports import from_dlpack
 
 N = 8
 

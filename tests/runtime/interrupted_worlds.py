@@ -11,8 +11,12 @@ import numpy as np
 import tilewright as tw
 from tilewright import Mut, Ref, i32
 from tilewright.dims import B
-from tilewright.runtime import forked_locks, inside_chains, recording, surroundings, watching
-from tilewright.runtime.device import current_device
+from tilewright.runtime.devices import context as surroundings
+from tilewright.runtime.devices import fork as forked_locks
+from tilewright.runtime.devices import watching
+from tilewright.runtime.devices.device import current_device
+from tilewright.runtime.graphs import recording
+from tilewright.runtime.ops import inside_chains
 
 
 @tw.kernel

@@ -8,7 +8,7 @@ import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.backends.cuda import program as assembler
 from tilewright.dims import B, N
-from tilewright.jit import disk_cache
+from tilewright.jit.cache import disk as disk_cache
 
 __all__ = ["SIZE", "numbers", "one_more", "set_up"]
 

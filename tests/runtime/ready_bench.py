@@ -14,14 +14,14 @@ from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, LaunchError
-from tilewright.runtime.alone import alone
-from tilewright.runtime.function import Filled
-from tilewright.runtime.newcomers import NewcomerOp
-from tilewright.runtime.per_tensor import spell_out
-from tilewright.runtime.ready import ReadyOp
-from tilewright.runtime.ready_work import NEVER, ReadyWork, RepeatedWork
-from tilewright.runtime.tickets import Role
-from tilewright.runtime.zipping import zip_operations
+from tilewright.runtime.devices.function import Filled
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.ops.per_tensor import spell_out
+from tilewright.runtime.ops.ready import ReadyOp
+from tilewright.runtime.ops.ready_work import NEVER, ReadyWork, RepeatedWork
+from tilewright.runtime.ops.zip import zip_operations
+from tilewright.runtime.order.alone import alone
+from tilewright.runtime.order.tickets import Role
 
 
 class Launch:

@@ -19,7 +19,7 @@ from paper_graphs import PaperGraphs
 
 from tilewright import runtime as tw
 from tilewright.dtypes import numpy_dtype
-from tilewright.runtime.function import KernelLimits, LaunchShape
+from tilewright.runtime.devices.function import KernelLimits, LaunchShape
 
 _BASE = 0x7F00_0000_0000
 

@@ -20,15 +20,16 @@ from runtime_doubles import reads, updates
 from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, LaunchError, OutOfMemoryError
-from tilewright.runtime import built_graph, collector
-from tilewright.runtime.alone import alone, among_others
-from tilewright.runtime.collector import forget_stretches, uncollected
-from tilewright.runtime.graph import graph
-from tilewright.runtime.newcomers import NewcomerOp
-from tilewright.runtime.tickets import Ticket
-from tilewright.runtime.zipping import zip_operations
+from tilewright.runtime.graphs import built_graph
+from tilewright.runtime.graphs.graph import graph
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.ops.zip import zip_operations
+from tilewright.runtime.order import collector
+from tilewright.runtime.order.alone import alone, among_others
+from tilewright.runtime.order.collector import forget_stretches, uncollected
+from tilewright.runtime.order.tickets import Ticket
 
-pool = sys.modules["tilewright.runtime.pool"]  # by name: `runtime.pool` is a function
+pool = sys.modules["tilewright.runtime.memory.pool"]  # by name: `runtime.pool` is a function
 REFUSED = (
     "cuda:0 is in the middle of another call, which this one has interrupted, as a signal handler"
     " does, and nothing can be built or submitted there: have the handler note what there is to do,"

@@ -9,8 +9,8 @@ from ready_bench import Bench, Newcomers, Planned, Ready
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, DriverError, LaunchError
-from tilewright.runtime.batches import make_batch
-from tilewright.runtime.zipping import zip_operations
+from tilewright.runtime.ops.batches import make_batch
+from tilewright.runtime.ops.zip import zip_operations
 
 
 @pytest.fixture(params=[Ready, Planned, Newcomers])

@@ -11,8 +11,8 @@ from runtime_doubles import copy, operation, put, reads, updates, writes
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError, MovedError
-from tilewright.runtime.indexing import Layout
-from tilewright.runtime.lifecycle import State
+from tilewright.runtime.memory.layout import Layout
+from tilewright.runtime.ops.lifecycle import State
 
 
 def nothing(*_):

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from tilewright.backends.cpu.device import CpuBackend
-from tilewright.jit import cache
-from tilewright.runtime.cores import usable_cores
+from tilewright.jit.cache import memory as cache
+from tilewright.runtime.devices.cores import usable_cores
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ import pytest
 from torch_doubles import SIZE, Allocator
 
 import tilewright as tw
-from tilewright.runtime import foreign_ranges, torch_tensors
-from tilewright.runtime.stream import POLL_FROM, POLL_FROM_BYTES
+from tilewright.runtime.devices.stream import POLL_FROM, POLL_FROM_BYTES
+from tilewright.runtime.interop import ranges as foreign_ranges
+from tilewright.runtime.interop import torch_tensors
 
 torch = pytest.importorskip("torch", reason="needs torch")
 

@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright import BorrowError, Mut, Ref, f32
 from tilewright.backends.cuda import program as assembler
 from tilewright.dims import B, N
-from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.ops.ready import ReadyOp
 
 
 @pytest.fixture

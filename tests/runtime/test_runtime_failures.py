@@ -13,8 +13,8 @@ from runtime_doubles import copy, operation, put, reads, updates, writes
 
 from tilewright import runtime as tw
 from tilewright.errors import LaunchError, OutOfBoundsError
-from tilewright.runtime.imports import from_dlpack
-from tilewright.runtime.lifecycle import State
+from tilewright.runtime.interop.imports import from_dlpack
+from tilewright.runtime.ops.lifecycle import State
 
 
 def check(message="index 9 left axis 0"):

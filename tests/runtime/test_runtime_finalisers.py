@@ -19,7 +19,7 @@ from test_runtime_cuda_order import copy  # noqa: F401 (a fixture)
 from test_runtime_dropped_launches import double, prepared  # noqa: F401 (a fixture)
 
 import tilewright as tw
-from tilewright.runtime.imports import from_dlpack
+from tilewright.runtime.interop.imports import from_dlpack
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from tilewright import runtime as tw
 from tilewright.backends.cuda.stream import AdoptedQueue
 from tilewright.dtypes import bf16, f8e4m3fn, f8e5m2, f16, f32, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError
-from tilewright.runtime.dlpack import look_into
-from tilewright.runtime.graph import graph as tw_graph
-from tilewright.runtime.imports import from_dlpack
+from tilewright.runtime.graphs.graph import graph as tw_graph
+from tilewright.runtime.interop.dlpack import look_into
+from tilewright.runtime.interop.imports import from_dlpack
 
 
 @pytest.fixture

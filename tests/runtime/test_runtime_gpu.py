@@ -16,7 +16,7 @@ from tilewright.backends.cuda.driver import missing_driver
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import DTYPES, IN_TILES_ONLY, Element, f32, f64, numpy_dtype
 from tilewright.errors import DriverError, LaunchError, OutOfMemoryError
-from tilewright.runtime.pool import Pool, pool
+from tilewright.runtime.memory.pool import Pool, pool
 
 pytestmark = [
     pytest.mark.gpu,

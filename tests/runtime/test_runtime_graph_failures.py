@@ -14,7 +14,7 @@ from tilewright import Mut, Ref, f32, i32
 from tilewright import runtime as tw
 from tilewright.dims import B, M, N
 from tilewright.errors import LaunchError, OutOfBoundsError
-from tilewright.runtime.lifecycle import State
+from tilewright.runtime.ops.lifecycle import State
 
 pytestmark = pytest.mark.usefixtures("device")
 

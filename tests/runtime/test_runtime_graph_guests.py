@@ -9,9 +9,9 @@ import pytest
 from torch_doubles import SIZE
 
 import tilewright as tw
-from tilewright.runtime import torch_functions
-from tilewright.runtime.foreign import ForeignStorage, Producer
-from tilewright.runtime.graph_guests import GraphGuests
+from tilewright.runtime.graphs.guests import GraphGuests
+from tilewright.runtime.interop import torch_functions
+from tilewright.runtime.interop.foreign import ForeignStorage, Producer
 
 torch = pytest.importorskip("torch", reason="needs torch")
 

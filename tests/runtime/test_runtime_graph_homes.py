@@ -13,7 +13,7 @@ from test_runtime_graph_again import refused_replay
 import tilewright as tw
 from tilewright import f32
 from tilewright.errors import BorrowError, DriverError
-from tilewright.runtime.used_bytes import UsedBytes
+from tilewright.runtime.order.used_bytes import UsedBytes
 
 
 class Bench:

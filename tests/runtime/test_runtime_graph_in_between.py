@@ -19,7 +19,7 @@ import tilewright as tw
 from tilewright import runtime
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.errors import BorrowError, LaunchError
-from tilewright.runtime.used_bytes import UsedBytes
+from tilewright.runtime.order.used_bytes import UsedBytes
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from runtime_doubles import add_one, copy, edges, put
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError
-from tilewright.runtime.alone import alone
+from tilewright.runtime.order.alone import alone
 
 pytestmark = pytest.mark.usefixtures("device")
 

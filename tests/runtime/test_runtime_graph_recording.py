@@ -7,7 +7,7 @@ from runtime_doubles import add_one, copy, edges, put
 
 from tilewright import runtime as tw
 from tilewright.errors import LaunchError
-from tilewright.runtime.lifecycle import State
+from tilewright.runtime.ops.lifecycle import State
 
 pytestmark = pytest.mark.usefixtures("device")
 

@@ -9,7 +9,7 @@ from test_runtime_graph_again import Bench, refused_replay
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, DriverError
-from tilewright.runtime.storage import Storage
+from tilewright.runtime.memory.storage import Storage
 
 
 class Rivals(Bench):

@@ -16,12 +16,12 @@ from runtime_doubles import reads, updates
 from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError
-from tilewright.runtime.access import Mode
-from tilewright.runtime.alone import alone
-from tilewright.runtime.export import _Returned
-from tilewright.runtime.newcomers import NewcomerOp
-from tilewright.runtime.sites import Site
-from tilewright.runtime.tickets import Role, Ticket
+from tilewright.runtime.interop.export import _Returned
+from tilewright.runtime.ops.call_site import Site
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.order.access import Mode
+from tilewright.runtime.order.alone import alone
+from tilewright.runtime.order.tickets import Role, Ticket
 
 
 def launch(bench, z, x, stream):

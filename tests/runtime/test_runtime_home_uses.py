@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.runtime.per_tensor import spell_out
-from tilewright.runtime.regions import Region
-from tilewright.runtime.uses import MANY_AT_HOME, HomeUses
+from tilewright.runtime.memory.regions import Region
+from tilewright.runtime.ops.per_tensor import spell_out
+from tilewright.runtime.order.uses import MANY_AT_HOME, HomeUses
 
 REGIONS = [Region.between(8 * n, 8 * n + 8) for n in range(5)]
 

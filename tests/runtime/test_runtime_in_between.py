@@ -13,13 +13,13 @@ from runtime_doubles import reads, updates, writes
 from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, LaunchError, OutOfMemoryError
-from tilewright.runtime.creation import fill_by
-from tilewright.runtime.graph import graph
-from tilewright.runtime.lifecycle import Ends
-from tilewright.runtime.newcomers import NewcomerOp
-from tilewright.runtime.ready import ReadyOp
-from tilewright.runtime.tickets import Role
-from tilewright.runtime.zipping import zip_operations
+from tilewright.runtime.graphs.graph import graph
+from tilewright.runtime.memory.creation import fill_by
+from tilewright.runtime.ops.lifecycle import Ends
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.ops.ready import ReadyOp
+from tilewright.runtime.ops.zip import zip_operations
+from tilewright.runtime.order.tickets import Role
 
 WAYS = pytest.mark.parametrize("way", [Ready, Newcomers, None], ids=["again", "new", "long"])
 

@@ -24,10 +24,10 @@ from runtime_doubles import reads, writes
 
 import tilewright as tw
 from tilewright.errors import LaunchError
-from tilewright.runtime.forked_locks import ForkedLock
-from tilewright.runtime.surroundings import Setting, Surrounding
-from tilewright.runtime.work import WorkOp
-from tilewright.runtime.zipping import zip_operations
+from tilewright.runtime.devices.context import Setting, Surrounding
+from tilewright.runtime.devices.fork import ForkedLock
+from tilewright.runtime.ops.work import WorkOp
+from tilewright.runtime.ops.zip import zip_operations
 
 COUNT = int(os.environ.get("INTERRUPT_POINTS", "12"))
 SIGNALS = int(os.environ.get("INTERRUPT_SIGNALS", "100"))

@@ -141,7 +141,7 @@ def test_a_forked_child_waits_for_no_lock_of_its_parent():
     ended = run("""
 import threading
 from tilewright.backends.cpu.pool import CpuPool
-from tilewright.jit.choices import CHOICES
+from tilewright.jit.plans.choices import CHOICES
 
 def child(act):
     pid = os.fork()

@@ -19,7 +19,7 @@ from test_runtime_nested_launches import WAYS, Bench, one_by_one, prepare
 import tilewright as tw
 from tilewright import f32
 from tilewright.errors import BorrowError
-from tilewright.runtime.alone import alone
+from tilewright.runtime.order.alone import alone
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from torch_doubles import SIZE
 
 import tilewright as tw
 from tilewright import f32
-from tilewright.runtime import foreign_ranges
+from tilewright.runtime.interop import ranges as foreign_ranges
 
 torch = pytest.importorskip("torch", reason="needs torch")
 ROWS = 40  # more than are kept before it is looked whether they have passed

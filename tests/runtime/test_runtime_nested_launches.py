@@ -19,12 +19,12 @@ from paper_kernels import SIZE
 import tilewright as tw
 from tilewright import f32
 from tilewright.errors import BorrowError, LaunchError
-from tilewright.runtime.alone import alone
-from tilewright.runtime.operation import Chain
-from tilewright.runtime.ready import ReadyOp
-from tilewright.runtime.replay import Replay
-from tilewright.runtime.series import Series
-from tilewright.runtime.zipping import Zip
+from tilewright.runtime.graphs.replay import Replay
+from tilewright.runtime.ops.operation import Chain
+from tilewright.runtime.ops.ready import ReadyOp
+from tilewright.runtime.ops.series import Series
+from tilewright.runtime.ops.zip import Zip
+from tilewright.runtime.order.alone import alone
 
 NAMES = "zxabuv"
 

@@ -14,9 +14,9 @@ from runtime_doubles import reads, updates
 from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, DriverError, LaunchError
-from tilewright.runtime.alone import alone
-from tilewright.runtime.newcomers import NewcomerOp
-from tilewright.runtime.uses import MANY_AT_HOME
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.order.alone import alone
+from tilewright.runtime.order.uses import MANY_AT_HOME
 
 
 @pytest.fixture

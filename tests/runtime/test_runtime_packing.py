@@ -11,8 +11,8 @@ from ready_bench import Bench, Newcomers
 from tilewright.backends.cuda.external import ExternalFunction
 from tilewright.backends.cuda.module import POINTER
 from tilewright.errors import DriverError
-from tilewright.runtime.function import LaunchShape
-from tilewright.runtime.newcomers import NewcomerOp
+from tilewright.runtime.devices.function import LaunchShape
+from tilewright.runtime.ops.newcomers import NewcomerOp
 
 PTX = b".version 7.8\n.target sm_80\n"
 

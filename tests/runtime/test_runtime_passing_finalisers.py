@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.runtime import foreign_ranges
+from tilewright.runtime.interop import ranges as foreign_ranges
 
 STEPS, APART, SIZE = 600, 5, 64
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilewright.runtime import torch_functions
-from tilewright.runtime.device import LEGACY_STREAM
-from tilewright.runtime.foreign import Producer
-from tilewright.runtime.per_guest import find_guests
+from tilewright.runtime.devices.device import LEGACY_STREAM
+from tilewright.runtime.interop import torch_functions
+from tilewright.runtime.interop.foreign import Producer
+from tilewright.runtime.ops.per_guest import find_guests
 
 STREAM, ADDRESS = 0x700, 0x1000
 

@@ -9,7 +9,7 @@ from runtime_doubles import put
 
 from tilewright import runtime as tw
 from tilewright.errors import LaunchError, OutOfMemoryError
-from tilewright.runtime.pool import Pool, pool
+from tilewright.runtime.memory.pool import Pool, pool
 
 
 def test_statistics_follow_tensors(cpu):

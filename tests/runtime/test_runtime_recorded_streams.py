@@ -15,7 +15,7 @@ from foreign_doubles import Library, N, builder
 
 from tilewright import runtime as tw
 from tilewright.errors import LaunchError
-from tilewright.runtime.imports import from_dlpack
+from tilewright.runtime.interop.imports import from_dlpack
 
 
 @pytest.fixture

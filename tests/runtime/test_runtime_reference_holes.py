@@ -11,9 +11,9 @@ import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.dims import B, N
 from tilewright.errors import BorrowError
-from tilewright.jit.launch import KernelWork
-from tilewright.runtime.indexing import Layout
-from tilewright.runtime.tensor import Tensor
+from tilewright.jit.plans.launch import KernelWork
+from tilewright.runtime.memory.layout import Layout
+from tilewright.runtime.memory.tensor import Tensor
 
 pytestmark = pytest.mark.usefixtures("loaded")
 

@@ -14,10 +14,10 @@ from runtime_doubles import put
 
 import tilewright as tw
 from tilewright import BorrowError, LaunchError, RoundRobin, SingleStream
-from tilewright.runtime.guests import GuestOp
-from tilewright.runtime.newcomers import NewcomerOp
-from tilewright.runtime.partition import Partition
-from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.memory.partition import Partition
+from tilewright.runtime.ops.guests import GuestOp
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.ops.ready import ReadyOp
 
 pytestmark = pytest.mark.usefixtures("device")
 

@@ -14,7 +14,7 @@ from paper_kernels import SIZE, numbers
 import tilewright as tw
 from tilewright import f32
 from tilewright.errors import BorrowError, DriverError
-from tilewright.runtime.series import Series
+from tilewright.runtime.ops.series import Series
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from torch_doubles import SIZE, way
 
 import tilewright as tw
-from tilewright.runtime import passed_arrays
+from tilewright.runtime.interop import passed_arrays
 
 torch = pytest.importorskip("torch", reason="needs torch")
 

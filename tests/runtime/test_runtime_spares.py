@@ -20,8 +20,8 @@ from paper_kernels import SIZE, numbers
 import tilewright as tw
 from tilewright import f32
 from tilewright.errors import DriverError, OutOfMemoryError
-from tilewright.runtime import spares
-from tilewright.runtime.ready import ReadyOp
+from tilewright.runtime.memory import spares
+from tilewright.runtime.ops.ready import ReadyOp
 
 MANY = 20
 

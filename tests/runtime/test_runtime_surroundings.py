@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from tilewright import runtime as tw
-from tilewright.runtime.surroundings import UNUSUAL, Surrounding, unusual
+from tilewright.runtime.devices.context import UNUSUAL, Surrounding, unusual
 
 
 @pytest.fixture

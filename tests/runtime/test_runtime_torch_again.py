@@ -17,7 +17,8 @@ from torch_doubles import SIZE, way
 import tilewright as tw
 from tilewright import f32
 from tilewright.kernel import Kernel
-from tilewright.runtime import foreign_ranges, passed_arrays
+from tilewright.runtime.interop import passed_arrays
+from tilewright.runtime.interop import ranges as foreign_ranges
 
 torch = pytest.importorskip("torch", reason="needs torch")
 

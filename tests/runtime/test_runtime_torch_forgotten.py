@@ -10,7 +10,8 @@ from test_runtime_torch_vacant import Memory, identity
 from torch_doubles import SIZE
 
 import tilewright as tw
-from tilewright.runtime import foreign_arrays, passed_arrays
+from tilewright.runtime.interop import array as foreign_arrays
+from tilewright.runtime.interop import passed_arrays
 
 torch = pytest.importorskip("torch", reason="needs torch")
 

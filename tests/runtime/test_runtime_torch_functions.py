@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilewright.runtime import torch_functions
+from tilewright.runtime.interop import torch_functions
 
 
 @pytest.fixture

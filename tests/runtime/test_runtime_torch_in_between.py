@@ -10,8 +10,8 @@ from torch_doubles import SIZE
 
 import tilewright as tw
 from tilewright.errors import BorrowError, LaunchError
-from tilewright.runtime.alone import alone
-from tilewright.runtime.passed_arrays import PASSED
+from tilewright.runtime.interop.passed_arrays import PASSED
+from tilewright.runtime.order.alone import alone
 
 torch = pytest.importorskip("torch", reason="needs torch")
 

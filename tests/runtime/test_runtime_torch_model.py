@@ -17,7 +17,9 @@ from torch_blocks import UNITS, Blocks, TorchsDriver, Use, bytes_of
 import tilewright as tw
 from tilewright import Mut, Ref, f32, i32
 from tilewright.dims import B, N
-from tilewright.runtime import foreign, foreign_arrays, foreign_ranges, passed_arrays
+from tilewright.runtime.interop import array as foreign_arrays
+from tilewright.runtime.interop import foreign, passed_arrays
+from tilewright.runtime.interop import ranges as foreign_ranges
 
 torch = pytest.importorskip("torch", reason="needs torch")
 cuda_device = importlib.import_module("tilewright.backends.cuda.device")

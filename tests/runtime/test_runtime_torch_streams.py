@@ -6,9 +6,9 @@ import pytest
 from torch_doubles import SIZE
 
 import tilewright as tw
-from tilewright.runtime import torch_functions
-from tilewright.runtime.device import PER_THREAD_STREAM
-from tilewright.runtime.lifecycle import State
+from tilewright.runtime.devices.device import PER_THREAD_STREAM
+from tilewright.runtime.interop import torch_functions
+from tilewright.runtime.ops.lifecycle import State
 
 
 def test_a_launch_gets_another_home_with_its_tensors(lib, cuda):

@@ -15,7 +15,8 @@ import pytest
 from torch_doubles import SIZE, Allocator, way
 
 import tilewright as tw
-from tilewright.runtime import foreign_ranges, passed_arrays
+from tilewright.runtime.interop import passed_arrays
+from tilewright.runtime.interop import ranges as foreign_ranges
 
 torch = pytest.importorskip("torch", reason="needs torch")
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from vector_clocks import ClockedDriver, Touch
 
-from tilewright.runtime import torch_tensors
-from tilewright.runtime.regions import Region
+from tilewright.runtime.interop import torch_tensors
+from tilewright.runtime.memory.regions import Region
 
 torch = pytest.importorskip("torch", reason="needs torch")
 

@@ -14,11 +14,11 @@ import pytest
 import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.dims import B, N
-from tilewright.runtime import passed_arrays, torch_functions, torch_tensors
+from tilewright.runtime.interop import passed_arrays, torch_functions, torch_tensors
 
 torch = pytest.importorskip("torch", reason="needs torch")
 program = importlib.import_module("tilewright.backends.cuda.program")
-cache = importlib.import_module("tilewright.jit.disk_cache")
+cache = importlib.import_module("tilewright.jit.cache.disk")
 
 SIZE = 16
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from runtime_doubles import RecordingDriver
 
-from tilewright.runtime.regions import Region
+from tilewright.runtime.memory.regions import Region
 
 Clock = Counter  # how much of each stream
 

@@ -92,7 +92,7 @@ import sys
 from pathlib import Path
 from tilewright.backends.cuda.toolchain import Toolchain
 from tilewright.backends.cuda.toolkits import find_toolkit
-from tilewright.jit.cache import in_background
+from tilewright.jit.cache.memory import in_background
 from tilewright.settings import Settings
 
 tools = Toolchain(find_toolkit(Settings(toolkit=Path(sys.argv[1]))), 600.0)

@@ -16,7 +16,7 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode.encode import encode
 from tilewright.ir.function import Module
 from tilewright.ir.versions import required_version
-from tilewright.jit.defaults import sample_specialization
+from tilewright.jit.compile.defaults import sample_specialization
 
 TARGET = "sm_90"
 SMALL = 2048  # bytes of shared memory; one stage of the product takes 32 KiB

@@ -18,8 +18,8 @@ import tilewright as tw  # noqa: E402
 from tilewright import f16  # noqa: E402
 from tilewright.backends.cuda.program import OPT_LEVEL  # noqa: E402
 from tilewright.kernels import matmul  # noqa: E402
-from tilewright.kernels.matmul_configs import choose_matmul  # noqa: E402
-from tilewright.kernels.products import Request, product  # noqa: E402
+from tilewright.kernels.gemm.configs import choose_matmul  # noqa: E402
+from tilewright.kernels.gemm.operands import Request, product  # noqa: E402
 from tilewright.tune import forcing  # noqa: E402
 
 SHARED_MEMORY = 227 << 10  # bytes that a block of sm_90 can have

@@ -9,7 +9,7 @@ from fake_clock import SPACE, Bench
 import tilewright as tw
 from tilewright import TuneError
 from tilewright.bench import Effort
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.devices.stream import Stream
 from tilewright.tune import Config
 from tilewright.tune.attempts import Attempt, Usage, Verdict
 from tilewright.tune.journal import Journal

@@ -14,7 +14,7 @@ import pytest
 import tilewright as tw
 from tilewright import f16, f32, i32, kernels
 from tilewright.backends.cuda import program as assembler
-from tilewright.kernels.products import specialised
+from tilewright.kernels.gemm.operands import specialised
 from tilewright.kernels.tunables import TUNABLES
 from tilewright.kernels.tunables.beginnings import dtype_of
 from tilewright.kernels.tunables.heads import KEY_HEADS, TOKENS

@@ -1,0 +1,1 @@
+"""Analyses of kernels: intervals, terms, and the proofs made of them."""

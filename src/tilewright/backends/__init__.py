@@ -1,0 +1,1 @@
+"""Backends: how each kind of device runs Tile IR."""

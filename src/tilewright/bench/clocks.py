@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tilewright.bench.subjects import Subject, drain
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.devices.stream import Stream
 
 __all__ = ["Clock", "DeviceClock", "EagerClock", "HostClock", "clock_of"]
 

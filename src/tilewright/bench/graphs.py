@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.runtime.graph import Graph, graph
-from tilewright.runtime.operation import DeviceOp
+from tilewright.runtime.graphs.graph import Graph, graph
+from tilewright.runtime.ops.operation import DeviceOp
 
 __all__ = ["graph_of"]
 

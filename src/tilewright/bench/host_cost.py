@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 from tilewright.bench.subjects import drain, on_stream
 from tilewright.bench.timing import Timing
 from tilewright.errors import TilewrightError
-from tilewright.runtime.device import current_device
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.devices.device import current_device
+from tilewright.runtime.devices.stream import Stream
 
 __all__ = ["BrokenWay", "HostCost", "Prepare", "each", "host_costs"]
 

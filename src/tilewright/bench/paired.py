@@ -17,7 +17,7 @@ from typing import Any
 from tilewright.bench.subjects import Run
 from tilewright.bench.timer import Timer
 from tilewright.bench.timing import Effort, Timing
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.devices.stream import Stream
 
 __all__ = ["Candidate", "Comparison", "compare"]
 

@@ -26,10 +26,10 @@ from tilewright.kernel import kernel
 from tilewright.lang.annotations import Const, Mapped, Ref
 from tilewright.lang.dimensions import Cut
 from tilewright.lang.functions import mma, zeros
-from tilewright.runtime.copies import copy
-from tilewright.runtime.creation import empty
-from tilewright.runtime.device import current_device
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.devices.device import current_device
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.memory.creation import empty
+from tilewright.runtime.ops.copies import copy
 
 __all__ = ["Ceilings", "Work", "measure_ceilings"]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from tilewright.runtime.lifecycle import State
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.ops.lifecycle import State
+from tilewright.runtime.ops.operation import DeviceOp
 
 __all__ = ["Run", "Subject", "drain", "on_stream"]
 

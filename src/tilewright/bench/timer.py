@@ -14,11 +14,11 @@ from tilewright.bench.clocks import Clock, clock_of
 from tilewright.bench.subjects import Run, Subject, drain, on_stream
 from tilewright.bench.timing import Effort, Timing
 from tilewright.dtypes import u8
-from tilewright.runtime.copies import fill
-from tilewright.runtime.creation import empty
-from tilewright.runtime.device import current_device
-from tilewright.runtime.stream import Stream
-from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.devices.device import current_device
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.memory.creation import empty
+from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.copies import fill
 
 __all__ = ["Timer", "do_bench"]
 

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from tilewright.bytecode.read_attributes import ReadTables, read_hints
-from tilewright.bytecode.read_cursor import Cursor
-from tilewright.bytecode.read_debug import DebugReader
-from tilewright.bytecode.read_ops import BodyReader
-from tilewright.bytecode.read_tables import ConstantReader, Items, StringReader
-from tilewright.bytecode.read_types import TypeReader
+from tilewright.bytecode.read.attributes import ReadTables, read_hints
+from tilewright.bytecode.read.cursor import Cursor
+from tilewright.bytecode.read.debug import DebugReader
+from tilewright.bytecode.read.ops import BodyReader
+from tilewright.bytecode.read.tables import ConstantReader, Items, StringReader
+from tilewright.bytecode.read.types import TypeReader
 from tilewright.bytecode.tags import ALIGNMENT, MAGIC, FunctionFlag, Section
 from tilewright.deep_calls import with_room
 from tilewright.ir.attributes import Visibility

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from tilewright.bytecode.attributes import Tables, put_tagged
-from tilewright.bytecode.debug_info import DebugWriter
-from tilewright.bytecode.op_writer import BodyWriter
-from tilewright.bytecode.stream import Stream
 from tilewright.bytecode.tags import ALIGNMENT, MAGIC, FunctionFlag, Section
+from tilewright.bytecode.write.attributes import Tables, put_tagged
+from tilewright.bytecode.write.debug import DebugWriter
+from tilewright.bytecode.write.ops import BodyWriter
+from tilewright.bytecode.write.stream import Stream
 from tilewright.deep_calls import with_room
 from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Op, Version

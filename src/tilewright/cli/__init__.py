@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import click
 
-from tilewright.cli.assembling import asm_command
-from tilewright.cli.benching import bench_command
-from tilewright.cli.caching import cache_command
-from tilewright.cli.checking import check_command
-from tilewright.cli.compiling import compile_command
-from tilewright.cli.cutile_programs import cutile_command
+from tilewright.cli.asm import asm_command
+from tilewright.cli.bench import bench_command
+from tilewright.cli.cache import cache_command
+from tilewright.cli.check import check_command
+from tilewright.cli.compile import compile_command
+from tilewright.cli.cutile import cutile_command
 from tilewright.cli.demo import demo_command
-from tilewright.cli.disassembling import disasm_command
+from tilewright.cli.disasm import disasm_command
 from tilewright.cli.doctor import doctor_command
 from tilewright.cli.ending import Commands
 from tilewright.cli.explain import explain_command
-from tilewright.cli.running import run_bytecode_command
+from tilewright.cli.run_bytecode import run_bytecode_command
 from tilewright.cli.screen import Screen
-from tilewright.cli.tuning import tune_command
-from tilewright.cli.witnessing import witness_command
+from tilewright.cli.tune import tune_command
+from tilewright.cli.witness import witness_command
 from tilewright.version import VERSION
 
 __all__ = ["main"]

@@ -10,6 +10,7 @@ import click
 from rich.text import Text
 
 from tilewright.check.errors.bounds import CertainViolation, CheckDenied
+from tilewright.cli.check_kernel import has_unsafe_blocks
 from tilewright.cli.ledgers import annotated_source, condition_of, shared_dims, summary_of
 from tilewright.cli.loading import load_kernel
 from tilewright.cli.options import (
@@ -19,14 +20,13 @@ from tilewright.cli.options import (
     sample_text,
     specialization_for,
 )
-from tilewright.cli.reviewing import has_unsafe_blocks
 from tilewright.cli.screen import Screen, refusal
-from tilewright.cli.witnessing import search_elsewhere, show_witness
+from tilewright.cli.witness import search_elsewhere, show_witness
 from tilewright.diagnostics import Problem
 from tilewright.errors import CompileError
-from tilewright.frontend.specialization import Specialization
-from tilewright.jit.compiled import CompiledKernel
-from tilewright.jit.defaults import sampled_constants
+from tilewright.frontend.signature.specialization import Specialization
+from tilewright.jit.compile.compiled import CompiledKernel
+from tilewright.jit.compile.defaults import sampled_constants
 from tilewright.kernel import Kernel
 
 __all__ = ["explain_command", "specialization_text"]

@@ -19,8 +19,8 @@ from tilewright.check.launch import (
 )
 from tilewright.check.ledger import Ledger, LedgerEntry, Outcome
 from tilewright.cli.screen import code_lines
-from tilewright.frontend.capture import SourceFunction
-from tilewright.frontend.signature import Signature
+from tilewright.frontend.signature.signature import Signature
+from tilewright.frontend.source.capture import SourceFunction
 from tilewright.source import SourceFile
 
 __all__ = [

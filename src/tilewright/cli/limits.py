@@ -21,7 +21,7 @@ from typing import Any
 
 from tilewright.cli.screen import BadInput, visible
 from tilewright.errors import OutOfMemoryError
-from tilewright.runtime.pool import in_units
+from tilewright.runtime.memory.pool import in_units
 
 if sys.platform == "win32":
     resource = None

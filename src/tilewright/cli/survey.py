@@ -23,7 +23,7 @@ from tilewright.backends.cuda.toolkits import Inspection, Toolkit, inspect_toolk
 from tilewright.cli.options import TARGETS
 from tilewright.cli.tour_kernels import add
 from tilewright.errors import TilewrightError
-from tilewright.runtime.backend import load_backend
+from tilewright.runtime.devices.backend import load_backend
 from tilewright.settings import Settings
 
 __all__ = ["Finding", "State", "survey"]

@@ -12,8 +12,8 @@ from tilewright.errors import MalformedBytecodeError, MalformedTextError
 from tilewright.ir.function import Module
 from tilewright.ir.op import Version
 from tilewright.ir.text import least_length, module_text, parse_module
-from tilewright.ir.verify import violations
-from tilewright.runtime.pool import in_units
+from tilewright.ir.verify.verifier import violations
+from tilewright.runtime.memory.pool import in_units
 
 __all__ = ["check_rules", "read_bytecode", "read_bytes", "read_text", "text_of", "write_bytes"]
 

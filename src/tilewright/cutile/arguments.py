@@ -25,9 +25,9 @@ from cuda.tile.compilation import (
 from tilewright.backends.cpu.memory import Memory
 from tilewright.errors import LaunchError
 from tilewright.given import plain_number, shown
-from tilewright.jit.constants import exact_number
-from tilewright.runtime.numpy_arrays import check_memory
-from tilewright.runtime.torch_tensors import why_too_small
+from tilewright.jit.bind.constants import exact_number
+from tilewright.runtime.interop.numpy_arrays import check_memory
+from tilewright.runtime.interop.torch_tensors import why_too_small
 
 __all__ = ["Passed", "annotated_function", "pass_arguments"]
 

@@ -9,15 +9,14 @@ from typing import Any
 
 from tilewright.diagnostics import Rejected, compile_error
 from tilewright.dtypes import DType, Element, i32
-from tilewright.frontend.capture import SourceFunction
-from tilewright.frontend.captured_values import captured
-from tilewright.frontend.captures import Captures
-from tilewright.frontend.expressions import EXPRESSIONS
-from tilewright.frontend.extents import fixed_extent
-from tilewright.frontend.frames import Frame
-from tilewright.frontend.grid import make_grid, piece_index
+from tilewright.frontend.control.frames import Frame
+from tilewright.frontend.control.sequences import statements
+from tilewright.frontend.control.statements import STATEMENTS
+from tilewright.frontend.expressions.expressions import EXPRESSIONS
 from tilewright.frontend.lowering import Lowering, Rules
-from tilewright.frontend.operands import (
+from tilewright.frontend.memory.grid import make_grid, piece_index
+from tilewright.frontend.memory.segment_pieces import segmented_piece
+from tilewright.frontend.operands.operands import (
     AccumOperand,
     DTypeOperand,
     MappedOperand,
@@ -30,10 +29,9 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
-from tilewright.frontend.refusals import REFUSALS
-from tilewright.frontend.segment_pieces import segmented_piece
-from tilewright.frontend.sequences import statements
-from tilewright.frontend.signature import (
+from tilewright.frontend.operands.tiles import check_dtype
+from tilewright.frontend.signature.extents import fixed_extent
+from tilewright.frontend.signature.signature import (
     AccumParam,
     GroupParam,
     MappedParam,
@@ -43,15 +41,17 @@ from tilewright.frontend.signature import (
     Signature,
     TensorParam,
 )
-from tilewright.frontend.specialization import (
+from tilewright.frontend.signature.specialization import (
     NamedConstant,
     Specialization,
     TensorSpec,
     describe,
     offsets_name,
 )
-from tilewright.frontend.statements import STATEMENTS
-from tilewright.frontend.tiles import check_dtype
+from tilewright.frontend.source.capture import SourceFunction
+from tilewright.frontend.source.captured_values import captured
+from tilewright.frontend.source.captures import Captures
+from tilewright.frontend.source.refusals import REFUSALS
 from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import (
     BaseAddress,

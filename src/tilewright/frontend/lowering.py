@@ -19,11 +19,11 @@ from tilewright.check.errors.syntax import Unsupported
 from tilewright.check.errors.types import WrongOperand
 from tilewright.diagnostics import Problem, Rejected
 from tilewright.dtypes import DType, Element
-from tilewright.frontend.captures import Captures
-from tilewright.frontend.frames import Frame, Learned
-from tilewright.frontend.operands import Grid, Operand, Poison, Static, TensorOperand
-from tilewright.frontend.signature import Signature
-from tilewright.frontend.specialization import Specialization
+from tilewright.frontend.control.frames import Frame, Learned
+from tilewright.frontend.operands.operands import Grid, Operand, Poison, Static, TensorOperand
+from tilewright.frontend.signature.signature import Signature
+from tilewright.frontend.signature.specialization import Specialization
+from tilewright.frontend.source.captures import Captures
 from tilewright.ir.builder import Builder
 from tilewright.ir.launch_terms import BaseAddress, LaunchTerm
 from tilewright.ir.op import Block, Value

@@ -1,0 +1,1 @@
+"""Tile IR as data: types, ops, functions, their text and their rules."""

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from tilewright.dtypes import Element
 from tilewright.errors import LaunchError
 from tilewright.ir.function import Module
-from tilewright.runtime.device import Device
-from tilewright.runtime.function import KernelFunction, KernelLimits, LaunchShape
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.function import KernelFunction, KernelLimits, LaunchShape
+from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.loading import load_module
-from tilewright.runtime.stream import Stream
 
 if TYPE_CHECKING:
     from tilewright.backends.cuda.cubin import Resources
     from tilewright.check.placement import Placement
-    from tilewright.frontend.capture import SourceFunction
-    from tilewright.frontend.signature import Signature
-    from tilewright.frontend.specialization import Specialization
-    from tilewright.jit.compiled import CompiledKernel, LaunchFacts, Options
-    from tilewright.jit.disk_cache import DiskCache
-    from tilewright.jit.store import FileStore
+    from tilewright.frontend.signature.signature import Signature
+    from tilewright.frontend.signature.specialization import Specialization
+    from tilewright.frontend.source.capture import SourceFunction
+    from tilewright.jit.cache.disk import DiskCache
+    from tilewright.jit.cache.store import FileStore
+    from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Options
     from tilewright.settings import Settings
 
 __all__ = [
@@ -90,7 +90,7 @@ def load_assembler() -> Assembler:
 
 
 class DiskCaches(Protocol):
-    """What `tilewright.jit.disk_cache` provides."""
+    """What `tilewright.jit.cache.disk` provides."""
 
     def open_cache(self, assembler: Assembler) -> DiskCache | None:
         """The kernels that other processes have compiled."""
@@ -101,7 +101,7 @@ class DiskCaches(Protocol):
 
 def load_disk_cache() -> DiskCaches:
     """The cache on disk, which only kernels for a GPU use."""
-    return cast("DiskCaches", load_module("tilewright.jit.disk_cache"))
+    return cast("DiskCaches", load_module("tilewright.jit.cache.disk"))
 
 
 def load_torch() -> Any:
@@ -156,7 +156,7 @@ def load_external_code() -> ExternalCode:
 
 
 class Compiler(Protocol):
-    """What `tilewright.jit.compiler` provides."""
+    """What `tilewright.jit.compile.compiler` provides."""
 
     def compile_kernel(
         self,
@@ -171,4 +171,4 @@ class Compiler(Protocol):
 
 def load_compiler() -> Compiler:
     """The compiler; loading it takes longer than the rest of the package."""
-    return cast("Compiler", load_module("tilewright.jit.compiler"))
+    return cast("Compiler", load_module("tilewright.jit.compile.compiler"))

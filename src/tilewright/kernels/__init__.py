@@ -12,41 +12,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.kernels.decode import (
-        Parts,
-        attend_split,
-        decode_attention,
-        decode_parts,
-        merge_splits,
-    )
-    from tilewright.kernels.embeddings import embedding, embedding_rows
-    from tilewright.kernels.gemv import gemv_kernel
-    from tilewright.kernels.grouped import grouped_matmul, grouped_matmul_kernel
-    from tilewright.kernels.histograms import (
+    from tilewright.kernels.elements.histograms import (
         histogram,
         histogram_bins,
         histogram_elements,
         histogram_products,
     )
-    from tilewright.kernels.kv_cache import append_dealt, append_few, append_kv, append_many
-    from tilewright.kernels.matmul_once import matmul_once_kernel
-    from tilewright.kernels.matmul_wide import matmul_wide_kernel
-    from tilewright.kernels.matmuls import matmul, matmul_kernel, matvec, sum_splits_kernel
-    from tilewright.kernels.norm_gradients import (
-        layer_norm_gradient,
-        layer_norm_gradient_rows,
-        rms_norm_gradient,
-        rms_norm_gradient_rows,
-    )
-    from tilewright.kernels.norms import (
-        add_rms_norm,
-        add_rms_norm_rows,
-        layer_norm,
-        layer_norm_rows,
-        rms_norm,
-        rms_norm_rows,
-    )
-    from tilewright.kernels.pointwise import (
+    from tilewright.kernels.elements.pointwise import (
         add,
         add_elements,
         add_rows,
@@ -60,20 +32,57 @@ if TYPE_CHECKING:
         silu_mul_elements,
         silu_mul_rows,
     )
-    from tilewright.kernels.prefill import (
+    from tilewright.kernels.elements.transposes import transpose, transpose_tiles
+    from tilewright.kernels.gemm.gemv import gemv_kernel
+    from tilewright.kernels.gemm.grouped import grouped_matmul, grouped_matmul_kernel
+    from tilewright.kernels.gemm.matmuls import matmul, matmul_kernel, matvec, sum_splits_kernel
+    from tilewright.kernels.gemm.once import matmul_once_kernel
+    from tilewright.kernels.gemm.wide import matmul_wide_kernel
+    from tilewright.kernels.heads.decode import (
+        Parts,
+        attend_split,
+        decode_attention,
+        decode_parts,
+        merge_splits,
+    )
+    from tilewright.kernels.heads.kv_cache import append_dealt, append_few, append_kv, append_many
+    from tilewright.kernels.heads.prefill import (
         attention,
         attention_tiles,
         attention_tiles_with_lse,
         attention_walk,
     )
-    from tilewright.kernels.ranking import (
+    from tilewright.kernels.heads.rotary import (
+        rope,
+        rope_at_starts,
+        rope_in_step,
+        rope_pairs_at_starts,
+        rope_pairs_in_step,
+    )
+    from tilewright.kernels.heads.varlen import varlen_attention, varlen_attention_tiles
+    from tilewright.kernels.rows.embeddings import embedding, embedding_rows
+    from tilewright.kernels.rows.norm_gradients import (
+        layer_norm_gradient,
+        layer_norm_gradient_rows,
+        rms_norm_gradient,
+        rms_norm_gradient_rows,
+    )
+    from tilewright.kernels.rows.norms import (
+        add_rms_norm,
+        add_rms_norm_rows,
+        layer_norm,
+        layer_norm_rows,
+        rms_norm,
+        rms_norm_rows,
+    )
+    from tilewright.kernels.rows.ranking import (
         argmax,
         argmax_rows,
         top_k,
         top_k_of_keys,
         top_keys_of_parts,
     )
-    from tilewright.kernels.reductions import (
+    from tilewright.kernels.rows.reductions import (
         max,
         mean,
         min,
@@ -82,16 +91,9 @@ if TYPE_CHECKING:
         reduce_whole_rows,
         sum,
     )
-    from tilewright.kernels.rotary import (
-        rope,
-        rope_at_starts,
-        rope_in_step,
-        rope_pairs_at_starts,
-        rope_pairs_in_step,
-    )
-    from tilewright.kernels.scans import cumsum, scan_columns, scan_rows
-    from tilewright.kernels.scatters import last_places, scatter, scatter_rows
-    from tilewright.kernels.softmaxes import (
+    from tilewright.kernels.rows.scans import cumsum, scan_columns, scan_rows
+    from tilewright.kernels.rows.scatters import last_places, scatter, scatter_rows
+    from tilewright.kernels.rows.softmaxes import (
         cross_entropy,
         cross_entropy_gradient,
         cross_entropy_gradient_rows,
@@ -99,8 +101,6 @@ if TYPE_CHECKING:
         softmax,
         softmax_rows,
     )
-    from tilewright.kernels.transposes import transpose, transpose_tiles
-    from tilewright.kernels.varlen import varlen_attention, varlen_attention_tiles
 
 __all__ = [
     "Parts",
@@ -189,35 +189,37 @@ __all__ = [
 ]
 
 _NAMES = {
-    "decode": "Parts attend_split decode_attention decode_parts merge_splits",
-    "embeddings": "embedding embedding_rows",
-    "gemv": "gemv_kernel",
-    "grouped": "grouped_matmul grouped_matmul_kernel",
-    "histograms": "histogram histogram_bins histogram_elements histogram_products",
-    "kv_cache": "append_dealt append_few append_kv append_many",
-    "matmul_once": "matmul_once_kernel",
-    "matmul_wide": "matmul_wide_kernel",
-    "matmuls": "matmul matmul_kernel matvec sum_splits_kernel",
-    "norm_gradients": (
+    "heads.decode": "Parts attend_split decode_attention decode_parts merge_splits",
+    "rows.embeddings": "embedding embedding_rows",
+    "gemm.gemv": "gemv_kernel",
+    "gemm.grouped": "grouped_matmul grouped_matmul_kernel",
+    "elements.histograms": "histogram histogram_bins histogram_elements histogram_products",
+    "heads.kv_cache": "append_dealt append_few append_kv append_many",
+    "gemm.once": "matmul_once_kernel",
+    "gemm.wide": "matmul_wide_kernel",
+    "gemm.matmuls": "matmul matmul_kernel matvec sum_splits_kernel",
+    "rows.norm_gradients": (
         "layer_norm_gradient layer_norm_gradient_rows rms_norm_gradient rms_norm_gradient_rows"
     ),
-    "norms": "add_rms_norm add_rms_norm_rows layer_norm layer_norm_rows rms_norm rms_norm_rows",
-    "pointwise": (
+    "rows.norms": (
+        "add_rms_norm add_rms_norm_rows layer_norm layer_norm_rows rms_norm rms_norm_rows"
+    ),
+    "elements.pointwise": (
         "add add_elements add_rows dropout dropout_elements dropout_rows gelu gelu_elements"
         " gelu_rows silu_mul silu_mul_elements silu_mul_rows"
     ),
-    "prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
-    "ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",
-    "reductions": "max mean min reduce_columns reduce_rows reduce_whole_rows sum",
-    "rotary": "rope rope_at_starts rope_in_step rope_pairs_at_starts rope_pairs_in_step",
-    "scans": "cumsum scan_columns scan_rows",
-    "scatters": "last_places scatter scatter_rows",
-    "softmaxes": (
+    "heads.prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
+    "rows.ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",
+    "rows.reductions": "max mean min reduce_columns reduce_rows reduce_whole_rows sum",
+    "heads.rotary": "rope rope_at_starts rope_in_step rope_pairs_at_starts rope_pairs_in_step",
+    "rows.scans": "cumsum scan_columns scan_rows",
+    "rows.scatters": "last_places scatter scatter_rows",
+    "rows.softmaxes": (
         "cross_entropy cross_entropy_gradient cross_entropy_gradient_rows cross_entropy_rows"
         " softmax softmax_rows"
     ),
-    "transposes": "transpose transpose_tiles",
-    "varlen": "varlen_attention varlen_attention_tiles",
+    "elements.transposes": "transpose transpose_tiles",
+    "heads.varlen": "varlen_attention varlen_attention_tiles",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

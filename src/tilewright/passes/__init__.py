@@ -1,0 +1,1 @@
+"""Passes over Tile IR, from checked kernels to modules that tileiras takes."""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from tilewright.runtime.access import Access, Mode
-from tilewright.runtime.copies import copy, fill
-from tilewright.runtime.creation import empty, fill_by, from_numpy, full, ones, zeros
-from tilewright.runtime.device import Device, current_device, device, synchronize
-from tilewright.runtime.function import KernelFunction
-from tilewright.runtime.graph import Graph, graph
-from tilewright.runtime.lifecycle import State
-from tilewright.runtime.lifetime import guard_process
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.partition import Partition, PersistentPartition
-from tilewright.runtime.storage import Storage
-from tilewright.runtime.stream import Stream, stream
-from tilewright.runtime.tensor import Tensor, move
-from tilewright.runtime.work import Work, WorkOp
-from tilewright.runtime.zipping import value, zip_operations
+from tilewright.runtime.devices.device import Device, current_device, device, synchronize
+from tilewright.runtime.devices.function import KernelFunction
+from tilewright.runtime.devices.lifetime import guard_process
+from tilewright.runtime.devices.stream import Stream, stream
+from tilewright.runtime.graphs.graph import Graph, graph
+from tilewright.runtime.memory.creation import empty, fill_by, from_numpy, full, ones, zeros
+from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.storage import Storage
+from tilewright.runtime.memory.tensor import Tensor, move
+from tilewright.runtime.ops.copies import copy, fill
+from tilewright.runtime.ops.lifecycle import State
+from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.ops.work import Work, WorkOp
+from tilewright.runtime.ops.zip import value, zip_operations
+from tilewright.runtime.order.access import Access, Mode
 
 __all__ = [
     "Access",

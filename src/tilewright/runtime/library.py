@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from tilewright.runtime.loading import load_module
 
 if TYPE_CHECKING:
-    from tilewright.runtime.operation import DeviceOp
-    from tilewright.runtime.tensor import Tensor
+    from tilewright.runtime.memory.tensor import Tensor
+    from tilewright.runtime.ops.operation import DeviceOp
 
 __all__ = ["Copying", "Creation", "load_copying", "load_creation"]
 
 
 class Creation(Protocol):
-    """What `tilewright.kernels.creation` provides: operations that write all of a tensor.
+    """What `tilewright.kernels.elements.creation` provides: operations that write all of a tensor.
 
     A line is a contiguous part of a tensor; `first` is the number of its first element in there.
     """
@@ -43,7 +43,7 @@ class Creation(Protocol):
 
 
 class Copying(Protocol):
-    """What `tilewright.kernels.copying` provides, for tensors of rank 1 to 6."""
+    """What `tilewright.kernels.elements.copying` provides, for tensors of rank 1 to 6."""
 
     def convert(self, dst: Tensor, src: Tensor) -> DeviceOp[Any]:
         """Copy each element, in the dtype of `dst`; the shapes are equal."""
@@ -54,9 +54,9 @@ class Copying(Protocol):
 
 def load_creation() -> Creation:
     """The kernels that make contents."""
-    return cast("Creation", load_module("tilewright.kernels.creation"))
+    return cast("Creation", load_module("tilewright.kernels.elements.creation"))
 
 
 def load_copying() -> Copying:
     """The kernels that copy with strides and between dtypes."""
-    return cast("Copying", load_module("tilewright.kernels.copying"))
+    return cast("Copying", load_module("tilewright.kernels.elements.copying"))

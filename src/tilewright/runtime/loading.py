@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.collector import uncollected
+from tilewright.runtime.order.collector import uncollected
 
 __all__ = ["load_module"]
 

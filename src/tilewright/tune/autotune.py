@@ -25,12 +25,12 @@ from functools import partial, update_wrapper
 from typing import Any
 
 from tilewright.errors import LaunchError, TuneError
-from tilewright.jit.cache import SingleFlight
+from tilewright.jit.cache.memory import SingleFlight
 from tilewright.kernel import Kernel
-from tilewright.runtime.device import Device
-from tilewright.runtime.inside_chains import is_inside_chain
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.recording import block_is_open
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.graphs.recording import block_is_open
+from tilewright.runtime.ops.inside_chains import is_inside_chain
+from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.tune.config import Config
 from tilewright.tune.keys import Key
 from tilewright.tune.loader import load_engine

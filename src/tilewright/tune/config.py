@@ -18,7 +18,7 @@ from tilewright.errors import CompileError, TuneError
 from tilewright.kernel import Kernel
 from tilewright.lang.hints import Hints
 from tilewright.passes.report_form import ReportForm
-from tilewright.runtime.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.partition import Partition, PersistentPartition
 
 __all__ = ["SETTINGS", "Config", "Constant", "Schedule"]
 

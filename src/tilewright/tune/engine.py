@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tilewright.backends.cuda.gpus import list_gpus
 from tilewright.backends.cuda.toolchain import release_here
-from tilewright.runtime.device import Device
+from tilewright.runtime.devices.device import Device
 from tilewright.tune.journal import Journal
 from tilewright.tune.plans import Found, Plan, Report
 from tilewright.tune.records import UNTUNED, Provenance, Record

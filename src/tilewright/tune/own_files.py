@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.errors import TuneError
-from tilewright.jit.loader import load_disk_cache
-from tilewright.jit.private_files import (
+from tilewright.jit.cache.private_files import (
     Unusable,
     check_folder,
     check_root,
@@ -22,6 +21,7 @@ from tilewright.jit.private_files import (
     read_private,
     warn_once,
 )
+from tilewright.jit.loader import load_disk_cache
 from tilewright.settings import current_settings
 
 __all__ = ["OwnFile", "make_own_folder", "own_file", "read_own_file", "write_own_file"]

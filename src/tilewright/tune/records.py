@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from tilewright.errors import TuneError
-from tilewright.jit.choices import CHOICES, FORCED
-from tilewright.jit.private_files import Unusable, is_absent, write_private
-from tilewright.jit.process_lock import ProcessLock, Taken
-from tilewright.runtime.forked_locks import ForkedLock
-from tilewright.runtime.surroundings import Setting
+from tilewright.jit.cache.private_files import Unusable, is_absent, write_private
+from tilewright.jit.cache.process_lock import ProcessLock, Taken
+from tilewright.jit.plans.choices import CHOICES, FORCED
+from tilewright.runtime.devices.context import Setting
+from tilewright.runtime.devices.fork import ForkedLock
 from tilewright.tune.config import Config
 from tilewright.tune.keys import Key
 from tilewright.tune.own_files import own_file, read_own_file, write_own_file

@@ -26,10 +26,10 @@ from tilewright.bench.subjects import Run
 from tilewright.bench.timer import Timer
 from tilewright.bench.timing import Effort
 from tilewright.errors import CompileError, DriverError, LaunchError, TuneError
-from tilewright.jit.compile_all import Finished, Start, each_finished
-from tilewright.jit.fingerprints import digest
-from tilewright.runtime.device import Device
-from tilewright.runtime.operation import DeviceOp
+from tilewright.jit.cache.fingerprints import digest
+from tilewright.jit.compile.compile_all import Finished, Start, each_finished
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.tune.attempts import Attempt, Usage, Verdict, tally
 from tilewright.tune.config import Config
 from tilewright.tune.journal import Journal

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tilewright.errors import TilewrightError
-from tilewright.jit.compile_all import Finished, Start, each_finished
-from tilewright.runtime.cores import usable_cores
+from tilewright.jit.compile.compile_all import Finished, Start, each_finished
+from tilewright.runtime.devices.cores import usable_cores
 from tilewright.tune.plans import Found
 from tilewright.tune.search import Search
 from tilewright.tune.task import Task

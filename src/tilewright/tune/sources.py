@@ -16,8 +16,8 @@ from typing import Any
 
 from tilewright.dtypes import DType
 from tilewright.errors import CompileError
-from tilewright.frontend.capture import SourceFunction, capture, lookup
-from tilewright.jit.fingerprints import digest
+from tilewright.frontend.source.capture import SourceFunction, capture, lookup
+from tilewright.jit.cache.fingerprints import digest
 from tilewright.kernel import Kernel
 
 __all__ = ["source_digest"]

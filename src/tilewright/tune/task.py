@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.dtypes import limits
-from tilewright.jit.fingerprints import digest
+from tilewright.jit.cache.fingerprints import digest
 from tilewright.kernel import Kernel
-from tilewright.runtime.copies import fill
-from tilewright.runtime.device import Device
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.copies import fill
+from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.tune.config import Config
 from tilewright.tune.keys import Key
 from tilewright.tune.records import chosen, forcing

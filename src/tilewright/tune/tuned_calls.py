@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from tilewright.dtypes import DType
 from tilewright.errors import LaunchError, TuneError
-from tilewright.frontend.signature import MappedParam, Signature, TensorParam, WholeParam
+from tilewright.frontend.signature.signature import MappedParam, Signature, TensorParam, WholeParam
 from tilewright.kernel import Kernel
-from tilewright.runtime.access import Mode
-from tilewright.runtime.copies import copy
-from tilewright.runtime.device import Device
-from tilewright.runtime.imports import as_tensor
-from tilewright.runtime.operation import DeviceOp
-from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.interop.imports import as_tensor
+from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.copies import copy
+from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.order.access import Mode
 from tilewright.tune.config import Config
 from tilewright.tune.keys import Key
 from tilewright.tune.task import poison, relative_error

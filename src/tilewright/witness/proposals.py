@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.dtypes import bool_, limits
-from tilewright.frontend.signature import ScalarParam, Signature
+from tilewright.frontend.signature.signature import ScalarParam, Signature
 
 __all__ = ["Fill", "Proposal", "axes_of", "proposals"]
 

@@ -17,7 +17,7 @@ import numpy as np
 import tilewright as tw
 from tilewright.dtypes import AnyDType, DType, limits
 from tilewright.errors import CompileError, KernelFailure, LaunchError
-from tilewright.frontend.signature import (
+from tilewright.frontend.signature.signature import (
     ConstParam,
     GroupParam,
     MappedParam,
@@ -27,9 +27,9 @@ from tilewright.frontend.signature import (
     TensorParam,
     WholeParam,
 )
-from tilewright.jit.forcing import force_checks
+from tilewright.jit.compile.forcing import force_checks
 from tilewright.kernel import Kernel
-from tilewright.runtime.tensor import Tensor
+from tilewright.runtime.memory.tensor import Tensor
 from tilewright.witness.proposals import Fill, Proposal
 
 __all__ = ["Chosen", "Outcome", "run"]

@@ -29,8 +29,8 @@ from tilewright.analysis.operations import (
 from tilewright.analysis.terms import Atom, Known, Linear, Origin, Variable
 from tilewright.errors import CompileError
 from tilewright.frontend.kernel import lower_kernel
-from tilewright.frontend.signature import Signature
-from tilewright.frontend.specialization import Specialization
+from tilewright.frontend.signature.signature import Signature
+from tilewright.frontend.signature.specialization import Specialization
 from tilewright.ir.launch_terms import (
     Blocks,
     Extent,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import tilewright as tw
 from tilewright import Mut, Ref, f8e4m3fn
 from tilewright.dims import B, N
-from tilewright.frontend.specialization import Specialization, TensorSpec
+from tilewright.frontend.signature.specialization import Specialization, TensorSpec
 
 
 @tw.kernel

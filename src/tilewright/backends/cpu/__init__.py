@@ -1,0 +1,1 @@
+"""The CPU backend: Tile IR run by NumPy."""

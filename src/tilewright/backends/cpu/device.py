@@ -17,14 +17,14 @@ from tilewright.backends.cpu.stopping import Stop
 from tilewright.backends.cpu.stream import CpuQueue
 from tilewright.backends.cpu.tasks import Tasks
 from tilewright.errors import LaunchError
-from tilewright.runtime.access import Handle
-from tilewright.runtime.backend import ALIGNMENT, Recipe
-from tilewright.runtime.cores import usable_cores
-from tilewright.runtime.function import Filled, ReadyCall
-from tilewright.runtime.function import Memory as Reachable
-from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
-from tilewright.runtime.stream import Stream
-from tilewright.runtime.watching import is_watching
+from tilewright.runtime.devices.backend import ALIGNMENT, Recipe
+from tilewright.runtime.devices.cores import usable_cores
+from tilewright.runtime.devices.function import Filled, ReadyCall
+from tilewright.runtime.devices.function import Memory as Reachable
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.devices.watching import is_watching
+from tilewright.runtime.order.access import Handle
+from tilewright.runtime.order.failure_records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
 __all__ = ["CpuBackend", "CpuFunction", "Runnable", "missing", "open_device"]
 

@@ -15,8 +15,8 @@ from tilewright.backends.cpu.memory import Memory
 from tilewright.backends.cpu.stopping import Stop
 from tilewright.backends.cpu.stream import CpuQueue
 from tilewright.backends.cpu.tasks import Tasks
-from tilewright.runtime.backend import Bytes, Recipe
-from tilewright.runtime.refused_in_graphs import allocation_in_graph, copy_to_host_in_graph
+from tilewright.runtime.devices.backend import Bytes, Recipe
+from tilewright.runtime.graphs.refused import allocation_in_graph, copy_to_host_in_graph
 
 __all__ = ["CpuGraph"]
 

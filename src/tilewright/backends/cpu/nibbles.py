@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.forked_locks import ForkedLock
+from tilewright.runtime.devices.fork import ForkedLock
 
 __all__ = ["join", "read", "split", "write"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.memory import Memory
 from tilewright.errors import OutOfMemoryError
-from tilewright.runtime.backend import ALIGNMENT, PoolStatistics
-from tilewright.runtime.forked_locks import ForkedLock
+from tilewright.runtime.devices.backend import ALIGNMENT, PoolStatistics
+from tilewright.runtime.devices.fork import ForkedLock
 
 __all__ = ["CpuPool"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tilewright.backends.cpu.device import CpuFunction
 from tilewright.backends.cpu.executor import compile_module
 from tilewright.ir.function import Module
-from tilewright.runtime.device import Device
-from tilewright.runtime.function import KernelFunction
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.function import KernelFunction
 
 __all__ = ["CpuProgram", "make_program"]
 

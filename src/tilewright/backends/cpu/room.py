@@ -8,7 +8,7 @@ the block ends. Arrays that NumPy makes and drops within one op are not counted.
 from __future__ import annotations
 
 from tilewright.errors import OutOfMemoryError
-from tilewright.runtime.pool import in_units
+from tilewright.runtime.memory.pool import in_units
 
 __all__ = ["Room"]
 

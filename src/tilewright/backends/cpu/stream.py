@@ -26,7 +26,7 @@ from tilewright.backends.cpu.stopping import Stop
 from tilewright.backends.cpu.tasks import Tasks
 from tilewright.backends.cpu.workers import WORKERS
 from tilewright.errors import DriverError, StoppedError
-from tilewright.runtime.backend import Tell
+from tilewright.runtime.devices.backend import Tell
 
 __all__ = ["CpuHold", "CpuQueue", "CpuStamp"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.backends.cpu.memory import Memory
 from tilewright.backends.cpu.stopping import Stop
-from tilewright.runtime.backend import Bytes
+from tilewright.runtime.devices.backend import Bytes
 
 __all__ = ["Tasks"]
 

@@ -29,7 +29,7 @@ from tilewright.backends.cuda.external_bindings import ExternalCalls
 from tilewright.backends.cuda.pool_bindings import PoolCalls
 from tilewright.backends.cuda.ready_bindings import ReadyCalls
 from tilewright.errors import DriverError
-from tilewright.runtime.device import PER_THREAD_STREAM
+from tilewright.runtime.devices.device import PER_THREAD_STREAM
 
 __all__ = ["CudaDriver", "device_count"]
 

@@ -15,8 +15,8 @@ from tilewright.backends.cuda.poller import Poller
 from tilewright.backends.cuda.pool import CudaPool
 from tilewright.backends.cuda.staging import Staging
 from tilewright.backends.cuda.stream import AdoptedQueue, CudaAllocation, CudaQueue
-from tilewright.runtime.backend import Bytes, Recipe
-from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
+from tilewright.runtime.devices.backend import Bytes, Recipe
+from tilewright.runtime.order.failure_records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
 __all__ = ["CudaBackend", "missing", "open_device"]
 

@@ -13,7 +13,7 @@ import sys
 from typing import Any, NamedTuple, Protocol, cast
 
 from tilewright.errors import DriverError
-from tilewright.runtime.function import KernelLimits, LaunchShape, ReadyCall
+from tilewright.runtime.devices.function import KernelLimits, LaunchShape, ReadyCall
 
 __all__ = [
     "Copy",

@@ -15,9 +15,9 @@ from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import Kind, Packers
 from tilewright.backends.cuda.stream import CudaQueue
 from tilewright.errors import LaunchError
-from tilewright.runtime.device import Device
-from tilewright.runtime.function import KernelLimits, LaunchShape
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.function import KernelLimits, LaunchShape
+from tilewright.runtime.devices.stream import Stream
 
 __all__ = ["CodeKind", "ExternalFunction", "kernel_names", "kind_of", "load_function"]
 

@@ -15,7 +15,7 @@ from cuda.bindings import driver as cu
 from cuda.core import ObjectCode
 
 from tilewright.backends.cuda.external import CodeKind, kind_of
-from tilewright.runtime.function import KernelLimits, LaunchShape
+from tilewright.runtime.devices.function import KernelLimits, LaunchShape
 
 __all__ = ["ExternalCalls"]
 

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from tilewright.backends.cuda.driver import Copy, Driver, Fill
 from tilewright.backends.cuda.stream import CudaAllocation, CudaQueue
-from tilewright.runtime.backend import Bytes, Recipe
-from tilewright.runtime.function import LaunchShape
-from tilewright.runtime.refused_in_graphs import allocation_in_graph, copy_to_host_in_graph
+from tilewright.runtime.devices.backend import Bytes, Recipe
+from tilewright.runtime.devices.function import LaunchShape
+from tilewright.runtime.graphs.refused import allocation_in_graph, copy_to_host_in_graph
 
 __all__ = ["CudaGraph", "in_lanes", "starts_together"]
 

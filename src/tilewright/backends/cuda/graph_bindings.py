@@ -19,7 +19,7 @@ from cuda.core import ObjectCode
 from tilewright.backends.cuda.capture_bindings import beside_captures
 from tilewright.backends.cuda.driver import Copy, Fill
 from tilewright.errors import DriverError
-from tilewright.runtime.function import LaunchShape
+from tilewright.runtime.devices.function import LaunchShape
 
 __all__ = ["GraphCalls"]
 

@@ -19,9 +19,9 @@ from tilewright.backends.cuda.driver import Driver
 from tilewright.backends.cuda.stream import CudaQueue
 from tilewright.dtypes import Element
 from tilewright.errors import InternalError
-from tilewright.runtime.access import Handle
-from tilewright.runtime.function import Filled, Memory, ReadyCall
-from tilewright.runtime.stream import Stream
+from tilewright.runtime.devices.function import Filled, Memory, ReadyCall
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.order.access import Handle
 from tilewright.runtime.text_functions import define
 
 __all__ = ["POINTER", "CudaFunction", "Kind", "Packer", "Packers"]

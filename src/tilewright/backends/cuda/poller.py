@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewright.backends.cuda.driver import Driver
 from tilewright.errors import DriverError
-from tilewright.runtime.backend import Tell
+from tilewright.runtime.devices.backend import Tell
 
 __all__ = ["Poller"]
 

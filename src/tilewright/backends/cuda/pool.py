@@ -8,7 +8,7 @@ free, which makes the next allocation slow, so a threshold is set: by default it
 from __future__ import annotations
 
 from tilewright.backends.cuda.driver import Driver
-from tilewright.runtime.backend import PoolStatistics
+from tilewright.runtime.devices.backend import PoolStatistics
 
 __all__ = ["CudaPool"]
 

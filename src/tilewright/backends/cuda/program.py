@@ -16,8 +16,8 @@ from tilewright.errors import DriverError
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.ir.types import PtrType
-from tilewright.runtime.device import Device
-from tilewright.runtime.function import KernelFunction
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.function import KernelFunction
 from tilewright.settings import current_settings
 
 __all__ = ["CudaProgram", "assemble", "load_program", "tools_signature", "tools_version"]

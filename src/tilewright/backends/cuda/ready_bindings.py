@@ -29,7 +29,7 @@ from tilewright.backends.cuda.driver import Parameters
 from tilewright.backends.cuda.graph_bindings import GraphCalls
 from tilewright.backends.cuda.launch_bindings import LaunchCalls, call_again
 from tilewright.errors import DriverError
-from tilewright.runtime.function import LaunchShape, ReadyCall
+from tilewright.runtime.devices.function import LaunchShape, ReadyCall
 
 __all__ = ["ReadyCalls"]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.backends.cuda.driver import Driver
 from tilewright.errors import DriverError
-from tilewright.runtime.backend import Bytes
+from tilewright.runtime.devices.backend import Bytes
 
 __all__ = ["Staging"]
 

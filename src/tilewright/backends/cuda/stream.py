@@ -15,9 +15,9 @@ from tilewright.backends.cuda.driver import Driver
 from tilewright.backends.cuda.poller import Poller
 from tilewright.backends.cuda.pool import CudaPool
 from tilewright.errors import LaunchError
-from tilewright.runtime.backend import Bytes, Tell
-from tilewright.runtime.device import LEGACY_STREAM
-from tilewright.runtime.function import LaunchShape
+from tilewright.runtime.devices.backend import Bytes, Tell
+from tilewright.runtime.devices.device import LEGACY_STREAM
+from tilewright.runtime.devices.function import LaunchShape
 
 __all__ = ["AdoptedQueue", "CudaAllocation", "CudaHold", "CudaQueue", "CudaStamp"]
 

@@ -1,0 +1,1 @@
+"""A device without memory, for shapes alone."""

@@ -13,8 +13,8 @@ from typing import NoReturn
 import numpy as np
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.backend import PoolStatistics
-from tilewright.runtime.records import RECORD_WORDS, FailureRecord, RecordPool, Slot
+from tilewright.runtime.devices.backend import PoolStatistics
+from tilewright.runtime.order.failure_records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
 __all__ = ["MetaBackend", "MetaPool", "missing", "open_device"]
 

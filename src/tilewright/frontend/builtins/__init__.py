@@ -1,0 +1,1 @@
+"""Functions of the language, each lowered to Tile IR."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, bool_
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.launch import open_condition
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, PointerOperand, Static, TileOperand
-from tilewright.frontend.tiles import as_tile, is_power_of_two, static_int
-from tilewright.frontend.unsafe import require_unsafe
+from tilewright.frontend.memory.unsafe import require_unsafe
+from tilewright.frontend.operands.operands import Operand, PointerOperand, Static, TileOperand
+from tilewright.frontend.operands.tiles import as_tile, is_power_of_two, static_int
 from tilewright.ir.attributes import Bounded, DivBy, Promise
 from tilewright.ir.op import Value
 from tilewright.ir.ops.control import Assume

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.check.errors.types import NoSuchAxis, NotStatic, WrongOperand
-from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand, TupleOperand
-from tilewright.frontend.tiles import reshaped, static_int
+from tilewright.frontend.operands.operands import Operand, Static, TileOperand, TupleOperand
+from tilewright.frontend.operands.tiles import reshaped, static_int
 
 __all__ = ["axes_argument", "axis_argument", "flag_argument", "flattened", "kept"]
 

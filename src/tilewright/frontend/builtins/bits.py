@@ -11,10 +11,10 @@ from math import prod
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, bool_, i8, tf32, u8
-from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, TileOperand
-from tilewright.frontend.tiles import as_tile, check_tile_shape, dtype_argument, reshaped
+from tilewright.frontend.operands.operands import Operand, TileOperand
+from tilewright.frontend.operands.tiles import as_tile, check_tile_shape, dtype_argument, reshaped
 from tilewright.ir.ops.elementwise import Bitcast
 from tilewright.ir.ops.internal import ReadAs
 from tilewright.ir.ops.shape import Pack, Unpack

@@ -11,8 +11,6 @@ import ast
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType
-from tilewright.frontend.abilities import check_computes
-from tilewright.frontend.arguments import Arguments, given_by
 from tilewright.frontend.builtins.axes import (
     axes_argument,
     axis_argument,
@@ -21,9 +19,11 @@ from tilewright.frontend.builtins.axes import (
     kept,
 )
 from tilewright.frontend.builtins.folding import Combine, Fold, Scalars
-from tilewright.frontend.inlining import applied, signature_of
+from tilewright.frontend.calling.arguments import Arguments, given_by
+from tilewright.frontend.calling.inlining import applied, signature_of
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import (
+from tilewright.frontend.operands.abilities import check_computes
+from tilewright.frontend.operands.operands import (
     BuiltinOperand,
     FunctionOperand,
     LambdaOperand,
@@ -32,7 +32,7 @@ from tilewright.frontend.operands import (
     TileOperand,
     TupleOperand,
 )
-from tilewright.frontend.tiles import as_tile, convert, literal
+from tilewright.frontend.operands.tiles import as_tile, convert, literal
 from tilewright.ir.op import Block, Effect, Op
 from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck
 

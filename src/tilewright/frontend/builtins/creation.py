@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, i32
-from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand
-from tilewright.frontend.tiles import (
+from tilewright.frontend.operands.operands import Operand, Static, TileOperand
+from tilewright.frontend.operands.tiles import (
     as_scalar,
     broadcast_to,
     check_tile_shape,

@@ -8,14 +8,14 @@ from typing import Any
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_
-from tilewright.frontend.abilities import check_computes
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.maths import check_floats
 from tilewright.frontend.builtins.modifiers import are_usual, modified
+from tilewright.frontend.calling.arguments import Arguments
+from tilewright.frontend.expressions.operators import quotient_up
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand
-from tilewright.frontend.operators import quotient_up
-from tilewright.frontend.tiles import (
+from tilewright.frontend.operands.abilities import check_computes
+from tilewright.frontend.operands.operands import Operand, Static, TileOperand
+from tilewright.frontend.operands.tiles import (
     as_tile,
     broadcast_together,
     chosen_numbers,

@@ -12,15 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.dtypes import DType, bool_, i32, limits
-from tilewright.frontend.abilities import check_computes
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.axes import axis_argument, flag_argument, flattened, kept
 from tilewright.frontend.builtins.folding import Fold, Scalars
 from tilewright.frontend.builtins.maths import check_floats
-from tilewright.frontend.conversions import convert
+from tilewright.frontend.calling.arguments import Arguments
+from tilewright.frontend.expressions.conversions import convert
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, TileOperand
-from tilewright.frontend.tiles import as_tile, broadcast_to, reshaped, signedness
+from tilewright.frontend.operands.abilities import check_computes
+from tilewright.frontend.operands.operands import Operand, TileOperand
+from tilewright.frontend.operands.tiles import as_tile, broadcast_to, reshaped, signedness
 from tilewright.ir.attributes import Ordering, Predicate
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.elementwise import AddI, AndI, CmpF, CmpI, OrI, Select

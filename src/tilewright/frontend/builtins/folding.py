@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.dtypes import DType
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import TileOperand
+from tilewright.frontend.operands.operands import TileOperand
 from tilewright.ir.attributes import FloatIdentity, IntIdentity
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Yield

@@ -8,10 +8,10 @@ from tilewright.check.errors.bounds import FalseRequire
 from tilewright.check.errors.syntax import BadCall, FalseAssertion
 from tilewright.check.errors.types import NoSuchAxis, NotStatic, WrongOperand
 from tilewright.dtypes import bool_, i32
-from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand, TupleOperand
-from tilewright.frontend.tiles import as_tile, static_int
+from tilewright.frontend.operands.operands import Operand, Static, TileOperand, TupleOperand
+from tilewright.frontend.operands.tiles import as_tile, static_int
 from tilewright.ir.ops.internal import Require
 from tilewright.lang.integers import next_power_of_2
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_
-from tilewright.frontend.abilities import check_computes
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.modifiers import are_usual, modified
+from tilewright.frontend.calling.arguments import Arguments
+from tilewright.frontend.expressions.operators import apply_binary
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand
-from tilewright.frontend.operators import apply_binary
-from tilewright.frontend.tiles import as_tile, broadcast_together, is_power_of_two, unify
+from tilewright.frontend.operands.abilities import check_computes
+from tilewright.frontend.operands.operands import Operand, Static, TileOperand
+from tilewright.frontend.operands.tiles import as_tile, broadcast_together, is_power_of_two, unify
 from tilewright.ir.attributes import Predicate
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.elementwise import Atan2, CmpI, Fma, Log2, MulHiI, Select, SubI

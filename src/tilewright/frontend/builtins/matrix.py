@@ -6,11 +6,11 @@ import ast
 
 from tilewright.check.errors.types import MmaDTypes, MmaShapes, WrongOperand
 from tilewright.dtypes import DType, Element, f8e4m3fn, f8e5m2, f32, f64, i32
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.axes import flag_argument
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, TileOperand
-from tilewright.frontend.tiles import as_tile, check_tile_shape, constant, signedness
+from tilewright.frontend.operands.operands import Operand, TileOperand
+from tilewright.frontend.operands.tiles import as_tile, check_tile_shape, constant, signedness
 from tilewright.ir.ops.reduction import MmaF, MmaI
 
 __all__ = ["check_shapes", "lower_mma", "matrix_product"]

@@ -14,12 +14,12 @@ from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import NotBroadcastable, UnsupportedByTarget, WrongOperand
 from tilewright.check.errors.unsafety import BadMemoryOrder
 from tilewright.dtypes import DType, bool_
-from tilewright.frontend.arguments import Arguments
-from tilewright.frontend.atomic_modes import atomic_mode, first_target_needed
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, PointerOperand, Static, TileOperand
-from tilewright.frontend.tiles import as_tile, broadcast_shape, broadcast_to
-from tilewright.frontend.unsafe import require_unsafe
+from tilewright.frontend.memory.atomic_modes import atomic_mode, first_target_needed
+from tilewright.frontend.memory.unsafe import require_unsafe
+from tilewright.frontend.operands.operands import Operand, PointerOperand, Static, TileOperand
+from tilewright.frontend.operands.tiles import as_tile, broadcast_shape, broadcast_to
 from tilewright.ir.attributes import AtomicMode, MemoryOrder, MemoryScope
 from tilewright.ir.op import Value
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, LoadPtr, StorePtr

@@ -10,12 +10,12 @@ from typing import Any, NoReturn, TypeVar
 
 from tilewright.check.errors.types import NotStatic, WrongOperand
 from tilewright.dtypes import DType
-from tilewright.frontend.arguments import Arguments
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Static
+from tilewright.frontend.operands.operands import Static
 from tilewright.ir.attributes import Rounding
 from tilewright.ir.op import Op
-from tilewright.ir.verify import rule_problems
+from tilewright.ir.verify.verifier import rule_problems
 
 __all__ = ["ROUNDINGS", "are_usual", "modified", "rounding_argument"]
 

@@ -8,12 +8,12 @@ from math import prod
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, bool_, f64, i32, u32, u64
-from tilewright.frontend.arguments import Arguments
-from tilewright.frontend.conversions import convert
+from tilewright.frontend.calling.arguments import Arguments
+from tilewright.frontend.expressions.conversions import convert
+from tilewright.frontend.expressions.operators import apply_binary
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, Static, TileOperand, TupleOperand
-from tilewright.frontend.operators import apply_binary
-from tilewright.frontend.tiles import (
+from tilewright.frontend.operands.operands import Operand, Static, TileOperand, TupleOperand
+from tilewright.frontend.operands.tiles import (
     as_scalar,
     broadcast_together,
     constant,

@@ -10,8 +10,6 @@ from typing import Any
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, bf16, bool_, f16, f32, limits
-from tilewright.frontend.abilities import check_computes
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.axes import (
     axes_argument,
     axis_argument,
@@ -21,10 +19,12 @@ from tilewright.frontend.builtins.axes import (
 )
 from tilewright.frontend.builtins.folding import Combine, Fold, Scalars
 from tilewright.frontend.builtins.maths import check_floats
-from tilewright.frontend.conversions import convert
+from tilewright.frontend.calling.arguments import Arguments
+from tilewright.frontend.expressions.conversions import convert
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, TileOperand
-from tilewright.frontend.tiles import as_tile, constant, signedness
+from tilewright.frontend.operands.abilities import check_computes
+from tilewright.frontend.operands.operands import Operand, TileOperand
+from tilewright.frontend.operands.tiles import as_tile, constant, signedness
 from tilewright.ir.op import Op
 from tilewright.ir.ops.elementwise import (
     AddF,

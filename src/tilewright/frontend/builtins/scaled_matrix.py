@@ -10,15 +10,15 @@ import ast
 
 from tilewright.check.errors.types import ScaledDTypes, WrongOperand
 from tilewright.dtypes import Element, f8e4m3fn, f32, u8
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.bits import bits_as
 from tilewright.frontend.builtins.matrix import check_shapes
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, TileOperand
-from tilewright.frontend.tiles import as_tile, constant
+from tilewright.frontend.operands.operands import Operand, TileOperand
+from tilewright.frontend.operands.tiles import as_tile, constant
 from tilewright.ir.ops.elementwise import AndI
 from tilewright.ir.ops.reduction import MmaFScaled
-from tilewright.ir.verify_matrices import SCALE_GROUPS
+from tilewright.ir.verify.matrices import SCALE_GROUPS
 
 __all__ = ["lower_mma_scaled"]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 
 from tilewright.check.errors.types import IndexCount, MixedDTypes, WrongOperand
-from tilewright.frontend.arguments import Arguments, Place
 from tilewright.frontend.builtins.axes import axis_argument, flag_argument
+from tilewright.frontend.calling.arguments import Arguments, Place
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, TileOperand, TupleOperand
-from tilewright.frontend.tensors import checked
-from tilewright.frontend.tiles import (
+from tilewright.frontend.memory.tensors import checked
+from tilewright.frontend.operands.operands import Operand, TileOperand, TupleOperand
+from tilewright.frontend.operands.tiles import (
     as_tile,
     check_tile_shape,
     is_power_of_two,

@@ -36,12 +36,12 @@ from tilewright.dtypes import (
     tf32,
     u8,
 )
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.axes import axis_argument, flag_argument, flattened
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, TileOperand, TupleOperand
-from tilewright.frontend.tile_formulas import TileFormula
-from tilewright.frontend.tiles import as_tile, is_power_of_two, static_int
+from tilewright.frontend.operands.operands import Operand, TileOperand, TupleOperand
+from tilewright.frontend.operands.tile_formulas import TileFormula
+from tilewright.frontend.operands.tiles import as_tile, is_power_of_two, static_int
 from tilewright.ir.ops.shape import Cat, Extract
 
 __all__ = ["lower_argsort", "lower_sort", "lower_top_k"]

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.dtypes import DType, bf16, f16, f32, f64, i32, i64
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.error_function import LARGEST, SMALLEST, TAIL
 from tilewright.frontend.builtins.maths import check_floats
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand
-from tilewright.frontend.tile_formulas import TileFormula
-from tilewright.frontend.tiles import as_tile
+from tilewright.frontend.operands.operands import Operand
+from tilewright.frontend.operands.tile_formulas import TileFormula
+from tilewright.frontend.operands.tiles import as_tile
 from tilewright.ir.ops.elementwise import AbsF, Exp, Floor, Log
 
 __all__ = ["composed", "erf", "expm1", "is_finite", "is_infinite", "is_nan", "log1p", "rounded",

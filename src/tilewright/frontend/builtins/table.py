@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins import (
     assumptions,
     bits,
@@ -26,9 +25,10 @@ from tilewright.frontend.builtins import (
     special,
     taking,
 )
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand
-from tilewright.frontend.unsafe import refuse_expression
+from tilewright.frontend.memory.unsafe import refuse_expression
+from tilewright.frontend.operands.operands import Operand
 from tilewright.ir.attributes import AtomicMode
 from tilewright.ir.ops import elementwise as ops
 from tilewright.lang import functions as tw

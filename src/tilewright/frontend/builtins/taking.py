@@ -11,14 +11,14 @@ from math import prod
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, bool_, f16, f32, i4, i8, i16, i32, i64, tf32
-from tilewright.frontend.arguments import Arguments
 from tilewright.frontend.builtins.axes import axis_argument
 from tilewright.frontend.builtins.folding import Combine, Fold, Scalars
-from tilewright.frontend.indices import integer_tile
+from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.operands import Operand, TileOperand
-from tilewright.frontend.tile_formulas import TileFormula, repeated
-from tilewright.frontend.tiles import as_tile
+from tilewright.frontend.operands.indices import integer_tile
+from tilewright.frontend.operands.operands import Operand, TileOperand
+from tilewright.frontend.operands.tile_formulas import TileFormula, repeated
+from tilewright.frontend.operands.tiles import as_tile
 from tilewright.ir.ops.elementwise import OrI
 from tilewright.ir.ops.shape import Extract
 

@@ -10,7 +10,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import f16, f32
 from tilewright.kernels.cutting import line_config, square_config
-from tilewright.kernels.pointwise import (
+from tilewright.kernels.elements.pointwise import (
     add,
     add_elements,
     gelu,
@@ -18,8 +18,8 @@ from tilewright.kernels.pointwise import (
     silu_mul,
     silu_mul_elements,
 )
+from tilewright.kernels.elements.transposes import transpose, transpose_tiles
 from tilewright.kernels.reference import memory_bound as reference
-from tilewright.kernels.transposes import transpose, transpose_tiles
 from tilewright.kernels.tunables.beginnings import TARGET, Rule, dtype_of, rule_by
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread
 from tilewright.tune import Key, Space, Trial, Tunable, key_of

@@ -8,16 +8,16 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16
-from tilewright.kernels.attention_arguments import Heads
-from tilewright.kernels.attention_configs import (
+from tilewright.kernels.heads.arguments import Heads
+from tilewright.kernels.heads.configs import (
     ACROSS,
     LAGGING,
     SPLIT,
     choose_decode,
     choose_prefill,
 )
-from tilewright.kernels.decode import attend_split, decode_attention, merge_splits
-from tilewright.kernels.prefill import attention, attention_tiles, attention_walk
+from tilewright.kernels.heads.decode import attend_split, decode_attention, merge_splits
+from tilewright.kernels.heads.prefill import attention, attention_tiles, attention_walk
 from tilewright.kernels.reference import attention as reference
 from tilewright.kernels.tunables.signed_sums import checked_trial, spread
 from tilewright.tune import Config, Key, Space, Trial, Tunable, forcing, key_of

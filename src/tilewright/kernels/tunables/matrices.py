@@ -12,13 +12,13 @@ import numpy as np
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
 from tilewright.kernels.cutting import power_of_two
-from tilewright.kernels.gemv import gemv_kernel
-from tilewright.kernels.matmul_configs import FEWEST_ROWS, WEIGHTS, choose_gemv, choose_matmul
-from tilewright.kernels.matmul_once import matmul_once_kernel
-from tilewright.kernels.matmul_tiles import BAND, MULTIPROCESSORS, tiles_of
-from tilewright.kernels.matmul_wide import matmul_wide_kernel
-from tilewright.kernels.matmuls import matmul, matmul_kernel, sum_splits_kernel
-from tilewright.kernels.products import Form, Request, product
+from tilewright.kernels.gemm.configs import FEWEST_ROWS, WEIGHTS, choose_gemv, choose_matmul
+from tilewright.kernels.gemm.gemv import gemv_kernel
+from tilewright.kernels.gemm.matmuls import matmul, matmul_kernel, sum_splits_kernel
+from tilewright.kernels.gemm.once import matmul_once_kernel
+from tilewright.kernels.gemm.operands import Form, Request, product
+from tilewright.kernels.gemm.tiles import BAND, MULTIPROCESSORS, tiles_of
+from tilewright.kernels.gemm.wide import matmul_wide_kernel
 from tilewright.kernels.tunables.beginnings import TARGET, dtype_of
 from tilewright.kernels.tunables.signed_sums import checked_trial, copied, in_turns, spread
 from tilewright.tune import Config, Key, Space, Trial, Tunable, forcing, key_of

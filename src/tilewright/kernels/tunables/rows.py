@@ -10,9 +10,9 @@ import numpy as np
 import tilewright as tw
 from tilewright import f16
 from tilewright.kernels.cutting import power_of_two, row_config
-from tilewright.kernels.norms import layer_norm, layer_norm_rows, rms_norm, rms_norm_rows
 from tilewright.kernels.reference import memory_bound as reference
-from tilewright.kernels.softmaxes import softmax, softmax_rows
+from tilewright.kernels.rows.norms import layer_norm, layer_norm_rows, rms_norm, rms_norm_rows
+from tilewright.kernels.rows.softmaxes import softmax, softmax_rows
 from tilewright.kernels.tunables.beginnings import TARGET, Rule, rule_by
 from tilewright.kernels.tunables.elements import HINTS
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, spread

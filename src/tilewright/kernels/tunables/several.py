@@ -10,11 +10,11 @@ import numpy as np
 import tilewright as tw
 from tilewright import f16, f32
 from tilewright.kernels.cutting import element_config, logits_config, row_config
-from tilewright.kernels.embeddings import embedding, embedding_rows
-from tilewright.kernels.norms import add_rms_norm, add_rms_norm_rows
-from tilewright.kernels.pointwise import dropout, dropout_elements
+from tilewright.kernels.elements.pointwise import dropout, dropout_elements
 from tilewright.kernels.reference import memory_bound as reference
-from tilewright.kernels.softmaxes import (
+from tilewright.kernels.rows.embeddings import embedding, embedding_rows
+from tilewright.kernels.rows.norms import add_rms_norm, add_rms_norm_rows
+from tilewright.kernels.rows.softmaxes import (
     cross_entropy,
     cross_entropy_gradient,
     cross_entropy_gradient_rows,

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 import tilewright as tw
 from tilewright import bf16, f16, f32
-from tilewright.kernels.matmuls import matmul
+from tilewright.kernels.gemm.matmuls import matmul
 from tilewright.tune import Trial, poison, relative_error
 
 __all__ = ["Array", "checked_trial", "copied", "in_turns", "spread"]

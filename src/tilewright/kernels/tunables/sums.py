@@ -8,11 +8,11 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import f16, f32
-from tilewright.kernels import reductions
 from tilewright.kernels.cutting import column_config, scan_config, span_config
-from tilewright.kernels.pointwise import add
+from tilewright.kernels.elements.pointwise import add
 from tilewright.kernels.reference import memory_bound as reference
-from tilewright.kernels.scans import cumsum, scan_rows
+from tilewright.kernels.rows import reductions
+from tilewright.kernels.rows.scans import cumsum, scan_rows
 from tilewright.kernels.tunables.beginnings import TARGET, dtype_of, rule_by
 from tilewright.kernels.tunables.elements import HINTS
 from tilewright.kernels.tunables.signed_sums import Array, checked_trial, copied, spread

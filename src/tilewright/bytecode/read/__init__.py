@@ -1,0 +1,1 @@
+"""The reader of Tile IR bytecode, of any producer."""

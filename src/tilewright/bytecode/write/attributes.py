@@ -1,0 +1,253 @@
+"""How each kind of attribute is written: one writer a codec class, and the self-describing forms.
+
+Inside an op an attribute is written bare, because the op says what it is; in arrays, dictionaries
+and `assume` it is preceded by a tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tilewright.bytecode.tags import AttributeTag
+from tilewright.bytecode.write.stream import Stream
+from tilewright.bytecode.write.tables import StringTable, Table, TypeTable
+from tilewright.dtypes import Element
+from tilewright.ir.attributes import (
+    ArrayCodec,
+    Attribute,
+    AttributeCodec,
+    BoolArrayCodec,
+    BoolCodec,
+    Bounded,
+    ConstantCodec,
+    DenseElements,
+    Dictionary,
+    DivBy,
+    EnumCodec,
+    FloatIdentity,
+    Hints,
+    HintsCodec,
+    Int32ArrayCodec,
+    IntCodec,
+    IntIdentity,
+    PredicateCodec,
+    SameElements,
+    StringCodec,
+    SymbolCodec,
+)
+from tilewright.ir.elements import constant_bytes, element_bits
+from tilewright.ir.op import Op, Version
+from tilewright.ir.types import (
+    FunctionType,
+    GatherScatterViewType,
+    PartitionViewType,
+    PtrType,
+    StridedViewType,
+    TensorViewType,
+    TileType,
+    TokenType,
+)
+
+__all__ = ["Setting", "Tables", "put_attribute", "put_tagged"]
+
+_TYPES = (
+    Element, PtrType, TileType, TensorViewType, PartitionViewType, StridedViewType,
+    GatherScatterViewType, FunctionType, TokenType,
+)  # fmt: skip
+
+
+@dataclass
+class Tables:
+    """The tables that ops refer to by number, filled while ops are written."""
+
+    version: Version
+    strings: StringTable
+    types: TypeTable
+    constants: Table
+
+    @staticmethod
+    def empty(version: Version) -> Tables:
+        """Tables with nothing in them."""
+        return Tables(version, StringTable(), TypeTable(version), Table(offset_code="Q"))
+
+    def constant(self, value: Any, type_: TileType) -> int:
+        """The number of a constant's elements."""
+        data = constant_bytes(value, type_)
+        item = Stream()
+        item.put_varint(len(data))
+        return self.constants.number(bytes(item + data))
+
+
+class Setting(NamedTuple):
+    """Where an attribute stands."""
+
+    op: Op
+    codec: AttributeCodec
+    tables: Tables
+
+
+def put_attribute(stream: Stream, value: Any, setting: Setting) -> None:
+    """Write one attribute of an op in the bare form."""
+    _BARE[type(setting.codec)](stream, value, setting)
+
+
+def put_tagged(stream: Stream, value: Attribute, tables: Tables) -> None:
+    """Write one attribute in the form that says what it is."""
+    tag, put = _TAGGED[type(value)]
+    stream.put_varint(tag)
+    put(stream, value, tables)
+
+
+def _put_enum(stream: Stream, value: Any, _setting: Setting) -> None:
+    stream.put_varint(value.value)
+
+
+def _put_integer(stream: Stream, value: int, _setting: Setting) -> None:
+    stream.put_varint(value)
+
+
+def _put_bool(stream: Stream, value: bool, _setting: Setting) -> None:
+    stream.append(value)
+
+
+def _put_string(stream: Stream, value: str, setting: Setting) -> None:
+    stream.put_varint(setting.tables.strings.text(value))
+
+
+def _put_int32_array(stream: Stream, value: tuple[int, ...], _setting: Setting) -> None:
+    stream.put_array(value, "i")
+
+
+def _put_bool_array(stream: Stream, value: tuple[bool, ...], setting: Setting) -> None:
+    assert isinstance(setting.codec, BoolArrayCodec)
+    count = len(getattr(setting.op, setting.codec.along))
+    stream.put_array(value or (False,) * count, "b")
+
+
+def _put_constant(stream: Stream, value: Any, setting: Setting) -> None:
+    type_ = setting.op.results[0].type
+    assert isinstance(type_, TileType)
+    stream.put_varint(setting.tables.constant(value, type_))
+
+
+def _put_bare_array(stream: Stream, value: tuple[Attribute, ...], setting: Setting) -> None:
+    _put_items(stream, value, setting.tables)
+
+
+def _put_predicate(stream: Stream, value: Any, setting: Setting) -> None:
+    put_tagged(stream, value, setting.tables)
+
+
+def _put_bare_hints(stream: Stream, value: Hints, setting: Setting) -> None:
+    _put_hints(stream, value, setting.tables)
+
+
+_BARE: dict[type[AttributeCodec], Callable[[Stream, Any, Setting], None]] = {
+    EnumCodec: _put_enum,
+    IntCodec: _put_integer,
+    BoolCodec: _put_bool,
+    StringCodec: _put_string,
+    SymbolCodec: _put_string,
+    Int32ArrayCodec: _put_int32_array,
+    BoolArrayCodec: _put_bool_array,
+    ConstantCodec: _put_constant,
+    ArrayCodec: _put_bare_array,
+    PredicateCodec: _put_predicate,
+    HintsCodec: _put_bare_hints,
+}
+
+
+def _put_items(stream: Stream, value: tuple[Attribute, ...], tables: Tables) -> None:
+    stream.put_varint(len(value))
+    for item in value:
+        put_tagged(stream, item, tables)
+
+
+def _put_named(stream: Stream, items: tuple[tuple[str, Attribute], ...], tables: Tables) -> None:
+    stream.put_varint(len(items))
+    for name, value in items:
+        stream.put_varint(tables.strings.text(name))
+        put_tagged(stream, value, tables)
+
+
+def _put_dictionary(stream: Stream, value: Dictionary, tables: Tables) -> None:
+    _put_named(stream, value.items, tables)
+
+
+def _put_hints(stream: Stream, value: Hints, tables: Tables) -> None:
+    _put_named(stream, value.targets, tables)
+
+
+def _put_truth(stream: Stream, value: bool, _tables: Tables) -> None:
+    stream.append(value)
+
+
+def _put_small_integer(stream: Stream, value: int, tables: Tables) -> None:
+    _put_typed_integer(stream, IntIdentity(Element.I32, value), tables)
+
+
+def _put_typed_integer(stream: Stream, value: IntIdentity, tables: Tables) -> None:
+    stream.put_varint(tables.types.type(value.element))
+    stream.put_varint(int(element_bits([value.value], value.element)[0]))
+
+
+def _put_float(stream: Stream, value: FloatIdentity, tables: Tables) -> None:
+    stream.put_varint(tables.types.type(value.element))
+    bits = int(element_bits([value.value], value.element)[0])
+    if value.element.bits <= 8:
+        stream.append(bits)
+    else:
+        stream.put_signed(bits)
+
+
+def _put_type(stream: Stream, value: Any, tables: Tables) -> None:
+    stream.put_varint(tables.types.type(value))
+
+
+def _put_text(stream: Stream, value: str, tables: Tables) -> None:
+    stream.put_varint(tables.strings.text(value))
+
+
+def _put_elements(stream: Stream, value: DenseElements, tables: Tables) -> None:
+    stream.put_varint(tables.types.type(value.type))
+    stream.put_varint(tables.constant(value.value, value.type))
+
+
+def _put_div_by(stream: Stream, value: DivBy, _tables: Tables) -> None:
+    stream.put_varint(value.divisor)
+    _put_present(stream, value.every, value.along)
+
+
+def _put_bounded(stream: Stream, value: Bounded, _tables: Tables) -> None:
+    _put_present(stream, value.lower, value.upper)
+
+
+def _put_present(stream: Stream, *numbers: int | None) -> None:
+    """A bit for each number that is there, then those numbers."""
+    stream.append(sum((number is not None) << bit for bit, number in enumerate(numbers)))
+    for number in numbers:
+        if number is not None:
+            stream.put_signed(number)
+
+
+def _put_same_elements(stream: Stream, value: SameElements, _tables: Tables) -> None:
+    stream.put_array(value.groups, "q")
+
+
+_TAGGED: dict[type, tuple[AttributeTag, Callable[[Stream, Any, Tables], None]]] = {
+    bool: (AttributeTag.BOOL, _put_truth),
+    int: (AttributeTag.INTEGER, _put_small_integer),
+    IntIdentity: (AttributeTag.INTEGER, _put_typed_integer),
+    FloatIdentity: (AttributeTag.FLOAT, _put_float),
+    str: (AttributeTag.STRING, _put_text),
+    tuple: (AttributeTag.ARRAY, _put_items),
+    DenseElements: (AttributeTag.DENSE_ELEMENTS, _put_elements),
+    DivBy: (AttributeTag.DIV_BY, _put_div_by),
+    SameElements: (AttributeTag.SAME_ELEMENTS, _put_same_elements),
+    Dictionary: (AttributeTag.DICTIONARY, _put_dictionary),
+    Hints: (AttributeTag.HINTS, _put_hints),
+    Bounded: (AttributeTag.BOUNDED, _put_bounded),
+    **dict.fromkeys(_TYPES, (AttributeTag.TYPE, _put_type)),
+}

@@ -1,0 +1,167 @@
+"""How each type is written in the type section, and which types it is made of.
+
+One row a type class in `_WRITERS`; the numbers of the component types are passed in, so that no row
+knows the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.bytecode.tags import TypeTag
+from tilewright.bytecode.write.stream import Stream
+from tilewright.dtypes import Element
+from tilewright.ir.op import Version
+from tilewright.ir.types import (
+    FunctionType,
+    GatherScatterViewType,
+    PartitionViewType,
+    PtrType,
+    StridedViewType,
+    TensorViewType,
+    TileType,
+    TokenType,
+    Type,
+    ViewType,
+)
+
+__all__ = ["DYNAMIC", "POINTER_FLAGS", "VIEW_FLAGS", "BytecodeType", "components", "write_type"]
+
+DYNAMIC = -(1 << 63)  # an extent or a stride that is known only at launch
+POINTER_FLAGS: Version = (13, 4)  # pointers and tensor views carry a flags number from here on
+VIEW_FLAGS: Version = (13, 3)  # partition views likewise; they say it elsewhere before
+
+BytecodeType = Type | Element | PtrType | FunctionType  # what the type section holds
+_Parts = tuple[int, ...]
+
+
+def components(type_: BytecodeType) -> tuple[BytecodeType, ...]:
+    """The types that `type_` refers to."""
+    return _COMPONENTS[type(type_)](type_)
+
+
+def write_type(type_: BytecodeType, parts: _Parts, version: Version) -> bytes:
+    """The bytes of one item of the type section; `parts` are the numbers of its components."""
+    stream = Stream()
+    _WRITERS[type(type_)](stream, type_, parts, version)
+    return bytes(stream)
+
+
+def _put_element(stream: Stream, type_: Element, _parts: _Parts, _version: Version) -> None:
+    stream.put_varint(type_.value.tag)
+
+
+def _put_pointer(stream: Stream, type_: PtrType, parts: _Parts, version: Version) -> None:
+    stream.put_varint(TypeTag.POINTER)
+    _put_pointer_flags(stream, type_, version)
+    stream.put_varint(parts[0])
+    _put_pointer_attribute(stream, type_)
+
+
+def _put_pointer_flags(stream: Stream, type_: PtrType | TensorViewType, version: Version) -> None:
+    if version >= POINTER_FLAGS:
+        stream.put_varint(type_.attribute is not None)
+
+
+def _put_pointer_attribute(stream: Stream, type_: PtrType | TensorViewType) -> None:
+    if type_.attribute is not None:
+        stream.put_varint(type_.attribute.value)
+
+
+def _put_tile(stream: Stream, type_: TileType, parts: _Parts, _version: Version) -> None:
+    stream.put_varint(TypeTag.TILE)
+    stream.put_varint(parts[0])
+    stream.put_array(type_.shape, "q")
+
+
+def _put_tensor_view(
+    stream: Stream, type_: TensorViewType, parts: _Parts, version: Version
+) -> None:
+    stream.put_varint(TypeTag.TENSOR_VIEW)
+    _put_pointer_flags(stream, type_, version)
+    stream.put_varint(parts[0])
+    for extents in (type_.shape, type_.strides):
+        stream.put_array((DYNAMIC if extent is None else extent for extent in extents), "q")
+    _put_pointer_attribute(stream, type_)
+
+
+def _put_partition_view(
+    stream: Stream, type_: PartitionViewType, parts: _Parts, version: Version
+) -> None:
+    padded = type_.padding is not None
+    stream.put_varint(TypeTag.PARTITION_VIEW)
+    if version >= VIEW_FLAGS:
+        stream.put_varint(padded)
+    stream.put_array(type_.tile, "i")
+    stream.put_varint(parts[0])
+    stream.put_array(type_.dim_map, "i")
+    if version < VIEW_FLAGS:
+        stream.put_varint(padded)
+    _put_padding(stream, type_)
+
+
+def _put_strided_view(
+    stream: Stream, type_: StridedViewType, parts: _Parts, _version: Version
+) -> None:
+    stream.put_varint(TypeTag.STRIDED_VIEW)
+    stream.put_varint(type_.padding is not None)
+    stream.put_array(type_.tile, "i")
+    stream.put_array(type_.traversal_strides, "i")
+    stream.put_varint(parts[0])
+    stream.put_array(type_.dim_map, "i")
+    _put_padding(stream, type_)
+
+
+def _put_gather_scatter_view(
+    stream: Stream, type_: GatherScatterViewType, parts: _Parts, _version: Version
+) -> None:
+    stream.put_varint(TypeTag.GATHER_SCATTER_VIEW)
+    stream.put_varint(type_.padding is not None)
+    stream.put_array(type_.tile, "i")
+    stream.put_varint(parts[0])
+    stream.put_varint(type_.sparse_dim)
+    _put_padding(stream, type_)
+
+
+def _put_padding(stream: Stream, type_: ViewType) -> None:
+    if type_.padding is not None:
+        stream.put_varint(type_.padding.value)
+
+
+def _put_function(stream: Stream, type_: FunctionType, parts: _Parts, _version: Version) -> None:
+    stream.put_varint(TypeTag.FUNCTION)
+    count = len(type_.params)
+    for group in (parts[:count], parts[count:]):
+        stream.put_varint(len(group))
+        for part in group:
+            stream.put_varint(part)
+
+
+def _put_token(stream: Stream, _type: TokenType, _parts: _Parts, _version: Version) -> None:
+    stream.put_varint(TypeTag.TOKEN)
+
+
+_WRITERS: dict[type, Callable[[Stream, Any, _Parts, Version], None]] = {
+    Element: _put_element,
+    PtrType: _put_pointer,
+    TileType: _put_tile,
+    TensorViewType: _put_tensor_view,
+    PartitionViewType: _put_partition_view,
+    StridedViewType: _put_strided_view,
+    GatherScatterViewType: _put_gather_scatter_view,
+    FunctionType: _put_function,
+    TokenType: _put_token,
+}
+
+_COMPONENTS: dict[type, Callable[[Any], tuple[BytecodeType, ...]]] = {
+    Element: lambda _: (),
+    PtrType: lambda t: (t.pointee,),
+    TileType: lambda t: (t.element,),
+    TensorViewType: lambda t: (t.element,),
+    PartitionViewType: lambda t: (t.view,),
+    StridedViewType: lambda t: (t.view,),
+    GatherScatterViewType: lambda t: (t.view,),
+    FunctionType: lambda t: t.params + t.results,
+    TokenType: lambda _: (),
+}

@@ -1,0 +1,1 @@
+"""Control flow of a kernel: statements, branches, loops, and the names they carry."""

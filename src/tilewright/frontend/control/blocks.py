@@ -1,0 +1,21 @@
+"""`with`: the block that allows what cannot be checked is the only one of its kind."""
+
+from __future__ import annotations
+
+import ast
+
+from tilewright.frontend.control.sequences import statements
+from tilewright.frontend.lowering import Lowering
+from tilewright.frontend.memory.unsafe import reason_of
+
+__all__ = ["with_statement"]
+
+
+def with_statement(lo: Lowering, node: ast.With) -> None:
+    """The one context manager that kernels have."""
+    reason = reason_of(lo, node)
+    outer, lo.frame.unsafe_reason = lo.frame.unsafe_reason, reason
+    try:
+        statements(lo, node.body)
+    finally:
+        lo.frame.unsafe_reason = outer

@@ -1,0 +1,1 @@
+"""Expressions of a kernel: operators, comparisons, conversions, printing."""

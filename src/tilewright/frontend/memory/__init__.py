@@ -1,0 +1,1 @@
+"""Memory in a kernel: partitions, pieces of outputs, gathers, scatters, accumulators."""

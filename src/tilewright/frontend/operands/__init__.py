@@ -1,0 +1,1 @@
+"""Operands: the values of expressions while a kernel is lowered."""

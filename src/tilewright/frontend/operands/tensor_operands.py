@@ -1,0 +1,89 @@
+"""Tensor parameters of a kernel as expressions of it: shared ones, outputs, accumulators.
+
+They are compile-time aggregates like the other operands (`operands`): none is a value of the IR.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.frontend.signature.specialization import TensorSpec
+from tilewright.ir.op import Value
+
+__all__ = [
+    "AccumOperand",
+    "MappedOperand",
+    "PieceOperand",
+    "RefOperand",
+    "SegmentedPiece",
+    "TensorOperand",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class TensorOperand:
+    """A tensor parameter, or what is left of it at some places of its leading axes."""
+
+    name: str
+    spec: TensorSpec
+    view: Value  # the whole tensor
+    rank: int  # less the axes that have a place
+    leading: tuple[Value, ...] = field(default=(), kw_only=True)  # places, each of them inside
+
+    def along(self, axis: int) -> int:
+        """The axis of the whole tensor that one of those left is."""
+        return len(self.leading) + axis
+
+    def whole_tile(self, tile: tuple[int, ...]) -> tuple[int, ...]:
+        """The tile of the whole tensor that one of the axes left is."""
+        return (*(1,) * len(self.leading), *tile)
+
+
+class RefOperand(TensorOperand):
+    """Shared read-only tensor."""
+
+    def __str__(self) -> str:
+        return f"tensor `{self.name}`"
+
+
+@dataclass(frozen=True, eq=False)
+class PieceOperand(TensorOperand):
+    """This block's piece of a `Mut` output, or of one step of a walk."""
+
+    index: tuple[Value, ...]  # which piece, one number for each axis that is left
+
+    @property
+    def tile(self) -> tuple[int | None, ...]:
+        """Extents of the piece; None is a whole axis."""
+        return self.spec.tile[len(self.leading) :]
+
+    def __str__(self) -> str:
+        return f"output `{self.name}`"
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedPiece(PieceOperand):
+    """This block's piece of ragged rows: the first axis is cut by offsets read from memory."""
+
+    place: tuple[Value, Value]  # which segment, and which piece of it
+    rows: tuple[Value, Value]  # where the piece begins and ends
+    segment: tuple[Value, Value]  # where the whole segment does
+
+
+class MappedOperand(TensorOperand):
+    """An output walked by a persistent schedule."""
+
+    @property
+    def tile(self) -> tuple[int | None, ...]:
+        """Extents of one tile; None is a whole axis."""
+        return self.spec.tile
+
+    def __str__(self) -> str:
+        return f"output `{self.name}`"
+
+
+class AccumOperand(TensorOperand):
+    """A tensor that all blocks accumulate into."""
+
+    def __str__(self) -> str:
+        return f"accumulator `{self.name}`"

@@ -1,0 +1,1 @@
+"""The verifier: one table of rules for each group of ops."""

@@ -1,0 +1,1 @@
+"""Binding: the arguments of a call matched to the kernel's signature."""

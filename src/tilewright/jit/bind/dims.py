@@ -1,0 +1,114 @@
+"""One device for all tensors, and one value for each dim wherever the signature names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tilewright.frontend.signature.signature import Signature, TensorParam
+from tilewright.frontend.signature.specialization import MAX_WHOLE_EXTENT
+from tilewright.ir.launch_terms import Extent, LaunchTerm
+from tilewright.jit.bind.binding import Binding, refused
+
+__all__ = ["bind_static_dims", "check_devices", "check_extents", "rules_for_extents"]
+
+
+def check_devices(binding: Binding) -> None:
+    """All tensors of a launch live in one place."""
+    device = binding.device
+    for name, tensor in binding.tensors.items():
+        if tensor.device is not device:
+            first = next(iter(binding.tensors))
+            raise refused(
+                binding, name,
+                f"lives on {tensor.device.name}, but `{first}` on {device.name}: all tensors of a "
+                "launch must be on one device",
+            )  # fmt: skip
+
+
+def bind_static_dims(binding: Binding) -> None:
+    """A dim of an output is the extent of its tile, the same wherever it stands."""
+    for param in binding.signature.cut_outputs:
+        tile = binding.tiles[param.name]
+        for axis, (dim, extent) in enumerate(zip(param.dims, tile, strict=True)):
+            if dim is None or extent is None:
+                _check_whole_axis(binding, param, axis, extent)
+                continue
+            if isinstance(dim, int):
+                wanted, why = dim, f"the signature fixes it at {dim}"
+            else:
+                wanted = binding.constants.setdefault(dim, extent)
+                why = f"{dim} is {wanted} in this call"
+            if wanted != extent:
+                raise refused(
+                    binding,
+                    param.name,
+                    f"is cut into tiles of {extent} along axis {axis}, but {why}",
+                )
+
+
+def _check_whole_axis(binding: Binding, param: TensorParam, axis: int, extent: int | None) -> None:
+    """An axis is owned whole where the annotation says so, and nowhere else."""
+    dim = param.dims[axis]
+    if dim is None and extent is not None:
+        raise refused(
+            binding, param.name,
+            f"is cut into tiles of {extent} along axis {axis}, which a block owns whole (tw.All): "
+            "pass None there",
+        )  # fmt: skip
+    if dim is not None:
+        raise refused(
+            binding, param.name,
+            f"is cut as {binding.tiles[param.name]}, but the kernel takes tiles of {dim} along "
+            f"axis {axis}: give a number there; a whole axis is tw.All in the annotation",
+        )  # fmt: skip
+    _reachable_extent(binding, param, axis)
+
+
+def _reachable_extent(binding: Binding, param: TensorParam, axis: int) -> int:
+    """The extent of an axis that the kernel cuts itself, into tiles of any size."""
+    extent = binding.tensors[param.name].shape[axis]
+    if extent > MAX_WHOLE_EXTENT:
+        raise refused(
+            binding, param.name,
+            f"has extent {extent} along axis {axis}, and a tile at its end would be out of "
+            f"reach of 32-bit indices: {MAX_WHOLE_EXTENT} are allowed, so split the axis",
+        )  # fmt: skip
+    return extent
+
+
+def rules_for_extents(
+    signature: Signature, constants: Mapping[str, Any], text_of: Callable[[LaunchTerm], str]
+) -> Iterator[str]:
+    """What `check_extents` and whole axes ask of extents, as Python text."""
+    for output in signature.cut_outputs:
+        for axis, dim in enumerate(output.dims):
+            if dim is None:
+                yield f"{text_of(Extent(output.name, axis))} <= {MAX_WHOLE_EXTENT}"
+    for param, axis, dim in signature.named_axes():
+        extent = text_of(Extent(param.name, axis))
+        if isinstance(dim, int):
+            wanted = str(dim)
+        elif dim in constants:
+            wanted = str(constants[dim])
+        else:
+            wanted = text_of(Extent(*signature.homes[dim]))
+        yield f"{extent} == {wanted} <= {MAX_WHOLE_EXTENT}"
+
+
+def check_extents(binding: Binding) -> None:
+    """An extent that has a name is fixed, static, or one value for every axis that names it."""
+    homes = binding.signature.homes
+    for param, axis, dim in binding.signature.named_axes():
+        extent = _reachable_extent(binding, param, axis)
+        if isinstance(dim, int):
+            wanted, why = dim, f"the signature fixes it at {dim}"
+        elif dim in binding.constants:
+            wanted = binding.constants[dim]
+            why = f"{dim} is {wanted} in this call"
+        else:
+            home, home_axis = homes[dim]
+            wanted = binding.tensors[home].shape[home_axis]
+            why = f"{dim} is {wanted}, the extent of `{home}` along axis {home_axis}"
+        if extent != wanted:
+            raise refused(binding, param.name, f"has extent {extent} along axis {axis}, but {why}")

@@ -1,0 +1,195 @@
+"""The logical grid of a launch: how many blocks run, and which piece of each output is whose.
+
+Outputs with one piece for each block (`Mut`, unless cut with `prefix=True`) define it and have to
+agree. Where there is none the call gives it, or the walked outputs say how many blocks share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import Any
+
+from tilewright.errors import LaunchError
+from tilewright.given import as_ints, shown
+from tilewright.jit.bind.binding import Binding, refused
+from tilewright.runtime.memory.partition import Partition
+
+__all__ = ["MAX_BLOCKS", "check_grid", "choose_grid", "common_grid"]
+
+# Blocks are launched as a line, numbered in 32 bits.
+MAX_BLOCKS = 2**31 - 1
+
+Extents = tuple[int, ...]
+
+
+def check_grid(kernel: str, extents: tuple[Any, ...]) -> Extents:
+    """The extents of `k.grid(…)`: at least one, none negative."""
+    given = ", ".join(map(shown, extents))
+    if not extents:
+        raise LaunchError(f"{kernel}.grid() needs the number of blocks along each axis")
+    try:
+        checked = as_ints(extents)
+    except TypeError:
+        checked = (-1,)
+    if any(extent < 0 for extent in checked) or any(isinstance(e, bool) for e in extents):
+        raise LaunchError(f"{kernel}.grid({given}): numbers of blocks are integers, not negative")
+    return checked
+
+
+def choose_grid(binding: Binding, given: Extents | None) -> None:
+    """How many blocks run, and how they are numbered; `given` is what the call says about it."""
+    exact = {name: part.grid for name, part in _pieces(binding) if not part.is_prefix}
+    if exact:
+        binding.grid = _common_grid(binding, exact, given)
+        order = binding.partitions[next(iter(exact))].order
+        binding.descending = tuple(at for at, axis in enumerate(order) if axis < 0)
+    elif given is not None:
+        binding.grid, binding.is_grid_given = given, True
+    else:
+        binding.grid = (_walking_blocks(binding),)
+    binding.blocks = prod(binding.grid)
+    _check_prefixes(binding)
+    _check_number(binding, exact)
+    _check_walks(binding, exact)
+
+
+def _check_number(binding: Binding, exact: Iterable[str]) -> None:
+    """A launch has fewer blocks than 2**31, whatever asks for them."""
+    if binding.blocks <= MAX_BLOCKS:
+        return
+    kernel, blocks = binding.signature.kernel, shown(binding.blocks)
+    owner = next(iter(exact), None)
+    if owner is None:
+        raise LaunchError(
+            f"the grid of kernel `{kernel}` has {blocks} blocks, more than a launch can have, "
+            f"{MAX_BLOCKS}: let each do more"
+        )
+    raise LaunchError(
+        f"`{owner}` of kernel `{kernel}` has {blocks} pieces, more than a launch can have: "
+        "use larger ones"
+    )
+
+
+def common_grid(partitions: Iterable[Partition]) -> Extents | None:
+    """The grid of a launch whose outputs all have one piece for each block and the same grid.
+
+    None where there is more to look at.
+    """
+    found: Extents | None = None
+    for cut in partitions:
+        tiling = cut.tiling
+        if tiling.is_prefix or (found is not None and tiling.grid != found):
+            return None
+        found = tiling.grid
+    return None if found is None or prod(found) > MAX_BLOCKS else found
+
+
+def _pieces(binding: Binding) -> Iterator[tuple[str, Partition]]:
+    for param in binding.signature.mut_outputs:
+        yield param.name, binding.partitions[param.name]
+
+
+# --- outputs with one piece for each block --------------------------------------------------------
+
+
+def _common_grid(binding: Binding, exact: dict[str, Extents], given: Extents | None) -> Extents:
+    """The grid that all of them have."""
+    first, *others = exact
+    for name in others:
+        if not _are_equal(exact[name], exact[first]):
+            raise refused(
+                binding, name,
+                f"has a grid of {exact[name]} pieces, but `{first}` has {exact[first]}: one block "
+                "writes one piece of each, so the grids must be equal",
+            )  # fmt: skip
+    if given is not None and not _are_equal(given, exact[first]):
+        raise refused(
+            binding, first,
+            f"has a grid of {exact[first]} pieces, one for each block, but the call gives"
+            f" {shown(given)}: leave .grid(…) out, or cut the output with prefix=True",
+        )  # fmt: skip
+    return exact[first]
+
+
+def _are_equal(left: Extents, right: Extents) -> bool:
+    """Whether two grids are the same; trailing axes with a single step do not count."""
+    rank = max(len(left), len(right))
+    return _padded(left, rank) == _padded(right, rank)
+
+
+def _padded(grid: Extents, rank: int) -> Extents:
+    return (*grid, *(1,) * (rank - len(grid)))
+
+
+# --- outputs with at least one --------------------------------------------------------------------
+
+
+def _check_prefixes(binding: Binding) -> None:
+    """Every block has a piece of an output of which only a prefix is written."""
+    for name, part in _pieces(binding):
+        if not part.is_prefix:
+            continue
+        rank = max(len(part.grid), len(binding.grid))
+        pairs = zip(_padded(part.grid, rank), _padded(binding.grid, rank), strict=True)
+        for axis, (pieces, blocks) in enumerate(pairs):
+            if blocks > pieces:
+                raise refused(
+                    binding, name,
+                    f"has a grid of {part.grid} pieces, but the launch has {shown(binding.grid)}"
+                    f" blocks: {shown(blocks)} along axis {axis}, each of which needs a piece",
+                )  # fmt: skip
+
+
+# --- outputs that are walked ----------------------------------------------------------------------
+
+
+def _walking_blocks(binding: Binding) -> int:
+    """Blocks where only walked outputs say how many there are."""
+    if not binding.walked:
+        name = binding.signature.kernel
+        raise LaunchError(
+            f"kernel `{name}` has no output with exactly one piece for each block, which would say "
+            f"how many run: launch it as `{name}.grid(n)(…)`"
+        )
+    limit = _block_limit(binding)
+    # All outputs are walked by the same blocks: where one has fewer tiles, some have none of it.
+    return max(walked.blocks(limit) for walked in binding.walked.values())
+
+
+def _block_limit(binding: Binding) -> int:
+    """The number of blocks that the call asks for, or else what fits the device at once."""
+    given = {name: w.max_blocks for name, w in binding.walked.items() if w.max_blocks is not None}
+    hints = binding.hints.of(binding.device.target)
+    limit = binding.device.backend.resident_blocks(hints.occupancy or 1, hints.num_ctas or 1)
+    for number, (name, blocks) in enumerate(given.items()):
+        if number and blocks != limit:
+            first = next(iter(given))
+            raise refused(
+                binding, name,
+                f"is walked by {shown(blocks)} blocks, but `{first}` by {shown(limit)}: one"
+                " launch has one number of blocks, so say the same blocks=… or say it once",
+            )  # fmt: skip
+        limit = blocks
+    return limit
+
+
+def _check_walks(binding: Binding, exact: Iterable[str]) -> None:
+    """Where something else says how many blocks run, a walk may not ask for fewer."""
+    owner = next((f"`{name}` has" for name in exact), "the launch has")
+    for name, walked in binding.walked.items():
+        if walked.max_blocks is not None and walked.max_blocks < binding.blocks:
+            raise refused(
+                binding, name,
+                f"is walked by at most {walked.max_blocks} blocks, but {owner} {binding.blocks} "
+                f"{'pieces, one for each block' if exact else 'of them'}: leave out blocks=…",
+            )  # fmt: skip
+        tiles = prod(walked.grid)
+        if tiles + binding.blocks > MAX_BLOCKS:
+            raise refused(
+                binding, name,
+                f"has {tiles} tiles, more than can be counted: use larger ones"
+                if tiles > MAX_BLOCKS // 2 else
+                f"is walked by {binding.blocks} blocks, which with its {tiles} tiles are more than "
+                f"can be counted, {MAX_BLOCKS}: launch fewer",
+            )  # fmt: skip

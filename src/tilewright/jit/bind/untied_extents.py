@@ -1,0 +1,300 @@
+"""Outputs whose extents tie to nothing, though blocks find by their index what they read.
+
+A block's place along an axis of an output is a number from 0 to below the axis's tiles. Where that
+very number indexes an axis of an input, the two axes belong together; if nothing says so, a launch
+with an output that is too small leaves out the end of the input, and one with an output that is a
+little too large writes padding behind it. An axis is tied by its `Cut`, by `load_like` and by any
+`tw.require` about its extent.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilewright.analysis.operations import Held
+from tilewright.analysis.terms import Known, Linear
+from tilewright.check.launch import LaunchCheck, Precondition
+from tilewright.frontend.signature.signature import (
+    MappedParam,
+    MutParam,
+    RefParam,
+    Signature,
+    TensorParam,
+)
+from tilewright.frontend.signature.specialization import Specialization, TensorSpec
+from tilewright.frontend.source.capture import SourceFunction
+from tilewright.ir.attributes import Predicate, Signedness
+from tilewright.ir.function import Function
+from tilewright.ir.launch_terms import Extent, LaunchTerm, TileCount
+from tilewright.ir.op import Op, Value
+from tilewright.ir.ops.elementwise import AddI, CmpI, MulI
+from tilewright.ir.ops.families import Conversion
+from tilewright.ir.ops.internal import BlockIndex, BoundsCheck, LaunchValue, ReadAs, Walk
+from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Reshape
+from tilewright.ir.rewrite import Definition, definitions
+
+__all__ = ["untied_extents"]
+
+Axis = tuple[str, int]  # of a parameter
+_SAME_NUMBER = (Conversion, ReadAs, Reshape, Broadcast)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """An axis of an input, and how it is cut where it is read."""
+
+    param: RefParam
+    axis: int
+    tile: int
+    is_plain: bool  # tiles lie side by side
+
+    @property
+    def extent(self) -> str:
+        """What the signature calls it."""
+        dim = self.param.dims[self.axis]
+        return f"Literal[{dim}]" if isinstance(dim, int) else str(dim)
+
+
+def untied_extents(
+    function: Function,
+    source: SourceFunction,
+    signature: Signature,
+    specialization: Specialization,
+    checks: tuple[LaunchCheck, ...],
+) -> tuple[tuple[str, str], ...]:
+    """The outputs that have such an axis, each with what its author could write."""
+    specs = dict(zip((p.name for p in signature.tensors), specialization.tensors, strict=True))
+    tied = set(_required(signature, checks))
+    tied |= set(_tied_by_grid(signature, specs, tied))
+    finder = _Finder(definitions(function), signature, specs)
+    found: dict[str, dict[int, _Read]] = {}
+    for (name, axis), read in finder.pairs(function):
+        param = signature.by_name[name]
+        assert isinstance(param, TensorParam)
+        if param.extents[axis] is None and (name, axis) not in tied:
+            best = found.setdefault(name, {}).setdefault(axis, read)
+            if not _is_cut_alike(specs[name], axis, best):
+                found[name][axis] = read
+    return tuple(
+        (name, _way_out(source, signature, specs[name], name, axes)) for name, axes in found.items()
+    )
+
+
+def _required(signature: Signature, checks: tuple[LaunchCheck, ...]) -> Iterator[Axis]:
+    """The axes whose extents the kernel requires to be a number, or compares with another one."""
+    outputs = {param.name for param in signature.cut_outputs}
+    for check in checks:
+        if isinstance(check, Precondition):
+            terms = tuple(check.formula.terms())
+            for term in terms:
+                if len(term.coefficients) > 1 or -term in terms:
+                    yield from _settled(tuple(_known_in(term)), outputs)
+
+
+def _settled(known: tuple[LaunchTerm, ...], outputs: set[str]) -> Iterator[Axis]:
+    """The axes that a comparison settles; that of two outputs says nothing of either."""
+    if len(known) == 1 or any(getattr(term, "param", None) not in outputs for term in known):
+        for term in known:
+            if isinstance(term, Extent | TileCount):
+                yield term.param, term.axis
+
+
+def _known_in(term: Linear) -> Iterator[LaunchTerm]:
+    """What a term has multiples of."""
+    for atom in term.coefficients:
+        if isinstance(atom, Held):
+            yield from _known_in(atom.value)
+        elif isinstance(atom, Known):
+            yield atom.term
+
+
+def _tied_by_grid(
+    signature: Signature, specs: Mapping[str, TensorSpec], tied: set[Axis]
+) -> Iterator[Axis]:
+    """The axes of single elements with a piece for each block, as another one has that is tied."""
+    exact = [param for param in signature.mut_outputs if not specs[param.name].is_prefix]
+    axes = [[(param, axis) for axis in specs[param.name].grid_axes] for param in exact]
+    for together in zip(*axes, strict=False):
+        if any(p.extents[axis] is not None or (p.name, axis) in tied for p, axis in together):
+            for param, axis in together:
+                if specs[param.name].tile[axis] == 1:
+                    yield param.name, axis
+
+
+class _Finder:
+    """Which values are places along an output's axis, and which index an input's."""
+
+    def __init__(
+        self,
+        defined: Mapping[Value, Definition],
+        signature: Signature,
+        specs: Mapping[str, TensorSpec],
+    ) -> None:
+        self._defined = defined
+        self._signature = signature
+        self._specs = specs
+
+    def pairs(self, function: Function) -> Iterator[tuple[Axis, _Read]]:
+        """An axis of an output and one of an input that are indexed by one number."""
+        ops = tuple(function.walk())
+        places: dict[Value, list[Axis]] = {}
+        for op in ops:
+            for value, axis in self._places(op):
+                places.setdefault(value, []).append(axis)
+        for op in ops:
+            for value, read in self._reads(op):
+                for axis in places.get(value, ()):
+                    if not isinstance(op, CmpI) or self._specs[axis[0]].tile[axis[1]] == read.tile:
+                        yield axis, read
+
+    # --- places of outputs ---
+
+    def _places(self, op: Op) -> Iterator[tuple[Value, Axis]]:
+        if isinstance(op, BlockIndex):
+            yield from self._of_grid(op)
+        elif isinstance(op, Walk):
+            yield from self._of_walk(op)
+        elif isinstance(op, BoundsCheck) and op.site.of_piece:
+            name, axis = op.site.subject, op.site.axis
+            if self._specs[name].tile[axis] is None:  # parts are counted from the tensor's start
+                yield self._number(op.index), (name, axis)
+
+    def _of_grid(self, op: BlockIndex) -> Iterator[tuple[Value, Axis]]:
+        """The grid is that of all outputs with one piece for each block."""
+        for param in self._signature.mut_outputs:
+            spec = self._specs[param.name]
+            if spec.is_prefix:
+                continue
+            axes = [axis for axis in spec.grid_axes if spec.tile[axis] is not None]
+            for value, axis in zip(op.indices, axes, strict=False):
+                if axis or spec.segments is None:
+                    yield value, (param.name, axis)
+
+    def _of_walk(self, op: Walk) -> Iterator[tuple[Value, Axis]]:
+        for name in op.outputs:
+            tile = self._specs[name].tile
+            axes = [axis for axis, extent in enumerate(tile) if extent is not None]
+            if len(axes) == len(op.counts):  # no whole axis is walked in a range
+                for value, axis in zip(op.body.args, axes, strict=False):
+                    yield value, (name, axis)
+
+    # --- reads of inputs ---
+
+    def _reads(self, op: Op) -> Iterator[tuple[Value, _Read]]:
+        if isinstance(op, BoundsCheck) and not op.site.of_piece:
+            param = self._signature.by_name.get(op.site.subject)
+            if isinstance(param, RefParam) and not op.site.of_tile:
+                site = op.site
+                read = _Read(param, site.axis, site.tile, site.step is None)
+                yield self._number(op.index), read
+        elif isinstance(op, CmpI) and op.signedness is Signedness.UNSIGNED:
+            yield from self._gathered(op)
+
+    def _gathered(self, op: CmpI) -> Iterator[tuple[Value, _Read]]:
+        """A gather compares its indices with the extent: one element, or a tile of neighbours."""
+        limit = self._made_by(self._number(op.rhs))
+        term = limit.term if isinstance(limit, LaunchValue) else None
+        if op.comparison_predicate is Predicate.LESS_THAN and isinstance(term, Extent):
+            param = self._signature.by_name.get(term.param)
+            if isinstance(param, RefParam):
+                value, tile = self._first_and_tile(self._number(op.lhs))
+                yield value, _Read(param, term.axis, tile, is_plain=True)
+
+    def _first_and_tile(self, value: Value) -> tuple[Value, int]:
+        """`i*B + arange(B)` is the tile of B at i; anything else is a single element."""
+        op = self._made_by(value)
+        if isinstance(op, AddI):
+            for side, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+                product = self._made_by(self._number(side))
+                counted = isinstance(self._made_by(self._number(other)), Iota)
+                if counted and isinstance(product, MulI):
+                    return self._scaled(product)
+        return value, 1
+
+    def _scaled(self, product: MulI) -> tuple[Value, int]:
+        for side, other in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
+            factor = self._made_by(self._number(other))
+            if isinstance(factor, Constant) and isinstance(factor.value, int):
+                return self._number(side), factor.value
+        return product.result, 1
+
+    # --- values ---
+
+    def _number(self, value: Value) -> Value:
+        """The value that it was before conversions, checks and broadcasts."""
+        op = self._made_by(value)
+        while isinstance(op, (*_SAME_NUMBER, BoundsCheck)):
+            value = op.index if isinstance(op, BoundsCheck) else op.source
+            op = self._made_by(value)
+        return value
+
+    def _made_by(self, value: Value) -> Op | None:
+        definition = self._defined.get(value)
+        return None if definition is None or definition.is_argument else definition.op
+
+
+# --- the way out ----------------------------------------------------------------------------------
+
+
+def _is_cut_alike(spec: TensorSpec, axis: int, read: _Read) -> bool:
+    """Whether tiles of both axes lie at the same places, so that their extents can be equal."""
+    own = spec.tile[axis]
+    return read.is_plain and (own is None or own == read.tile)
+
+
+def _way_out(
+    source: SourceFunction,
+    signature: Signature,
+    spec: TensorSpec,
+    name: str,
+    axes: Mapping[int, _Read],
+) -> str:
+    cut = {axis: read for axis, read in axes.items() if _is_cut_alike(spec, axis, read)}
+    texts = [f"`{_annotation(source, signature, name, cut)}`"] if cut else []
+    for axis, read in axes.items():
+        if axis not in cut:
+            texts.append(_requirement(name, axis, spec.tile[axis], read))
+    return " and ".join(texts)
+
+
+def _annotation(
+    source: SourceFunction, signature: Signature, name: str, cut: Mapping[int, _Read]
+) -> str:
+    """The annotation of an output with `Cut` where it is missing."""
+    param = signature.by_name[name]
+    assert isinstance(param, (MutParam, MappedParam))
+    written = _written_axes(source, param)
+    axes = [
+        f"Cut[{cut[axis].extent}, {text}]" if axis in cut else text
+        for axis, text in enumerate(written)
+    ]
+    return f"{name}: {param.kind}[{', '.join((param.dtype.__name__, *axes))}]"
+
+
+def _written_axes(source: SourceFunction, param: MutParam | MappedParam) -> list[str]:
+    """The axes as the author wrote them; where that is an alias, as they are read."""
+    arguments = source.node.args
+    node = next(
+        argument.annotation
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        if argument.arg == param.name
+    )
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        node = ast.parse(node.value, mode="eval").body
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+        axes = node.slice.elts[1:]
+        if len(axes) == param.rank:
+            return [ast.unparse(axis) for axis in axes]
+    return ["tw.All" if dim is None else str(dim) for dim in param.dims]
+
+
+def _requirement(name: str, axis: int, tile: int | None, read: _Read) -> str:
+    """How an output's extent follows from an input's that is cut otherwise."""
+    own, other = f"{name}.shape[{axis}]", f"{read.param.name}.shape[{read.axis}]"
+    if tile == 1 and read.is_plain:
+        return f"`tw.require({own} == tw.cdiv({other}, {read.tile}))`"
+    if read.tile == 1 and read.is_plain:
+        return f"`tw.require({other} == tw.cdiv({own}, {tile}))`"
+    return f"a `tw.require` that says how `{own}` follows from `{other}`"

@@ -1,0 +1,237 @@
+"""Files by key in a private folder: written whole or not at all, bounded, and never just trusted.
+
+They lie in a folder of our own below the one that a user names, which may hold anything else. That
+folder carries a marker, and only files with names that are made here are ever removed from it. A
+file carries a checksum of its key and contents; one that does not fit is removed and counts as
+absent. A folder that cannot be written (read-only, full) makes every write a wish: nothing here
+fails a launch. Several processes may use one folder at the same time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import random
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.jit.cache.private_files import (
+    Unusable,
+    check_folder,
+    check_root,
+    make_folder,
+    make_root,
+    read_private,
+    write_private,
+)
+from tilewright.jit.cache.process_lock import ProcessLock, Taken
+
+__all__ = ["FOLDER", "MARKER", "FileStore", "StoredFile"]
+
+_log = logging.getLogger("tilewright")
+FOLDER = "tilewright-kernels"  # of ours, below the folder that is named
+MARKER = "made-by-tilewright"  # the file that says so
+_MARK = b"Compiled kernels of tilewright, which may be removed at any time.\n"
+_MAGIC = b"tilewrt2"
+_HEADER = len(_MAGIC) + hashlib.sha256().digest_size
+_MOST_BYTES = 1 << 30  # of a file
+_EVICT_TO = 0.8  # of the limit, so that not every write evicts
+_LOOKS = 16  # how often the size of the folder is looked at, on average, while it fills up once
+_STALE_SECONDS = 3600  # after which the process that was writing a file is gone
+
+# The names that are made here.
+_KEY = re.compile(r"[0-9a-f]{64}")
+_SHELF = re.compile(r"[0-9a-f]{2}")
+_SCRAP = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.part")
+
+_chance = random.Random()  # the numbers of users of `random` stay as they are
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One file of a store."""
+
+    key: str
+    nbytes: int
+    last_used: float  # seconds, as the file system counts them
+    path: Path
+
+
+class FileStore:
+    """A folder with files by key; the least recently used go first when there are too many."""
+
+    def __init__(self, root: Path, limit: int) -> None:
+        self.root = root
+        self.folder = root / FOLDER
+        self.limit = limit
+        self._complained = False
+
+    def prepare(self) -> None:
+        """Make the folder; raises `Unusable` if it is not ours, or others could change it."""
+        make_root(self.root)
+        make_folder(self.folder)
+        self.check()
+        try:
+            if not (self.folder / MARKER).exists():
+                write_private(self.folder / MARKER, _MARK)
+        except OSError as error:
+            raise Unusable(f"{self.folder} cannot be written: {error.strerror}") from error
+
+    def check(self) -> None:
+        """Raise `Unusable` for a folder that is not there, or is not ours alone."""
+        try:
+            check_root(self.root)
+            check_folder(self.folder)
+            names = {entry.name for entry in os.scandir(self.folder)}
+        except OSError as error:
+            raise Unusable(f"{self.folder} cannot be read: {error.strerror}") from error
+        if names and MARKER not in names and not all(map(_is_scrap_of_marker, names)):
+            raise Unusable(f"{self.folder} was not made by tilewright, which has left no marker")
+
+    def path(self, key: str) -> Path:
+        """Where a key's file lies."""
+        assert _KEY.fullmatch(key), f"{key!r} is no key"
+        return self.folder / key[:2] / key
+
+    def get(self, key: str) -> bytes | None:
+        """The contents under a key; None if there are none, or they are damaged."""
+        contents = self._read(key)
+        if contents is not None:
+            with contextlib.suppress(OSError):  # a read-only folder is no reason to fail
+                os.utime(self.path(key))
+        return contents
+
+    def _read(self, key: str) -> bytes | None:
+        if not _KEY.fullmatch(key):
+            return None
+        path = self.path(key)
+        try:
+            check_folder(path.parent)
+            data = read_private(path, _MOST_BYTES)
+        except (Unusable, OSError):
+            return None
+        contents = data[_HEADER:]
+        if data[:_HEADER] != _header(key, contents):
+            _log.warning("tilewright: %s is damaged and is removed", path)
+            self.remove(key)
+            return None
+        return contents
+
+    def peek(self, file: StoredFile) -> bytes:
+        """The contents of a file, without counting as a use of it."""
+        return self._read(file.key) or b""
+
+    def put(self, key: str, contents: bytes) -> bool:
+        """Keep contents under a key; False if the folder does not take them."""
+        data = _header(key, contents) + contents
+        if len(data) > min(self.limit * _EVICT_TO, _MOST_BYTES):
+            return False  # it would drive out all others, and go itself
+        try:
+            self._write(self.path(key), data)
+        except (Unusable, OSError) as error:
+            if not self._complained:
+                self._complained = True
+                _log.warning("tilewright: nothing is kept in %s: %s", self.folder, error)
+            return False
+        # Now and then, by chance: most processes write too little to know how full the folder is.
+        if len(data) > _chance.random() * self.limit / _LOOKS:
+            self.evict()
+        return True
+
+    def _write(self, path: Path, data: bytes) -> None:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        check_folder(path.parent)
+        write_private(path, data)
+
+    def remove(self, key: str) -> None:
+        """Forget a key."""
+        with contextlib.suppress(OSError):
+            self.path(key).unlink()
+
+    def files(self) -> Iterator[StoredFile]:
+        """Every file there is now."""
+        for entry in self._entries(_KEY):
+            with contextlib.suppress(OSError):  # another process may have removed it
+                found = entry.stat(follow_symlinks=False)
+                yield StoredFile(entry.name, found.st_size, found.st_mtime, Path(entry.path))
+
+    def _entries(self, name: re.Pattern[str]) -> Iterator[os.DirEntry[str]]:
+        """The files of ours whose names have this form; none in a folder that is not ours."""
+        try:
+            self.check()
+        except Unusable:
+            return
+        for shelf in _scanned(self.folder):
+            if _SHELF.fullmatch(shelf.name) and shelf.is_dir(follow_symlinks=False):
+                for entry in _scanned(shelf.path):
+                    is_ours = name.fullmatch(entry.name) and entry.name.startswith(shelf.name)
+                    if is_ours and entry.is_file(follow_symlinks=False):
+                        yield entry
+
+    def evict(self) -> int:
+        """Remove the least recently used files beyond the limit; gives how many."""
+        try:
+            with ProcessLock(self.folder / "evicting.lock", 0):
+                return self._evict()
+        except (Taken, Unusable, OSError):
+            return 0  # another process is at it, or nothing can be removed
+
+    def _evict(self) -> int:
+        self._remove_scraps()
+        files = sorted(self.files(), key=lambda file: file.last_used, reverse=True)
+        if sum(file.nbytes for file in files) <= self.limit:
+            return 0
+        kept = removed = 0
+        for file in files:
+            kept += file.nbytes
+            if kept > self.limit * _EVICT_TO:
+                self.remove(file.key)
+                removed += 1
+        return removed
+
+    def _remove_scraps(self) -> None:
+        """Remove the parts that processes left which were killed while they wrote."""
+        for entry in self._entries(_SCRAP):
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_mtime < time.time() - _STALE_SECONDS:
+                    Path(entry.path).unlink()
+
+    def clear(self) -> int:
+        """Remove every file of ours; gives how many there were."""
+        files = list(self.files())
+        for file in files:
+            self.remove(file.key)
+        self._remove_scraps()
+        return len(files)
+
+    def lock(self, key: str, seconds: float) -> ProcessLock:
+        """A lock between processes, for the one that makes the contents of a key.
+
+        Keys that begin alike share one, so that there is never more than a handful of files.
+        """
+        folder = self.folder / "making"
+        make_folder(folder)
+        check_folder(folder)
+        return ProcessLock(folder / f"{key[:2]}.lock", seconds)
+
+
+def _header(key: str, contents: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(key.encode() + contents).digest()
+
+
+def _is_scrap_of_marker(name: str) -> bool:
+    """Whether a process was ended while it marked the folder."""
+    return re.fullmatch(rf"{MARKER}\.[0-9a-f]{{16}}\.part", name) is not None
+
+
+def _scanned(folder: str | Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []

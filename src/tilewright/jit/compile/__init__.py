@@ -1,0 +1,1 @@
+"""Compilation of one specialisation, from the AST to a loaded executable."""

@@ -1,0 +1,148 @@
+"""Many compilations side by side: front ends one after the other, assemblers on all cores.
+
+`tw.compile_all` prepares kernels before they are needed, also for machines that are not here
+(`tw.meta(…, target="sm_100")`): what is assembled is kept in memory and on disk like anything else.
+One that fails costs itself and nothing else. Two that turn out to be the same are compiled once.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from tilewright.errors import CompileErrors, LaunchError
+from tilewright.runtime.ops.operation import DeviceOp
+
+__all__ = ["CompileProgress", "Finished", "Start", "compile_all", "each_finished"]
+
+# An operation to compile, or a call that builds one.
+Call = DeviceOp[Any] | Callable[[], DeviceOp[Any]]
+# Begins one compilation: the front end now, and what goes on in the background.
+Start = Callable[[], Iterable[Future[Any]]]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What became of one of many; without an error it is ready."""
+
+    name: str
+    error: Exception | None
+    seconds: float  # since it was begun
+
+
+@dataclass(frozen=True)
+class CompileProgress:
+    """How far `tw.compile_all` is; `latest` is what has just been finished."""
+
+    done: int
+    total: int
+    latest: Finished
+
+
+def compile_all(
+    calls: Mapping[str, Call] | Iterable[Call],
+    *,
+    report: Callable[[CompileProgress], None] = lambda _: None,
+) -> None:
+    """Compile what some calls build, side by side: `tw.compile_all([lambda: add(…), lambda: …])`.
+
+    A call is made here, so that a kernel that is refused costs no other one, and what it builds is
+    closed: nothing runs, and calls may use the same tensors. An operation that is there already is
+    compiled and stays as it is. `report` is told of each as it is finished. Raises `CompileErrors`
+    with all that failed, when everything else is ready.
+    """
+    named = cast("Mapping[str, Call]", calls) if isinstance(calls, Mapping) else _named(calls)
+    failed: dict[str, Exception] = {}
+    starts = ((name, partial(_begin, call)) for name, call in named.items())
+    for done, latest in enumerate(each_finished(starts)):
+        if latest.error is not None:
+            latest.error.add_note(f"while compiling {latest.name}")
+            failed[latest.name] = latest.error
+        report(CompileProgress(done + 1, len(named), latest))
+    if failed:
+        names = [name for name in named if name in failed]  # in their order, not as they ended
+        text = f"{len(failed)} of {len(named)} could not be compiled: {', '.join(names)}"
+        raise CompileErrors(text, [failed[name] for name in names])
+
+
+def each_finished(
+    starts: Iterable[tuple[str, Start]], *, at_once: int | None = None, until: float = math.inf
+) -> Iterator[Finished]:
+    """Begin everything in order, by distinct names, and tell of each as it is finished.
+
+    What is finished meanwhile is told between two beginnings. No more than `at_once` are under way
+    at a time, and at `until`, by `time.monotonic()`, nothing more is begun or waited for.
+    """
+    under_way: dict[str, _Begun] = {}
+    for name, start in starts:
+        while at_once is not None and len(under_way) >= at_once and time.monotonic() < until:
+            _wait_for_one(under_way, until)
+            yield from _ready(under_way)
+        if time.monotonic() >= until:
+            return
+        began = time.perf_counter()
+        try:
+            under_way[name] = _Begun(began, tuple(start()))
+        except Exception as error:  # noqa: BLE001 (it costs this one, no other)
+            yield Finished(name, error, time.perf_counter() - began)
+        yield from _ready(under_way)
+    while under_way and time.monotonic() < until:
+        _wait_for_one(under_way, until)
+        yield from _ready(under_way)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    began: float
+    parts: tuple[Future[Any], ...]
+
+    def left(self) -> list[Future[Any]]:
+        return [part for part in self.parts if not part.done()]
+
+    def error(self) -> Exception | None:
+        raised = (part.exception() for part in self.parts)
+        return next((error for error in raised if isinstance(error, Exception)), None)
+
+
+def _wait_for_one(under_way: dict[str, _Begun], until: float) -> None:
+    left = [part for begun in under_way.values() for part in begun.left()]
+    wait(left, None if math.isinf(until) else until - time.monotonic(), FIRST_COMPLETED)
+
+
+def _ready(under_way: dict[str, _Begun]) -> Iterator[Finished]:
+    """What has been finished meanwhile; it is no longer under way."""
+    for name, begun in list(under_way.items()):
+        if not begun.left():
+            del under_way[name]
+            yield Finished(name, begun.error(), time.perf_counter() - begun.began)
+
+
+def _begin(call: Call) -> tuple[Future[Any], ...]:
+    if isinstance(call, DeviceOp):
+        return call.programs
+    operation = call()
+    if not isinstance(operation, DeviceOp):
+        raise LaunchError(
+            f"a call to compile gave {type(operation).__name__}, and an operation is expected:"
+            " `lambda: kernel(…)`"
+        )
+    programs = operation.programs
+    operation.close()  # what it borrows, the next call may need
+    return programs
+
+
+def _named(calls: Iterable[Call]) -> dict[str, Call]:
+    """Names by which people can tell calls apart."""
+    return {f"{_label(call)} ({number})": call for number, call in enumerate(calls, 1)}
+
+
+def _label(call: Call) -> str:
+    if isinstance(call, DeviceOp):
+        return f"{call.label} at {call.site}"
+    inner = call.func if isinstance(call, partial) else call
+    return str(getattr(inner, "__name__", "call"))

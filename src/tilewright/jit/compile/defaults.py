@@ -1,0 +1,160 @@
+"""A specialisation for a kernel without tensors, as `tilewright explain` and `compile` need one.
+
+It is the usual case: contiguous tensors whose addresses, extents and strides divide by 16, and
+tiles of a customary size. A call with tensors never comes here: `specialize` reads them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright.dtypes import AnyDType, DType, f16, i32
+from tilewright.errors import LaunchError
+from tilewright.frontend.signature.signature import (
+    MappedParam,
+    MutParam,
+    Signature,
+    TensorParam,
+    WholeParam,
+)
+from tilewright.frontend.signature.specialization import PointerSpec, Specialization, TensorSpec
+from tilewright.jit.bind.constants import constant_of
+from tilewright.jit.bind.specialize import LARGEST_DIVISOR, divisor, extent_divisors
+from tilewright.lang.hints import Hints
+
+__all__ = ["cut_by_segments", "sample_specialization", "sampled_constants", "settable_names"]
+
+VECTOR_TILE = 1024  # of a piece with one axis
+MATRIX_TILE = 128  # of each of the last two axes
+GIVEN_AXES = 3  # of a grid that the call would give
+GROUP = (8, 1)  # tiles that a persistent schedule finishes together
+
+
+def settable_names(signature: Signature) -> dict[str, type]:
+    """What can be chosen, and of which type: dtype placeholders, static dims, constants."""
+    found: dict[str, type] = {}
+    params: tuple[Any, ...] = (*signature.tensors, *signature.pointers, *signature.scalars)
+    for param in params:
+        if issubclass(param.dtype, AnyDType):
+            found[param.dtype.__name__] = DType
+    for output in signature.cut_outputs:
+        found.update((dim, int) for dim in output.dims if isinstance(dim, str))
+    found.update((constant.name, constant.type) for constant in signature.constants)
+    return found
+
+
+def sample_specialization(
+    signature: Signature,
+    target: str,
+    chosen: Mapping[str, Any] | None = None,
+    hints: Hints | None = None,
+) -> Specialization:
+    """The usual specialisation, with some of its `settable_names` chosen.
+
+    Raises `LaunchError` for a constant that has neither a default nor a chosen value.
+    """
+    given = dict(chosen or {})
+    constants = _constants(signature, given)
+    return Specialization(
+        tensors=tuple(_tensor(signature, param, given, constants) for param in signature.tensors),
+        constants=tuple(sorted(constants.items())),
+        scalars=tuple(_dtype(param.dtype, given) for param in signature.scalars),
+        target=target,
+        grid_rank=None if _has_grid(signature) else GIVEN_AXES,
+        hints=hints or Hints(),
+        pointers=tuple(
+            PointerSpec(_dtype(param.dtype, given), LARGEST_DIVISOR) for param in signature.pointers
+        ),
+    )
+
+
+def cut_by_segments(signature: Signature, usual: Specialization) -> Iterator[Specialization]:
+    """The same specialisation with one of the outputs cut by offsets, for each that may be."""
+    offsets = TensorSpec(i32, (True,), LARGEST_DIVISOR, (LARGEST_DIVISOR,), (1,))
+    for place, param in enumerate(signature.tensors):
+        if isinstance(param, MutParam) and param.dims[:1] not in ((), (None,)):  # rows have a tile
+            tensors = list(usual.tensors)
+            tensors[place] = replace(tensors[place], segments=offsets)
+            yield replace(usual, tensors=tuple(tensors))
+
+
+def sampled_constants(signature: Signature, given: Mapping[str, Any]) -> dict[str, int]:
+    """The constants that a launch reads off an extent, with a number that stands for any other."""
+    tiles = {dim for output in signature.cut_outputs for dim in output.dims}
+    left_out = {
+        constant.name
+        for constant in signature.constants
+        if constant.type is int and constant.default is inspect.Parameter.empty
+    } - (given.keys() | tiles)
+    found: dict[str, int] = {}
+    for param, axis, dim in signature.named_axes():
+        if isinstance(dim, str) and dim in left_out:
+            found.setdefault(dim, _customary(axis, param.rank))
+    return found
+
+
+def _has_grid(signature: Signature) -> bool:
+    """Whether some output says how many blocks run."""
+    return any(isinstance(param, (MutParam, MappedParam)) for param in signature.params)
+
+
+def _constants(signature: Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {**sampled_constants(signature, given)}
+    for constant in signature.constants:
+        value = given.get(constant.name, constant.default)
+        if value is not inspect.Parameter.empty:
+            found[constant.name] = constant_of(constant.type, value)
+    for output in signature.cut_outputs:
+        for axis, dim in enumerate(output.dims):
+            if isinstance(dim, str):
+                found.setdefault(dim, given.get(dim, _customary(axis, output.rank)))
+    for constant in signature.constants:
+        if constant.name not in found:
+            raise LaunchError(
+                f"constant `{constant.name}` of kernel `{signature.kernel}` has no default: "
+                "choose a value for it"
+            )
+    return found
+
+
+def _customary(axis: int, rank: int) -> int:
+    if rank == 1:
+        return VECTOR_TILE
+    return MATRIX_TILE if axis >= rank - 2 else 1
+
+
+def _tensor(
+    signature: Signature, param: TensorParam, given: Mapping[str, Any], constants: Mapping[str, Any]
+) -> TensorSpec:
+    fixed = _numbers(param.extents, constants)
+    extents = [divisor(extent) if extent else LARGEST_DIVISOR for extent in fixed]
+    strides = [1]  # of the last axis; each axis before it steps over all that follow
+    for extent in reversed(extents[1:]):
+        strides.insert(0, min(strides[0] * extent, LARGEST_DIVISOR))
+    runs_along = tuple(axis == param.rank - 1 for axis in range(param.rank))
+    return TensorSpec(
+        dtype=_dtype(param.dtype, given),
+        unit_strides=runs_along,
+        address_divisor=LARGEST_DIVISOR,
+        extent_divisors=extent_divisors(extents, runs_along),
+        stride_divisors=tuple(strides[: param.rank]),
+        tile=() if isinstance(param, WholeParam) else _numbers(param.dims, constants),
+        group=GROUP if isinstance(param, MappedParam) and param.rank > 1 else (1, 1),
+    )
+
+
+def _numbers(
+    dims: tuple[int | str | None, ...], constants: Mapping[str, Any]
+) -> tuple[int | None, ...]:
+    """The dims that are known now."""
+    return tuple(constants.get(dim) if isinstance(dim, str) else dim for dim in dims)
+
+
+def _dtype(declared: type[DType], given: Mapping[str, Any]) -> type[DType]:
+    if issubclass(declared, AnyDType):
+        chosen: type[DType] = given.get(declared.__name__, f16)
+        return chosen
+    return declared

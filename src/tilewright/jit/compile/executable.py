@@ -1,0 +1,134 @@
+"""From a request to something that can be launched: from disk, or by compiling and assembling.
+
+On a CPU the whole way takes milliseconds and nothing is kept. For a GPU the disk is asked first;
+what is not there is compiled here, assembled in the background, once for all processes, and kept.
+The logger `tilewright` hears what was done for each kernel, and how long it took.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.errors import LaunchError
+from tilewright.frontend.signature.specialization import describe
+from tilewright.frontend.source.captures import Captures
+from tilewright.jit.cache.memory import in_background
+from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
+from tilewright.jit.loader import (
+    Program,
+    load_assembler,
+    load_disk_cache,
+    load_program_maker,
+)
+
+if TYPE_CHECKING:
+    from tilewright.jit.cache.disk import DiskCache, Found
+
+__all__ = ["Executable", "make_executable"]
+
+_log = logging.getLogger("tilewright")
+
+
+@dataclass(frozen=True, eq=False)
+class Executable:
+    """A kernel for one specialisation, ready to be launched or soon so."""
+
+    facts: LaunchFacts
+    captures: Captures
+    program: Future[Program]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether assembling is over and came to nothing."""
+        return self.program.done() and self.program.exception() is not None
+
+
+def make_executable(
+    kind: str, request: Request, compile_: Callable[[], CompiledKernel]
+) -> Executable:
+    """Find or make what runs on a kind of device; `compile_` runs the front end."""
+    start = time.perf_counter()
+    if kind == "cpu":
+        compiled = compile_()
+        program = load_program_maker().make_program(compiled.module)
+        _tell(request, "compiled", start)
+        return Executable(compiled.facts, compiled.captures, _at_once(program))
+    disk = load_disk_cache().open_cache(load_assembler())
+    found = None if disk is None else disk.find(request)
+    if disk is not None and found is not None:
+        _tell(request, "found on disk", start)
+        return _from_disk(request, compile_, disk, found)
+    compiled = compile_()
+    _tell(request, "compiled", start)
+    return Executable(
+        compiled.facts, compiled.captures, in_background(lambda: _made(request, compiled, disk))
+    )
+
+
+def _at_once(program: Program) -> Future[Program]:
+    done: Future[Program] = Future()
+    done.set_result(program)
+    return done
+
+
+def _from_disk(
+    request: Request, compile_: Callable[[], CompiledKernel], disk: DiskCache, found: Found
+) -> Executable:
+    def assemble_again() -> bytes:
+        """What a driver did not take is made anew; the facts that are known of it must hold."""
+        disk.forget(found.cubin_key)
+        compiled = compile_()
+        if _key(request, compiled, disk) != found.cubin_key:
+            raise LaunchError(
+                f"{compiled.name} has changed while its code was loaded; launch it again"
+            )
+        return _cubin(request, compiled, disk)
+
+    program = load_assembler().load_program(found.cubin, found.facts, assemble_again)
+    return Executable(found.facts, found.captures, _at_once(program))
+
+
+def _made(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -> Program:
+    cubin = _cubin(request, compiled, disk)
+    return load_assembler().load_program(cubin, compiled.facts, None)
+
+
+def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -> bytes:
+    """The code of a kernel: from disk, if its bytecode was assembled before."""
+    target, level = request.specialization.target, request.specialization.hints.opt_level
+
+    def assemble() -> bytes:
+        start = time.perf_counter()
+        made = load_assembler().assemble(compiled.module, target, level)
+        _tell(request, "assembled", start)
+        return made
+
+    if disk is None:
+        return assemble()
+    key = _key(request, compiled, disk)
+    with disk.making(key):
+        cubin = disk.cubin(key)
+        if cubin is None:
+            cubin = assemble()
+            disk.keep_cubin(key, cubin)
+        disk.keep(request, compiled.facts, compiled.captures, key)
+    return cubin
+
+
+def _tell(request: Request, done: str, start: float) -> None:
+    """Say what was done for a kernel, and how long it took, to whoever listens."""
+    if _log.isEnabledFor(logging.DEBUG):
+        took = 1e3 * (time.perf_counter() - start)
+        what = describe(request.signature, request.specialization)
+        _log.debug("tilewright: %s: %s in %.1f ms", what, done, took)
+
+
+def _key(request: Request, compiled: CompiledKernel, disk: DiskCache) -> str:
+    """What code is kept by."""
+    target, level = request.specialization.target, request.specialization.hints.opt_level
+    return disk.cubin_key(compiled.content, target, level)

@@ -1,0 +1,83 @@
+"""From a failure record to the exception that every observer gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.errors import KernelAssertionError, KernelFailure, OutOfBoundsError
+from tilewright.ir.ops.internal import AssertSite, CheckSite
+from tilewright.runtime.order.failure_records import FailureRecord
+
+if TYPE_CHECKING:
+    from tilewright.passes.place_checks import Site
+
+__all__ = ["FailureReader"]
+
+
+class FailureReader:
+    """Looks at the record of one launch once its fence has passed."""
+
+    __slots__ = ("descending", "grid", "kernel", "record", "sites")
+
+    def __init__(
+        self,
+        kernel: str,
+        grid: tuple[int, ...],
+        descending: tuple[int, ...],
+        sites: tuple[Site, ...],
+        record: FailureRecord,
+    ) -> None:
+        self.kernel = kernel
+        self.grid = grid
+        self.descending = descending
+        self.sites = sites
+        self.record = record
+
+    def with_record(self, record: FailureRecord) -> FailureReader:
+        """A reader for another launch of the same kernel on the same grid."""
+        return FailureReader(self.kernel, self.grid, self.descending, self.sites, record)
+
+    def __call__(self) -> BaseException | None:
+        """The failure, or None: one plain load on the good path."""
+        words = self.record.read()
+        if not words[0]:
+            return None
+        (location, check), index, extent = self.sites[words[1] - 1], words[2], words[3]
+        place = "" if location is None else f"{location}: "
+        block = self._coordinates(words[4])
+        where = f"block {block} of kernel `{self.kernel}`"
+        line = None if location is None else location.span.line
+        if isinstance(check, AssertSite):
+            text = f"{place}{check.message}, in {where}"
+            return KernelAssertionError(text, message=check.message, line=line, block=block)
+        if not isinstance(check, CheckSite):
+            return KernelFailure(
+                f"{place}division by zero in {where}; it divided by 1 instead. If that is meant, "
+                "say so: `tw.where(d == 0, 1, d)`, or `tw.maximum(d, 1)`"
+            )
+        return OutOfBoundsError(
+            f"{place}{_out_of_bounds(check, index, extent)}, in {where}",
+            line=line,
+            axis=check.axis,
+            index=index,
+            extent=extent,
+            block=block,
+        )
+
+    def _coordinates(self, block: int) -> tuple[int, ...]:
+        """The block's place in the logical grid: the last axis is the fastest."""
+        found = []
+        for axis, extent in reversed(tuple(enumerate(self.grid))):
+            block, place = divmod(block, extent)
+            found.append(extent - 1 - place if axis in self.descending else place)
+        return tuple(reversed(found))
+
+
+def _out_of_bounds(check: CheckSite, index: int, extent: int) -> str:
+    write = "skipped the insertion" if check.of_tile else "skipped the write"
+    read = "read the nearest one instead" if extent > 0 else "took zeros instead"
+    access = write if check.is_store else read
+    return (
+        f"index {index} is outside axis {check.axis} of {check.place}, which has "
+        f"{check.counted(extent)}; the kernel {access}"
+    )

@@ -1,0 +1,1 @@
+"""Plans: all decisions about a launch, kept for the launches like it."""

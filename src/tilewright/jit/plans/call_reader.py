@@ -1,0 +1,380 @@
+"""What a call is, read by one generated function for each kernel.
+
+Two calls with the same key are the same launch as far as anything was decided before. There are two
+kinds of keys. In one a tensor is its place, by a number that all handles alike there share and that
+is never used again; in the other it is what the compiler and the launch checks know of it: dtype,
+shape, strides, alignment and device. A scalar is its type and its value, or its type alone. Types
+are part of a key because True, 1 and 1.0 are equal; zeros, whose sign does not count in a
+comparison, are written out.
+
+A reader takes the arguments as the kernel does, so that Python itself matches them to parameters.
+It gives None for anything but tensors and partitions of ours, and raises `TypeError` for a call
+that does not fit: then somebody else has to look. The first of them is the kernel's own `__call__`,
+since every call on the way costs as much as ten of its steps; it takes anything, and asks.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from enum import Enum, EnumType
+from functools import partial
+from itertools import takewhile
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.errors import LaunchError
+from tilewright.frontend.signature.signature import (
+    AccumParam,
+    ConstParam,
+    MappedParam,
+    MutParam,
+    Param,
+    PointerParam,
+    RefParam,
+    ScalarParam,
+    Signature,
+)
+from tilewright.jit.bind.inferred import Inferred, inferable
+from tilewright.jit.plans.plan import HostedLaunch, PreparedLaunch
+from tilewright.jit.plans.tables import Table
+from tilewright.lang.builtin import Builtin
+from tilewright.runtime.devices.context import UNUSUAL
+from tilewright.runtime.interop.imports import adopted, adopted_anew
+from tilewright.runtime.interop.passed_arrays import ASKED, ASKING
+from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.guests import GuestNewcomerOp, GuestOp, check_written
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.ops.ready import ReadyOp
+from tilewright.runtime.text_functions import define
+
+__all__ = ["MANY", "SEEN", "Call", "Known", "Readers", "Seen", "make_readers"]
+
+
+class Readers(NamedTuple):
+    """The readers of a kernel; each takes its arguments."""
+
+    call: Callable[..., Any] | None  # `__call__`; None if nothing can be found quickly
+    same: Callable[..., Any]  # by the handles: a key, the tensors, all arguments
+    like: Callable[..., Any]  # by what they are like: a key, and the `Call` as a plain tuple
+
+
+# The tensors, the scalars, all arguments, and whether no output is in another tensor's storage.
+Call = tuple[tuple[Tensor, ...], tuple[Any, ...], tuple[Any, ...], bool]
+
+
+class _Read(NamedTuple):
+    """How an argument is read, as Python text with its name filled in."""
+
+    kind: str  # what must be true of it
+    also: str = "True"  # the same, of what no launch was ever prepared or planned without
+    tensor: str = ""
+    same: str = ""
+    like: str = ""
+    scalar: str = ""
+
+
+_WHOLE = _Read("{0}.__class__ is _Tensor", "True", "{0}", "{0}.serial", "{0}.facet")
+_CUT = "{0}._tensor.{1}, {0}._tiling"
+_WALKED = "{0}.partition._tensor.{1}, {0}.partition._tiling, {0}.max_blocks, {0}.group"
+_VALUE = "{0}.__class__, {0} or _repr({0})"
+_READS: dict[type, _Read] = {
+    RefParam: _WHOLE,
+    AccumParam: _WHOLE,
+    PointerParam: _WHOLE,
+    MutParam: _Read(
+        "{0}.__class__ is _Partition", "{0}._tiling.segments is None", "{0}._tensor",
+        _CUT.format("{0}", "serial"), _CUT.format("{0}", "facet"),
+    ),
+    MappedParam: _Read(
+        "{0}.__class__ is _PersistentPartition", "True", "{0}.partition._tensor",
+        _WALKED.format("{0}", "serial"), _WALKED.format("{0}", "facet"),
+    ),
+    ScalarParam: _Read("{0}.__class__ in _numbers", "True", "", _VALUE, "{0}.__class__", "{0}"),
+    ConstParam: _Read("{0}.__class__ in _constants", "True", "", _VALUE, _VALUE),
+}  # fmt: skip
+# A constant that is no float: a zero of one type is like any other.
+_COUNT = _READS[ConstParam]._replace(same="{0}.__class__, {0}", like="{0}.__class__, {0}")
+# One that is a member of an enum, whose class is its own.
+_MEMBER = _COUNT._replace(kind="{0}.__class__.__class__ is _EnumType")
+# Types whose values can be told apart by their text; a class is told apart by itself.
+_NUMBERS = frozenset(
+    {bool, int, float, np.bool_}
+    | {one for one in np.sctypeDict.values() if issubclass(one, (np.integer, np.floating))}
+) - {np.timedelta64}
+# What was prepared is found first, what was planned then; anything else is for others to look at.
+_FIND = """
+        _key = {same}
+        _found = _table.get(_key)
+        if _found.__class__ is _Prepared:
+            if not _unusual.said and (_found.captures is None or _found.captures.are_current()):
+                return _Operation().build(_found, {tensors}, {result})
+        elif _found.__class__ is _Hosted:
+            if not _unusual.said and (_found.captures is None or _found.captures.are_current()):
+                _tensors = {tensors}
+                if not _found.guests.may_write(_tensors):
+                    _check_written(_found, _tensors)
+                return _GuestOp().build(_found, _tensors, {result})
+        else:
+            _planned = _plans.get((None, {like}))
+            if _planned is not None:
+                if _found is None and _planned.is_plain and {apart} and not _unusual.said:
+                    _young[_key] = _SEEN
+                    if _len(_young) > _MANY:
+                        _age()
+                    _tensors = {tensors}
+                    if _planned.guests is None:
+                        return _Newcomer().build(_planned, _tensors, {result})
+                    if not _planned.guests.may_write(_tensors):
+                        _check_written(_planned, _tensors)
+                    return _GuestNewcomer().build(_planned, _tensors, {result})
+                _found = _plan(_planned, _key, ({tensors}, {scalars}, {result}, {apart}))
+                if _found is not None:
+                    return _found
+"""
+_CALL = """def __call__(_kernel, {parameters}):
+    if {kinds} and not _rest and not _more:{find}{otherwise}
+    return _kernel.launch(None, _given({named}, _rest), _named({keywords}, _more))
+"""
+# Where an argument is no tensor of ours it may be another library's, which has a handle.
+_OTHERWISE = """
+    elif not _rest and not _more:{handles}
+        if {kinds}:{find}
+"""
+_READ = """def read{parameters}:
+    if {kinds}:
+        return {given}
+"""
+
+
+class _Missing:
+    """Stands for an argument that was not given."""
+
+
+_MISSING = _Missing()
+
+
+def _given(named: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments that were given by position."""
+    return (*takewhile(lambda one: one is not _MISSING, named), *rest)
+
+
+def _handle(adopt: Callable[[Any], Tensor | None], value: Any) -> Tensor | None:
+    """The handle on an array; None of anything else, and of what cannot be taken."""
+    try:
+        return adopt(value)
+    except LaunchError:  # the long way says why
+        return None
+
+
+def _named(keywords: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Those that were given by name, or have a default."""
+    return {name: one for name, one in keywords.items() if one is not _MISSING} | more
+
+
+class Seen:
+    """In the table of prepared launches: handles that were launched once, by a plan."""
+
+
+# The one there is.
+SEEN = Seen()
+# Launches that are remembered by their handles, in each of two generations.
+MANY = 2048
+_NAMES: dict[str, Any] = ASKING | {
+    "_Operation": ReadyOp,
+    "_GuestOp": GuestOp,
+    "_GuestNewcomer": GuestNewcomerOp,
+    "_check_written": check_written,
+    "_Hosted": HostedLaunch,
+    "_given": _given,
+    "_again": partial(_handle, adopted),
+    "_anew": partial(_handle, adopted_anew),
+    "_named": _named,
+    "_Newcomer": NewcomerOp,
+    "_Prepared": PreparedLaunch,
+    "_unusual": UNUSUAL,
+    "_MANY": MANY,
+    "_SEEN": SEEN,
+    "_Partition": Partition,
+    "_PersistentPartition": PersistentPartition,
+    "_constants": _NUMBERS | {type, str, FunctionType, Builtin, Inferred},
+    "_Inferred": Inferred,
+    "_EnumType": EnumType,
+    "_numbers": _NUMBERS,
+    "_len": len,
+    "_repr": repr,
+}
+_OWN_NAMES = frozenset(
+    {
+        *_NAMES,
+        "_table",
+        "_young",
+        "_age",
+        "_plans",
+        "_plan",
+        "_key",
+        "_found",
+        "_planned",
+        "_tensors",
+        "_was",
+        "_first",
+        "_guard",
+    }
+    | {"_kernel", "_rest", "_more"}
+)
+
+
+class Known(NamedTuple):
+    """Where a call is looked for."""
+
+    prepared: Table[Any]  # by the handles
+    planned: Table[Any]  # by the grid that was given, and by what the handles are like
+    plan: Callable[..., Any]  # makes an operation of what was planned
+
+
+def _read_of(param: Param) -> _Read:
+    if isinstance(param, ConstParam) and issubclass(param.type, Enum):
+        return _MEMBER
+    is_count = isinstance(param, ConstParam) and param.type is not float
+    return _COUNT if is_count else _READS[type(param)]
+
+
+def make_readers(signature: Signature, call: inspect.Signature, known: Known) -> Readers | None:
+    """The readers of a kernel; None if a parameter is of a kind that they do not know."""
+    if any(type(param) not in _READS for param in signature.params):
+        return None
+    if not _OWN_NAMES.isdisjoint(call.parameters):
+        return None
+    reads = {param.name: _read_of(param) for param in signature.params}
+    texts = _texts(signature, call, reads, {})
+    whole = _all((texts["kinds"], *(read.also.format(name) for name, read in reads.items())))
+    given = "{tensors}, {scalars}, {result}, {apart}"
+    return Readers(
+        _compile_call(call, known, texts | {"otherwise": _otherwise(signature, call, reads)}),
+        _compile_reader(call, whole, "({same}, {tensors}, {result})".format(**texts)),
+        _compile_reader(call, whole, f"({{like}}, ({given}))".format(**texts)),
+    )
+
+
+def _texts(
+    signature: Signature,
+    call: inspect.Signature,
+    reads: dict[str, _Read],
+    handles: dict[str, str],
+) -> dict[str, str]:
+    """What a call is, as Python text; some arguments are read by another name."""
+    pairs = {name: (handles.get(name, name), read) for name, read in reads.items()}
+    listed = [param.name for param in signature.tensors]  # as a launch lists them
+    listed += [param.name for param in signature.pointers]
+    tensors = [pairs[name][1].tensor.format(pairs[name][0]) for name in listed]
+    scalars = (reads[param.name].scalar.format(param.name) for param in signature.scalars)
+    found = {
+        "kinds": _all(read.kind.format(name) for name, read in pairs.values()),
+        "same": _tuple(read.same.format(name) for name, read in pairs.values()),
+        "like": _tuple(read.like.format(name) for name, read in pairs.values()),
+        "tensors": _tuple(tensors),
+        "scalars": _tuple(scalars),
+        "result": _tuple(_results(signature, call, pairs)),
+        "apart": _all_apart(signature, listed, tensors),
+    }
+    return found | {"find": _FIND.format(**found)}
+
+
+def _results(
+    signature: Signature, call: inspect.Signature, pairs: dict[str, tuple[str, _Read]]
+) -> Iterable[str]:
+    """The arguments as an operation gives them back: a constant that was left out is a number."""
+    known = inferable(signature, call)
+    for name in call.parameters:
+        if name in known:
+            param, axis = known[name]
+            handle, read = pairs[param]
+            extent = f"{read.tensor.format(handle)}.shape[{axis}]"
+            yield f"({extent} if {name}.__class__ is _Inferred else {name})"
+        else:
+            yield name
+
+
+def _otherwise(signature: Signature, call: inspect.Signature, reads: dict[str, _Read]) -> str:
+    """The same with handles on arrays of other libraries, if there may be some."""
+    handles = {name: f"_of_{name}" for name, read in reads.items() if read is _WHOLE}
+    if not handles or not set(handles.values()).isdisjoint(call.parameters):
+        return ""
+    texts = _texts(signature, call, reads, handles)
+    find = texts["find"].replace("\n    ", "\n        ")
+    lines = "".join(ASKED.format(array=name, handle=handle) for name, handle in handles.items())
+    return _OTHERWISE.format(handles=lines, kinds=texts["kinds"], find=find)
+
+
+def _all_apart(signature: Signature, listed: list[str], tensors: list[str]) -> str:
+    """Whether no output can be in the memory of another tensor."""
+    written = {param.name for param in signature.outputs}
+    written |= {param.name for param in signature.pointers}
+    numbers = [number for number, name in enumerate(listed) if name in written]
+    pairs = {
+        (min(one, other), max(one, other))
+        for one in numbers
+        for other in range(len(listed))
+        if one != other
+    }
+    text = "{}.storage.borrows is not {}.storage.borrows"  # which those that share memory share
+    return _all(text.format(tensors[a], tensors[b]) for a, b in sorted(pairs))
+
+
+def _all(texts: Iterable[str]) -> str:
+    return " and ".join(text for text in texts if text != "True") or "True"
+
+
+def _tuple(parts: Any) -> str:
+    return f"({''.join(f'{part}, ' for part in parts)})"
+
+
+def _compile_call(
+    call: inspect.Signature, known: Known, texts: dict[str, str]
+) -> Callable[..., Any]:
+    """`__call__`: it takes whatever is given, and sees itself what is missing or too much."""
+    keywords = [p.name for p in call.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    named = [name for name in call.parameters if name not in keywords]
+    by_position = "".join(f"{name}=None, " for name in named)
+    by_name = "".join(f"{name}=None, " for name in keywords)
+    text = _CALL.format(
+        **texts,
+        parameters=f"{by_position}{'/, ' if named else ''}*_rest, {by_name}**_more",
+        named=_tuple(named),
+        keywords=f"{{{', '.join(f'{name!r}: {name}' for name in keywords)}}}",
+    )
+    names = {"_table": known.prepared, "_plans": known.planned, "_plan": known.plan}
+    names |= {"_young": known.prepared.young, "_age": known.prepared.age}
+    made: Any = _compiled(text, "__call__", names)
+    made.__defaults__ = (_MISSING,) * len(named)
+    defaults = {name: call.parameters[name].default for name in keywords}
+    made.__kwdefaults__ = {
+        name: _MISSING if default is inspect.Parameter.empty else default
+        for name, default in defaults.items()
+    }
+    result: Callable[..., Any] = made
+    return result
+
+
+def _compile_reader(call: inspect.Signature, kinds: str, given: str) -> Callable[..., Any]:
+    """A function with the parameters of the kernel; its defaults are objects, not text."""
+    plain = [
+        p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
+        for p in call.parameters.values()
+    ]
+    text = _READ.format(parameters=inspect.Signature(plain), kinds=kinds, given=given)
+    read: Any = _compiled(text, "read", {})
+    defaults = {p.name: p.default for p in call.parameters.values() if p.default is not p.empty}
+    keywords = {p.name for p in call.parameters.values() if p.kind is p.KEYWORD_ONLY}
+    read.__defaults__ = tuple(value for name, value in defaults.items() if name not in keywords)
+    read.__kwdefaults__ = {name: value for name, value in defaults.items() if name in keywords}
+    made: Callable[..., Any] = read
+    return made
+
+
+def _compiled(text: str, name: str, names: dict[str, Any]) -> Any:
+    """A function of a text, with all that it needs as globals."""
+    return define(text, "how a call is read", _NAMES | names)[name]

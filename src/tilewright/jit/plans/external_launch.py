@@ -1,0 +1,181 @@
+"""The operation that a call of somebody else's kernel builds.
+
+Arguments are matched and checked as for any kernel, as far as its declaration says: it has no
+source. The code is loaded on the device of its tensors when it is first needed there, and its own
+idea of its parameters has to agree with the declaration.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from tilewright.dtypes import Element
+from tilewright.errors import LaunchError
+from tilewright.frontend.signature.signature import PointerParam, ScalarParam, Signature
+from tilewright.jit.bind.binding import Binding, refused
+from tilewright.jit.bind.dims import check_devices
+from tilewright.jit.bind.launch import bind_arguments
+from tilewright.jit.loader import ExternalFunction, load_external_code
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.function import LaunchShape, Memory
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.devices.watching import require_watchable
+from tilewright.runtime.ops.work import WorkOp
+from tilewright.runtime.order.access import Access, Mode
+
+__all__ = ["ExternalEntry", "bind_external", "build_external"]
+
+
+@dataclass(frozen=True, eq=False)
+class ExternalEntry:
+    """A kernel of some code: its parameters, and what it does to each tensor."""
+
+    code: bytes
+    signature: Signature
+    modes: Mapping[str, Mode]
+    strided: frozenset[str]  # tensors that need not lie in one piece
+    _functions: dict[str, ExternalFunction] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        """What the code calls it."""
+        return self.signature.kernel
+
+    def function(self, device: Device) -> ExternalFunction:
+        """The kernel on one GPU, loaded on first use and checked against its declaration."""
+        with self._lock:
+            if device.name not in self._functions:
+                kinds = tuple(_kind(param) for param in self.signature.params)
+                function = load_external_code().load_function(device, self.code, self.name, kinds)
+                _check_parameters(self.signature, function)
+                self._functions[device.name] = function
+            return self._functions[device.name]
+
+
+def bind_external(entry: ExternalEntry, call: inspect.BoundArguments) -> Binding:
+    """Check the arguments of a call; raises `LaunchError` with the argument's name."""
+    binding = Binding(entry.signature)
+    bind_arguments(binding, entry.signature.params, call)
+    check_devices(binding)
+    for name, tensor in binding.tensors.items():
+        if not tensor.is_contiguous and name not in entry.strided:
+            raise refused(
+                binding, name,
+                f"is passed as an address, and its elements do not lie in one piece (strides "
+                f"{tensor.strides}): pass a `.clone()`, or declare it with strided=True and pass "
+                "what the kernel needs to know of its strides",
+            )  # fmt: skip
+    if binding.device.kind != "cuda":
+        raise LaunchError(
+            f"external kernel `{entry.name}` is code for NVIDIA GPUs, and this launch would run on "
+            f"{binding.device.name}: make its tensors on a GPU, `with tw.device('cuda'):`"
+        )
+    require_watchable(binding.device.kind, entry.name)
+    return binding
+
+
+def build_external(
+    entry: ExternalEntry, binding: Binding, shape: LaunchShape, result: tuple[Any, ...]
+) -> WorkOp[tuple[Any, ...]]:
+    """The operation for one call; it holds its borrows from here on."""
+    device = binding.device
+    function = entry.function(device)
+    _check_shape(entry.name, shape, function)
+    with device.lock:
+        function.prepare(shape)
+    accesses = tuple(
+        Access(tensor, entry.modes[name], name) for name, tensor in binding.tensors.items()
+    )
+    return WorkOp(entry.name, device, accesses, _ExternalWork(function, shape, binding), result)
+
+
+def _kind(param: Any) -> Element | None:
+    return param.dtype.element if isinstance(param, ScalarParam) else None
+
+
+def _check_parameters(signature: Signature, function: ExternalFunction) -> None:
+    """What is declared has to be what the code takes, as far as the driver knows that."""
+    params, passed, taken = signature.params, function.passed, function.taken
+    if len(passed) != len(taken):
+        raise LaunchError(
+            f"external kernel `{signature.kernel}` takes {len(taken)} parameters, of "
+            f"{', '.join(map(str, taken)) or 'no'} bytes, and is declared with {len(passed)}: "
+            "declare each of them, in order"
+        )
+    for param, declared, wanted in zip(params, passed, taken, strict=True):
+        if declared != wanted:
+            is_pointer = isinstance(param, PointerParam)
+            what = "a tensor" if is_pointer else f"a scalar of {_label(param)}"
+            raise LaunchError(
+                f"`{param.name}` of external kernel `{signature.kernel}` is declared as {what}, "
+                f"which is passed in {declared} bytes, and the code takes {wanted} there: declare "
+                "the dtype that its source has"
+            )
+
+
+def _label(param: Any) -> str:
+    label: str = param.dtype.label
+    return label
+
+
+def _check_shape(name: str, shape: LaunchShape, function: ExternalFunction) -> None:
+    """A launch asks for no more than this kernel can have on this GPU."""
+    threads, most = prod(shape.block), function.limits
+    if threads > most.threads:
+        raise LaunchError(
+            f"external kernel `{name}` can have {most.threads} threads in a block here, and "
+            f"block={shape.block} has {threads}"
+        )
+    if shape.shared_bytes > most.shared_bytes:
+        raise LaunchError(
+            f"external kernel `{name}` can have {most.shared_bytes} bytes of shared memory here "
+            f"beside what it declares, and shared_bytes={shape.shared_bytes}"
+        )
+
+
+class _ExternalWork:
+    """One launch, waiting to be put on a stream."""
+
+    __slots__ = ("_binding", "_function", "_shape")
+
+    def __init__(self, function: ExternalFunction, shape: LaunchShape, binding: Binding) -> None:
+        self._function = function
+        self._shape = shape
+        self._binding = binding
+
+    def enqueue(self, stream: Stream) -> None:
+        """Put the launch on a stream. All bytes are allocated."""
+        self.repeated().enqueue(stream)
+
+    def repeated(self) -> _RepeatedExternal:
+        """This launch as a node of a graph. The bytes of all tensors are allocated."""
+        binding = self._binding
+        arguments = tuple(
+            binding.scalars[param.name]
+            if param.name in binding.scalars
+            else binding.tensors[param.name].address
+            for param in binding.signature.params
+        )
+        storages = tuple(tensor.storage for tensor in binding.tensors.values())
+        return _RepeatedExternal(self._function, self._shape, arguments, storages)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RepeatedExternal:
+    """A launch with its addresses looked up; it keeps the memory that it reaches."""
+
+    kind: ExternalFunction
+    shape: LaunchShape
+    arguments: tuple[int | float, ...]
+    storages: tuple[Memory, ...]
+
+    def enqueue(self, stream: Stream) -> None:
+        """Put the launch on a stream; no blocks are no launch."""
+        if prod(self.shape.grid):
+            self.kind.launch(stream, self.shape, self.arguments)

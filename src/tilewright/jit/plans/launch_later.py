@@ -1,0 +1,66 @@
+"""A call with operations among its arguments: checked as far as it can be, launched by their step.
+
+What is given as a value is bound now, so its kind, rank, dtype and device are refused at the call;
+dims, the grid and overlaps need all arguments and are checked when the operations have run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.dtypes import AnyDType
+from tilewright.frontend.signature.signature import GroupParam, ScalarParam, Signature
+from tilewright.jit.bind.binding import Binding, refused
+from tilewright.jit.bind.dims import check_devices
+from tilewright.jit.bind.launch import bind_arguments
+from tilewright.runtime.ops.deferring import defer
+from tilewright.runtime.ops.operation import DeviceOp
+
+__all__ = ["launch_later"]
+
+# Builds the launch for arguments that are all there.
+Launch = Callable[[inspect.BoundArguments], DeviceOp[tuple[Any, ...]]]
+
+
+def launch_later(
+    signature: Signature, call: inspect.BoundArguments, launch: Launch
+) -> DeviceOp[tuple[Any, ...]]:
+    """The operation that runs those among the arguments, and then the kernel on their results."""
+    waiting = {name: v for name, v in call.arguments.items() if isinstance(v, DeviceOp)}
+
+    def build(values: tuple[Any, ...]) -> DeviceOp[tuple[Any, ...]]:
+        call.arguments = dict(zip(call.arguments, values, strict=True))
+        return launch(call)
+
+    _check_known(signature, call, waiting)
+    groups = [param.name for param in signature.params if isinstance(param, GroupParam)]
+    count = len(call.arguments)
+    return defer(signature.kernel, call.arguments, build, count=count, tuples=groups)
+
+
+def _check_known(
+    signature: Signature, call: inspect.BoundArguments, waiting: dict[str, DeviceOp[Any]]
+) -> None:
+    """Refuse what is wrong whatever the operations give."""
+    binding = Binding(signature)
+    values: tuple[Any, ...] = (*signature.tensors, *signature.pointers, *signature.constants)
+    bind_arguments(binding, (param for param in values if param.name not in waiting), call)
+    known = (param for param in signature.numbers if _is_typed(binding, param))
+    bind_arguments(binding, (param for param in known if param.name not in waiting), call)
+    check_devices(binding)
+    for name, operation in waiting.items():
+        if binding.tensors and operation.device is not binding.device:
+            first = next(iter(binding.tensors))
+            raise refused(
+                binding, name,
+                f"comes from an operation on {operation.device.name}, but `{first}` lives on "
+                f"{binding.device.name}: all tensors of a launch must be on one device",
+            )  # fmt: skip
+
+
+def _is_typed(binding: Binding, number: ScalarParam | GroupParam) -> bool:
+    """Whether its dtype does not wait for a tensor that an operation gives."""
+    dtypes = (binding.dtype(leaf.dtype) for leaf in number.leaves())
+    return not any(issubclass(dtype, AnyDType) for dtype in dtypes)

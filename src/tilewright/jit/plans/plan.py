@@ -1,0 +1,361 @@
+"""Plans: everything that was decided about a launch, apart from where its tensors lie.
+
+A plan holds for all calls with the same key (`call_readers`): tensors alike, the same constants and
+tilings. What is left for such a call are the addresses, the scalars, and the launch checks that
+depend on those. A *prepared* launch is a plan for certain handles, down to the packed parameters;
+it refers to no tensor.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tilewright.dtypes import DType
+from tilewright.frontend.source.captures import Captures
+from tilewright.ir.launch_terms import (
+    BaseAddress,
+    FailureRecord,
+    PointerArgument,
+    ScalarArgument,
+)
+from tilewright.jit.bind.binding import Binding
+from tilewright.jit.bind.environment import LaunchEnvironment, launch_number
+from tilewright.jit.bind.scalars import Unfit, number_of
+from tilewright.jit.compile.compiled import LaunchFacts
+from tilewright.jit.compile.executable import Executable
+from tilewright.jit.compile.failures import FailureReader
+from tilewright.jit.loader import Program
+from tilewright.jit.plans.bound_launch import RepeatedLaunch
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.function import Filled, KernelFunction
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.per_guest import Guests, find_guests
+from tilewright.runtime.ops.per_tensor import PerTensor, spell_out
+from tilewright.runtime.ops.ready_work import NEVER, ReadyWork, RepeatedWork
+from tilewright.runtime.order.access import Handle
+from tilewright.runtime.order.tickets import Role
+
+if TYPE_CHECKING:
+    from tilewright.check.launch import LaunchCheck
+
+__all__ = [
+    "HostedLaunch",
+    "Number",
+    "Plan",
+    "PlannedLaunch",
+    "PlannedWork",
+    "PreparedLaunch",
+    "make_plan",
+]
+
+# A number that is passed to a kernel.
+Number = int | float
+_ADDRESSES = (BaseAddress, PointerArgument)
+
+
+class _Known(NamedTuple):
+    """What launch checks ask of a launch."""
+
+    tensors: dict[str, Tensor]
+    scalars: dict[str, Number]
+    grid: tuple[int, ...]
+    blocks: int
+
+
+class Plan(NamedTuple):
+    """One launch, for all tensors alike."""
+
+    label: str
+    device: Device
+    roles: tuple[Role, ...]
+    each: PerTensor
+    facts: LaunchFacts
+    captures: Captures
+    program: Future[Program]
+    functions: tuple[KernelFunction, ...]
+    grid: tuple[int, ...]
+    descending: tuple[int, ...]  # axes of the grid along which the last place comes first
+    blocks: int
+    template: tuple[Number | None, ...]  # the arguments; None is an address, a scalar or the record
+    addresses: tuple[Filled, ...]
+    scalars: tuple[tuple[int, int], ...]  # the same for scalars
+    dtypes: tuple[type[DType], ...]  # of the scalars
+    checks: tuple[LaunchCheck, ...]  # those that other scalars may fail
+    names: tuple[str, ...]  # of the tensors
+    scalar_names: tuple[str, ...]
+    is_wary: bool  # elements of an output may overlap each other
+    guests: Guests | None
+
+    def numbers(self, scalars: tuple[Any, ...]) -> tuple[Number, ...] | None:
+        """The scalars of a call; None if one does not fit its dtype."""
+        try:
+            return tuple(map(number_of, scalars, self.dtypes))
+        except Unfit:
+            return None
+
+    def still_holds(self, tensors: tuple[Tensor, ...], numbers: tuple[Number, ...]) -> bool:
+        """Whether the launch checks that depend on scalars hold with these."""
+        if not self.checks or self.blocks == 0:
+            return True
+        return self.all_hold(self.checks, tensors, numbers, self.grid, self.blocks)
+
+    def all_hold(
+        self,
+        checks: tuple[LaunchCheck, ...],
+        tensors: tuple[Tensor, ...],
+        numbers: tuple[Number, ...],
+        grid: tuple[int, ...],
+        blocks: int,
+    ) -> bool:
+        """Whether launch checks hold with these numbers."""
+        scalars = dict(zip(self.scalar_names, numbers, strict=False))
+        known = _Known(dict(zip(self.names, tensors, strict=True)), scalars, grid, blocks)
+        environment = LaunchEnvironment(known)
+        return all(check.holds(environment) for check in checks)
+
+    def arguments(
+        self, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
+    ) -> tuple[Number | None, ...]:
+        """What is passed to the kernel; None is the record. All bytes are allocated."""
+        filled = list(self.template)
+        for position, number in self.addresses:
+            filled[position] = tensors[number].address
+        for position, number in self.scalars:
+            filled[position] = numbers[number]
+        return tuple(filled)
+
+    def new_reader(self) -> FailureReader | None:
+        """Who looks at the failure record of another launch, if the kernel can fail."""
+        if not self.facts.may_fail:
+            return None
+        record = self.device.new_record()
+        return FailureReader(self.label, self.grid, self.descending, self.facts.sites, record)
+
+
+def make_plan(
+    executable: Executable,
+    functions: tuple[KernelFunction, ...],
+    binding: Binding,
+    roles: tuple[Role, ...],
+) -> Plan:
+    """The plan of a launch that everything has been decided about."""
+    facts = executable.facts
+    tensors = {name: number for number, name in enumerate(binding.tensors)}
+    scalars = {param.name: number for number, param in enumerate(binding.signature.scalars)}
+    template: list[Number | None] = []
+    addresses, places = [], []
+    for position, argument in enumerate(facts.arguments):
+        term = argument.term
+        if isinstance(term, _ADDRESSES):
+            addresses.append(Filled(position, tensors[term.param]))
+        elif isinstance(term, ScalarArgument):
+            places.append((position, scalars[term.param]))
+        is_open = isinstance(term, (*_ADDRESSES, ScalarArgument, FailureRecord))
+        template.append(None if is_open else launch_number(binding, term))
+    return Plan(
+        label=facts.name,
+        device=binding.device,
+        roles=roles,
+        each=spell_out(tuple([role.mode.writes for role in roles])),
+        facts=facts,
+        captures=executable.captures,
+        program=executable.program,
+        functions=functions,
+        grid=binding.grid,
+        descending=binding.descending,
+        blocks=binding.blocks,
+        template=tuple(template),
+        addresses=tuple(addresses),
+        scalars=tuple(places),
+        dtypes=tuple(binding.dtype(param.dtype) for param in binding.signature.scalars),
+        checks=_depending(facts),
+        names=tuple(binding.tensors),
+        scalar_names=tuple(scalars),
+        is_wary=any(_is_wary(*pair) for pair in zip(binding.tensors.values(), roles, strict=True)),
+        guests=_find_guests(binding, roles),
+    )
+
+
+def _is_wary(tensor: Tensor, role: Role) -> bool:
+    return role.mode.writes and not tensor.facet.is_disjoint
+
+
+def _find_guests(binding: Binding, roles: tuple[Role, ...]) -> Guests | None:
+    tensors = enumerate(binding.tensors.values())
+    found = tuple(number for number, tensor in tensors if not tensor.facet.is_owned)
+    return find_guests(found, tuple(number for number in found if roles[number].mode.writes))
+
+
+def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
+    """The launch checks that other scalars may fail."""
+    return tuple(
+        check
+        for check in facts.launch_checks
+        if any(isinstance(term, ScalarArgument) for term in check.deciding_terms)
+    )
+
+
+class PlannedLaunch(ReadyWork):
+    """A plan for one call, or for all calls if they differ in nothing but the tensors."""
+
+    __slots__ = ("_calls", "_is_first", "_numbers", "_reader", "is_plain", "is_whole", "plan")
+
+    def __init__(
+        self,
+        plan: Plan,
+        numbers: tuple[Number, ...] = (),
+        reader: FailureReader | None = None,
+    ) -> None:
+        self.label, self.device, self.roles = plan.label, plan.device, plan.roles
+        self.each = plan.each
+        self.caller = None
+        self.guests = plan.guests
+        self.program = plan.program
+        self.launch = self._launch
+        self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
+        self.plan = plan
+        # Whether there is nothing to fill in but addresses.
+        self.is_whole = not plan.facts.may_fail and (bool(numbers) or not plan.scalars)
+        self._is_first = True
+        is_wary = plan.is_wary or bool(plan.checks)
+        # The same, and nothing to look at but which tensors have their memory to themselves; and,
+        # of other libraries' arrays, whether they may be written.
+        self.is_plain = self.is_whole and plan.captures.are_fixed and not is_wary
+        self.check = self._reader = reader
+        self._numbers = numbers
+
+    def _launch(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
+        """Put the launch on a stream, with its parameters in a buffer that all launches share."""
+        if self._reader is not None:
+            self.work_on(tensors).enqueue(stream)
+            return
+        plan = self.plan
+        if self.is_whole and not self._is_first:
+            self._settle_down()
+            self.launch(stream, tensors)
+            return
+        self._is_first = False
+        arguments: Any = plan.arguments(tensors, self._numbers)
+        memories = tuple([tensor.storage for tensor in tensors])
+        for function in plan.functions:
+            function.launch(stream, plan.blocks, arguments, memories)
+
+    def _settle_down(self) -> None:
+        """Have parameters of its own, as it is not only for one launch."""
+        plan = self.plan
+        known = [0 if one is None else one for one in plan.template]
+        for position, number in plan.scalars:
+            known[position] = self._numbers[number]
+        passed = tuple(known)
+        filled = [one.prepare_for(plan.blocks, passed, plan.addresses) for one in plan.functions]
+        self._calls = tuple(filled)
+        self.launch = filled[0] if len(filled) == 1 else self._launch_all
+
+    def _launch_all(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
+        for call in self._calls:
+            call(stream, tensors)
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """The scalars."""
+        return self._numbers
+
+    def work_on(self, tensors: tuple[Handle, ...]) -> PlannedWork:
+        """The launch as a work of its own."""
+        return PlannedWork(self.plan, self._numbers, self._reader, tensors)
+
+    def let_go(self) -> None:
+        """The record of this call: whoever looks at it has it."""
+        super().let_go()
+        self._reader = None
+
+
+class PlannedWork:
+    """A plan for certain tensors, which may have no bytes yet."""
+
+    __slots__ = ("_numbers", "_plan", "_reader", "_tensors", "program")
+
+    def __init__(
+        self,
+        plan: Plan,
+        numbers: tuple[Number, ...],
+        reader: FailureReader | None,
+        tensors: tuple[Handle, ...],
+    ) -> None:
+        self.program = plan.program
+        self._plan = plan
+        self._numbers = numbers
+        self._reader = reader
+        self._tensors = tensors
+
+    def enqueue(self, stream: Stream) -> None:
+        """Put the launch on a stream. The device's lock is held and all bytes are allocated."""
+        self.repeated().enqueue(stream)
+
+    def repeated(self) -> RepeatedLaunch:
+        """This launch as a node of a graph. The bytes of all tensors are allocated."""
+        plan = self._plan
+        return RepeatedLaunch(
+            plan.functions,
+            plan.device,
+            plan.blocks,
+            plan.arguments(self._tensors, self._numbers),
+            tuple(tensor.storage for tensor in self._tensors),
+            self._reader,
+        )
+
+
+class PreparedLaunch(RepeatedWork):
+    """A plan for certain handles, whose numbers alone it has: it keeps no tensor alive."""
+
+    __slots__ = ("_arguments", "_calls", "captures", "plan")
+
+    captures: Captures | None  # None if none can change, so that it need not be asked
+
+    def __init__(
+        self, plan: Plan, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
+    ) -> None:
+        arguments = tuple([one for one in plan.arguments(tensors, numbers) if one is not None])
+        assert len(arguments) == len(plan.template), "a launch with a record is another every time"
+        self.label, self.device, self.roles = plan.label, plan.device, plan.roles
+        self.caller = None
+        self.guests = plan.guests
+        self.program = plan.program
+        self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
+        self.check = None
+        self.captures = None if plan.captures.are_fixed else plan.captures
+        self.plan = plan
+        self._arguments = arguments
+        self._calls = tuple(one.prepare(plan.blocks, arguments) for one in plan.functions)
+        self.launch = self._calls[0] if len(self._calls) == 1 else self._launch_all
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """The scalars; 0 for one that the kernel does not use."""
+        passed = {number: self._arguments[position] for position, number in self.plan.scalars}
+        return tuple(passed.get(number, 0) for number in range(len(self.plan.dtypes)))
+
+    @property
+    def is_current(self) -> bool:
+        """Whether everything outside the kernel is still what it was."""
+        return self.captures is None or self.captures.are_current()
+
+    def _launch_all(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
+        for call in self._calls:
+            call(stream, tensors)
+
+    def work_on(self, tensors: tuple[Handle, ...]) -> RepeatedLaunch:
+        """The launch as a work of its own."""
+        plan = self.plan
+        memories = tuple(tensor.storage for tensor in tensors)
+        return RepeatedLaunch(
+            plan.functions, plan.device, plan.blocks, self._arguments, memories, None
+        )
+
+
+class HostedLaunch(PreparedLaunch):
+    """A prepared launch with arrays of other libraries among its tensors: for a `GuestOp`."""
+
+    __slots__ = ()

@@ -1,0 +1,327 @@
+"""`tw.torch_op`: a kernel as an operator of torch, so that `torch.compile` sees a single call.
+
+torch gets a schema made from the kernel's signature, an implementation that launches on torch's own
+stream, and one for tensors without memory, by which the compiler learns the shapes. Autograd knows
+nothing of the operator until it is told with the operator's `register_autograd`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from inspect import Parameter
+from inspect import signature as call_signature
+from typing import Any, Protocol
+
+from tilewright.dtypes import DType, bool_
+from tilewright.errors import LaunchError
+from tilewright.frontend.signature.signature import (
+    AccumParam,
+    ConstParam,
+    MappedParam,
+    MutParam,
+    RefParam,
+    ScalarParam,
+    Signature,
+)
+from tilewright.given import shown
+from tilewright.jit.bind.inferred import inferable
+from tilewright.jit.loader import load_torch
+from tilewright.runtime.interop.imports import partition
+from tilewright.runtime.ops.operation import DeviceOp
+
+__all__ = ["Cut", "Launchable", "torch_op"]
+
+# Kinds of parameters that can be passed by name.
+_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
+
+# How an output is cut: its tile, or a function of the tensor that gives the whole partition.
+Cut = int | tuple[int | None, ...] | Callable[[Any], Any]
+
+
+class Launchable(Protocol):
+    """A kernel, as far as an operator needs it."""
+
+    __name__: str
+    signature: Signature
+
+    def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
+        """Build the launch."""
+
+
+def torch_op(
+    kernel: Launchable,
+    name: str,
+    *,
+    tiles: Mapping[str, Cut],
+    outputs: Callable[..., Any] | None = None,
+) -> Any:
+    """An operator of torch that runs a kernel: `add_op = tw.torch_op(add, "mine::add", …)`.
+
+    `tiles` says how each output is cut: `{"z": 128}`, `{"c": (64, 64)}`, or a function of the
+    tensor, `{"c": lambda c: tw.partition(c, 64, 64).persistent()}`.
+
+    The operator takes the kernel's parameters in order and writes the outputs it is given. With
+    `outputs`, a function of all other parameters that makes the outputs as torch tensors
+    (`lambda x, y: torch.empty_like(x)`), the operator makes and returns them instead. The function
+    gets every parameter in every call, defaults filled in: by name, where it has the kernel's
+    names, and otherwise by position. Keyword-only parameters, as constants are, come by name, and
+    it may leave them out.
+
+    On the CPU what fails in the kernel is raised by the call. A GPU is not waited for: the failure
+    reaches whoever uses the tensors next in a launch, or calls `tw.synchronize()`.
+    """
+    if not isinstance(getattr(kernel, "signature", None), Signature):
+        raise LaunchError(
+            f"torch_op takes a kernel, made by @tw.kernel, and {type(kernel).__name__} is none"
+        )
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise LaunchError(
+            f"torch_op({kernel.__name__}): an operator of torch has a namespace and a name,"
+            f' "mine::{kernel.__name__}", not {shown(name)}'
+        )
+    if not isinstance(tiles, Mapping):
+        raise LaunchError(
+            f"torch_op({kernel.__name__}): tiles= says by name how each output is cut,"
+            f' {{"z": 128}}, and {shown(tiles)} has no names'
+        )
+    operator = _Operator(kernel, name, dict(tiles), outputs, _defaults(kernel))
+    operator.check()
+    library = load_torch().library
+    if outputs is None:
+        made = library.custom_op(
+            name, operator.write, mutates_args=operator.written, schema=operator.schema()
+        )
+        made.register_fake(_nothing)
+    else:
+        made = library.custom_op(name, operator.make, mutates_args=(), schema=operator.schema())
+        made.register_fake(operator.new_outputs)
+    return made
+
+
+@dataclass(frozen=True)
+class _Operator:
+    kernel: Launchable
+    name: str
+    tiles: dict[str, Cut]
+    outputs: Callable[..., Any] | None
+    defaults: dict[str, Any]
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The names of the outputs, in order."""
+        return tuple(param.name for param in self.kernel.signature.outputs)
+
+    def check(self) -> None:
+        """Every output is cut, and everything else can be passed through torch."""
+        signature = self.kernel.signature
+        cut = {param.name for param in signature.cut_outputs}
+        if cut != self.tiles.keys():
+            raise LaunchError(
+                f"torch_op({self.kernel.__name__}): tiles= says how each output is cut, so it has"
+                f" {_listed(cut)}, not {_listed(self.tiles.keys())}"
+            )
+        for param in signature.params:
+            if type(param) not in _TYPES:
+                raise LaunchError(
+                    f"torch_op({self.kernel.__name__}): `{param.name}` is a"
+                    f" {_KINDS.get(type(param).__name__, 'parameter')}, which torch has no type"
+                    " for: give it a default by wrapping the kernel, or pass its parts"
+                )
+        if self.outputs is not None:
+            if not callable(self.outputs):
+                raise LaunchError(
+                    f"torch_op({self.kernel.__name__}): outputs= is a function that makes the"
+                    f" outputs, not {shown(self.outputs)}"
+                )
+            _ = self._passing
+
+    def schema(self) -> str:
+        """The operator's signature as torch writes it."""
+        parts: list[str] = []
+        has_default = False
+        for param in self.kernel.signature.params:
+            if param.name in self._made:
+                continue
+            mark = f"({chr(97 + len(parts))}!)" if param.name in self.written else ""
+            named = self._named(param.name)
+            if has_default and "=" not in named and "*" not in parts:
+                parts.append("*")  # behind a default torch takes the others by name alone
+            has_default |= "=" in named
+            parts.append(f"{_TYPES[type(param)](param)}{mark}{named}")
+        made = ["Tensor"] * len(self._made)
+        results = "Tensor" if len(made) == 1 else f"({', '.join(made)})"
+        return f"({', '.join(parts)}) -> {results}"
+
+    def _named(self, name: str) -> str:
+        """A parameter behind its type, with its default; None stands for one torch cannot write."""
+        if name not in self.defaults:
+            return f"? {name}=None" if name in self._extents else f" {name}"
+        value = self.defaults[name]
+        is_number = type(value) in (bool, int, float)
+        return f" {name}={value}" if is_number and abs(value) < 2**63 else f"? {name}=None"
+
+    @property
+    def _made(self) -> tuple[str, ...]:
+        """The names of the outputs that a call does not give."""
+        return self.written if self.outputs is not None else ()
+
+    @cached_property
+    def _extents(self) -> dict[str, tuple[str, int]]:
+        """The constants that a call may leave out, with the tensor and axis of that extent."""
+        signature = self.kernel.signature
+        known = inferable(signature, call_signature(self.kernel))
+        return {
+            dim: (param.name, axis)
+            for param, axis, dim in signature.named_axes()
+            if isinstance(dim, str) and dim in known and param.name not in self._made
+        }
+
+    def write(self, *args: Any, **kwargs: Any) -> None:
+        """Run the kernel on the tensors that are given."""
+        names = [param.name for param in self.kernel.signature.params]
+        self._launch(self._complete(names, args, kwargs))
+
+    def make(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the outputs, run the kernel, and give them."""
+        made = self.new_outputs(*args, **kwargs)
+        outputs = made if isinstance(made, tuple) else (made,)
+        given = self._complete(self._others, args, kwargs)
+        self._launch({**given, **dict(zip(self.written, outputs, strict=True))})
+        return made
+
+    @property
+    def _others(self) -> list[str]:
+        """The names of all parameters but the outputs, in order."""
+        return [p.name for p in self.kernel.signature.params if p.name not in self.written]
+
+    def _complete(
+        self, names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
+        """All parameters by name: torch leaves out those that have their default."""
+        passed = {**dict(zip(names, args, strict=False)), **kwargs}
+        given = self.defaults | {k: value for k, value in passed.items() if value is not None}
+        for name, (tensor, axis) in self._extents.items():
+            if name not in given:
+                given[name] = self._extent(given[tensor], name, tensor, axis)
+        return {name: given[name] for name in names if name in given}
+
+    def _extent(self, tensor: Any, constant: str, name: str, axis: int) -> Any:
+        if axis >= len(tensor.shape):
+            raise LaunchError(
+                f"torch_op({self.kernel.__name__}): `{constant}` is left out, which makes it the"
+                f" extent of `{name}` along axis {axis}, but that has shape {tuple(tensor.shape)}"
+            )
+        return tensor.shape[axis]
+
+    def new_outputs(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs, as `outputs=` makes them: a tensor, or a tuple of several."""
+        assert self.outputs is not None, "an operator that makes its outputs knows how"
+        by_position, by_name = self._passing
+        values = self._complete(self._others, args, kwargs)
+        made = self.outputs(
+            *(values[name] for name in by_position), **{name: values[name] for name in by_name}
+        )
+        several = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        tensor = load_torch().Tensor
+        if len(several) != len(self.written) or not all(isinstance(o, tensor) for o in several):
+            kinds = [type(one) for one in several]
+            given = ", ".join(f"{k.__module__.partition('.')[0]}.{k.__name__}" for k in kinds)
+            raise LaunchError(
+                f"torch_op({self.kernel.__name__}): outputs= gives {', '.join(self.written)} as"
+                f" tensors of torch, and gave {given}"
+            )
+        return several[0] if len(self.written) == 1 else several
+
+    @cached_property
+    def _passing(self) -> tuple[list[str], list[str]]:
+        """The parameters that `outputs=` gets by position, and those that it gets by name."""
+        parameters = call_signature(self.kernel).parameters
+        keywords = [n for n in self._others if parameters[n].kind is Parameter.KEYWORD_ONLY]
+        places = [name for name in self._others if name not in keywords]
+        assert self.outputs is not None, "an operator that makes its outputs knows how"
+        try:
+            signature = call_signature(self.outputs)
+        except (TypeError, ValueError):  # a function in C, which says nothing of itself
+            return places, []
+        kinds = {p.name: p.kind for p in signature.parameters.values()}
+        if Parameter.VAR_KEYWORD not in kinds.values():
+            keywords = [name for name in keywords if kinds.get(name) in _BY_NAME]
+        refusal = ""
+        for by_position, by_name in (([], [*places, *keywords]), (places, keywords)):
+            try:
+                signature.bind(*by_position, **dict.fromkeys(by_name))
+            except TypeError as error:
+                refusal = str(error)
+            else:
+                return by_position, by_name
+        raise LaunchError(
+            f"torch_op({self.kernel.__name__}): outputs= is a function of"
+            f" {_in_order(self._others)}, and the one given has the parameters {signature}:"
+            f" {refusal}"
+        )
+
+    def _launch(self, arguments: dict[str, Any]) -> None:
+        torch = load_torch()
+        with torch.no_grad():  # what torch knows of gradients lies above this
+            for name, cut in self.tiles.items():
+                arguments[name] = _cut(arguments[name], cut)
+            operation = self.kernel(**arguments)
+            operation.submit()
+            if operation.device.kind == "cpu":
+                operation.sync()  # the rest of torch runs on the host at once
+
+
+def _cut(tensor: Any, cut: Cut) -> Any:
+    if callable(cut):
+        return cut(tensor)
+    return partition(tensor, *(cut if isinstance(cut, tuple) else (cut,)))
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """What an operator without results gives for tensors without memory."""
+
+
+def _defaults(kernel: Launchable) -> dict[str, Any]:
+    parameters = call_signature(kernel).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not Parameter.empty}
+
+
+def _scalar_type(param: ScalarParam) -> str:
+    if param.dtype is bool_:
+        return "bool"
+    is_integer = hasattr(param.dtype, "element") and param.dtype.element.is_integer
+    return "SymInt" if is_integer else "float"
+
+
+def _const_type(param: ConstParam) -> str:
+    if param.type is DType:
+        raise LaunchError(f"`{param.name}` is a dtype, which torch has no type of ours for")
+    known = {int: "SymInt", bool: "bool", float: "float", str: "str"}
+    if param.type not in known:
+        what = "an enum" if issubclass(param.type, Enum) else "a function"
+        raise LaunchError(f"`{param.name}` is {what}, which torch has no type of ours for")
+    return known[param.type]
+
+
+_TYPES: dict[type, Callable[[Any], str]] = {
+    RefParam: lambda _: "Tensor",
+    MutParam: lambda _: "Tensor",
+    MappedParam: lambda _: "Tensor",
+    AccumParam: lambda _: "Tensor",
+    ScalarParam: _scalar_type,
+    ConstParam: _const_type,
+}
+_KINDS = {"GroupParam": "tuple of numbers", "PointerParam": "raw pointer"}
+
+
+def _in_order(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "no parameters"
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names)) or "nothing"

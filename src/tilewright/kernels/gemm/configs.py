@@ -1,0 +1,85 @@
+"""With which tiles matrix products are computed: what was measured, or else a rule.
+
+A configuration of a product has BM rows and BN columns of a tile of the output, and perhaps BX more
+of the last ones, BK of the sum, the LATENCY that its loads are expected to have, the SPLITS that
+the sum is cut into, for all columns or the last TAIL of them, a schedule and hints; one of few rows
+has the FOLDS of a row in place of most. Each is legal for every shape.
+
+Which tile is fast is decided by how evenly the tiles of an output go round, which no nearby shape
+tells. So a record counts for its very shape alone, and otherwise the tile is taken that is expected
+to be done first (`matmul_tiles`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright import f32
+from tilewright.kernels.cutting import power_of_two
+from tilewright.kernels.gemm.operands import MOST_FORMS, Form
+from tilewright.kernels.gemm.tiles import BAND, fastest, tiles_of
+from tilewright.tune import Config, Key, chosen
+
+__all__ = ["FEWEST_ROWS", "MOST_ROWS", "WEIGHTS", "choose_gemv", "choose_grouped", "choose_matmul"]
+
+# Rows that a tile of the tensor cores has at least: a product of no more is a matter of reading.
+MOST_ROWS = 16
+FEWEST_ROWS = 8  # that the other side of such a tile has
+WEIGHTS = 64  # rows of weights, folded ones, that are the one side
+MOST_FOLDS = 4  # of a row
+FEW_COLUMNS = 4096  # of an output: tiles of whole rows would leave a large GPU idle
+EDGE = 128  # of a tile that the tensor cores of any GPU are well used by
+SMALL_EDGE = 64  # of one that is computed or read without special units
+
+
+def choose_matmul(form: Form) -> Config:
+    """BM, BN, perhaps BX, BK, LATENCY, SPLITS and TAIL of a product of many rows."""
+    return chosen("matmul", form.key, form.target, within=0.0) or _expected(form)
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _expected(form: Form) -> Config:
+    """What should be fast for a product of many rows."""
+    tiles = tiles_of(form.target, form.factor, form.layout)
+    if not tiles or not form.is_aligned:
+        return _plain(form)
+    batch, (m, n, k) = form.batch, form.shape
+    if batch > 1:  # a batch has about as many tiles as one of its matrices on top of the others
+        walked = tuple(tile for tile in tiles if "BX" not in tile.config.values)
+        return fastest(walked, batch * m, n, k).updated(SPLITS=1, TAIL=0)
+    return fastest(tiles, m, n, k)
+
+
+def choose_gemv(form: Form) -> Config:
+    """BM, BN, BK and FOLDS of a product of few rows."""
+    return chosen("gemv", form.key, form.target, within=1.0) or _expected_of_few(form)
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _expected_of_few(form: Form) -> Config:
+    """What should be fast for a product of few rows."""
+    m, n, _ = form.shape
+    rows = power_of_two(m)
+    folds = max(FEWEST_ROWS // rows, 2) if rows < MOST_ROWS or n <= FEW_COLUMNS else 1
+    folds = min(folds, MOST_FOLDS)
+    is_easy = form.is_aligned and form.factor is not f32
+    return Config.of(
+        BM=max(rows, FEWEST_ROWS // folds), BN=WEIGHTS // folds, BK=128 if is_easy else 32,
+        FOLDS=folds, occupancy=(4 if rows < FEWEST_ROWS else 2) if is_easy else None,
+    )  # fmt: skip
+
+
+def choose_grouped(key: Key, target: str) -> Config:
+    """BM, BN and BK of a grouped product."""
+    return chosen("grouped_matmul", key, target) or Config.of(BM=64, BN=64, BK=64)
+
+
+def _plain(form: Form) -> Config:
+    """Tiles that any GPU can do, no larger than the product."""
+    edge, depth = EDGE, 64
+    if not form.is_aligned:
+        edge, depth = SMALL_EDGE, 32
+    if form.factor is f32:
+        edge, depth = SMALL_EDGE, 16
+    rows, columns, deep = (power_of_two(max(extent, 16)) for extent in form.shape)
+    return Config.of(BM=min(edge, rows), BN=min(edge, columns), BK=min(depth, deep), group=BAND)

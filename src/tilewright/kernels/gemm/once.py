@@ -1,0 +1,71 @@
+"""Products whose tiles all fit the GPU at once: one for each block, and no walk.
+
+A small product is little more than the start of a kernel, so this one has nothing before its loop:
+one matrix, no batch, no order of tiles.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import tilewright as tw
+from tilewright import Const, Cut, Mut, Ref, f32
+from tilewright.dims import BM, BN, A, B, C, K, M, N, T, X, Y, Z
+from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
+from tilewright.kernels.gemm.operands import Product, only_matrix, specialised
+from tilewright.kernels.views import kept
+from tilewright.tune import Config
+
+__all__ = ["cut_at_once", "fits_at_once", "launch_once", "matmul_once_kernel"]
+
+
+# The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
+@tw.kernel(deny_checks=True, starts_early=True)
+def matmul_once_kernel(
+    out: Mut[OUT, Cut[M, BM], Cut[N, BN]], a: Ref[T, M, K], b: Ref[T, K, N],
+    bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
+    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, LATENCY: Const[int] = 0,
+    IS_FAST: Const[bool] = False,
+    HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
+) -> None:  # fmt: skip
+    """`out = activation(a @ b + bias) + residual` of one matrix."""
+    i, j = out.index
+    left, right = a.partition(BM, BK), b.partition(BK, BN)
+    biases = bias.partition(1, 1, BN) if HAS_BIAS else None
+    residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
+    acc = tw.zeros((BM, BN), f32)
+    for k in range(left.num_tiles(1)):
+        x = left.load(i, k, latency=LATENCY or None).astype(FACTOR)
+        y = right.load(k, j, latency=LATENCY or None).astype(FACTOR)
+        acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
+    result = finished(acc, (0, i, j), biases, ACTIVATION, residuals)
+    out.store(result.astype(out.dtype))
+
+
+def fits_at_once(wanted: Product, config: Config) -> bool:
+    """Whether no block of a configuration would have a second tile to compute."""
+    batch, m, n = wanted.out.shape
+    blocks: int | None = config["blocks"]
+    tiles: int = ceil(m / config["BM"]) * ceil(n / config["BN"])
+    return batch == 1 and blocks is not None and tiles <= blocks
+
+
+def launch_once(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
+    """The launch of a product of which `fits_at_once` is true."""
+    kernel, constants = specialised(matmul_once_kernel, wanted.form, config)
+    a, b = kept(wanted.a, only_matrix), kept(wanted.b, only_matrix)
+    out = only_matrix(wanted.out) if wanted.is_new else kept(wanted.out, only_matrix)
+    cut = cut_at_once(out, config["BM"], config["BN"])
+    return kernel(cut, a, b, wanted.bias, wanted.residual, **constants)
+
+
+def cut_at_once(matrix: tw.Tensor, height: int, width: int) -> tw.HostPartition:
+    """Tiles, of which rows or columns run fastest, whatever there are fewer of.
+
+    So those that are computed side by side share most of what they read.
+    """
+    rows, columns = -(-matrix.shape[0] // height), -(-matrix.shape[1] // width)
+    if rows <= columns:
+        return matrix.partition(height, width, order=(1, 0))
+    return matrix.partition(height, width)

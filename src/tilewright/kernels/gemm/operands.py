@@ -1,0 +1,328 @@
+"""What a matrix product is asked for: its operands checked, and seen as batches of matrices.
+
+`product` refuses what cannot be computed, with the names of the call, before anything is launched.
+What it gives is all that the kernels of this family need to know; none of them looks at how many
+axes the caller's tensors have, or at whether one of them is transposed. What is decided about
+operands holds for all others that are alike, so it is decided once (`Form`), and views of a handle
+are made once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import tilewright as tw
+from tilewright import bf16, f8e4m3fn, f8e5m2, f16, f32, tf32
+from tilewright.kernels.arguments import (
+    check_extents,
+    check_one_device,
+    check_tensor,
+    output,
+    reshaped,
+    shown,
+)
+from tilewright.kernels.gemm.epilogues import ACTIVATIONS
+from tilewright.kernels.views import kept
+from tilewright.tune import Config, Key, key_of
+
+__all__ = [
+    "LINE",
+    "MOST_FORMS",
+    "Form",
+    "Product",
+    "Request",
+    "check_factors",
+    "check_matrices",
+    "exchanged",
+    "exchanged_batch",
+    "only_matrix",
+    "product",
+    "specialised",
+]
+
+NARROW = (f8e4m3fn, f8e5m2)
+FACTORS = (*NARROW, f16, bf16, f32)  # what can be multiplied; sums are f32 whatever it is
+SUMS = (*NARROW, f16, bf16, f32)  # what sums can be stored as
+NARROW_OUT = bf16  # and are, of narrow factors, if nobody says
+# Bytes, of which the places where rows begin are to be multiples.
+LINE = 16
+MOST_FORMS = 1024  # that are remembered: a program whose shapes never repeat must not grow
+
+
+class Request(NamedTuple):
+    """What a call asks for, its two factors aside: `activation(sums + bias) + residual`."""
+
+    caller: str
+    out: tw.Tensor | None = None
+    out_dtype: type[tw.DType] | None = None
+    bias: tw.Tensor | None = None
+    activation: str | None = None
+    residual: tw.Tensor | None = None
+    tf32: bool = False
+    fast_accumulate: bool = False
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+    def factor(self, dtype: type[tw.DType]) -> type[tw.DType]:
+        """What elements of a dtype are multiplied as."""
+        for name, allowed in (("tf32", (f32,)), ("fast_accumulate", NARROW)):
+            if getattr(self, name) and dtype not in allowed:
+                known = " or ".join(one.label for one in allowed)
+                raise tw.LaunchError(
+                    f"`{name}` of {self.caller} is for factors of {known}, and these are"
+                    f" {dtype.label}: leave it out"
+                )
+        return tf32 if self.tf32 else dtype
+
+    def sums(self, a: tw.Tensor) -> type[tw.DType]:
+        """What the sums are stored as."""
+        dtype = self.out_dtype or (NARROW_OUT if a.dtype in NARROW else a.dtype)
+        if self.out is not None and self.out_dtype is None:
+            check_tensor(self.caller, "out", self.out, SUMS)
+            dtype = self.out.dtype
+        if dtype not in SUMS:
+            known = ", ".join(one.label for one in SUMS)
+            shown = getattr(dtype, "label", repr(dtype))
+            raise tw.LaunchError(f"`out_dtype` of {self.caller} is one of {known}, not {shown}")
+        return dtype
+
+    def number(self) -> int:
+        """The activation as kernels know it."""
+        if self.activation not in ACTIVATIONS:
+            known = ", ".join(map(repr, ACTIVATIONS))
+            raise tw.LaunchError(
+                f"`activation` of {self.caller} is one of {known}, not {shown(self.activation)}"
+            )
+        return [*ACTIVATIONS].index(self.activation)
+
+    def check_added(
+        self, a: tw.Tensor, bias_shape: tuple[int, ...], shape: tuple[int, ...]
+    ) -> None:
+        """Refuse a bias or a residual that has another shape."""
+        for name, tensor, wanted in (
+            ("bias", self.bias, bias_shape),
+            ("residual", self.residual, shape),
+        ):
+            if tensor is not None:
+                check_tensor(self.caller, name, tensor, SUMS)
+                check_extents(self.caller, name, tensor, wanted)
+                check_one_device(self.caller, **{"a": a, name: tensor})
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What products have in common whose operands are alike."""
+
+    batch: int
+    shape: tuple[int, int, int]  # M, N, K
+    result: tuple[tuple[int, ...], type[tw.DType]]  # the shape that the caller sees, and the dtype
+    factor: type[tw.DType]  # what elements are multiplied as
+    target: str
+    layout: str  # of each factor: `n` as it is, `t` transposed
+    is_aligned: bool  # tiles can be read by the units that read tiles: rows begin at even places
+    is_one_matrix: bool  # all matrices of `a`, on top of each other
+    constants: dict[str, Any]  # what a kernel that multiplies is compiled for, its epilogue aside
+    epilogue: dict[str, Any]  # what a kernel that stores results is compiled for
+
+    @cached_property
+    def key(self) -> Key:
+        """What decides which configuration is fast: bf16 is multiplied as fast as f16."""
+        factor = f16 if self.factor is bf16 else self.factor
+        options: dict[str, Any] = {"fast": True} if self.constants["IS_FAST"] else {}
+        return key_of(factor, (self.batch, *self.shape), layout=self.layout, **options)
+
+
+class Product(NamedTuple):
+    """A product that can be computed: `out = activation(a @ b + bias) + residual`."""
+
+    out: tw.Tensor  # [batch, M, N]
+    a: tw.Tensor  # [batch or 1, M, K]
+    b: tw.Tensor  # [batch or 1, K, N]
+    bias: tw.Tensor  # [1, 1, N], or a stand-in of as many axes
+    residual: tw.Tensor  # [batch, M, N], or a stand-in
+    form: Form
+    is_new: bool = False  # nobody else has the output yet
+
+
+_forms: dict[tuple[Any, ...], Form] = {}
+
+
+def product(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Product, tw.Tensor]:
+    """The product of two tensors of two axes or more, and the tensor that it is written to."""
+    facet = _facet(a, b, request)
+    form = _forms.get(facet)
+    if form is None:
+        form = _form(a, b, request)
+        if len(_forms) >= MOST_FORMS:
+            _forms.clear()
+        _forms[facet] = form
+    see = one_matrix if form.is_one_matrix else batch_of
+    result = request.out
+    if result is None:
+        shape, dtype = form.result
+        result = tw.empty(shape, dtype, device=a.device)
+        out = see(result)
+    else:
+        out = kept(result, see)
+    left = kept(a, exchanged_batch if request.transpose_a else see)
+    right = kept(b, exchanged_batch if request.transpose_b else batch_of)
+    made = Product(
+        out, left, right,
+        left if request.bias is None else kept(request.bias, one_row),
+        left if request.residual is None else kept(request.residual, see), form,
+        is_new=request.out is None,
+    )  # fmt: skip
+    return made, result
+
+
+def _facet(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Any, ...]:
+    """All that a form is decided by: what tensors are like, and what the call says."""
+    operands = (a, b, request.out, request.bias, request.residual)
+    # What is no tensor is refused, so nothing is remembered of it.
+    alike = [getattr(operand, "facet", operand.__class__) for operand in operands]
+    return (*alike, request.caller, request.out_dtype, request.activation, *request[6:])
+
+
+def _form(a: tw.Tensor, b: tw.Tensor, request: Request) -> Form:
+    """Everything that can be decided, or the refusal of what cannot be computed."""
+    caller, is_plain = request.caller, not request.transpose_a
+    a = a if is_plain else exchanged(caller, "a", a)
+    b = exchanged(caller, "b", b) if request.transpose_b else b
+    check_factors(caller, a, b)
+    batches = {one.shape[:-2] for one in (a, b) if one.ndim > 2}
+    if len(batches) > 1:
+        raise tw.LaunchError(
+            f"{caller} of batches multiplies each matrix of `a` by one of `b`, and shapes"
+            f" {a.shape} and {b.shape} have different numbers of them"
+        )
+    shape = (*(batches.pop() if batches else ()), a.shape[-2], b.shape[-1])
+    number, factor, sums = request.number(), request.factor(a.dtype), request.sums(a)
+    request.check_added(a, shape[-1:], shape)
+    out = output(caller, request.out, shape, sums, a)
+    # Where all matrices of `a` meet the same `b`, they are one matrix.
+    alike = [one for one in (a, out, request.residual) if one is not None]
+    is_one_matrix = is_plain and a.ndim > b.ndim == 2 and all(one.is_contiguous for one in alike)
+    batch = 1 if is_one_matrix else prod(shape[:-2])
+    rows = prod(shape[:-1]) if is_one_matrix else shape[-2]
+    a, b, out = (_one_batch(caller, *one) for one in (("a", a), ("b", b), ("out", out)))
+    if request.residual is not None:
+        _one_batch(caller, "residual", request.residual)
+    return Form(
+        batch=batch,
+        shape=(rows, shape[-1], a.shape[-1]),
+        result=(shape, sums),
+        factor=factor,
+        target=a.device.target,
+        layout="".join("n" if one.strides[-1] == 1 else "t" for one in (a, b)),
+        is_aligned=all(_has_even_rows(one) for one in (a, b, out)),
+        is_one_matrix=is_one_matrix,
+        constants={
+            "FACTOR": factor,
+            "IS_FAST": request.fast_accumulate,
+            "SHARED_A": batch > 1 and a.ndim == 2,
+            "SHARED_B": batch > 1 and b.ndim == 2,
+        },
+        epilogue={
+            "HAS_BIAS": request.bias is not None,
+            "ACTIVATION": number,
+            "HAS_RESIDUAL": request.residual is not None,
+        },
+    )
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def specialised(
+    kernel: tw.Kernel, form: Form, config: Config, *, is_last: bool = True
+) -> tuple[tw.Kernel, dict[str, Any]]:
+    """A kernel of this family with its hints, and the constants that it takes.
+
+    What is not the last of a product's kernels leaves bias, activation and residual to another.
+    """
+    known = {**form.constants, **form.epilogue} if is_last else form.constants
+    chosen = Config.from_values({**known, **dict(config.constants)})
+    return config.applied_to(kernel), chosen.arguments(kernel)
+
+
+def check_factors(caller: str, a: tw.Tensor, b: tw.Tensor) -> None:
+    """Two tensors that can be multiplied with each other."""
+    check_matrices(caller, "a", a)
+    check_matrices(caller, "b", b)
+    check_one_device(caller, a=a, b=b)
+    if a.dtype is not b.dtype:
+        raise tw.LaunchError(
+            f"{caller} multiplies tensors of one dtype, and `a` is {a.dtype.label} where `b` is"
+            f" {b.dtype.label}: convert one of them, `.astype({a.dtype.label})`"
+        )
+    if a.shape[-1] != b.shape[-2]:
+        raise tw.LaunchError(
+            f"{caller} sums over the columns of `a` and the rows of `b`, of which there are"
+            f" {a.shape[-1]} and {b.shape[-2]}: shapes {a.shape} and {b.shape}, transposed as asked"
+        )
+
+
+def check_matrices(caller: str, name: str, tensor: tw.Tensor, rank: int | None = None) -> None:
+    """A tensor that can be multiplied: a matrix or, unless its rank is said, a batch of them."""
+    check_tensor(caller, name, tensor, FACTORS)
+    if tensor.ndim < 2 or rank not in (None, tensor.ndim):
+        raise tw.LaunchError(
+            f"`{name}` of {caller} has {rank or '2 or more'} axes, the last two those of a matrix;"
+            f" shape {tensor.shape} has {tensor.ndim}"
+        )
+
+
+def exchanged(caller: str, name: str, tensor: tw.Tensor) -> tw.Tensor:
+    """A view with the last two axes exchanged."""
+    check_matrices(caller, name, tensor)
+    *before, rows, columns = range(tensor.ndim)
+    return tensor.permute(*before, columns, rows)
+
+
+def _one_batch(caller: str, name: str, matrices: tw.Tensor) -> tw.Tensor:
+    """With all axes in front of a matrix's as one, if there are several."""
+    if matrices.ndim <= 3:
+        return matrices
+    *batch, rows, columns = matrices.shape
+    return reshaped(caller, name, matrices, (prod(batch), rows, columns))
+
+
+# --- views, which refer to other handles than the ones they are made of ---------------------------
+
+
+def batch_of(matrices: tw.Tensor) -> tw.Tensor:
+    """With three axes."""
+    if matrices.ndim == 2:
+        return matrices[None]
+    *batch, rows, columns = matrices.shape
+    return matrices[:] if len(batch) == 1 else matrices.reshape(prod(batch), rows, columns)
+
+
+def exchanged_batch(matrices: tw.Tensor) -> tw.Tensor:
+    """With three axes, the last two exchanged."""
+    return batch_of(matrices).permute(0, 2, 1)
+
+
+def one_matrix(matrices: tw.Tensor) -> tw.Tensor:
+    """Matrices on top of each other, as a batch of one."""
+    *rows, columns = matrices.shape
+    return matrices.reshape(1, prod(rows), columns)
+
+
+def only_matrix(batch: tw.Tensor) -> tw.Tensor:
+    """The one of a batch of one."""
+    return batch[0]
+
+
+def one_row(bias: tw.Tensor) -> tw.Tensor:
+    """A line as a batch of one matrix of one row."""
+    return bias[None, None]
+
+
+def _has_even_rows(matrices: tw.Tensor) -> bool:
+    *batch, rows, columns = matrices.strides
+    inner = [stride for stride in (rows, columns) if stride != 1]
+    outer = batch if matrices.ndim > 2 and matrices.shape[0] > 1 else []
+    places = (matrices.offset, *inner, *outer)
+    return len(inner) < 2 and not any(place * matrices.itemsize % LINE for place in places)

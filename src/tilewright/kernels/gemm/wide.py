@@ -1,0 +1,98 @@
+"""Products in tiles of two widths, which together are as wide as the output asks for.
+
+An extent of a tile is a power of two, and an output that such tiles cover in a round and a bit
+takes two. Here a block has BN of the first columns and BX of the last ones, so that its share may
+be 192 or 320 wide; both sums read the same rows of `a`. There is one share for each block, and no
+walk.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilewright as tw
+from tilewright import Const, Cut, Mut, Ref, f32
+from tilewright.dims import BM, BN, A, B, C, D, G, H, K, M, N, P, Q, R, S, T, X, Y, Z
+from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
+from tilewright.kernels.gemm.once import cut_at_once
+from tilewright.kernels.gemm.operands import Product, only_matrix, specialised
+from tilewright.kernels.views import kept
+from tilewright.tune import Config
+
+__all__ = ["first_columns", "launch_wide", "matmul_wide_kernel"]
+
+EVEN = 16  # elements, of which the place where second parts begin is a multiple
+
+
+class BX(tw.Dim):
+    """Columns of the second part of a share."""
+
+
+# The dims of biases and residuals are tied to no others, because a stand-in may have any.
+@tw.kernel(deny_checks=True, starts_early=True)
+def matmul_wide_kernel(
+    out: Mut[OUT, Cut[M, BM], Cut[N, BN]], last_out: Mut[OUT, Cut[M, BM], Cut[X, BX]],
+    a: Ref[T, M, K], b: Ref[T, K, N], last_b: Ref[T, K, X],
+    bias: Ref[BIAS, A, B, C], last_bias: Ref[BIAS, D, G, H],
+    residual: Ref[RESIDUAL, P, Q, R], last_residual: Ref[RESIDUAL, S, Y, Z],
+    *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, LATENCY: Const[int] = 0,
+    IS_FAST: Const[bool] = False,
+    HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
+) -> None:  # fmt: skip
+    """`activation(a @ b + bias) + residual` of one matrix, its first columns and its last ones."""
+    i, j = out.index
+    left, right, last = a.partition(BM, BK), b.partition(BK, BN), last_b.partition(BK, BX)
+    biases = bias.partition(1, 1, BN) if HAS_BIAS else None
+    last_biases = last_bias.partition(1, 1, BX) if HAS_BIAS else None
+    residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
+    last_residuals = last_residual.partition(1, BM, BX) if HAS_RESIDUAL else None
+    acc, last_acc = tw.zeros((BM, BN), f32), tw.zeros((BM, BX), f32)
+    for k in range(left.num_tiles(1)):
+        x = left.load(i, k, latency=LATENCY or None).astype(FACTOR)
+        y = right.load(k, j, latency=LATENCY or None).astype(FACTOR)
+        acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
+        y = last.load(k, j, latency=LATENCY or None).astype(FACTOR)
+        last_acc = tw.mma(x, y, last_acc, fast_acc=IS_FAST)
+    result = finished(acc, (0, i, j), biases, ACTIVATION, residuals)
+    out.store(result.astype(out.dtype))
+    result = finished(last_acc, (0, i, j), last_biases, ACTIVATION, last_residuals)
+    last_out.store(result.astype(out.dtype))
+
+
+def first_columns(n: int, config: Config) -> int | None:
+    """How many columns are in first parts; None if not every share would have two parts."""
+    width, more = config["BN"], config.values.get("BX", 0)
+    if not more:
+        return None
+    shares = -(-n // (width + more))
+    # As many as leave something for the second part of each share; places where tiles can be read.
+    edge = min(shares * width, n - (shares - 1) * more - 1) // EVEN * EVEN
+    return edge if (shares - 1) * width < edge and n - edge <= shares * more else None
+
+
+def launch_wide(wanted: Product, config: Config, edge: int) -> tw.DeviceOp[Any]:
+    """The launch of a product of one matrix, of which so many columns are in first parts."""
+    kernel, constants = specialised(matmul_wide_kernel, wanted.form, config)
+    epilogue = wanted.form.epilogue
+    out, last_out = _parts(wanted.out, edge)
+    b, last_b = _parts(wanted.b, edge)
+    biases = _parts(wanted.bias, edge if epilogue["HAS_BIAS"] else None)
+    residuals = _parts(wanted.residual, edge if epilogue["HAS_RESIDUAL"] else None)
+    cuts = (
+        cut_at_once(kept(out, only_matrix), config["BM"], config["BN"]),
+        cut_at_once(kept(last_out, only_matrix), config["BM"], config["BX"]),
+    )
+    factors = (kept(one, only_matrix) for one in (wanted.a, b, last_b))
+    return kernel(*cuts, *factors, *biases, *residuals, **constants)
+
+
+def _parts(batch: tw.Tensor, edge: int | None) -> tuple[tw.Tensor, tw.Tensor]:
+    """The columns before and behind the edge; of a stand-in, itself."""
+    if edge is None:
+        return batch, batch
+    return kept(batch, columns, 0, edge), kept(batch, columns, edge, batch.shape[2])
+
+
+def columns(batch: tw.Tensor, start: int, stop: int) -> tw.Tensor:
+    """Some columns of each matrix."""
+    return batch[:, :, start:stop]

@@ -1,0 +1,1 @@
+"""Attention and the operations around it: rotary positions, caches."""

@@ -1,0 +1,100 @@
+"""With which tiles attention is computed: what was measured, or else a rule.
+
+The rule for sm_90 is that of an H200. Two blocks on a multiprocessor: while one takes powers, the
+other has the tensor cores, and where values may be taken in a step behind each does both at once.
+Blocks of short sequences stay and take one tile of queries after the other, which spares the start
+of a tile, if the mask gives all of them as much to do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright import f16
+from tilewright.kernels.heads.arguments import Heads
+from tilewright.tune import Config, chosen, key_of, remembered
+
+__all__ = [
+    "ACROSS",
+    "ALONE",
+    "LAGGING",
+    "SPLIT",
+    "STAYING",
+    "choose_decode",
+    "choose_prefill",
+    "choose_varlen",
+    "may_lag",
+]
+
+# Two blocks at a time.
+ALONE = Config.of(BM=64, BN=128, WALK=False, occupancy=2, num_worker_warps=4)
+# The same with values a step behind.
+LAGGING = ALONE.updated(BEHIND=True)
+# Such blocks that take one tile of queries after the other.
+STAYING = LAGGING.updated(WALK=True)
+# The longest tiles of all heads first, whose keys the cache holds for all that read them at once.
+ACROSS = ALONE.updated(ACROSS=True)
+# What any GPU can do.
+SMALL = Config.of(BM=64, BN=64, WALK=False)
+# One query: a tile of keys, and how many blocks read all of them.
+SPLIT = Config.of(BN=128, BLOCKS=264, occupancy=2)
+
+RESIDENT = 264  # blocks at a time, two on each multiprocessor
+# Queries up to which blocks stay, by channels and whether the mask is causal.
+STAY_UP_TO = {(64, False): 1024, (64, True): 2048, (128, False): 1024, (128, True): 8192}
+MOST_ACROSS = 64  # key heads whose tiles run side by side and still find keys in the cache
+
+
+@remembered
+def choose_prefill(heads: Heads, *, causal: bool, windowed: bool = False) -> Config:
+    """Tiles of queries and keys. bf16 takes the time of f16."""
+    shape = (heads.batch * heads.key_heads * heads.group, heads.queries, heads.length)
+    key = key_of(f16, shape, causal=causal, width=heads.width)
+    found = chosen("attention", key, heads.target)
+    if found is not None:
+        return found if may_lag(heads, found, causal, windowed) else found.updated(BEHIND=False)
+    if heads.target != "sm_90" or heads.width > 128:
+        return SMALL
+    if not may_lag(heads, LAGGING, causal, windowed):
+        return ALONE
+    width = max(heads.width, 64)
+    if heads.queries <= STAY_UP_TO[width, causal] and (not causal or _longest_share(heads) < 1.06):
+        return STAYING
+    is_across = causal and width == 64 and heads.batch * heads.key_heads <= MOST_ACROSS
+    return ACROSS if is_across else LAGGING
+
+
+def may_lag(heads: Heads, config: Config, causal: bool, windowed: bool) -> bool:
+    """Whether each tile of queries sees all tiles of keys whole but for the last one."""
+    if windowed or heads.length < 1:
+        return False
+    diagonal = heads.length - heads.queries
+    return not causal or (config["BM"] <= config["BN"] and diagonal % config["BN"] == 0)
+
+
+def _longest_share(heads: Heads) -> float:
+    """Of the blocks that stay, what the busiest one has to do, the mean being one.
+
+    Tiles of a head come from the longest to the shortest, and blocks take turns from either end.
+    """
+    tiles = -(-heads.queries // STAYING["BM"])
+    number = np.arange(heads.batch * heads.key_heads * heads.group * tiles)
+    turn, place = np.divmod(number, RESIDENT)
+    block = np.where(turn % 2, RESIDENT - 1 - place, place)
+    seen = heads.length - heads.queries + (tiles - number % tiles) * STAYING["BM"]
+    steps = np.maximum(-(-seen // STAYING["BN"]), 1)
+    shares = np.bincount(block, weights=steps, minlength=RESIDENT)
+    return float(shares.max() / max(shares.mean(), 1))
+
+
+def choose_varlen(heads: Heads) -> Config:
+    """Tiles of packed sequences, which share few keys with their neighbours."""
+    return ALONE if heads.target == "sm_90" and heads.width <= 128 else SMALL
+
+
+@remembered
+def choose_decode(heads: Heads) -> Config:
+    """A tile of keys, and how many blocks read them."""
+    shape = (heads.batch * heads.key_heads, heads.length)
+    key = key_of(f16, shape, group=heads.group, width=heads.width)
+    return chosen("decode_attention", key, heads.target) or SPLIT

@@ -1,0 +1,1 @@
+"""Kernels over rows: norms, softmax, losses, reductions, scans, rankings."""

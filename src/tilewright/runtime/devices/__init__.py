@@ -1,0 +1,1 @@
+"""Devices, their streams, and the context that a call runs in."""

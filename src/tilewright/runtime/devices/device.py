@@ -1,0 +1,396 @@
+"""Devices, the current device and the default one.
+
+There is one `Device` object for each device of the process. It owns the lock that makes a
+submission one step, the notes that finalisers leave, and the streams. The context
+(`with tw.device("cuda:1"):`) decides only where new tensors are made.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections import deque
+from functools import lru_cache
+from operator import call
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from weakref import ref
+
+from tilewright.errors import DriverError, LaunchError
+from tilewright.given import shown
+from tilewright.runtime.devices.backend import Backend, load_backend
+from tilewright.runtime.devices.context import Setting, Surrounding
+from tilewright.runtime.devices.fork import ForkedLock
+from tilewright.runtime.devices.policies import RoundRobin, SchedulingPolicy
+from tilewright.runtime.devices.stream import Stream, find_unused, sync_all
+from tilewright.runtime.memory.pool import Pool
+from tilewright.runtime.order.alone import among_others, check_alone
+from tilewright.runtime.order.failure import Outcome
+from tilewright.runtime.order.failure_records import FailureRecord
+
+if TYPE_CHECKING:
+    from tilewright.runtime.memory.storage import Storage
+    from tilewright.runtime.order.tickets import Ticket
+
+__all__ = [
+    "LEGACY_STREAM",
+    "PER_THREAD_STREAM",
+    "Device",
+    "Note",
+    "current_device",
+    "device",
+    "find_device",
+    "open_devices",
+    "start_child",
+    "synchronize",
+]
+
+# Streams that the driver has numbers for.
+LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
+
+_log = logging.getLogger("tilewright")
+
+
+class Note(Protocol):
+    """What a finaliser leaves to be done by the next call: it may take no lock itself."""
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether it is done from the start if a signal has raised in the middle of it."""
+
+    def settle(self) -> None:
+        """Do it; the device's lock is held."""
+
+
+class Device:
+    """A device by name: `cpu`, `cpu:1`, `cuda`, `cuda:0`. The same name gives the same object."""
+
+    __slots__ = (
+        "_broken_off", "_policy", "_pools", "adopted", "backend", "changes", "current", "default",
+        "epoch", "forked", "is_barred", "kind", "latest", "lock", "name", "notes", "ordinal",
+        "recorded", "replays", "storages", "stream_owners", "streams", "target", "told", "unseen",
+        "usual_pool",
+    )  # fmt: skip
+
+    adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
+    backend: Backend
+    changes: int  # that are under way, one in another (`alone`)
+    current: Surrounding[Stream]  # the stream that the context has chosen
+    default: Stream | None  # the current one where nobody has chosen, once it was needed
+    epoch: int  # another one begins when borrows are written down or a storage shifts
+    forked: bool
+    is_barred: bool  # to launches: it is forked, or in the middle of a change
+    kind: str
+    # The claim of the operation built last, if its borrows stand nowhere else yet. The first in it
+    # tells of it, and takes it away from here.
+    latest: tuple[Any, ...] | None
+    replays: int  # that have been built
+    lock: threading.RLock
+    name: str
+    notes: deque[Note]  # which takes one from any thread, in the middle of anything
+    ordinal: int
+    storages: dict[int, ref[Storage]]  # those that have bytes, by the ids of their allocations
+    recorded: list[Storage]  # what graphs of other libraries use, kept for good
+    stream_owners: dict[Stream, Any]
+    streams: list[Stream]
+    target: str
+    told: dict[int, Ticket]  # of operations that others had to know of, by the ids of their claims
+    unseen: set[Outcome]
+    usual_pool: Pool | None  # where no context has chosen another, once it was needed
+    _broken_off: Note | None  # the last that did not come to its end
+    _policy: SchedulingPolicy | None
+    _pools: Surrounding[Pool]
+
+    def __new__(cls, name: str = "cpu") -> Self:
+        """Find the device, opening it on first use."""
+        if not isinstance(name, str):
+            raise LaunchError(f"a device has a name, 'cpu' or 'cuda:1', and {shown(name)} is none")
+        kind, ordinal = _parse(name)
+        known = _devices.get((kind, ordinal))
+        if known is not None:
+            return cast("Self", known)
+        with _opening:
+            found = _devices.get((kind, ordinal))
+            if found is None:
+                backend = load_backend(kind).open_device(ordinal)
+                found = super().__new__(cls)
+                found.attach(kind, ordinal, backend)
+                _devices[kind, ordinal] = found  # others may find it from here on
+            return cast("Self", found)
+
+    def attach(self, kind: str, ordinal: int, backend: Backend) -> None:
+        """Set up a new device object on an opened backend."""
+        self.backend = backend
+        self.kind, self.ordinal = kind, ordinal
+        self.name = kind if (kind, ordinal) == ("cpu", 0) else f"{kind}:{ordinal}"
+        self.target = self.backend.target
+        self.lock = threading.RLock()
+        self.notes = deque()
+        self._broken_off = None
+        self.streams = []
+        self.adopted = {}
+        self.recorded = []
+        self.stream_owners = {}
+        self.unseen = set()
+        self.latest = None
+        self.replays = 0
+        self.told = {}
+        self.epoch = 0
+        self.forked = self.is_barred = False
+        self.changes = 0
+        self.default = None
+        self._policy = None
+        self.usual_pool = None
+        self._pools = Surrounding(f"pool of {self.name}")
+        self.storages = {}
+        self.current = Surrounding(f"stream of {self.name}")
+
+    @property
+    def policy(self) -> SchedulingPolicy:
+        """Which stream an awaited operation runs on: by default the next of four."""
+        if self._policy is None:
+            with self.lock:
+                self._policy = self._policy or RoundRobin(self)
+        return self._policy
+
+    @policy.setter
+    def policy(self, chosen: SchedulingPolicy) -> None:
+        self._policy = chosen
+
+    @property
+    def stream(self) -> Stream:
+        """The current stream of this device."""
+        chosen = self.current.get()
+        if chosen is not None:
+            return chosen
+        if self.default is None:
+            with self.lock:
+                self.default = self.default or Stream(self, "default stream")
+        return self.default
+
+    def new_stream(self) -> Stream:
+        """A stream that is ordered with the others only where operations conflict.
+
+        One that nobody has any more, and that has nothing to do, is given out again.
+        """
+        with self.lock:
+            self.check_usable()
+            return find_unused(self.streams) or Stream(self)
+
+    def adopt(self, stream: Any) -> Stream:
+        """A stream of another library, to be used like one of ours: `op.submit(…)` takes it, too.
+
+        It is any object with `__cuda_stream__`, or a stream of torch. It is kept for good.
+        """
+        if isinstance(stream, Stream):
+            return stream
+        protocol = getattr(stream, "__cuda_stream__", None)
+        number = getattr(stream, "cuda_stream", None) if protocol is None else protocol()[1]
+        if not isinstance(number, int):
+            raise LaunchError(
+                f"a stream has `__cuda_stream__`, and {type(stream).__name__} has not: give one of"
+                " ours, or the stream object of the other library and not its number"
+            )
+        with self.lock:
+            found = self.adopt_stream(number)
+            self.stream_owners[found] = stream  # a stream that is destroyed cannot be waited for
+        return found
+
+    def adopt_stream(self, number: int) -> Stream:
+        """A stream of another library, by the driver's number."""
+        number = number or LEGACY_STREAM
+        if number == PER_THREAD_STREAM:
+            raise LaunchError(
+                "the per-thread default stream of CUDA is another stream in every thread, so work"
+                " on it cannot be ordered: use a stream of its own there"
+            )
+        found = self.adopted.get(number)
+        return self._adopted(number) if found is None else found
+
+    def _adopted(self, number: int) -> Stream:
+        with self.lock:
+            known = (one for one in self.streams if one.queue.number == number)
+            found = next(known, None)
+            if found is None:
+                queue = self.backend.adopt_queue(number)
+                found = Stream(self, f"another library's stream {number:#x}", queue)
+            self.adopted[number] = found
+        return found
+
+    def using(self, chosen: Stream) -> Setting[Stream]:
+        """Make a stream the current one of this device."""
+        return Setting(chosen, (self.current, chosen))
+
+    @property
+    def pool(self) -> Pool:
+        """Where new tensors get their bytes from."""
+        chosen = self._pools.get()
+        if chosen is not None:
+            return chosen
+        if self.usual_pool is None:
+            with self.lock:
+                self.usual_pool = self.usual_pool or Pool(self)
+        return self.usual_pool
+
+    def allocating_from(self, chosen: Pool) -> Setting[Pool]:
+        """Make new tensors of this device in a pool."""
+        return Setting(chosen, (self._pools, chosen))
+
+    def new_record(self) -> FailureRecord:
+        """A failure record for one operation."""
+        with self.lock:
+            self.check_usable()
+            return self.backend.take_record()
+
+    def check_open(self) -> None:
+        """Refuse to begin with something: in a forked child, or in the middle of a change."""
+        self.check_usable()
+        check_alone(self)
+
+    def check_usable(self) -> None:
+        """Refuse work in a child process that shares its parent's CUDA context."""
+        if self.forked:
+            raise DriverError(
+                f"{self.name} was opened before this process was forked, and CUDA does not survive"
+                " a fork: start the process with the `spawn` method instead"
+            )
+
+    def restart(self) -> None:
+        """Go on in a forked child, if the device can."""
+        self.epoch += 1
+        self.lock = threading.RLock()
+        self.changes = 0
+        self.forked = self.is_barred = not self.backend.survives_fork
+        if self.forked:
+            return
+        for one in self.streams:
+            one.queue.restart()
+
+    def tell_latest(self) -> None:
+        """Write the borrows of the operation built last where others look. The lock is held."""
+        latest = self.latest
+        if latest is not None:
+            latest[0].tell(latest)
+
+    def settle_notes(self) -> None:
+        """Do what finalisers have left to be done, but not in a change. The lock is held."""
+        while self.notes and not self.changes:
+            taken: list[Note] = []
+            try:
+                # In one call, so that a signal raises while the note is there or when it is here.
+                taken.extend(map(call, (self.notes.popleft,)))
+                taken[0].settle()
+            except BaseException as error:
+                if not taken and isinstance(error, IndexError):
+                    return  # a finaliser has come here in between
+                self._put_back(taken, error)
+                raise
+            del taken  # which may leave others
+
+    def _put_back(self, taken: list[Note], error: BaseException) -> None:
+        """Have a note settled again that a signal has broken off; one that fails itself is not."""
+        fails = isinstance(error, Exception) and bool(taken) and taken[0] is self._broken_off
+        self._broken_off = taken[0] if taken else None
+        self.notes.extendleft([note for note in taken if note.may_be_repeated and not fails])
+
+    def collect_dropped(self) -> bool:
+        """Whether something was given back that only a cycle of garbage held. The lock is held.
+
+        A traceback refers to the frames that refer to the operation that keeps the exception. What
+        was dropped like that is young, as a rule, so the old generation is left alone.
+        """
+        return among_others(self, self._collect_young)
+
+    def _collect_young(self) -> bool:
+        gc.collect(1)
+        found = bool(self.notes)
+        self.settle_notes()
+        return found
+
+    def give_up_spares(self) -> None:
+        """Have all memory freed that nobody has any more. The lock is held."""
+        for one in self.streams:
+            one.spares = None
+        self.settle_notes()
+
+    def synchronize(self) -> None:
+        """Wait for every stream of this device; then raise the first failure not told yet."""
+        self.check_usable()
+        with self.lock:
+            if self.notes:
+                self.settle_notes()  # what was dropped is freed by the streams: wait for that, too
+                for one in self.streams:
+                    one.advance()
+        sync_all(tuple(self.streams))
+        with self.lock:
+            self.settle_notes()
+
+    def __repr__(self) -> str:
+        return f"Device({self.name!r})"
+
+    def __reduce__(self) -> tuple[type[Device], tuple[str]]:
+        return (Device, (self.name,))
+
+
+_devices: dict[tuple[str, int], Device] = {}
+_opening = ForkedLock()  # held while one is opened
+_chosen: Surrounding[Device] = Surrounding("device")
+_default: list[Device] = []
+
+
+@lru_cache(maxsize=64)
+def _parse(name: str) -> tuple[str, int]:
+    kind, colon, ordinal = name.partition(":")
+    if colon and not (ordinal.isascii() and ordinal.isdecimal()):
+        raise LaunchError(f"{name!r} is no device: say 'cpu', 'cuda' or one by number, 'cuda:1'")
+    return kind, int(ordinal or 0)
+
+
+def current_device() -> Device:
+    """Where new tensors are made: the innermost `with tw.device(…)`, else the default device."""
+    chosen = _chosen.get()
+    if chosen is not None:
+        return chosen
+    if not _default:
+        with _opening:
+            if not _default:
+                _default.append(_find_default())
+    return _default[0]
+
+
+def _find_default() -> Device:
+    reason = load_backend("cuda").missing()
+    if reason is None:
+        return Device("cuda:0")
+    _log.warning("tilewright: %s; tensors are made on the CPU", reason)
+    return Device("cpu")
+
+
+def find_device(given: Device | str) -> Device:
+    """A device that is given by name, or as it is."""
+    return given if isinstance(given, Device) else Device(given)
+
+
+def device(chosen: Device | str) -> Setting[Device]:
+    """Make new tensors on a device: `with tw.device("cuda:1"): …`."""
+    target = find_device(chosen)
+    return Setting(target, (_chosen, target))
+
+
+def open_devices() -> tuple[Device, ...]:
+    """Every device that this process has used."""
+    return tuple(_devices.values())
+
+
+def start_child() -> None:
+    """Make every lock and worker again in a forked child: nobody is left to release a held one."""
+    for one in open_devices():
+        one.restart()
+
+
+def synchronize() -> None:
+    """Wait for everything submitted so far, on every device; then raise a failure not told yet."""
+    devices = open_devices()
+    sync_all(tuple(stream for one in devices for stream in one.streams))
+    for one in devices:
+        one.synchronize()

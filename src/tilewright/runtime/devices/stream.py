@@ -1,0 +1,303 @@
+"""Streams: operations in order, counted, so that `(stream, count)` is a fence.
+
+A stream counts what is submitted to it and remembers how far it has waited for others, so a wait
+is inserted only when it orders something new; no event is recorded per operation. What really
+queues and runs work is the backend's `Queue`. Counting and waiting-for happen under the device's
+lock; `sync` and `wait` block without it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.devices.backend import Hold, Queue, Stamp
+from tilewright.runtime.devices.context import Setting
+from tilewright.runtime.memory.reference_counts import ALONE, COUNTS
+from tilewright.runtime.ops.inside_chains import refuse_waiting
+from tilewright.runtime.ops.refusals import OnlyOne
+from tilewright.runtime.order.failure import Check, Outcome
+
+if TYPE_CHECKING:
+    from tilewright.runtime.devices.device import Device
+    from tilewright.runtime.memory.spares import Spares
+
+__all__ = [
+    "POLL_FROM",
+    "POLL_FROM_BYTES",
+    "Stream",
+    "check_device",
+    "check_stream",
+    "find_unused",
+    "stream",
+    "sync_all",
+]
+
+# Unsettled entries, or bytes kept, from which a submission asks the device how far it is.
+POLL_FROM, POLL_FROM_BYTES = 64, 16 << 20
+_REMEMBERED_FAILURES = 64
+
+
+class Stream(OnlyOne):
+    """A queue of operations on one device; plain calls use the current one."""
+
+    not_copied = "a stream is a queue of its device and is not copied: `device.new_stream()`"
+    not_pickled = "a stream belongs to this process and is not pickled: `device.new_stream()` there"
+
+    __slots__ = (
+        "__weakref__",
+        "_kept",
+        "_unsettled",
+        "device",
+        "failed",
+        "has_loose_ends",
+        "is_listed",
+        "is_plain",
+        "issued",
+        "kept_bytes",
+        "label",
+        "may_be_home",
+        "queue",
+        "spares",
+        "waited",
+    )
+
+    def __init__(
+        self,
+        device: Device,
+        label: str | None = None,
+        queue: Queue[Any] | None = None,
+        *,
+        is_listed: bool = True,
+    ) -> None:
+        self.device = device
+        self.issued = 0
+        self.waited: dict[Stream, int] = {}
+        self.failed: deque[Outcome] = deque(maxlen=_REMEMBERED_FAILURES)
+        self._unsettled: deque[Outcome] = deque()
+        self._kept: deque[tuple[int, object, int]] = deque()
+        self.kept_bytes = 0  # of other libraries' memory that nobody has any more
+        self.has_loose_ends = False  # things kept, or ends that nobody has looked at
+        self.spares: Spares | None = None  # tensors for launches to come, once there are some
+        with device.lock:
+            device.check_usable()
+            self.label = label or f"stream {len(device.streams)}"
+            name = f"{device.name} {self.label}"
+            self.queue: Queue[Any] = queue or device.backend.new_queue(name)
+            if is_listed:  # among those that are waited for when everything is
+                device.streams.append(self)
+        self.is_listed = is_listed
+        # Whether what is put here runs and nothing else: not a tape, and nobody else records it.
+        self.is_plain = is_listed and not self.queue.may_be_recorded
+        # Whether storages can have all of their uses here, none of which can fail.
+        self.may_be_home = is_listed and not self.queue.may_raise
+
+    # Under the device's lock.
+
+    def advance(self, operations: int = 1) -> int:
+        """End an operation here, or several at once, and give the count of the last."""
+        count = self.issued + operations
+        self.queue.marked = count  # first: whoever sees what was issued may wait for it
+        self.issued = count
+        return count
+
+    def wait_for(self, other: Stream, count: int) -> None:
+        """Order everything submitted from now on after operation `count` of another stream."""
+        if other is self or self.waited.get(other, 0) >= count or other.has_passed(count):
+            return
+        covered = self.queue.order_after(other.queue, count)
+        self.waited[other] = covered
+        if covered == other.issued:
+            # All of it comes before us, and so does whatever it has waited for.
+            for third, reached in other.waited.items():
+                if third is not self and self.waited.get(third, 0) < reached:
+                    self.waited[third] = reached
+
+    def follow(self, other: Stream) -> None:
+        """Order everything submitted from now on after all that anybody has put on another."""
+        self.waited[other] = self.queue.order_after(other.queue, other.issued)
+
+    def keep(self, thing: object, nbytes: int = 0, *, until: int = 0) -> None:
+        """Keep something alive until an operation has completed, the one being submitted if none.
+
+        The more bytes somebody else could have instead, the sooner it is looked at.
+        """
+        self._kept.append((until or self.issued + 1, thing, nbytes))
+        self.kept_bytes += nbytes
+        self.has_loose_ends = True
+
+    def watch(self, count: int, check: Check | None, causes: Iterable[Outcome]) -> Outcome | None:
+        """Remember an operation that can fail; None if there is nothing to remember."""
+        causes = tuple(causes)
+        if check is None and not causes and not self.queue.may_raise:
+            return None
+        outcome = Outcome(self, count, check, causes)
+        self._unsettled.append(outcome)
+        self.has_loose_ends = True
+        return outcome
+
+    def settle(self, *, ask: bool = True) -> None:
+        """Look at what has completed; `ask=False` uses only what is known already.
+
+        In the middle of a change all is kept: what ends with that may do something.
+        """
+        if not self.has_loose_ends:
+            return
+        is_crowded = len(self._unsettled) + len(self._kept) >= POLL_FROM
+        if is_crowded or self.kept_bytes >= POLL_FROM_BYTES:
+            done = self.queue.progress()
+        else:
+            done = self.queue.completed() if ask else self.queue.known
+        while not self.device.changes and (kept := self._take_kept(done)) is not None:
+            self.kept_bytes -= kept[2]
+            del kept  # last: its finaliser may come here again
+        while (ended := self._take_unsettled(done)) is not None:
+            ended.settle()
+        if not (self._kept or self._unsettled):
+            self.has_loose_ends = False
+
+    # A finaliser may settle in between, too: so the first is taken off as soon as it was asked.
+
+    def _take_kept(self, done: int) -> tuple[int, object, int] | None:
+        try:
+            return self._kept.popleft() if self._kept[0][0] <= done else None
+        except IndexError:
+            return None
+
+    def _take_unsettled(self, done: int) -> Outcome | None:
+        try:
+            return self._unsettled.popleft() if self._unsettled[0].count <= done else None
+        except IndexError:
+            return None
+
+    def is_at_rest(self) -> bool:
+        """Whether nothing is under way, is left to be looked at, or has failed and was not told."""
+        return self.has_ended() and not self.has_loose_ends and not self.failed
+
+    def has_ended(self) -> bool:
+        """Whether nothing of ours is under way."""
+        return self.issued == self.queue.completed()
+
+    # For everybody.
+
+    def has_passed(self, count: int) -> bool:
+        """Whether operation `count` has completed; never blocks."""
+        return count <= self.queue.known or count <= self.queue.completed()
+
+    def wait(self, count: int) -> None:
+        """Block until operation `count` has completed, whether or not it failed."""
+        if count > self.queue.known:
+            self.device.check_usable()
+            self.queue.wait(count)
+        if self.has_loose_ends:
+            with self.device.lock:
+                self.settle()
+
+    def make_room(self) -> None:
+        """Wait as long as very much is queued here, unless the device's lock is held."""
+        lock: Any = self.device.lock
+        # It is while tensors get their first contents, and by finalisers.
+        if not lock._is_owned():  # noqa: SLF001 (as conditions of the standard library ask)
+            self.queue.make_room()
+
+    def sync(self) -> None:
+        """Block until everything submitted so far has completed; raise a failure not told yet.
+
+        Each failure is told once: the next call raises the next one, if there is another.
+        """
+        refuse_waiting("stream.sync()")
+        self.wait(self.issued)
+        with self.device.lock:
+            if self.failed:
+                first = self.failed[0]
+                rest = [outcome for outcome in self.failed if outcome.root is not first.root]
+                self.failed.clear()
+                self.failed.extend(rest)
+                first.surface()
+
+    def hold(self) -> Hold:
+        """Stop the stream before whatever is submitted next, until released. For tests.
+
+        It is an operation of its own: a stream that is held has something to do.
+        """
+        with self.device.lock:
+            made = self.queue.hold()
+            self.advance()
+            return made
+
+    def stamp(self) -> Stamp:
+        """Note the time when everything put so far has completed; an operation of its own."""
+        with self.device.lock:
+            made = self.queue.stamp()
+            self.advance()
+            return made
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The stream for other libraries: the version of this protocol, and the driver's number."""
+        if not self.queue.number:
+            raise TypeError(f"a stream of {self.device.name} is no CUDA stream")
+        return 0, self.queue.number
+
+    def __repr__(self) -> str:
+        return f"<{self.label} of {self.device.name}, {self.issued} operations submitted>"
+
+
+def sync_all(streams: Sequence[Stream]) -> None:
+    """Block until everything on some streams has completed; then raise a failure not told yet."""
+    refuse_waiting("synchronize()")
+    for one in streams:
+        one.wait(one.issued)  # all of them, before a failure of one is told
+    for one in streams:
+        one.sync()
+
+
+def check_device(given: Any) -> Device:
+    """A device, if it is one; known by what it has, since devices stand above this module."""
+    if getattr(given, "backend", None) is None:
+        raise LaunchError(
+            f"a device is `tw.Device('cpu')` or the like, and {type(given).__name__} is none"
+        )
+    found: Device = given
+    return found
+
+
+def find_unused(streams: list[Stream]) -> Stream | None:
+    """A stream that nobody has any more and that has nothing to do. The device's lock is held."""
+    if not COUNTS:
+        return None
+    for number in range(len(streams)):
+        streams[number].settle()
+    followers = _count_followers(streams)
+    for number in range(len(streams)):  # to enumerate them would count as one who has it
+        found = streams[number]
+        known = ALONE + followers.get(id(found), 0)
+        if getrefcount(found) == known and found.is_at_rest():
+            return found
+    return None
+
+
+def _count_followers(streams: list[Stream]) -> dict[int, int]:
+    """How many streams have waited for each one, and so refer to it, by its id."""
+    found: dict[int, int] = {}
+    for one in streams:
+        for other in one.waited:
+            found[id(other)] = found.get(id(other), 0) + 1
+    return found
+
+
+def check_stream(given: Any) -> Stream:
+    """A stream, if it is one of ours."""
+    if not isinstance(given, Stream):
+        raise LaunchError(
+            f"a stream is made by `device.new_stream()`, and {type(given).__name__} is none: that"
+            " of another library becomes one by `device.adopt(…)`"
+        )
+    return given
+
+
+def stream(chosen: Stream) -> Setting[Stream]:
+    """Use a stream for plain calls on its device: `with tw.stream(s): …`."""
+    return check_stream(chosen).device.using(chosen)

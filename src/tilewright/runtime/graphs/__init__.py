@@ -1,0 +1,1 @@
+"""Graphs: operations recorded once, replayed any number of times."""

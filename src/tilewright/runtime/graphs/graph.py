@@ -1,0 +1,274 @@
+"""Graphs: operations recorded once and replayed any number of times.
+
+Recording keeps a list. When the block ends, lazy tensors get their bytes and the backend's graph is
+built node by node, with an edge for each real conflict; until then nothing has happened that an
+exception would have to undo. From then on the graph keeps its memory alive.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from weakref import ref
+
+from tilewright.errors import LaunchError
+from tilewright.given import as_int, shown
+from tilewright.runtime.devices.context import Exit, Setting
+from tilewright.runtime.devices.device import Device, current_device
+from tilewright.runtime.graphs.built_graph import BuiltGraph
+from tilewright.runtime.graphs.recording import (
+    Block,
+    Job,
+    Tape,
+    graph_maker,
+    is_recording,
+    recording_on,
+)
+from tilewright.runtime.graphs.replay import Replay
+from tilewright.runtime.ops.lifecycle import Ends, State, run_steps
+from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.ops.refusals import OnlyOne
+from tilewright.runtime.order.alone import alone
+from tilewright.runtime.order.tickets import Ticket
+
+__all__ = ["Graph", "graph"]
+
+T = TypeVar("T")
+
+
+class _Phase(Enum):
+    """How far a graph is; the values say why it cannot be used yet or any more."""
+
+    NEW = "has not been recorded: `with tw.graph() as g: g.record(…)`"
+    RECORDING = "is still being recorded: end its block first"
+    BUILT = "has been recorded already, and records no more: make another"
+    ABANDONED = "was given up by an exception while it was recorded: record it again"
+
+
+class Graph(OnlyOne):
+    """Operations that run together, again and again, for the price of one launch."""
+
+    not_copied = "a graph is recorded once and is not copied: record another"
+    not_pickled = "a graph belongs to this process and is not pickled: record it where it runs"
+
+    def __init__(self) -> None:
+        self._phase = _Phase.NEW
+        self._device: Device | None = None  # that of the first operation
+        self._jobs: list[Job] = []
+        self._results: tuple[Any, ...] = ()
+        self._only: dict[int, int] = {}  # the result that one node alone has made
+        self._built: BuiltGraph | None = None
+        self._block: Setting[Block] | None = None
+        self.exit: ref[Any] | None = None  # of the `with` statement that began last
+        self._exit: ref[Any] | None = None  # of the one that records it
+
+    # --- recording ---
+
+    def __enter__(self) -> Self:
+        if self._look_up() is not _Phase.NEW:
+            raise LaunchError(f"this graph {self._phase.value}")
+        block, self._exit = recording_on(self._jobs), self.exit
+        block.open(self._exit)
+        self._block, self._phase = block, _Phase.RECORDING
+        return self
+
+    def _leave(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._block is not None, "a block that ends has begun"
+        self._block.given.is_open = False
+        self._block.close()
+        jobs, self._jobs, self._block = self._jobs, [], None
+        self._phase = _Phase.ABANDONED
+        if error is None:
+            device = self._device or current_device()
+            with device.lock:
+                device.check_open()
+                device.settle_notes()
+                self._built = alone(device, BuiltGraph, device, jobs)
+            self._phase = _Phase.BUILT
+
+    if TYPE_CHECKING:
+
+        def __exit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            traceback: TracebackType | None,
+        ) -> None: ...
+
+    else:
+        __exit__ = Exit(_leave)
+
+    def _look_up(self) -> _Phase:
+        """How far it is; a block may have ended with no call of ours, by what a signal raised."""
+        is_gone = self._exit is not None and self._exit() is None
+        if self._phase is _Phase.RECORDING and is_gone:
+            self._phase, self._jobs, self._block = _Phase.ABANDONED, [], None
+        return self._phase
+
+    def record(self, operation: DeviceOp[T]) -> T:
+        """Take a built operation in without running it; gives the handles that it would give.
+
+        It gives its borrows back, so the next one may use what it writes: replays run conflicting
+        operations in the order of recording. Chains and zips are recorded by their parts.
+        """
+        if self._look_up() is not _Phase.RECORDING:
+            raise LaunchError(f"this graph {self._phase.value}")
+        if not is_recording(self._jobs):
+            raise LaunchError(
+                "a graph records what the thread and task of its block give it, and this is another"
+            )
+        _check_operation(operation, self._device)
+        jobs, result = _tape(operation)
+        self._device = operation.device
+        if len(jobs) == 1:
+            self._only[len(self._jobs)] = len(self._results)
+        self._jobs += jobs
+        self._results += (result,)
+        return result
+
+    # --- using ---
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """What `record` gave for each operation; the contents are there after a replay."""
+        return self._results
+
+    def launch(self) -> DeviceOp[tuple[Any, ...]]:
+        """An operation that runs the graph once more; it runs once, and gives `results`."""
+        built = self._built or self._ready()
+        return Replay().build(built, self._results)
+
+    def update(self, operation: DeviceOp[Any], node: int | None = None) -> None:
+        """Give one node other tensors or numbers, for the replays from now on.
+
+        The operation is of the same kernel, compiled alike. `node` says which, in the order of
+        recording, where several nodes run it.
+        """
+        built = self._ready()
+        _check_operation(operation, built.device)
+        label, site = operation.label, operation.site
+        number = _find_node(built, label, node)
+        with built.device.lock:
+            built.device.check_open()  # before the operation is taken
+        jobs, result = _tape(operation)
+        if len(jobs) != 1:
+            raise LaunchError(
+                f"{label}, built at {site}, consists of {len(jobs)} operations with work of their"
+                " own, and an update changes one node: update with each by itself"
+            )
+        with built.device.lock:
+            built.device.settle_notes()
+            alone(built.device, built.update, number, jobs[0], Ticket(label, site))
+        if number in self._only:
+            place = self._only[number]
+            self._results = (*self._results[:place], result, *self._results[place + 1 :])
+
+    def _ready(self) -> BuiltGraph:
+        if self._built is None:
+            raise LaunchError(f"this graph {self._look_up().value}")
+        return self._built
+
+    def __len__(self) -> int:
+        """How many operations with work of their own it has."""
+        return len(self._jobs) if self._built is None else len(self._built.nodes)
+
+    def __bool__(self) -> bool:
+        """Always: a graph with no operations is one."""
+        return True
+
+    def __repr__(self) -> str:
+        phase = self._look_up()
+        return f"<graph of {len(self)} operations: {phase.name.lower()}>"
+
+
+def graph() -> Graph:
+    """Record a graph: `with tw.graph() as g: g.record(op)`, and then `g.launch().sync()`."""
+    return Graph()
+
+
+def _check_operation(operation: Any, device: Device | None) -> None:
+    if not isinstance(operation, DeviceOp):
+        raise LaunchError(
+            f"a graph consists of operations, and this is {type(operation).__name__}: give what a"
+            " call of a kernel gives"
+        )
+    if device is not None and operation.device is not device:
+        raise LaunchError(
+            f"{operation.name} runs on {operation.device.name}, and this graph on {device.name}:"
+            " record a graph for each"
+        )
+
+
+def _tape(operation: DeviceOp[T]) -> tuple[list[Job], T]:
+    """The work that an operation would put on a stream, and its result."""
+    was_built = operation.state is State.BUILT
+    try:
+        operation.take()
+        tape = Tape(operation.device)
+        operation.compile()
+        result = run_steps(operation, tape, Ends())
+        operation.mark_recorded()
+    except BaseException as error:
+        if was_built:
+            operation.abandon(error)
+        raise
+    return tape.jobs, result
+
+
+def _find_node(built: BuiltGraph, label: str, node: int | None) -> int:
+    alike = [number for number, one in enumerate(built.nodes) if one.label == label]
+    if node is not None:
+        return _check_node(built, label, _as_number(node), alike)
+    if len(alike) != 1:
+        raise LaunchError(
+            f"an update with {label} changes a node that runs it, and {_listed(alike)}"
+            + (": say which, `g.update(op, node=…)`" if alike else ": record the graph again")
+        )
+    return alike[0]
+
+
+def _as_number(node: Any) -> int:
+    try:
+        if not isinstance(node, bool):
+            return as_int(node)
+    except TypeError:
+        pass
+    raise LaunchError(
+        f"node={shown(node)}: nodes of a graph are counted from 0 in the order of recording"
+    )
+
+
+def _check_node(built: BuiltGraph, label: str, node: int, alike: list[int]) -> int:
+    """The number of a node that runs what an update gives."""
+    if node in alike:
+        return node
+    if 0 <= node < len(built.nodes):
+        raise LaunchError(
+            f"node {node} of the graph runs {built.nodes[node].label}, and an update with {label}"
+            f" changes a node that runs that: {_listed(alike)}"
+        )
+    raise LaunchError(
+        f"the graph has {len(built.nodes)} nodes, counted from 0, and no node {shown(node)}: an"
+        f" update with {label} changes a node that runs it, and {_listed(alike)}"
+    )
+
+
+def _listed(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"node {numbers[0]} does"
+    return f"nodes {', '.join(map(str, numbers))} do" if numbers else "no node does"
+
+
+def _graph_of(operation: DeviceOp[Any]) -> Graph:
+    with Graph() as made:
+        made.record(operation)
+    return made
+
+
+graph_maker.make = _graph_of

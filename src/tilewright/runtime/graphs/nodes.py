@@ -1,0 +1,118 @@
+"""The nodes of a graph and the backend's graph made of them.
+
+A node is a recorded operation with its addresses looked up. What the backend has built lives until
+the last replay under way has completed; its finaliser only leaves a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.devices.backend import BackendGraph, Queue, Recipe
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.graphs.plan import Plan
+from tilewright.runtime.graphs.recording import Job, Recordable, RepeatedWork, Tape, Use
+from tilewright.runtime.ops.call_site import Site
+from tilewright.runtime.order.failure import Check, Fence
+from tilewright.runtime.order.postponed import Postponed
+
+__all__ = ["Instance", "Node", "make_node"]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One operation of a graph; its check changes when it gets another failure record."""
+
+    label: str
+    site: Site
+    kind: object
+    uses: tuple[Use, ...]
+    work: Recordable
+    check: Check | None
+    kept: tuple[object, ...] = ()  # by the work, as long as the node may run
+
+    def recipe(self, device: Device) -> Recipe:
+        """How the backend gets the work."""
+
+        def put(queue: Queue[object]) -> None:
+            tape = Tape(device, queue)
+            self.work.enqueue(tape)
+            self.kept = tuple(tape.kept)
+
+        return put
+
+    def renew_check(self) -> None:
+        """Report to another failure record from now on."""
+        self.check = cast("RepeatedWork", self.work).renew()
+
+
+def make_node(job: Job) -> Node:
+    """A node for a recorded operation, whose bytes are all allocated."""
+    repeat = getattr(job.work, "repeated", None)
+    if repeat is not None:
+        work: RepeatedWork = repeat()
+        return Node(job.label, job.site, work.kind, job.uses, work, job.check)
+    if job.check is not None:
+        raise LaunchError(
+            f"{job.label}, built at {job.site}, reports failures in a place of its own and cannot"
+            " be part of a graph, whose replays each need one"
+        )
+    return Node(job.label, job.site, type(job.work), job.uses, job.work, None)
+
+
+class Instance:
+    """What the backend has built of some nodes. Replays follow each other: the last one counts."""
+
+    __slots__ = ("_graph", "_nodes", "device", "last", "launch")
+
+    launch: Callable[[Queue[object]], Mapping[int, BaseException]]
+
+    def __init__(self, device: Device, nodes: Sequence[Node], plan: Plan) -> None:
+        self.device = device
+        self.last: Fence | None = None  # where the last replay ends
+        self._nodes = tuple(nodes)  # for what they keep
+        recipes = [node.recipe(device) for node in nodes]
+        built = device.backend.build_graph(list(zip(recipes, plan.after, strict=True)))
+        self._graph: BackendGraph = built
+        self.launch = built.launch  # puts all nodes on a queue, and gives what each raises
+
+    def change(self, number: int, node: Node) -> bool:
+        """Give a node other work; False leaves this instance unusable."""
+        if self.last is not None:
+            # A replay under way may need it.
+            self.last.stream.keep(self._nodes[number], until=self.last.count)
+        self._nodes = (*self._nodes[:number], node, *self._nodes[number + 1 :])
+        return self._graph.change(number, node.recipe(self.device))
+
+    def mark_launched(self, stream: Stream, count: int) -> None:
+        """Remember the last replay: nothing goes before it has completed."""
+        if self.last is None or self.last.stream is not stream:
+            self.last = Fence(stream, count, None)
+        else:
+            self.last.count = count
+
+    def __del__(self) -> None:
+        # No driver here: the collector may run this anywhere.
+        if getattr(self, "_graph", None) is not None:
+            self.device.notes.append(_Dropped(self.device, self._graph, self._nodes, self.last))
+
+
+class _Dropped(NamedTuple):
+    """A backend's graph that nobody will replay any more, and what its nodes keep."""
+
+    device: Device
+    graph: BackendGraph
+    nodes: tuple[Node, ...]
+    last: Fence | None
+    may_be_repeated: bool = False  # the driver would be told twice
+
+    def settle(self) -> None:
+        """Destroy it, if its last replay has completed; else come back."""
+        if self.last is None or self.last.has_passed:
+            self.graph.destroy()
+        else:
+            self.last.stream.keep(Postponed(self.device, self), until=self.last.count)

@@ -1,0 +1,170 @@
+"""What the operations of a graph mean together: which must wait for which, and what reaches what.
+
+An edge stands for a real conflict (two nodes use one region, and one of them writes it), so
+independent nodes may overlap; an edge that others imply is left out. For each storage the plan also
+says what a replay does to it as a whole: what it reads from before the replay, what it leaves
+written, and whose failure makes that doubtful. Pure: it knows regions, and no device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+
+from tilewright.runtime.graphs.recording import Use
+from tilewright.runtime.memory.regions import Region
+from tilewright.runtime.memory.storage import Storage
+
+__all__ = ["Claim", "Input", "Member", "Plan", "Sources", "make_plan"]
+
+# A set of things that can make contents doubtful, as bits: nodes, and behind them the inputs.
+Sources = int
+
+
+class Claim(NamedTuple):
+    """A region that a replay uses, and whether it writes there."""
+
+    region: Region
+    writes: bool
+
+
+class Input(NamedTuple):
+    """A region that a replay reads before it has written it whole."""
+
+    region: Region
+    source: Sources
+    hidden: tuple[Region, ...]  # what it has written by then
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """What one replay does to one storage, and to those that share memory with it."""
+
+    storage: Storage
+    claims: tuple[Claim, ...]
+    inputs: tuple[Input, ...]
+    reads: tuple[Region, ...]  # not overwritten later in the graph
+    writes: tuple[tuple[Region, Sources], ...]
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether a replay reads what the one before it wrote."""
+        return any(one.region.overlaps(used) for one in self.inputs for used, _ in self.writes)
+
+    def conflicts(self, region: Region, *, writes: bool) -> Claim | None:
+        """The claim that stands against another use of a region."""
+        for claim in self.claims:
+            if (writes or claim.writes) and claim.region.overlaps(region):
+                return claim
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """The edges of a graph, and its storages."""
+
+    after: tuple[tuple[int, ...], ...]  # for each node those that must come before it
+    members: tuple[Member, ...]
+
+
+class _Track:
+    """The uses of one storage so far, the nodes being taken in the order of recording."""
+
+    def __init__(self, storage: Storage, bits: count[int]) -> None:
+        self._storage = storage
+        self._bits = bits
+        self._claims: list[Claim] = []
+        self._inputs: list[Input] = []
+        self._writers: list[tuple[Region, int, Sources]] = []
+        self._readers: list[tuple[Region, int]] = []
+
+    def before(self, use: Use) -> set[int]:
+        """The nodes that conflict with a use."""
+        found = {node for used, node, _ in self._writers if used.overlaps(use.region)}
+        if use.mode.writes:
+            found |= {node for used, node in self._readers if used.overlaps(use.region)}
+        return found
+
+    def sources(self, use: Use) -> Sources:
+        """What can make doubtful what a use reads."""
+        if not use.mode.reads:
+            return 0
+        found, whole = 0, False
+        for used, _, sources in self._writers:
+            if used.overlaps(use.region):
+                found |= sources
+                whole = whole or used.covers(use.region)
+        return found if whole else found | self._input(use.region)
+
+    def _input(self, region: Region) -> Sources:
+        hidden = tuple(written for written, _, _ in self._writers)
+        for known in self._inputs:
+            if known.region == region and known.hidden == hidden:
+                return known.source
+        made = Input(region, 1 << next(self._bits), hidden)
+        self._inputs.append(made)
+        return made.source
+
+    def add(self, use: Use, node: int, sources: Sources) -> None:
+        """Take a use in; what it writes whole hides what came before."""
+        region, writes = use.region, use.mode.writes
+        self._claims.append(Claim(region, writes))
+        if writes:
+            self._readers = [entry for entry in self._readers if not region.covers(entry[0])]
+            self._writers = [entry for entry in self._writers if not region.covers(entry[0])]
+            self._writers.append((region, node, sources))
+        else:
+            self._readers.append((region, node))
+
+    def member(self) -> Member:
+        """The storage as a replay sees it."""
+        return Member(
+            self._storage,
+            _widest(self._claims),
+            tuple(self._inputs),
+            tuple(claim.region for claim in _widest([Claim(r, False) for r, _ in self._readers])),
+            tuple((region, sources) for region, _, sources in self._writers),
+        )
+
+
+def make_plan(nodes: Sequence[tuple[Use, ...]], can_fail: Sequence[bool]) -> Plan:
+    """Order the nodes of a graph, given what each uses and whether it can fail by itself."""
+    bits = count(len(nodes))
+    tracks: dict[int, _Track] = {}  # storages that share memory have one list of borrows
+    after: list[tuple[int, ...]] = []
+    ancestors: list[int] = []  # of each node, as bits
+    for number, uses in enumerate(nodes):
+        used = [(use, _track(use.storage, tracks, bits)) for use in uses]
+        before: set[int] = set()
+        sources = 1 << number if can_fail[number] else 0
+        for use, track in used:
+            before |= track.before(use)
+            sources |= track.sources(use)
+        for use, track in used:
+            track.add(use, number, sources)
+        implied = 0
+        for node in before:
+            implied |= ancestors[node]
+        after.append(tuple(sorted(node for node in before if not implied >> node & 1)))
+        for node in before:
+            implied |= 1 << node
+        ancestors.append(implied)
+    return Plan(tuple(after), tuple(track.member() for track in tracks.values()))
+
+
+def _track(storage: Storage, tracks: dict[int, _Track], bits: count[int]) -> _Track:
+    found = tracks.get(id(storage.borrows))
+    if found is None:
+        found = tracks[id(storage.borrows)] = _Track(storage, bits)
+    return found
+
+
+def _widest(claims: list[Claim]) -> tuple[Claim, ...]:
+    """The claims that no other one includes."""
+    kept: list[Claim] = []
+    for claim in sorted(claims, key=lambda one: not one.writes):
+        if not any(other.region.covers(claim.region) for other in kept):
+            kept.append(claim)
+    return tuple(kept)

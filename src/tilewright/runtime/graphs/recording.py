@@ -1,0 +1,217 @@
+"""Recording: operations that are put on a tape are kept in a list instead of being run.
+
+A tape is a stream as far as operations are concerned, so chains and zips are recorded by their
+parts, through the very code that would run them. Nothing here builds a graph or replays one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+
+from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.devices.context import UNUSUAL, Setting, Surrounding
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.memory.regions import Region
+from tilewright.runtime.memory.storage import Storage
+from tilewright.runtime.ops.call_site import Site
+from tilewright.runtime.order.access import Access, Mode
+from tilewright.runtime.order.failure import Check
+
+if TYPE_CHECKING:
+    from tilewright.runtime.graphs.graph import Graph
+
+__all__ = [
+    "Block",
+    "GraphMaker",
+    "Job",
+    "NoQueue",
+    "Recordable",
+    "RepeatedWork",
+    "Tape",
+    "Use",
+    "block_is_open",
+    "graph_maker",
+    "is_recording",
+    "recording_on",
+    "refuse_move",
+    "refuse_recorded",
+]
+
+
+class Recordable(Protocol):
+    """What an operation does, as a graph needs it.
+
+    A work that can fail, or that refers to handles which may be moved away, also has `repeated()`,
+    which gives a `RepeatedWork`; it is called when all bytes are allocated.
+    """
+
+    def enqueue(self, stream: Stream) -> None:
+        """Put the work on a stream."""
+
+
+class RepeatedWork(Protocol):
+    """A work with everything looked up, ready to be put on streams any number of times."""
+
+    @property
+    def kind(self) -> object:
+        """Equal for works that differ only in their tensors and numbers."""
+
+    def enqueue(self, stream: Stream) -> None:
+        """Put the work on a stream."""
+
+    def renew(self) -> Check:
+        """Report failures elsewhere from now on; the new check looks there."""
+
+
+class Use(NamedTuple):
+    """What an operation does to a region. It has no handle: that may be moved away."""
+
+    storage: Storage
+    region: Region
+    mode: Mode
+    name: str
+
+    def meets(self, storage: Storage, region: Region) -> bool:
+        """Whether another use may touch the same bytes."""
+        return storage.shares_memory(self.storage) and region.overlaps(self.region)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """One recorded operation with work of its own."""
+
+    label: str
+    site: Site
+    uses: tuple[Use, ...]
+    work: Recordable
+    check: Check | None
+
+
+class NoQueue:
+    """Where nothing can be put: a tape takes operations, not work."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise LaunchError(
+            "this operation puts work on its stream by itself, and a graph is being recorded, which"
+            " takes operations only: run it outside the block"
+        )
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        self.__getattr__(name)
+
+
+class Tape(Stream):
+    """A stream on which nothing runs: what is put there is kept."""
+
+    __slots__ = ("jobs", "kept")
+
+    def __init__(self, device: Device, queue: Any = None) -> None:
+        nothing: Any = NoQueue()  # it has every method of a queue, and each one refuses
+        super().__init__(device, "tape", queue or nothing, is_listed=False)
+        self.jobs: list[Job] = []
+        self.kept: list[object] = []
+
+    def keep(self, thing: object, nbytes: int = 0, *, until: int = 0) -> None:
+        """Keep something alive as long as what is recorded here."""
+        self.kept.append(thing)
+
+    def make_room(self) -> None:
+        """Nothing waits here to be run."""
+
+    def settle(self, *, ask: bool = True) -> None:
+        """Nothing runs here, so nothing ends."""
+
+    def add(
+        self, label: str, site: Site, accesses: tuple[Access, ...], work: Recordable,
+        check: Check | None,
+    ) -> None:  # fmt: skip
+        """Keep one operation."""
+        uses = tuple(Use(a.tensor.storage, a.tensor.region, a.mode, a.describe()) for a in accesses)
+        self.jobs.append(Job(label, site, uses, work, check))
+
+
+# --- the block that records -----------------------------------------------------------------------
+
+
+class Block:
+    """A `with tw.graph()`. Tasks and threads that began inside may outlive it and still see it."""
+
+    __slots__ = ("is_open", "jobs", "thread")
+
+    def __init__(self, jobs: list[Job]) -> None:
+        self.jobs = jobs
+        self.thread = threading.get_ident()
+        self.is_open = True
+
+
+_block: Surrounding[Block] = Surrounding("recording")
+
+
+def _open_block() -> Block | None:
+    block = _block.get()
+    return block if block is not None and block.is_open else None
+
+
+def recording_on(jobs: list[Job]) -> Setting[Block]:
+    """Record into a list inside, until the block that it gives is closed; only one may be open."""
+    if _open_block() is not None:
+        raise LaunchError(
+            "a graph is being recorded already, and one is recorded at a time: end that block first"
+        )
+    block = Block(jobs)
+    return Setting(block, (_block, block), (UNUSUAL, True))
+
+
+def is_recording(jobs: list[Job]) -> bool:
+    """Whether the innermost open block of this thread records into this list."""
+    block = _open_block()
+    return block is not None and block.jobs is jobs and block.thread == threading.get_ident()
+
+
+def block_is_open() -> bool:
+    """Whether a graph is being recorded around here."""
+    return _open_block() is not None
+
+
+def refuse_recorded(used: Iterable[tuple[Storage, Region]], label: str) -> None:
+    """Refuse to run something inside a block on what operations recorded there write."""
+    block = _open_block()
+    assert block is not None, "asked inside a block"
+    places = tuple(used)
+    for job in block.jobs:
+        for use in job.uses:
+            if use.mode.writes and any(use.meets(*place) for place in places):
+                raise LaunchError(
+                    f"{label} would run now, and uses {use.name} of {job.label}, recorded at"
+                    f" {job.site}: recording runs nothing, so what it writes is not there yet."
+                    " End the block and replay the graph first, or record this operation, too"
+                )
+
+
+def refuse_move(storage: Storage, region: Region) -> None:
+    """Refuse to move what operations use that a block around here has recorded."""
+    block = _open_block()
+    for job in () if block is None else block.jobs:
+        if any(use.meets(storage, region) for use in job.uses):
+            raise BorrowError(
+                f"{job.label}, recorded at {job.site}, uses this tensor, and its graph is made when"
+                " the block ends: move the tensor behind the block"
+            )
+
+
+class GraphMaker:
+    """Makes a graph of an operation; filled in by `graph`, which knows operations."""
+
+    def __init__(self) -> None:
+        self.make: Callable[[Any], Graph] = self._missing
+
+    def _missing(self, operation: Any) -> NoReturn:
+        raise AssertionError("tilewright.runtime.graphs.graph has not been imported")
+
+
+# What `op.graph()` calls.
+graph_maker = GraphMaker()

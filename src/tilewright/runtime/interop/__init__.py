@@ -1,0 +1,1 @@
+"""Arrays of other libraries: found by address, borrowed like tensors, ordered by stream."""

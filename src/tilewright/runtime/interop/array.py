@@ -1,0 +1,179 @@
+"""Arrays of other libraries as tensors: which can be taken, and what is wrong with the others.
+
+A reader for each kind of array says where it lies and how (`ForeignArray`); what follows is the
+same for all. Nothing is copied. Readers are found by the type of an array, and by what the type
+offers when it is seen for the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple, cast
+
+from tilewright.dtypes import DType, numpy_dtype
+from tilewright.errors import LaunchError
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.interop.foreign import ForeignStorage, Place, Producer
+from tilewright.runtime.memory.layout import Layout, check_shape
+from tilewright.runtime.memory.moulds import find_look
+from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.order.alone import alone
+
+__all__ = ["ForeignArray", "Form", "Reader", "adopt", "adopt_at", "find_form", "refuse"]
+
+_LAST_ADDRESS = (1 << 63) - 1  # of any memory
+_PLACES = 16384  # of each form that are remembered; with more, all are forgotten
+
+
+class Form:
+    """How arrays lie that are alike, wherever they begin."""
+
+    __slots__ = (
+        "dtype", "guard", "is_empty", "itemsize", "label", "misses", "places", "reach", "shape",
+        "strides", "vacancies",
+    )  # fmt: skip
+
+    def __init__(
+        self, dtype: type[DType], shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = strides  # in elements
+        self.itemsize = numpy_dtype(dtype).itemsize
+        self.is_empty = not prod(shape)
+        # Bytes from the first element to the end of the last one.
+        self.reach = 0 if self.is_empty else self._span() * self.itemsize
+        self.label = f"{dtype.label}[{', '.join(map(str, shape))}]"
+        # By the device, the address, and whether nothing may be written: libraries give memory out
+        # again and again.
+        self.places: dict[tuple[Device, int, bool], Place] = {}
+        self.vacancies = 0  # handles that wait there for other arrays
+        # Tells whether an array lies so, or may say no though it does; and how often it did.
+        self.guard: Callable[[Any], bool] | None = None
+        self.misses = 0
+
+    def _span(self) -> int:
+        steps = zip(self.shape, self.strides, strict=True)
+        return 1 + sum((extent - 1) * stride for extent, stride in steps)
+
+    def find_place(self, producer: Producer, device: Device, address: int) -> Place:
+        """Where such an array lies, at an address that is not known."""
+        offset = 0 if self.is_empty else self._offset(producer.library, address)
+        if offset * self.itemsize + self.reach > _LAST_ADDRESS:
+            raise refuse(
+                producer.library, self.shape,
+                f"reaches over {self.reach} bytes from address {address:#x}, with strides of"
+                f" {self.strides} elements: no memory has so many",
+            )  # fmt: skip
+        layout = Layout(self.shape, self.strides, offset)
+        look = find_look(self.dtype, self.shape, self.strides, offset, device, False)
+        low, nbytes = look.region.low, look.region.high - look.region.low
+        allocation = device.backend.adopt(low, nbytes, read_only=producer.read_only)
+        if len(self.places) >= _PLACES:
+            forgotten, self.places, self.vacancies = self.places, {}, 0
+            for place in forgotten.values():
+                place.forget()
+        found = Place(self, layout, look, allocation)
+        self.places[device, address, producer.read_only] = found
+        return found
+
+    def _offset(self, library: str, address: int) -> int:
+        """Elements from address 0 to the first."""
+        offset, rest = divmod(address, self.itemsize)
+        if rest:
+            raise refuse(
+                library, self.shape,
+                f"begins at address {address:#x}, and elements of {self.itemsize} bytes begin at"
+                f" multiples of {self.itemsize}: copy it",
+            )  # fmt: skip
+        if not offset:
+            raise refuse(library, self.shape, "has elements and no memory")
+        return offset
+
+
+class ForeignArray(NamedTuple):
+    """Where an array lies and how."""
+
+    producer: Producer
+    device: Device
+    form: Form
+    address: int  # of the first element
+    ready: Stream | None = None  # the stream that has been made to wait for the library
+
+
+# Says where an array of one kind lies.
+Reader = Callable[[Any], ForeignArray]
+
+
+def refuse(library: str, shape: tuple[int, ...], text: str) -> LaunchError:
+    """The refusal of an array."""
+    return LaunchError(f"the array of {library} with shape {tuple(shape)} {text}")
+
+
+def _make_form(
+    library: str, dtype: type[DType], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Form:
+    checked, itemsize = check_shape(shape), numpy_dtype(dtype).itemsize
+    return Form(dtype, checked, _in_elements(library, checked, strides, itemsize))
+
+
+# The form of a library's arrays with a dtype, a shape and strides in bytes; refuses some.
+find_form = cast("Callable[..., Form]", lru_cache(maxsize=1024)(_make_form))
+
+
+def adopt(array: ForeignArray) -> Tensor:
+    """A tensor on the memory of an array."""
+    return adopt_at(*array)
+
+
+def adopt_at(
+    producer: Producer, device: Device, form: Form, address: int, ready: Stream | None = None
+) -> Tensor:
+    """The same of one that lies like this."""
+    place = form.places.get((device, address, producer.read_only))
+    if place is None:
+        place = form.find_place(producer, device, address)
+    with device.lock:
+        if device.is_barred:
+            device.check_open()
+        if device.notes:
+            device.settle_notes()
+        storage = ForeignStorage(device, producer, place, address)
+        if ready is not None:
+            alone(device, storage.come_after, place.look.region, ready)
+        elif storage.is_forgotten:
+            alone(device, storage.begin_at_home)
+    return Tensor(storage, form.dtype, place.layout, place.look)
+
+
+def _in_elements(
+    library: str, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> tuple[int, ...]:
+    """Strides in elements; along an axis with fewer than two they are ours to say.
+
+    So are all strides of an array without elements.
+    """
+    found = []
+    packed = 1
+    is_empty = 0 in shape
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent <= 1 or is_empty:
+            found.append(packed)
+        elif stride < 0:
+            raise refuse(
+                library, shape,
+                f"runs backwards, with strides of {strides} bytes: copy it, or turn it round",
+            )  # fmt: skip
+        elif stride % itemsize:
+            raise refuse(
+                library, shape,
+                f"has strides of {strides} bytes, which are no whole elements of {itemsize}"
+                " bytes: copy it",
+            )  # fmt: skip
+        else:
+            found.append(stride // itemsize)
+        packed *= max(extent, 1)
+    return tuple(reversed(found))

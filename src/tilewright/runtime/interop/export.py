@@ -1,0 +1,260 @@
+"""Exports: a tensor's memory in the hands of another library, and the hold that goes with it.
+
+The hold is exclusive, since what a library does with an array cannot be seen; `read_only=True`
+makes it a shared one, trusting the consumer. It ends when the consumer has dropped its array and
+nobody has the export itself; then whatever the consumer has put on its stream by that time comes
+before our next operation on the memory. Finalisers only leave a note.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tilewright.dtypes import DType, numpy_dtype
+from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.devices.device import LEGACY_STREAM, Device
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.interop.dlpack import CPU, CUDA, describe_capsule
+from tilewright.runtime.ops.call_site import site_outside
+from tilewright.runtime.ops.inside_chains import refuse_waiting
+from tilewright.runtime.ops.refusals import OnlyOne
+from tilewright.runtime.order.access import Handle, Mode
+from tilewright.runtime.order.alone import alone
+from tilewright.runtime.order.failure import Fence
+from tilewright.runtime.order.tickets import Role, Ticket
+
+__all__ = ["Export", "Exportable", "Exporting", "place_of"]
+
+_CONSUMERS = frozenset({"cupy", "jax", "numpy", "tensorflow", "torch"})  # whose code asks for one
+_NO_MEMORY = "a tensor without memory (tw.meta) cannot be exported"
+
+
+class Exportable(Handle, Protocol):
+    """What an export needs to know of a tensor."""
+
+    @property
+    def dtype(self) -> type[DType]:
+        """The type of its elements."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+
+
+class Exporting:
+    """What a tensor offers to other libraries."""
+
+    __slots__ = ()
+
+    def export(self: Exportable, *, read_only: bool = False) -> Export:
+        """The memory for another library, held for it as long as the export is kept or used.
+
+        The hold is exclusive; `read_only=True` makes it a shared one, trusting the consumer, since
+        some write all the same. `__cuda_array_interface__` is found on what this gives.
+        """
+        return Export(self, read_only=read_only)
+
+    def __dlpack__(self: Exportable, **options: Any) -> Any:
+        """A capsule, with an exclusive hold until the consumer has dropped its array."""
+        read_only = self.storage.why_not_written() is not None
+        return Export(self, read_only=read_only).__dlpack__(**options)
+
+    def __dlpack_device__(self: Exportable) -> tuple[int, int]:
+        """Where the memory is, in DLPack's numbers."""
+        return place_of(self.storage.device)
+
+
+class _Hold(Ticket):
+    """What an export holds of its tensor."""
+
+    __slots__ = ()
+
+    state = "is in use: drop the array that was made of it"
+
+
+class Export(OnlyOne):
+    """A tensor's memory for other libraries: `torch.from_dlpack(t.export())`, `cupy.asarray(…)`."""
+
+    not_copied = "an export holds its tensor and is not copied: make another, `t.export(…)`"
+    not_pickled = "an export is memory of this process and is not pickled: send `t.numpy()`"
+
+    __slots__ = ("__weakref__", "_holder", "_streams", "read_only", "tensor")
+
+    def __init__(self, tensor: Exportable, *, read_only: bool) -> None:
+        device = tensor.storage.device
+        if not device.backend.can_run:
+            raise LaunchError(_NO_MEMORY)
+        self.tensor = tensor
+        self.read_only = read_only  # whether the consumer has promised not to write
+        self._streams: set[Stream] = set()
+        try:
+            self._take()
+            if device.kind == "cpu":
+                self._wait()
+        except BaseException:
+            self._give_back()  # now, and not when the traceback goes
+            raise
+
+    def _give_back(self) -> None:
+        holder: _Hold | None = getattr(self, "_holder", None)
+        if holder is not None:
+            with self.device.lock:
+                holder.release()
+
+    def _take(self) -> None:
+        storage, region = self.tensor.storage, self.tensor.region
+        reason = None if self.read_only else storage.why_not_written()
+        if reason is not None:
+            raise BorrowError(f"{reason}. It is exported by t.export(read_only=True)")
+        with storage.device.lock:
+            storage.device.check_open()
+            storage.device.settle_notes()
+            alone(storage.device, storage.doubts, region)
+            mode = Mode.READ if self.read_only else Mode.UPDATE
+            holder = _Hold("an export", site_outside(_CONSUMERS), (Role(mode, ""),), (self.tensor,))
+            self._holder = holder
+            holder.acquire(storage.device)
+            alone(storage.device, storage.materialise, storage.device.stream)
+
+    def _wait(self) -> None:
+        """Wait on the host for whoever uses the memory, and hear how that ended."""
+        refuse_waiting("an export")
+        storage, region = self.tensor.storage, self.tensor.region
+        with storage.device.lock:
+            fences = alone(storage.device, storage.fences, region, writes=not self.read_only)
+        for fence in fences:
+            fence.stream.wait(fence.count)
+        with storage.device.lock:
+            alone(storage.device, storage.doubts, region)
+
+    @property
+    def device(self) -> Device:
+        """Where the memory is."""
+        return self.tensor.storage.device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Where the memory is, in DLPack's numbers."""
+        return place_of(self.device)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule. On a GPU the consumer's stream waits for the operations on the memory."""
+        place = self.__dlpack_device__()
+        if dl_device is not None and tuple(map(int, dl_device)) != place:
+            raise BufferError(f"the tensor lives on {self.device.name} and is not copied elsewhere")
+        if self.device.kind != "cpu":
+            if copy:
+                raise BufferError("a tensor on a GPU is exported without a copy: copy the array")
+            self._order(stream)
+        window = np.asarray(_Window(self))
+        if copy:
+            window = window.copy()
+        return describe_capsule(_capsule(window, max_version), self.tensor.dtype, *place)
+
+    def _order(self, number: int | None) -> None:
+        if number == -1:  # the consumer sees to it, or uses our stream
+            return
+        device, storage = self.device, self.tensor.storage
+        with device.lock:
+            device.check_open()
+            theirs = device.adopt_stream(LEGACY_STREAM if number is None else number)
+            if theirs.queue.is_capturing():
+                raise BufferError("nothing is exported to a stream on which a graph is recorded")
+            alone(device, storage.order, theirs, self.tensor.region, writes=not self.read_only)
+            self._streams.add(theirs)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3; there is nothing in it that ends, so the export itself has to be kept."""
+        device, tensor = self.device, self.tensor
+        if device.kind != "cuda":
+            raise AttributeError(f"a tensor on {device.name} has no CUDA array interface")
+        with device.lock:
+            device.check_open()
+            ours = device.stream
+            alone(device, tensor.storage.order, ours, tensor.region, writes=not self.read_only)
+        interface = {**_interface(tensor, self.read_only), "stream": ours.queue.number}
+        kind = numpy_dtype(tensor.dtype)
+        if kind.isbuiltin == 1:  # NumPy's own; bf16 and f8, which it has no letters for, are bits
+            interface["typestr"] = kind.str
+        return interface
+
+    def __del__(self) -> None:
+        # No lock and no driver here: a deleter may run this on any thread.
+        holder = getattr(self, "_holder", None)
+        if holder is not None:
+            self.device.notes.append(_Returned(holder, tuple(self._streams)))
+
+    def __repr__(self) -> str:
+        how = "for reading" if self.read_only else "whole"
+        return f"<{self.tensor!r}, exported {how} at {self._holder.site}>"
+
+
+def place_of(device: Device) -> tuple[int, int]:
+    """A device in DLPack's numbers."""
+    if not device.backend.can_run:
+        raise LaunchError(_NO_MEMORY)
+    return (CPU, 0) if device.kind == "cpu" else (CUDA, device.ordinal)
+
+
+class _Window:
+    """The elements as bits, for NumPy; it keeps the export."""
+
+    def __init__(self, export: Export) -> None:
+        self._export = export
+        self.__array_interface__ = _interface(export.tensor, export.read_only)
+
+
+def _interface(tensor: Exportable, read_only: bool) -> dict[str, Any]:
+    """What the array interfaces of NumPy and CUDA have in common; elements travel as bits."""
+    itemsize = tensor.itemsize
+    return {
+        "version": 3,
+        "typestr": f"|u{itemsize}" if itemsize == 1 else f"<u{itemsize}",
+        "shape": tensor.shape,
+        "strides": tuple(stride * itemsize for stride in tensor.strides),
+        "data": (tensor.address, read_only),
+    }
+
+
+def _capsule(window: np.ndarray[Any, Any], max_version: tuple[int, int] | None) -> Any:
+    if max_version is None:
+        return window.__dlpack__()
+    try:
+        return window.__dlpack__(max_version=max_version)
+    except TypeError:  # NumPy before 2.1 has no versions
+        return window.__dlpack__()
+
+
+class _Returned(NamedTuple):
+    """An export that nobody has any more."""
+
+    holder: Ticket
+    streams: tuple[Stream, ...]
+    may_be_repeated: bool = True
+
+    def settle(self) -> None:
+        """End the hold, ordered after what the consumer has put on its streams by now."""
+        for stream in self.streams:
+            alone(stream.device, self._order_after, stream)
+        self.holder.release()
+
+    def _order_after(self, stream: Stream) -> None:
+        for tensor, mode, _ in self.holder.accesses:
+            storage, region = tensor.storage, tensor.region
+            if mode.writes:
+                storage.come_after(region, stream)
+            else:
+                storage.record_read(region, Fence(stream, stream.advance(), None))

@@ -1,0 +1,131 @@
+"""`tw.from_dlpack`, `tw.partition`, and what a launch does with an array that is no tensor."""
+
+from __future__ import annotations
+
+from functools import update_wrapper
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.interop.array import Reader, adopt
+from tilewright.runtime.interop.cuda_arrays import read_cuda_array
+from tilewright.runtime.interop.dlpack_arrays import read_exported
+from tilewright.runtime.interop.numpy_arrays import read_masked, read_numpy
+from tilewright.runtime.interop.passed_arrays import ASKED, ASKING, pass_anew, passed_before
+from tilewright.runtime.interop.torch_tensors import find_torch_reader, is_torchs_own
+from tilewright.runtime.memory.cutting import CUT, CUTTING
+from tilewright.runtime.memory.partition import Partition
+from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.cut_results import tensor_maker
+from tilewright.runtime.text_functions import define
+
+__all__ = ["adopted", "adopted_anew", "as_tensor", "from_dlpack", "is_array", "partition"]
+
+# How arrays of a type are read; types that were seen once are added.
+_READERS: dict[type, Reader] = {np.ndarray: read_numpy, np.ma.MaskedArray: read_masked}
+
+# Types of which launches keep the handle.
+_PASSED: set[type] = set()
+
+# What the types of other libraries offer, the most telling first.
+_PROTOCOLS: dict[str, Reader] = {
+    "__cuda_array_interface__": read_cuda_array,
+    "__dlpack__": read_exported,
+}
+
+
+def as_tensor(value: Any) -> Tensor | None:
+    """A tensor, or a tensor on the memory of an array; None for anything else."""
+    kind = type(value)
+    if issubclass(kind, Tensor):
+        return value  # type: ignore[no-any-return]
+    reader = _READERS.get(kind) or _find_reader(kind)
+    return None if reader is None else adopt(reader(value))
+
+
+def adopted(value: Any) -> Tensor | None:
+    """As `as_tensor`, for a launch: the handle may be one that an earlier launch has made.
+
+    It keeps the memory of an array, and not the array.
+    """
+    found = passed_before(value)
+    return adopted_anew(value) if found is None else found
+
+
+def adopted_anew(value: Any) -> Tensor | None:
+    """The same of one that was not passed before, or has changed since."""
+    kind = type(value)
+    if kind not in _PASSED:
+        if not is_torchs_own(kind):
+            return as_tensor(value)
+        _PASSED.add(kind)
+    return pass_anew(value)
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is an array of a library that we know how to read."""
+    return type(value) in _READERS or _find_reader(type(value)) is not None
+
+
+def from_dlpack(array: Any) -> Tensor:
+    """A tensor on the memory of an array: NumPy, torch, CuPy, JAX or anything that speaks DLPack.
+
+    Nothing is copied, and the array is kept alive while the tensor is. What its library does with
+    it meanwhile, from the host or on streams that it did not tell of, cannot be seen from here.
+    """
+    tensor = as_tensor(array)
+    if tensor is None:
+        raise LaunchError(
+            f"tw.from_dlpack takes an array that another library exports, with `__dlpack__`, not an"
+            f" object of type {type(array).__name__}; tw.from_numpy copies what NumPy can read"
+        )
+    return tensor
+
+
+def partition(
+    array: Any,
+    *tile: int | None,
+    order: tuple[int, ...] = (),
+    prefix: bool = False,
+    segments: Any = None,
+) -> Partition:
+    """Cut a tensor or an array of another library into tiles, as `Tensor.partition` does."""
+    handle = adopted(array)
+    if handle is None:
+        handle = from_dlpack(array)  # which says what it would take
+    offsets = None if segments is None else from_dlpack(segments)
+    cut = handle.partition(*tile, order=order, prefix=prefix, segments=offsets)
+    cut._uncut = array  # noqa: SLF001
+    return cut
+
+
+# The same by the tile alone: to match a call to names takes longer than to cut.
+_PARTITION = """def partition(array, *tile, **how):
+    if not how:{asked}
+        if handle is not None:{cut}
+            cut._uncut = array
+            return cut
+    return _anyhow(array, *tile, **how)
+"""
+
+if not TYPE_CHECKING:
+    _names = ASKING | CUTTING | {"_again": adopted, "_anew": adopted_anew, "_anyhow": partition}
+    _asked, _cut = ASKED.format(array="array", handle="handle"), CUT.format(tensor="handle")
+    _text = _PARTITION.format(asked=_asked, cut=indent(_cut, "    "))
+    _made = define(_text, "how an array is cut", _names)["partition"]
+    partition = update_wrapper(_made, partition)
+
+
+def _find_reader(kind: type) -> Reader | None:
+    """A reader for a type that has not been seen before; what a library knows best comes first."""
+    reader = find_torch_reader(kind)
+    if reader is None:
+        reader = next((_READERS[base] for base in kind.__mro__ if base in _READERS), None)
+    if reader is None:
+        reader = next((read for name, read in _PROTOCOLS.items() if hasattr(kind, name)), None)
+    return None if reader is None else _READERS.setdefault(kind, reader)
+
+
+tensor_maker.make = as_tensor

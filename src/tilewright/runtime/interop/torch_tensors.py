@@ -1,0 +1,355 @@
+"""torch tensors as tensors of ours: by their own attributes, which is faster than DLPack.
+
+Loaded always and importing nothing: whoever passes a torch tensor has imported torch. A write
+raises the tensor's version, so that autograd notices; a tensor that requires grad is written only
+where torch itself would let it be written, under `no_grad`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from weakref import ref
+
+from tilewright.dtypes import (
+    DType,
+    bf16,
+    bool_,
+    f8e4m3fn,
+    f8e5m2,
+    f8e8m0fnu,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    numpy_dtype,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from tilewright.runtime.devices.device import LEGACY_STREAM, Device
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.interop.array import ForeignArray, Form, Reader, find_form, refuse
+from tilewright.runtime.interop.foreign import MOVED, Producer
+from tilewright.runtime.interop.torch_functions import TORCH, find_torch
+
+__all__ = [
+    "TORCH_DTYPES",
+    "Passed",
+    "find_guard",
+    "find_memory",
+    "find_torch_form",
+    "find_torch_reader",
+    "is_torchs_own",
+    "locate",
+    "why_too_small",
+]
+
+# Allocators that keep memory from others until streams that they are told of have passed.
+_TOLD_OF_STREAMS = frozenset({"native", "cudaMallocAsync"})
+
+# What torch calls our dtypes.
+TORCH_DTYPES: dict[str, type[DType]] = {
+    "bool": bool_,
+    "int8": i8,
+    "int16": i16,
+    "int32": i32,
+    "int64": i64,
+    "uint8": u8,
+    "uint16": u16,
+    "uint32": u32,
+    "uint64": u64,
+    "float16": f16,
+    "bfloat16": bf16,
+    "float32": f32,
+    "float64": f64,
+    "float8_e4m3fn": f8e4m3fn,
+    "float8_e5m2": f8e5m2,
+    "float8_e8m0fnu": f8e8m0fnu,
+    "float4_e2m1fn_x2": u8,  # pairs of f4e2m1fn
+}
+
+
+class _TorchProducer(Producer):
+    library = "torch"
+    has_one_stream = comes_back = True
+    array: Any
+    written: tuple[Any, ...] | None = None  # of the array, if it has a version
+
+    def why_not_there(self, first: int, end: int) -> str | None:
+        """`resize_`, `set_` and `.data = …` can move it; a storage can be shrunk."""
+        return _why_elsewhere(self.array, first) or why_too_small(self.array, first, end)
+
+    def why_not_written(self) -> str | None:
+        """Autograd would not see the write."""
+        if self.requires_grad() and find_torch().is_grad_enabled():
+            return (
+                "the torch tensor requires grad, and autograd would not see the write: launch"
+                " under torch.no_grad(), or write to t.detach()"
+            )
+        return None
+
+    def requires_grad(self) -> bool:
+        """Whether autograd looks at what is done with the tensor."""
+        required: bool = self.array.requires_grad
+        return required
+
+    def current_stream(self, device: Device) -> Stream | None:
+        """The stream that is current in this thread."""
+        if device.kind != "cuda":
+            return None
+        number = TORCH.current_number(device.ordinal)
+        found = device.adopted.get(number or LEGACY_STREAM)
+        return device.adopt_stream(number) if found is None else found
+
+    def note_write(self) -> None:
+        """Raise its version."""
+        written = self.written
+        if written is None:
+            self.written = written = () if self.array.is_inference() else (self.array,)
+        if written:
+            TORCH.raise_versions(written)
+
+    def hand_back(self, streams: tuple[Stream, ...]) -> bool:
+        """Tell torch's allocator who still works on the memory, if it is that allocator's."""
+        if not _is_allocated_by_torch(self.array):
+            return False
+        for stream in streams:
+            _tell_allocator(self.array, stream)
+        return True
+
+
+class Passed(ref[Any], _TorchProducer):
+    """A tensor that launches get again and again, and that may die between them.
+
+    It is the weak reference to it; what is kept is another tensor on the same memory, with the
+    same version. Whoever makes one sets its fields: that takes half the time of a call.
+    """
+
+    __slots__ = ("array", "memory", "needed", "number", "required_grad", "written")
+
+    # All that were passed, by `number`: the handle, this, and more that `passed_arrays` knows.
+    table: ClassVar[dict[int, tuple[Any, Passed, Any, Any]]] = {}
+
+    memory: Any  # torch's storage of the array that is kept
+    needed: int  # bytes that it has to have
+    number: int  # its identity, which may be another one's later
+    required_grad: bool  # when it was passed
+
+    if TYPE_CHECKING:
+
+        def __init__(self, given: Any, forget: Callable[[Passed], None], /) -> None: ...
+
+    def why_not_written(self) -> str | None:
+        """Autograd would not see the write; most tensors that are written require no grad."""
+        return super().why_not_written() if self.requires_grad() else None
+
+    def why_not_there(self, first: int, end: int) -> str | None:
+        """Of the tensor, if it is not gone, and of the memory that is kept."""
+        given = self()
+        reason = None if given is None else _why_elsewhere(given, first)
+        reason = reason or super().why_not_there(first, end)
+        if reason is not None:
+            self._forget()
+        return reason
+
+    def _forget(self) -> None:
+        """Have the next launch look at the tensor anew: it may be in other memory at this place."""
+        known = self.table.get(self.number)
+        if known is not None and known[1] is self:
+            self.table.pop(self.number, None)
+
+    def requires_grad(self) -> bool:
+        """Whether the tensor does, or did when it was passed."""
+        given = self()
+        required: bool = self.required_grad if given is None else given.requires_grad
+        return required
+
+
+def find_torch_reader(kind: type) -> Reader | None:
+    """How tensors of a type are read; None if it is none of torch's."""
+    torch = find_torch()
+    if torch is None or not issubclass(kind, torch.Tensor):
+        return None
+    dispatch = getattr(kind, "__torch_dispatch__", None)
+    if dispatch is not None and dispatch is not getattr(torch.Tensor, "__torch_dispatch__", None):
+        return _read_wrapper
+    return _read_tensor
+
+
+def is_torchs_own(kind: type) -> bool:
+    """Whether tensors are of a kind of which launches keep the handle."""
+    torch = find_torch()
+    return torch is not None and kind in (torch.Tensor, torch.nn.Parameter)
+
+
+def _read_tensor(tensor: Any) -> ForeignArray:
+    """Where a tensor lies, and that it is kept."""
+    device, form, address = locate(tensor)
+    find_memory(tensor, form)
+    return ForeignArray(_TorchProducer(tensor), device, form, address)
+
+
+def find_memory(tensor: Any, form: Form) -> tuple[Any, int]:
+    """The storage of a tensor, as torch has it, and the bytes that it needs for one of a form."""
+    memory = tensor.untyped_storage()
+    needed: int = tensor.storage_offset() * form.itemsize + form.reach
+    if form.reach and memory.nbytes() < needed:
+        raise _refused(tensor, _too_small(memory.nbytes(), needed))
+    return memory, needed
+
+
+def _why_elsewhere(tensor: Any, first: int) -> str | None:
+    """The reason why a tensor no longer begins at an address."""
+    return None if tensor.data_ptr() == first else MOVED
+
+
+def why_too_small(tensor: Any, first: int, end: int) -> str | None:
+    """The reason why the memory of a tensor that begins at an address ends before another."""
+    memory = tensor.untyped_storage()
+    begin, nbytes = memory.data_ptr(), memory.nbytes()
+    if first < end and begin + nbytes < end:
+        return _too_small(nbytes, end - begin)
+    return None
+
+
+def _too_small(nbytes: int, needed: int) -> str:
+    return (
+        f"reaches over {needed} bytes of its storage, which has {nbytes}: the storage was resized"
+        " by `untyped_storage().resize_`, as FSDP does with parameters that it has not gathered, so"
+        " launch while it is whole"
+    )
+
+
+def locate(tensor: Any) -> tuple[Device, Form, int]:
+    """Where a tensor lies: the device, how it lies there, and the address."""
+    device = _device(tensor)
+    form = find_torch_form(tensor.dtype, tensor.shape, tensor.stride())
+    if form is None:
+        raise _refused(tensor, f"holds {tensor.dtype}, for which there is no dtype")
+    if tensor.is_neg():
+        raise _refused(tensor, "is a negation that torch has not computed: pass t.resolve_neg()")
+    try:
+        address = tensor.data_ptr()
+    except RuntimeError as error:
+        raise _refused(tensor, f"has no memory of its own: {error}") from None
+    return device, form, address
+
+
+@functools.lru_cache(maxsize=1024)
+def find_torch_form(dtype: Any, shape: Any, strides: tuple[int, ...]) -> Form | None:
+    """How tensors lie that torch says this of; None if there is no such dtype."""
+    ours = _dtypes().get(dtype)
+    if ours is None:
+        return None
+    itemsize = numpy_dtype(ours).itemsize
+    return find_form("torch", ours, tuple(shape), tuple(stride * itemsize for stride in strides))
+
+
+def find_guard(tensor: Any) -> Callable[[Any], bool] | None:
+    """Tells whether a tensor has kept its dtype, shape and strides, in one question.
+
+    It may say no though it has. None if torch has nothing that can be asked so.
+    """
+    make = _guards()
+    return None if make is None else _make_guard(make, tensor)
+
+
+def _make_guard(make: Any, tensor: Any) -> Callable[[Any], bool]:
+    sizes, strides = [list(tensor.shape)], [list(tensor.stride())]
+    check: Callable[[Any], bool]
+    check = make(tensor, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+    return check
+
+
+@functools.cache
+def _guards() -> Any:
+    """What torch's own compiler asks, if it sees all that has to be seen."""
+    torch = find_torch()
+    inside = getattr(getattr(torch._C, "_dynamo", None), "guards", None)  # noqa: SLF001
+    make = getattr(inside, "TensorGuards", None)
+    try:
+        # On the CPU, whatever the current device is: that may be recorded right now.
+        probe, other = (torch.zeros(2, 3, dtype=kind, device="cpu") for kind in (None, torch.int32))
+        changed = [probe.t(), probe.view(3, 2), probe.as_strided((2, 3), (3, 0)), probe.view(6)]
+        changed += [other, torch._neg_view(probe), probe.to("meta"), probe.to_sparse()]  # noqa: SLF001
+        check = _make_guard(make, probe)
+        is_trusted = check(probe) and not any(check(one) for one in changed)
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return None
+    return make if is_trusted else None
+
+
+def _read_wrapper(tensor: Any) -> NoReturn:
+    raise _refused(
+        tensor,
+        f"is a {type(tensor).__name__}, which stands for other tensors: pass those, and under"
+        " torch.compile make the kernel an operator with tw.torch_op",
+    )
+
+
+def _device(tensor: Any) -> Device:
+    if tensor.layout is not _strided():
+        raise _refused(tensor, f"is laid out as {tensor.layout}: pass t.to_dense()")
+    found = _devices.get(tensor.device)
+    return _find_device(tensor) if found is None else found
+
+
+_devices: dict[Any, Device] = {}  # by what torch calls them
+
+
+@functools.cache
+def _strided() -> Any:
+    return find_torch().strided
+
+
+def _find_device(tensor: Any) -> Device:
+    place = tensor.device
+    if place.type == "cpu":
+        return _devices.setdefault(place, Device("cpu"))
+    if place.type == "cuda":
+        return _devices.setdefault(place, Device(f"cuda:{place.index or 0}"))
+    raise _refused(tensor, f"lives on {place}, where kernels do not run: move it to cpu or cuda")
+
+
+def _refused(tensor: Any, text: str) -> Exception:
+    return refuse("torch", tuple(tensor.shape), text)
+
+
+def _is_allocated_by_torch(tensor: Any) -> bool:
+    """Whether GPU memory is of torch's allocator; what others own cannot be resized by it."""
+    if not tensor.is_cuda or not tensor.untyped_storage().resizable():
+        return False
+    return _is_told_of_streams()
+
+
+@functools.cache
+def _is_told_of_streams() -> bool:
+    """Whether the allocator is: torch has one for the process, from its first tensor on."""
+    return find_torch().cuda.get_allocator_backend() in _TOLD_OF_STREAMS
+
+
+def _tell_allocator(tensor: Any, stream: Stream) -> None:
+    """Have torch keep the memory from others until a stream is done with what it has then."""
+    tensor.record_stream(_as_torch_stream(stream))
+
+
+@functools.cache
+def _as_torch_stream(stream: Stream) -> Any:
+    """A stream as torch knows it; there are few, and they are kept for good."""
+    cuda, ordinal = find_torch().cuda, stream.device.ordinal
+    if stream.queue.number == LEGACY_STREAM:
+        return cuda.default_stream(ordinal)
+    return cuda.ExternalStream(stream.queue.number, device=ordinal)
+
+
+@functools.cache
+def _dtypes() -> dict[Any, type[DType]]:
+    torch = find_torch()
+    pairs = ((getattr(torch, name, None), dtype) for name, dtype in TORCH_DTYPES.items())
+    return {theirs: ours for theirs, ours in pairs if theirs is not None}

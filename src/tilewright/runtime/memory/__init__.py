@@ -1,0 +1,1 @@
+"""Tensors, their layouts and the memory behind them."""

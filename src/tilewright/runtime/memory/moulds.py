@@ -1,0 +1,74 @@
+"""What handles have in common that lie alike, and what new tensors of one shape have.
+
+Handles come and go, and most are like others before them; outputs are made for every launch. What
+follows from dtype, shape and strides alone is found, and not computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple, cast
+
+from tilewright.dtypes import DType, numpy_dtype
+from tilewright.errors import LaunchError
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.memory.layout import Layout
+from tilewright.runtime.memory.regions import Region
+from tilewright.runtime.memory.tensor_spec import Facet, find_facet
+
+__all__ = ["Look", "Mould", "find_look", "find_mould"]
+
+_ALIGNMENT = 16  # bytes; no kernel is compiled for more
+_MOST_BYTES = (1 << 63) - 1  # that can be counted
+
+
+class Look(NamedTuple):
+    """A handle, but for its memory."""
+
+    itemsize: int
+    begin: int  # the byte of the storage that is the first of it
+    region: Region
+    facet: Facet
+
+
+class Mould(NamedTuple):
+    """A tensor that has a storage to itself, before it has one."""
+
+    device: Device
+    dtype: type[DType]
+    nbytes: int
+    label: str
+    layout: Layout
+    look: Look
+
+
+def _make_look(
+    dtype: type[DType],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    device: Device,
+    is_owned: bool,
+) -> Look:
+    itemsize = numpy_dtype(dtype).itemsize
+    begin = offset * itemsize
+    place = begin % _ALIGNMENT  # storages of ours begin at multiples
+    facet = find_facet(dtype, shape, strides, place, device, is_owned)
+    return Look(itemsize, begin, Region.of(shape, strides, begin, itemsize), facet)
+
+
+def _make_mould(device: Device, shape: tuple[int, ...], dtype: type[DType]) -> Mould:
+    label = f"{dtype.label}[{', '.join(map(str, shape))}]"
+    layout, nbytes = Layout.packed(shape), prod(shape) * numpy_dtype(dtype).itemsize
+    if nbytes > _MOST_BYTES:
+        raise LaunchError(f"a tensor of {label} would have {nbytes} bytes: no memory has so many")
+    look = find_look(dtype, shape, layout.strides, 0, device, True)
+    return Mould(device, dtype, nbytes, label, layout, look)
+
+
+# By dtype, shape, strides and offset in elements, the device, and whether the memory is ours.
+find_look = cast("Callable[..., Look]", lru_cache(maxsize=4096)(_make_look))
+# By the device, a shape that has been checked, and a dtype.
+find_mould = cast("Callable[..., Mould]", lru_cache(maxsize=1024)(_make_mould))

@@ -1,0 +1,150 @@
+"""Partitions: a tensor cut into tiles, so that each block of a kernel owns one piece.
+
+A partition checks its tile when it is made and says how many tiles there are. It holds nothing and
+launches nothing: a kernel called with it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.errors import LaunchError
+from tilewright.given import shown
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.memory.layout import MAX_EXTENT
+from tilewright.runtime.memory.tilings import Cuttable, Tiling, check_positive
+
+__all__ = ["Partition", "PersistentPartition"]
+
+
+class Partition:
+    """A tensor cut into tiles of one shape; made by `tensor.partition(…)`.
+
+    One is made for every launch, so it is no more than the tensor and its tiling, which are set
+    from outside: that takes half the time of a call of `__init__`.
+    """
+
+    __slots__ = ("_tensor", "_tiling", "_uncut")
+
+    _tensor: Cuttable
+    _tiling: Tiling
+    # The array of another library that was cut, if it was one. It is let go last: then nobody has
+    # the handle any more, and that is had again by the next array at the same place.
+    _uncut: object
+
+    @property
+    def tensor(self) -> Cuttable:
+        """The tensor that is cut."""
+        return self._tensor
+
+    @property
+    def tiling(self) -> Tiling:
+        """How it is cut."""
+        return self._tiling
+
+    @property
+    def tile(self) -> tuple[int | None, ...]:
+        """Shape of a tile; None is a whole axis."""
+        return self._tiling.tile
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Which axis of the tensor each axis of the grid runs along."""
+        return self._tiling.order
+
+    @property
+    def is_prefix(self) -> bool:
+        """Whether there may be more tiles than blocks."""
+        return self._tiling.is_prefix
+
+    @property
+    def segments(self) -> Cuttable | None:
+        """Offsets of ragged rows along the first axis, each of which is cut by itself."""
+        return self._tiling.segments
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tiles along each axis of the grid."""
+        return self._tiling.grid
+
+    @property
+    def device(self) -> Device:
+        """Where the tensor lives."""
+        return self._tensor.device
+
+    def persistent(
+        self, blocks: int | None = None, group: int | tuple[int, ...] = 1
+    ) -> PersistentPartition:
+        """Walk the tiles with at most `blocks` blocks.
+
+        The default is what the device runs at once, with the kernel's `occupancy` and `num_ctas`.
+
+        `group` is the shape of the super-tiles that are finished one after the other, (8, 1) say,
+        so that neighbouring blocks share what they read; one number stands for the last two axes.
+        A partition with an `order=` is walked in it; one that has the last tiles of an axis first
+        is shared out from either end in turns, so that all blocks get long and short ones.
+        """
+        rank = len(self.tile)
+        entries = group
+        if not isinstance(entries, tuple):
+            entries = (*(1 for _ in range(rank - 2)), *(entries for _ in range(min(rank, 2))))
+        return PersistentPartition(self, blocks, entries)
+
+    def __repr__(self) -> str:
+        return f"<{self.tensor!r} in tiles of {self.tile}: grid {self.grid}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PersistentPartition:
+    """A partition whose tiles are walked by fewer blocks than there are tiles."""
+
+    partition: Partition
+    max_blocks: int | None
+    group: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        cut, rank = self.partition, len(self.partition.tile)
+        if cut.is_prefix or cut.segments is not None:
+            raise LaunchError(
+                "prefix= and segments= number the blocks of a launch by the pieces of an output: a "
+                "walk takes all tiles, in the order that group= or order= gives"
+            )
+        if self.max_blocks is not None:
+            object.__setattr__(self, "max_blocks", check_positive("blocks", self.max_blocks))
+        group = self.group
+        if not isinstance(group, tuple):
+            raise LaunchError(f"group={shown(group)} is no tuple with an extent for each axis")
+        if len(group) != rank:
+            raise LaunchError(
+                f"group={shown(group)} has {len(group)} extents for a partition of {rank}"
+            )
+        group = tuple([check_positive("group", entry) for entry in group])
+        if cut.order != tuple(range(rank)) and any(entry != 1 for entry in group):
+            raise LaunchError(
+                f"order={cut.order} and group={group} both say which tiles come first: give one"
+            )
+        # No axis has more tiles than that.
+        object.__setattr__(self, "group", tuple(min(entry, MAX_EXTENT) for entry in group))
+
+    @property
+    def tensor(self) -> Cuttable:
+        """The tensor that is cut."""
+        return self.partition.tensor
+
+    @property
+    def tile(self) -> tuple[int | None, ...]:
+        """Shape of a tile."""
+        return self.partition.tile
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tiles along each axis."""
+        return self.partition.grid
+
+    def blocks(self, fitting: int) -> int:
+        """Blocks to launch where `fitting` run at once: never more than there are tiles."""
+        return min(prod(self.grid), fitting if self.max_blocks is None else self.max_blocks)
+
+    def __repr__(self) -> str:
+        return f"<{self.partition!r}, persistent, group {self.group}>"

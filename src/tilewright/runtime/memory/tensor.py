@@ -1,0 +1,370 @@
+"""Tensors: host handles on device memory.
+
+A handle has a dtype, a shape and strides in elements, and holds nothing: borrows and fences are the
+storage's. Slices and reshapes are handles on the same storage. Nothing here computes; what a tensor
+can do beyond copies of contiguous bytes is a library kernel.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.dtypes import DType, bool_, numpy_dtype
+from tilewright.errors import BorrowError, LaunchError, MovedError
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.graphs.recording import refuse_move
+from tilewright.runtime.interop.export import Exporting
+from tilewright.runtime.memory.cutting import Cuttings
+from tilewright.runtime.memory.dtypes import memory_dtype
+from tilewright.runtime.memory.layout import Layout, Place, one_by_one
+from tilewright.runtime.memory.moulds import Look, Mould, find_look, find_mould
+from tilewright.runtime.memory.regions import Region
+from tilewright.runtime.memory.storage import FROM_USERS, Initialiser, Storage
+from tilewright.runtime.memory.tensor_spec import Facet
+from tilewright.runtime.memory.transfers import download
+from tilewright.runtime.ops.awaiting import completed
+from tilewright.runtime.ops.call_site import Site, user_site
+from tilewright.runtime.ops.copies import convert, copy
+from tilewright.runtime.ops.inside_chains import refuse_waiting
+from tilewright.runtime.ops.refusals import NotAnArray
+from tilewright.runtime.order.alone import alone, check_alone
+from tilewright.runtime.order.failure import Fence
+
+__all__ = ["Tensor", "cast_tensor", "move", "new_tensor"]
+
+_serials = itertools.count(1)
+_PLACES = 64  # of one storage that are remembered; with more, all are forgotten
+_set = object.__setattr__
+_NO_PARTS: dict[Any, Any] = {}  # of a handle of which none were asked for
+
+
+class Tensor(NotAnArray, Exporting, Cuttings):
+    """A handle on device memory. Made by `tw.zeros`, `tw.from_numpy` and the like."""
+
+    __slots__ = (
+        "__weakref__",
+        "_moved",
+        "_parts",
+        "byte_offset",
+        "dtype",
+        "facet",
+        "itemsize",
+        "layout",
+        "region",
+        "serial",
+        "shape",
+        "storage",
+        "strides",
+    )
+
+    storage: Storage
+    dtype: type[DType]
+    serial: int  # of all that lie here and are alike, never reused: prepared launches have it
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+    byte_offset: int
+    region: Region
+    layout: Layout
+    facet: Facet  # what it is like, wherever it lies: planned launches are found by it
+    _moved: Site | None
+    _parts: dict[Place, Tensor]
+
+    def __init__(
+        self, storage: Storage, dtype: type[DType], layout: Layout, look: Look | None = None
+    ) -> None:
+        shape, strides, device = layout.shape, layout.strides, storage.device
+        if look is None:
+            look = find_look(dtype, shape, strides, layout.offset, device, storage.owns_bytes)
+        itemsize, begin, region, facet = look
+        _set(self, "__class__", _Unsealed)  # to set all of them by `_set` takes six times as long
+        self.storage = storage
+        self.dtype = dtype
+        self.serial = _serial_of(storage.serials, (facet, begin))
+        self.shape = shape
+        self.strides = strides
+        self.itemsize = itemsize
+        self.byte_offset = begin
+        self.region = region
+        self.layout = layout
+        self.facet = facet
+        self._moved = None
+        self._parts = _NO_PARTS
+        self._tiling = None
+        self.__class__ = Tensor  # pyright: ignore[reportAttributeAccessIssue] what it was
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # Launches are checked by what a handle says, so nobody may make it say something else.
+        raise AttributeError(
+            f"`{name}` of a tensor cannot be set: `.reshape(…)` and slices give new handles"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"`{name}` of a tensor cannot be taken away")
+
+    @property
+    def device(self) -> Device:
+        """Where it lives."""
+        return self.storage.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.layout.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def offset(self) -> int:
+        """Elements of the storage before the first."""
+        return self.layout.offset
+
+    @property
+    def address(self) -> int:
+        """Where the first element lies; known from the first submission on."""
+        return self.storage.address + self.byte_offset
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one behind the other in row-major order."""
+        return self.layout.is_contiguous
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy on the host, after whoever writes the tensor; raises what that raised."""
+        data = download(self, "numpy()")
+        strides = tuple(stride * self.itemsize for stride in self.strides)
+        start = self.byte_offset - self.region.low
+        kind = numpy_dtype(self.dtype)
+        if not self.size:
+            return np.empty(self.shape, kind)
+        # Contiguous already, the buffer is the copy; a strided view is packed.
+        view = np.ndarray(self.shape, kind, data, start, strides)
+        return np.ascontiguousarray(view).reshape(self.shape)
+
+    def item(self) -> Any:
+        """The single element as a Python number, after whoever writes it."""
+        if self.size != 1:
+            raise LaunchError(f"item() is for one element, and shape {self.shape} has {self.size}")
+        return self.numpy().item()
+
+    def wait(self) -> Tensor:
+        """Block until every submitted writer has completed; raises what one of them raised."""
+        refuse_waiting("tensor.wait()")
+        for fence in self._writers():
+            fence.stream.wait(fence.count)
+        return self._told()
+
+    def __await__(self) -> Generator[Any, None, Tensor]:
+        """As `wait`, while the loop goes on."""
+        for fence in self._writers():
+            yield from completed(fence).__await__()
+        return self._told()
+
+    def _writers(self) -> tuple[Fence, ...]:
+        with self.device.lock:
+            check_alone(self.device)
+            return alone(self.device, self.storage.writers, self.region)
+
+    def _told(self) -> Tensor:
+        with self.device.lock:
+            check_alone(self.device)
+            alone(self.device, self.storage.doubts, self.region)
+        return self
+
+    def handle(self, layout: Layout, dtype: type[DType]) -> Tensor:
+        """Another handle on what this one has; for us, who know how it lies."""
+        made = Tensor(self.storage, dtype, layout)
+        inside = self.region.low <= made.region.low and made.region.high <= self.region.high
+        assert inside, "a handle reaches no further than the one it was made of"
+        return made
+
+    def part(self, place: Place) -> Tensor:
+        """A view that is made once, for as long as there is this handle; for us, who know it."""
+        found = self._parts.get(place)
+        if found is None:
+            if self._parts is _NO_PARTS:
+                _set(self, "_parts", {})
+            found = self._parts[place] = self.handle(place.within(self.layout), self.dtype)
+        return found
+
+    def _view(self, layout: Layout) -> Tensor:
+        return Tensor(self.storage, self.dtype, layout)
+
+    def clone(self) -> Tensor:
+        """New memory with a copy of the elements as they are now; the copy is submitted here."""
+        made = new_tensor(self.device, self.shape, self.dtype, None)
+        copy(made, self).submit()
+        return made
+
+    def astype(self, dtype: Any) -> Tensor:
+        """New memory with the elements in another dtype; the conversion is submitted here.
+
+        Floats are rounded to the nearest, floats to integers saturate (NaN gives 0), integers keep
+        their low bits, and what is not zero is true: as `astype` does in a kernel.
+        """
+        kind = memory_dtype(dtype)
+        if kind is self.dtype:
+            return self.clone()
+        made = new_tensor(self.device, self.shape, kind, None)
+        convert(made, self).submit()
+        return made
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> Tensor:
+        """Another handle on the same elements, never a copy; one extent may be -1.
+
+        Refused where strides cannot say it, as for a transposed matrix that would become a line.
+        """
+        return self._view(self.layout.reshape(one_by_one(shape)))
+
+    def view(self, *shape: int | tuple[int, ...]) -> Tensor:
+        """`reshape`, by the name that PyTorch has for what never copies."""
+        if len(shape) == 1 and isinstance(shape[0], type):
+            raise LaunchError(
+                f"`view` gives another shape, not {shape[0].__name__}: `.reinterpret(…)` reads the"
+                " same bytes as another dtype, `.astype(…)` converts numbers"
+            )
+        return self.reshape(*shape)
+
+    def permute(self, *axes: int | tuple[int, ...]) -> Tensor:
+        """A view with the axes in another order; negative ones count from the end."""
+        return self._view(self.layout.permute(one_by_one(axes)))
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 (as NumPy and PyTorch call it)
+        """A view with the axes in reverse order."""
+        return self._view(self.layout.permute(tuple(reversed(range(self.ndim)))))
+
+    def squeeze(self, axis: int | None = None) -> Tensor:
+        """A view without an axis of one element; without all of those, if none is named."""
+        return self._view(self.layout.squeeze(axis))
+
+    def unsqueeze(self, axis: int) -> Tensor:
+        """A view with one more axis, of one element, at this place."""
+        return self._view(self.layout.unsqueeze(axis))
+
+    def reinterpret(self, dtype: Any, shape: int | tuple[int, ...] | None = None) -> Tensor:
+        """A view of the same bytes as another dtype; without a shape the last axis changes.
+
+        Elements of another size need bytes that lie one behind the other and begin at a multiple
+        of that size. `.astype` converts numbers instead.
+        """
+        kind = memory_dtype(dtype)
+        if (kind is bool_) != (self.dtype is bool_):
+            raise LaunchError(
+                "a truth value is a byte that is 0 or 1, and the bytes of other dtypes are not:"
+                f" convert, `.astype({kind.__name__})`"
+            )
+        size, wanted = numpy_dtype(kind).itemsize, (shape,) if isinstance(shape, int) else shape
+        return Tensor(self.storage, kind, self.layout.reinterpret(self.itemsize, size, wanted))
+
+    def hand_over(self) -> Tensor:
+        """A new handle; this one is refused from now on. What `tw.move` calls."""
+        with self.device.lock:
+            self.device.settle_notes()
+            held = self.storage.held_by(self.region)
+            if held is not None:
+                raise BorrowError(
+                    f"{held.label}, built at {held.site}, holds this tensor and {held.state},"
+                    " before the tensor is moved"
+                )
+            refuse_move(self.storage, self.region)
+            moved, site = Tensor(self.storage, self.dtype, self.layout), user_site()
+        kind = self.__class__
+        try:  # behind the lock, at whose end a signal may raise: then the new handle is lost
+            _set(self, "_moved", site)
+            # A swap, so that the check costs nothing on the way.
+            _set(self, "__class__", _MovedTensor)
+        except BaseException:
+            _set(self, "__class__", kind)
+            raise
+        return moved
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """A view of a part, as NumPy slices: slices with positive steps, integers, None and `...`.
+
+        An integer drops its axis, None makes a new one. Slices of one tensor that do not overlap
+        can be written at the same time.
+        """
+        return self._view(self.layout.select(index))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor of rank 0 has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __repr__(self) -> str:
+        extents = ", ".join(map(str, self.shape))
+        lazy = ", no bytes yet" if self.storage.is_lazy else ""
+        return f"<tensor {self.dtype.label}[{extents}] on {self.device.name}{lazy}>"
+
+
+class _Unsealed(Tensor):
+    """What a handle is while it is made: its fields can be set."""
+
+    __slots__ = ()
+
+    __setattr__ = object.__setattr__  # type: ignore[assignment] # what Tensor hides
+    __delattr__ = object.__delattr__  # pyright: ignore[reportAssignmentType] by position
+
+
+class _MovedTensor(Tensor):
+    """What a handle becomes when its tensor is moved away: every use says so."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            return _MovedTensor
+        raise MovedError(
+            f"this tensor was moved away at {object.__getattribute__(self, '_moved')}:"
+            " use the handle that `tw.move` gave there"
+        )
+
+    def __repr__(self) -> str:
+        return f"<tensor moved away at {object.__getattribute__(self, '_moved')}>"
+
+
+def new_tensor(
+    device: Device, shape: tuple[int, ...], dtype: type[DType], initialiser: Initialiser | None
+) -> Tensor:
+    """A tensor with a storage of its own, which gets bytes when somebody needs them."""
+    return cast_tensor(find_mould(device, shape, dtype), initialiser)
+
+
+def cast_tensor(mould: Mould, initialiser: Initialiser | None = None) -> Tensor:
+    """The same of which everything else is known."""
+    device, dtype, nbytes, label, layout, look = mould
+    return Tensor(Storage(device, nbytes, initialiser, label, FROM_USERS), dtype, layout, look)
+
+
+def _serial_of(known: dict[Any, int], place: tuple[Facet, int]) -> int:
+    """The number of a place in a storage, by what lies there and where it begins."""
+    found = known.get(place)
+    if found is None:
+        if len(known) >= _PLACES:
+            known.clear()
+        found = known[place] = next(_serials)
+    return found
+
+
+def move(tensor: Tensor) -> Tensor:
+    """Hand a tensor over: the new handle works, and any later use of the old one is refused."""
+    if not isinstance(tensor, Tensor):
+        raise LaunchError(f"tw.move takes a tensor, not {type(tensor).__name__}")
+    return tensor.hand_over()

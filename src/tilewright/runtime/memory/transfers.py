@@ -1,0 +1,100 @@
+"""Filling, uploading and downloading contiguous bytes.
+
+`runtime` does no more than this with contents; everything else a tensor can do is a kernel. Host
+buffers are kept by the stream until the copy has completed. They are pinned where that lets the
+caller go on (`backend.stage`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.runtime.devices.backend import Bytes
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.memory.storage import Storage
+from tilewright.runtime.ops.inside_chains import refuse_waiting
+from tilewright.runtime.ops.work import WorkOp
+from tilewright.runtime.order.access import Access, Handle, Mode
+from tilewright.runtime.order.alone import alone, check_alone
+
+__all__ = ["Fill", "Upload", "download", "host_bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Initialiser: one element everywhere."""
+
+    pattern: bytes
+
+    def __call__(self, storage: Storage, stream: Stream) -> None:
+        """Put the fill on the stream."""
+        repeats = storage.nbytes // len(self.pattern)
+        if repeats:
+            stream.queue.fill(storage.allocation, self.pattern, repeats)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Initialiser: bytes that were copied when the tensor was made."""
+
+    source: Bytes
+
+    def __call__(self, storage: Storage, stream: Stream) -> None:
+        """Put the copy on the stream."""
+        if storage.nbytes:
+            stream.keep(self.source)
+            stream.queue.upload(storage.allocation, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Download:
+    storage: Storage
+    offset: int
+    target: Bytes
+
+    def enqueue(self, stream: Stream) -> None:
+        if self.target.size:
+            stream.keep(self.target)
+            start = self.storage.place(self.offset)
+            stream.queue.download(self.storage.allocation, start, self.target)
+
+
+def host_bytes(device: Device, nbytes: int) -> Bytes:
+    """Memory of the host for contents that go to a device."""
+    staged = _staged(device, nbytes)
+    return np.empty(nbytes, np.uint8) if staged is None else staged
+
+
+def _staged(device: Device, nbytes: int) -> Bytes | None:
+    if device.forked or not device.backend.needs_staging:
+        return None
+    return device.backend.stage(nbytes)
+
+
+def download(tensor: Handle, label: str) -> Bytes:
+    """The bytes of a tensor's region, after waiting for whoever writes them."""
+    refuse_waiting(label)
+    storage, region = tensor.storage, tensor.region
+    device, nbytes = storage.device, region.high - region.low
+    staged, stream = _staged(device, nbytes), _nearest_stream(tensor)
+    if staged is None and device.backend.needs_staging:
+        # The copy will keep this thread, and with it the device's lock: not for what is before it.
+        stream.wait(stream.issued)
+    target = np.empty(nbytes, np.uint8) if staged is None else staged
+    work = _Download(storage, region.low, target)
+    operation = WorkOp(label, device, (Access(tensor, Mode.READ),), work, target)
+    done = operation.submit(stream).sync()
+    return done if staged is None else done.copy()
+
+
+def _nearest_stream(tensor: Handle) -> Stream:
+    """The stream of the last writer, where no wait is needed; the current one if there are more."""
+    storage = tensor.storage
+    with storage.device.lock:
+        check_alone(storage.device)
+        fences = alone(storage.device, storage.writers, tensor.region)
+    streams = {fence.stream for fence in fences}
+    return streams.pop() if len(streams) == 1 else storage.device.stream

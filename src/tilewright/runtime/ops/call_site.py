@@ -1,0 +1,95 @@
+"""Where in the user's source something was built, remembered without keeping a frame alive.
+
+A site is a code object and an instruction; the line is looked up only when somebody asks. Frames
+of this package are skipped, so a message names the user's call. Not for kernel source: that is
+`tilewright.source`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from sys import _getframe  # `inspect` costs more than all the rest
+from types import CodeType, FrameType
+
+__all__ = ["USER_FILES", "Site", "site_outside", "user_frame", "user_frame_above", "user_site"]
+
+_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+_TOUR = f"{_OURS}cli{os.sep}tour"  # shown to people as code of their own would be
+
+
+class Site:
+    """One instruction of one code object."""
+
+    __slots__ = ("code", "instruction")
+
+    def __init__(self, code: CodeType, instruction: int) -> None:
+        self.code = code
+        self.instruction = instruction
+
+    @property
+    def path(self) -> str:
+        """The file, relative to the working directory where that is shorter to read."""
+        name = self.code.co_filename
+        return name.removeprefix(f"{Path.cwd()}{os.sep}")
+
+    @property
+    def line(self) -> int:
+        """The line in that file."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.instruction < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+# Files that were found not to be ours.
+USER_FILES: set[str] = set()
+
+
+def user_site(depth: int = 1) -> Site:
+    """The innermost call outside this package, or the outermost frame if all are inside.
+
+    It is that many calls up, or further.
+    """
+    frame = user_frame(depth + 1)
+    return Site(frame.f_code, frame.f_lasti)
+
+
+def site_outside(packages: frozenset[str]) -> Site:
+    """The innermost call outside this package and others that work for the user."""
+    frame = user_frame(2)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
+        frame = frame.f_back
+    return Site(frame.f_code, frame.f_lasti)
+
+
+def user_frame(depth: int = 1) -> FrameType:
+    """The same as a frame, which nobody may keep."""
+    try:
+        frame = _getframe(depth)
+    except ValueError:  # a thread, or the end of the process, began with a call of ours
+        frame = _getframe(0)
+    return frame if frame.f_code.co_filename in USER_FILES else user_frame_above(frame)
+
+
+def user_frame_above(frame: FrameType) -> FrameType:
+    """The same, from a frame on."""
+    file = frame.f_code.co_filename
+    while file not in USER_FILES and (file in _our_files or _is_ours(file)):
+        above = frame.f_back
+        if above is None:
+            break
+        frame, file = above, above.f_code.co_filename
+    return frame
+
+
+_our_files: set[str] = set()
+
+
+def _is_ours(file: str) -> bool:
+    is_ours = file.startswith(_OURS) and not file.startswith(_TOUR)
+    (_our_files if is_ours else USER_FILES).add(file)
+    return is_ours

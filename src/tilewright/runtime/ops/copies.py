@@ -1,0 +1,212 @@
+"""Copies and fills between tensors of one device, as operations.
+
+What lies in one piece on both sides is copied as bytes; anything else goes through a kernel of the
+library, along as few axes as the strides allow and, unless numbers are converted, as bits: so every
+dtype is copied on every device, and NaNs keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+
+from tilewright.dtypes import DType, u8, u16, u32, u64
+from tilewright.errors import LaunchError
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.library import load_copying
+from tilewright.runtime.memory.dtypes import check_roundable, element_bytes
+from tilewright.runtime.memory.layout import Layout
+from tilewright.runtime.memory.storage import Storage
+from tilewright.runtime.ops.cut_results import tensor_maker
+from tilewright.runtime.ops.deferring import defer
+from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.ops.work import WorkOp
+from tilewright.runtime.order.access import Access, Mode
+
+if TYPE_CHECKING:
+    from tilewright.runtime.memory.tensor import Tensor
+
+__all__ = ["convert", "copy", "fill"]
+
+_BITS: dict[int, type[DType]] = {1: u8, 2: u16, 4: u32, 8: u64}  # by bytes
+_MAX_RANK = 6  # of a kernel
+_LONGEST = 1 << 30  # elements of an axis that is put together from several
+
+
+class Exported(Protocol):
+    """An array of another library, known by its protocol."""
+
+    @property
+    def __dlpack__(self) -> Callable[..., Any]:
+        """Gives a capsule."""
+
+
+A = TypeVar("A", bound=Exported)
+
+
+@overload
+def copy(
+    dst: Tensor | DeviceOp[Tensor], src: Tensor | DeviceOp[Tensor] | Exported
+) -> DeviceOp[Tensor]: ...
+@overload
+def copy(dst: A, src: Tensor | DeviceOp[Tensor] | Exported) -> DeviceOp[A]: ...
+def copy(dst: Any, src: Any) -> DeviceOp[Any]:
+    """Copy the elements of one tensor into another of the same shape and dtype.
+
+    Gives `dst`. Both may be views with any strides; they must not overlap. Either may be an array
+    of another library on that device, or the result of an operation, which runs first.
+    """
+    if isinstance(dst, DeviceOp) or isinstance(src, DeviceOp):
+        return defer("copy", {"dst": dst, "src": src}, lambda given: copy(*given))
+    into = _as_tensor(dst)
+    made = _copy(into, _as_tensor(src))
+    return made if into is dst else made.giving(dst)
+
+
+def _copy(dst: Tensor, src: Tensor) -> WorkOp[Tensor]:
+    _check_pair(dst, src)
+    if dst.dtype is not src.dtype:
+        raise LaunchError(
+            f"tw.copy does not convert {src.dtype.label} to {dst.dtype.label}: copy"
+            f" `src.astype({dst.dtype.__name__})`, or compute it in a kernel that stores to `dst`"
+        )
+    if _lie_alike(dst, src):
+        work = _CopyBytes(dst.storage, dst.byte_offset, src.storage, src.byte_offset, dst.nbytes)
+        accesses = Access(dst, Mode.WRITE, "dst"), Access(src, Mode.READ, "src")
+        return WorkOp("copy", dst.device, accesses, work, dst)
+    bits = _BITS[dst.itemsize]
+    return _by_kernel(dst, src, bits, bits)
+
+
+def convert(dst: Tensor, src: Tensor) -> DeviceOp[Tensor]:
+    """As `copy`, of tensors, into one of another dtype."""
+    _check_pair(dst, src)
+    check_roundable(dst.dtype)
+    return _by_kernel(dst, src, dst.dtype, src.dtype)
+
+
+@overload
+def fill(dst: Tensor | DeviceOp[Tensor], value: Any) -> DeviceOp[Tensor]: ...
+@overload
+def fill(dst: A, value: Any) -> DeviceOp[A]: ...
+def fill(dst: Any, value: Any) -> DeviceOp[Any]:
+    """Store one value in every element of a tensor, a view or an array; gives that.
+
+    Either may be the result of an operation, which runs first.
+    """
+    if isinstance(dst, DeviceOp) or isinstance(value, DeviceOp):
+        return defer("fill", {"dst": dst, "value": value}, lambda given: fill(*given))
+    into = _as_tensor(dst)
+    made = _fill(into, value)
+    return made if into is dst else made.giving(dst)
+
+
+def _fill(dst: Tensor, value: Any) -> WorkOp[Tensor]:
+    pattern = element_bytes(value, dst.dtype)
+    if dst.region.dense:
+        work = _FillBytes(dst.storage, dst.region.low, pattern, dst.size)
+        return WorkOp("fill", dst.device, (Access(dst, Mode.WRITE, "dst"),), work, dst)
+    (layout,) = _merged(dst.layout)
+    bits = dst.handle(layout, _BITS[dst.itemsize])
+    return _giving(load_copying().repeat(bits, int.from_bytes(pattern, "little")), dst)
+
+
+@dataclass(frozen=True, slots=True)
+class _CopyBytes:
+    target: Storage
+    target_offset: int
+    source: Storage
+    source_offset: int
+    nbytes: int
+
+    def enqueue(self, stream: Stream) -> None:
+        if self.nbytes:
+            to, from_ = self.target, self.source
+            start, source = to.place(self.target_offset), from_.place(self.source_offset)
+            stream.queue.copy(to.allocation, start, from_.allocation, source, self.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _FillBytes:
+    storage: Storage
+    offset: int
+    pattern: bytes
+    repeats: int
+
+    def enqueue(self, stream: Stream) -> None:
+        if self.repeats:
+            start = self.storage.place(self.offset)
+            stream.queue.fill(self.storage.allocation, self.pattern, self.repeats, start)
+
+
+def _by_kernel(dst: Tensor, src: Tensor, to: type[DType], from_: type[DType]) -> WorkOp[Tensor]:
+    into, out_of = _merged(dst.layout, src.layout)
+    operation = load_copying().convert(dst.handle(into, to), src.handle(out_of, from_))
+    return _giving(operation, dst)
+
+
+def _giving(operation: DeviceOp[Any], result: Tensor) -> WorkOp[Tensor]:
+    assert isinstance(operation, WorkOp), "a launch has work of its own"
+    return operation.giving(result)
+
+
+# --- what fits ------------------------------------------------------------------------------------
+
+
+def _as_tensor(given: Any) -> Tensor:
+    found: Tensor | None = tensor_maker.make(given)
+    if found is None:
+        raise LaunchError(
+            "elements are copied between tensors and arrays, and an object of type"
+            f" {type(given).__name__} is none: `tw.from_numpy` copies what NumPy can read"
+        )
+    return found
+
+
+def _check_pair(dst: Tensor, src: Tensor) -> None:
+    if dst.device is not src.device:
+        raise LaunchError(
+            f"`src` is on {src.device.name} and `dst` on {dst.device.name}: go through the host,"
+            " `tw.from_numpy(src.numpy(), device=…)`"
+        )
+    if dst.shape != src.shape:
+        raise LaunchError(
+            f"`src` has shape {src.shape} and `dst` has shape {dst.shape}: a copy has an element"
+            " for each, and repeats none"
+        )
+
+
+def _lie_alike(dst: Tensor, src: Tensor) -> bool:
+    """Whether both are the same elements in the same order, without gaps."""
+    if dst.is_contiguous and src.is_contiguous:
+        return True
+    return dst.region.dense and src.region.dense and dst.strides == src.strides
+
+
+def _merged(*layouts: Layout) -> tuple[Layout, ...]:
+    """The same elements along fewer axes, the same for all; the last is the first one's fastest."""
+    columns = zip(layouts[0].shape, *(layout.strides for layout in layouts), strict=True)
+    axes = sorted((column for column in columns if column[0] != 1), key=_by_stride, reverse=True)
+    merged: list[tuple[int, ...]] = []
+    for extent, *strides in axes:
+        outer = merged[-1] if merged else ()
+        spans = tuple(stride * extent for stride in strides)
+        if outer and outer[1:] == spans and outer[0] * extent <= _LONGEST:
+            merged[-1] = (outer[0] * extent, *strides)
+        else:
+            merged.append((extent, *strides))
+    if len(merged) > _MAX_RANK:
+        raise LaunchError(
+            f"a view of shape {layouts[0].shape} has {len(merged)} axes that cannot be put"
+            f" together, and a kernel has at most {_MAX_RANK}: copy it in parts"
+        )
+    shape, *strides_of = zip(*(merged or [(1, *(1 for _ in layouts))]), strict=True)
+    return tuple(
+        Layout(shape, strides, layout.offset)
+        for strides, layout in zip(strides_of, layouts, strict=True)
+    )
+
+
+def _by_stride(axis: tuple[int, ...]) -> tuple[int, ...]:
+    return axis[1:]

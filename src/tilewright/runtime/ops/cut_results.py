@@ -1,0 +1,84 @@
+"""Partitions of tensors that are results of operations: `op.partition(128)`.
+
+A result is there when the operation runs, so what a tile says by itself is checked before and the
+rest then. What makes a tensor of an array stands above this module and registers itself here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.memory.partition import Partition, PersistentPartition
+
+__all__ = ["Cut", "TensorMaker", "as_cut", "choose_one", "tensor_maker", "uncut"]
+
+
+class TensorMaker:
+    """Makes a tensor of a tensor or an array, None of anything else; filled in by `imports`."""
+
+    def __init__(self) -> None:
+        self.make: Callable[[Any], Any] = self._missing
+
+    def _missing(self, array: Any) -> NoReturn:
+        raise AssertionError("tilewright.runtime.interop.imports has not been imported")
+
+
+# What `op.partition(…)` cuts.
+tensor_maker = TensorMaker()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How the result of an operation is cut."""
+
+    tile: tuple[int | None, ...]
+    order: tuple[int, ...]
+    prefix: bool
+    segments: Any
+
+    def __call__(self, result: Any) -> Partition:
+        """The partition of a tensor or an array."""
+        if isinstance(result, (Partition, PersistentPartition)):
+            raise LaunchError(
+                "the result to cut is a partition already: pass it as it is, or"
+                " `.unpartition().partition(…)` for another cut"
+            )
+        tensor = tensor_maker.make(result)
+        if tensor is None:
+            raise _no_tensor("the result to cut", "a tensor", result)
+        offsets = None if self.segments is None else tensor_maker.make(self.segments)
+        if self.segments is not None and offsets is None:
+            raise _no_tensor("segments=", "a tensor of offsets", self.segments)
+        made: Partition = tensor.partition(
+            *self.tile, order=self.order, prefix=self.prefix, segments=offsets
+        )
+        return made
+
+
+def as_cut(result: Any) -> Partition:
+    """A result that has to be a plain partition."""
+    if not isinstance(result, Partition):
+        raise _no_tensor("the result to walk", "a partition, made by `.partition(…)`,", result)
+    return result
+
+
+def uncut(result: Any) -> Any:
+    """The tensor of a result that has to be a partition."""
+    if not isinstance(result, (Partition, PersistentPartition)):
+        raise _no_tensor("the result of which the tensor is wanted", "a partition", result)
+    return result.tensor
+
+
+def choose_one(what: str, number: int) -> str:
+    """What is said of an operation with several results where one of them is wanted."""
+    results = "a tuple of one" if number == 1 else f"{number} results"
+    return f"{what} has {results}: choose one, `.first()`, `.last()` or an item of `.unzip()`"
+
+
+def _no_tensor(what: str, wanted: str, got: Any) -> LaunchError:
+    if isinstance(got, tuple):
+        return LaunchError(choose_one("the operation", len(got)))
+    return LaunchError(f"{what} must be {wanted}, not an object of type {type(got).__name__}")

@@ -1,0 +1,77 @@
+"""Whether a function runs as a step of a chain, where nothing may wait for the device.
+
+A step sees handles: the work behind them has been put on the stream and has perhaps not even
+started. A wait there would stop the chain in the middle of being submitted. Plain calls in a step
+use the stream of the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tilewright.errors import LaunchError
+
+if TYPE_CHECKING:
+    from tilewright.runtime.devices.device import Device
+    from tilewright.runtime.devices.stream import Stream
+
+__all__ = ["Inside", "is_inside_chain", "refuse_waiting"]
+
+
+class Named(Protocol):
+    """A chain, by name and device."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    @property
+    def device(self) -> Device:
+        """Where it runs."""
+
+
+_chain: ContextVar[Named | None] = ContextVar("chain", default=None)
+
+
+class Inside:
+    """What the steps of a chain run in."""
+
+    __slots__ = ("_chain", "_current", "_said")
+
+    def __init__(self, chain: Named, stream: Stream) -> None:
+        self._chain = chain
+        self._current = chain.device.current
+        self._said = chain.device.current.saying(stream)
+
+    def call(self, step: Callable[[Any], Any], result: Any) -> Any:
+        """Call a step with a result."""
+        chain, said = _chain.get(), self._current.find()
+        stream = self._current.variable
+        # Each `finally` has one call, of C: so a signal raises behind what is to be done.
+        try:
+            try:
+                _chain.set(self._chain)
+                stream.set(self._said)
+                return step(result)
+            finally:
+                stream.set(said)
+        finally:
+            _chain.set(chain)
+
+
+def is_inside_chain() -> bool:
+    """Whether this runs as a step of a chain."""
+    return _chain.get() is not None
+
+
+def refuse_waiting(what: str) -> None:
+    """Refuse something that waits for the device, by name, if a chain is being submitted."""
+    chain = _chain.get()
+    if chain is not None:
+        raise LaunchError(
+            f"{what} waits for the device, and this is a step of {chain.name} which is being"
+            " submitted: a step sees handles, not values; return the operation, and read when the"
+            " chain has been synced"
+        )

@@ -1,0 +1,400 @@
+"""DeviceOp: a lazy, run-once unit of work on a device, and what can be made of one.
+
+`then`, `map` and their like take an operation in: from then on the new operation alone runs it, all
+on one stream. Only `shared` gives an operation that others may use any number of times. How several
+become one is in `zipping`.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.policies import SchedulingPolicy, ask_policy
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.graphs.recording import Tape, graph_maker
+from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.tilings import check_tile
+from tilewright.runtime.ops.awaiting import completed
+from tilewright.runtime.ops.call_site import Site, user_site
+from tilewright.runtime.ops.chain_steps import Given, How, Item, Step, check_count, make_step
+from tilewright.runtime.ops.cut_results import Cut, as_cut, choose_one, uncut
+from tilewright.runtime.ops.inside_chains import Inside
+from tilewright.runtime.ops.lifecycle import Ends, Gone, Runnable, State, Steps, run_steps
+from tilewright.runtime.ops.refusals import NotItsResult
+
+if TYPE_CHECKING:
+    from tilewright.runtime.graphs.graph import Graph
+
+__all__ = ["Chain", "Compound", "DeviceOp", "Shared"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
+    """One operation. Nothing happens until it is submitted, synced or awaited."""
+
+    __slots__ = ()
+
+    def then(self, function: Callable[[T], DeviceOp[U]]) -> DeviceOp[U]:
+        """Run this, and behind it, on the same stream, the operation that the function gives.
+
+        The function gets the result: handles, whose contents are not there yet.
+        """
+        return self._chained(make_step(How.THEN, function))
+
+    def map(self, function: Callable[[T], U]) -> DeviceOp[U]:
+        """Run this and give what the function makes of its result, on the host."""
+        return self._chained(make_step(How.MAP, function))
+
+    def giving(self, result: U) -> DeviceOp[U]:
+        """This operation with another result, which needs no function to be made."""
+        return self.map(Given(result))
+
+    def inspect(self, function: Callable[[T], object]) -> DeviceOp[T]:
+        """Run this, show its result to a function, and give the result."""
+        return self._chained(make_step(How.INSPECT, function))
+
+    def first(self: DeviceOp[Any]) -> DeviceOp[Any]:
+        """The first item of a result that is a tuple."""
+        return self.map(Item(0))
+
+    def last(self: DeviceOp[Any]) -> DeviceOp[Any]:
+        """The last item of a result that is a tuple."""
+        return self.map(Item(-1))
+
+    def unzip(self: DeviceOp[Any], count: int | None = None) -> tuple[DeviceOp[Any], ...]:
+        """An operation for each item of a result that is a tuple; this one runs once for all.
+
+        How many there are is known of a launch or a `zip`, and has to be said of others.
+        """
+        items = check_count(self.name, count, self.known_count())
+        shared = self.shared()
+        return tuple(shared.map(Item(position)) for position in range(items))
+
+    def partition(
+        self: DeviceOp[Any],
+        *tile: int | None,
+        order: tuple[int, ...] = (),
+        prefix: bool = False,
+        segments: Any = None,
+    ) -> DeviceOp[Partition]:
+        """The result, a tensor, cut as by `Tensor.partition`: for an output of a kernel."""
+        number = self.known_count()
+        if number is not None:
+            raise LaunchError(choose_one(self.name, number))
+        return self.map(Cut(check_tile(tile), order, prefix, segments))
+
+    def persistent(
+        self: DeviceOp[Partition], blocks: int | None = None, group: int | tuple[int, ...] = 1
+    ) -> DeviceOp[PersistentPartition]:
+        """The result, a partition, walked as `partition.persistent` says."""
+        return self.map(lambda cut: as_cut(cut).persistent(blocks, group))
+
+    def unpartition(self: DeviceOp[Any]) -> DeviceOp[Any]:
+        """The tensor of a result that is a partition: an input of the next kernel, say."""
+        return self.map(uncut)
+
+    def shared(self) -> Shared[T]:
+        """An operation that may be used any number of times and runs once."""
+        was_built = self._state is State.BUILT
+        try:
+            return Shared(self)
+        except BaseException:
+            self._free_again(was_built)
+            raise
+
+    def graph(self) -> Graph:
+        """A graph of this operation alone: `g.launch()` runs it, any number of times."""
+        return graph_maker.make(self)
+
+    def schedule(self, policy: SchedulingPolicy) -> Self:
+        """Run on the next stream of a policy."""
+        self.check_built()
+        self._chosen = self.choose_stream(ask_policy(policy))
+        return self
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Submit now if that has not been done; then let the loop go on until it has completed."""
+        if self._state is State.BUILT:
+            self.submit(self._chosen or self.device.policy.next_stream())
+        self._check_run()
+        if self._state is State.SUBMITTED:
+            for fence in self.last_fences():
+                yield from completed(fence).__await__()
+        return self.finish()
+
+    def _chained(self, step: Step) -> DeviceOp[Any]:
+        was_built = self._state is State.BUILT
+        try:
+            self.take()
+            return Chain(self, [step])
+        except BaseException:
+            self._free_again(was_built)
+            raise
+
+    def _free_again(self, was_built: bool) -> None:  # what would have taken it came to nothing
+        if was_built:
+            self.untake()
+
+    def known_count(self) -> int | None:
+        """How many results there are, if that is known before it runs."""
+        return len(self._result) if isinstance(self._result, tuple) else None
+
+
+class Compound(DeviceOp[T]):
+    """An operation that consists of others and has no work of its own."""
+
+    __slots__ = ("_ends", "_is_compiled", "_lock", "_site")
+
+    def __init__(self, label: str, device: Device) -> None:
+        super().__init__(label, device)
+        self._site = user_site(3)  # behind the constructors
+        self._ends = Ends()
+        self._is_compiled = False
+        self._lock = threading.RLock()  # held while it is submitted: another thread waits
+        self._state = State.BUILT
+
+    @property
+    def site(self) -> Site:
+        """Where it was made of others."""
+        return self._site
+
+    @property
+    def ends(self) -> Ends:
+        """Where its parts end."""
+        return self._ends
+
+    @abstractmethod
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """The operations that have not run yet, as far as they are known."""
+
+    @abstractmethod
+    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Yield the parts in order and combine their results."""
+
+    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Run the parts; what is left of them after a failure gives its borrows back."""
+        try:
+            return (yield from self.run(stream, ends))
+        except BaseException:
+            self.give_back()
+            raise
+
+    def start(self, stream: Stream) -> None:
+        """Put everything on a stream, unless another thread was faster."""
+        with self._lock:
+            self.check_built()
+            self._result = run_steps(self, stream, self._ends)
+            self._state = State.SUBMITTED
+
+    def compile(self) -> Self:
+        """Compile what is known so far."""
+        if not self._is_compiled:
+            for operation in _leaves(self):
+                operation.compile()
+            self._is_compiled = True
+            self.note_compiled()
+        return self
+
+    @property
+    def programs(self) -> tuple[Future[Any], ...]:
+        """What the parts run, as far as they are known."""
+        return tuple(program for part in _leaves(self) for program in part.programs)
+
+    def give_back(self) -> None:
+        """Close every part that has not run."""
+        for operation in _leaves(self):
+            operation.abandon(LaunchError(f"{self.name} ended before it got there"))
+
+    def __del__(self) -> None:
+        # One that was refused while it was made has no state yet.
+        if getattr(self, "_state", None) is State.BUILT and any(_leaves(self)):
+            self.warn_if_never_run()
+
+
+def _leaves(compound: Compound[Any]) -> Iterator[DeviceOp[Any]]:
+    """The work that an operation stands for and that has not run; no recursion."""
+    open_: list[DeviceOp[Any]] = [*compound.parts()]
+    while open_:
+        operation = open_.pop()
+        if isinstance(operation, Shared):
+            continue  # it may have other users
+        if isinstance(operation, Compound):
+            open_ += operation.parts()
+        elif operation.state in (State.BUILT, State.TAKEN):
+            yield operation
+
+
+# --- one after the other --------------------------------------------------------------------------
+
+
+_THEN, _MAP = How.THEN, How.MAP  # members of an enumeration are slow to find
+_KINDS: set[type] = set()  # of operations that were seen: to ask an abstract class is slow
+
+
+class Chain(Compound[T]):
+    """An operation and functions of its result, one after the other."""
+
+    __slots__ = ("_source", "_todo")
+
+    def __init__(self, source: DeviceOp[Any], todo: list[Step]) -> None:
+        super().__init__(source.label, source.device)
+        self._source: DeviceOp[Any] | None = source
+        self._todo = todo
+
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """What the chain begins with; what its functions give is not known yet."""
+        return () if self._source is None else (self._source,)
+
+    @property
+    def todo(self) -> list[Step]:
+        """The steps behind that which have not run; whoever made the chain may change them."""
+        return self._todo
+
+    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Run the first operation, and then what each function gives."""
+        source, todo, self._source, self._todo = self._source, self._todo, None, []
+        if source is None:
+            raise self._in_itself()
+        result = yield source, ends
+        inside = Inside(self, stream)
+        for how, function in todo:
+            made = inside.call(function, result)
+            if how is _THEN:
+                self._take_in(made)
+                if made.is_single:
+                    result = made.put_part(stream, ends)
+                else:
+                    result = yield made, ends
+            elif how is _MAP:
+                result = made
+        done: T = result
+        return done
+
+    def _take_in(self, made: Any) -> None:
+        if type(made) not in _KINDS and not isinstance(made, DeviceOp):
+            raise LaunchError(
+                f"a step of {self.name} gave {type(made).__name__}, and `then` runs an operation:"
+                " use `map` for a function that gives a value"
+            )
+        if made.device is not self.device:
+            made.close()
+            raise LaunchError(
+                f"a step of {self.name} gave an operation on {made.device.name}, but a chain runs"
+                f" on one stream of {self.device.name}"
+            )
+        _KINDS.add(type(made))
+        if made.is_single:
+            made.check_built()  # and runs at once
+        else:
+            made.take()
+
+    def _chained(self, step: Step) -> DeviceOp[Any]:
+        # The list goes over to the new chain: one of ten thousand steps is as deep as one of two.
+        was_built = self._state is State.BUILT
+        try:
+            self.take()
+            assert self._source is not None, "a chain that is taken has not run, and has its source"
+            self._todo.append(step)
+            return Chain(self._source, self._todo)
+        except BaseException:
+            self._todo[-1:] = [one for one in self._todo[-1:] if one is not step]
+            self._free_again(was_built)
+            raise
+
+    def check_built(self) -> None:
+        """Refuse to run something twice, or as a step of itself."""
+        super().check_built()
+        if self._source is None:
+            raise self._in_itself()
+
+    def _in_itself(self) -> LaunchError:
+        return LaunchError(
+            f"{self.name} is being submitted, and one of its own steps would run it: an operation"
+            " runs once, so let the step give another one"
+        )
+
+
+# --- more than one user ---------------------------------------------------------------------------
+
+
+class Shared(Compound[T]):
+    """An operation that runs once, on the stream of its first user, and gives all the same."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: DeviceOp[T]) -> None:
+        source.take()
+        super().__init__(source.label, source.device)
+        self._source: DeviceOp[T] | None = source
+
+    def shared(self) -> Shared[T]:
+        """Itself."""
+        return self
+
+    def take(self) -> None:
+        """Nothing is taken away: others may use it as well."""
+
+    def untake(self) -> None:
+        """Nothing was taken."""
+
+    def submit(self, stream: Stream | None = None) -> Self:
+        """Run it, if nobody has."""
+        if self._state is State.BUILT:
+            super().submit(stream)
+        elif self._error is not None:
+            raise self._error.with_traceback(None)
+        self._check_run()
+        return self
+
+    def start(self, stream: Stream) -> None:
+        """Run it, if nobody has; what was refused before is refused again."""
+        run_steps(self, stream, Ends())
+
+    def abandon(self, error: BaseException) -> None:
+        """Nothing: `run` has remembered why."""
+
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """The operation itself."""
+        return () if self._source is None else (self._source,)
+
+    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """As any other; what has not run is refused in a graph, and stays as it is."""
+        if self._state is State.CLOSED:
+            self.check_built()
+        if isinstance(stream, Tape) and self._source is not None:
+            raise LaunchError(
+                f"{self.name} is shared and runs once, for all its users, and a graph runs many"
+                " times: record an operation that is not shared"
+            )
+        return (yield from super().steps(stream, ends))
+
+    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Run the operation for the first user, and give every user what it gave."""
+        del stream
+        with self._lock:
+            if self._source is not None:
+                source, self._source = self._source, None
+                try:
+                    self._result = yield source, self._ends
+                    self._state = State.SUBMITTED
+                except BaseException as error:  # noqa: BLE001 (raised below, to every user)
+                    self._state, self._error = State.FAILED, error
+            elif self._state is State.BUILT:
+                raise LaunchError(f"{self.name} needs its own result")
+        ends.include(self._ends)
+        if self._error is not None:
+            raise self._error
+        return self.hand_over()
+
+    def hand_over(self) -> T:
+        """The result, as often as somebody asks."""
+        assert not isinstance(self._result, Gone), "asked of one that has run"
+        return self._result

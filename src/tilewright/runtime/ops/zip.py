@@ -1,0 +1,135 @@
+"""Several operations as one, on one stream: `tw.zip`, and values that stand among operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self, TypeVar
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.devices.device import Device, current_device
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.ops.batches import Batch, make_batch
+from tilewright.runtime.ops.lifecycle import Ends, State, Steps
+from tilewright.runtime.ops.operation import Compound, DeviceOp
+
+__all__ = ["Value", "Zip", "value", "zip_operations"]
+
+T = TypeVar("T")
+
+
+class Zip(Compound[tuple[Any, ...]]):
+    """Several operations, one after the other on one stream; the result has an item for each."""
+
+    __slots__ = ("_batch", "_parts")
+
+    def __init__(
+        self, parts: tuple[DeviceOp[Any], ...], device: Device, label: str = "zip"
+    ) -> None:
+        super().__init__(label, device)
+        self._parts = parts
+        self._batch = make_batch(parts, label)
+
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """The operations, in order."""
+        return self._parts
+
+    def run(self, stream: Stream, ends: Ends) -> Steps[tuple[Any, ...]]:
+        """Run all of them."""
+        if self._batch is not None and self._batch.is_whole:
+            with self.device.lock:
+                at_once = self._batch.put(stream, ends)
+            if at_once is not None:
+                return at_once
+        results = []
+        for part in self._parts:
+            results.append((yield part, ends))
+        return tuple(results)
+
+    def compile(self) -> Self:
+        """Compile the parts; those of a batch are."""
+        return super().compile() if self._batch is None else self
+
+    def hand_over(self) -> tuple[Any, ...]:
+        """The result, once; whoever has it keeps the tensors now."""
+        result = super().hand_over()
+        self._batch = None
+        return result
+
+    def give_back(self) -> None:
+        """Close every part that has not run."""
+        if self._batch is not None and self._batch.is_whole:
+            with self.device.lock:
+                self._batch.dissolve()
+        super().give_back()
+
+    def __del__(self) -> None:
+        # No lock here: the collector may run this anywhere.
+        batch: Batch | None = getattr(self, "_batch", None)
+        if batch is not None and batch.is_whole:
+            batch.drop()
+        super().__del__()
+
+    def known_count(self) -> int | None:
+        """One for each operation."""
+        return len(self._parts)
+
+
+def zip_operations(*parts: Any, label: str = "zip") -> Zip:
+    """Several operations as one: `tw.zip(a, b)` gives the pair of their results.
+
+    What is no operation stands for itself.
+    """
+    operations = [part for part in parts if isinstance(part, DeviceOp)]
+    if len(operations) < len(parts) and any(map(_has_operations, parts)):
+        raise LaunchError(
+            "what is zipped is given one by one, and this is a list of operations, which would not"
+            " run: `tw.zip(*operations)`"
+        )
+    device = operations[0].device if operations else current_device()
+    for other in operations:
+        if other.device is not device:
+            raise LaunchError(
+                f"{other.name} runs on {other.device.name} and {operations[0].name} on"
+                f" {device.name}: what is zipped runs on one stream"
+            )
+    begun: list[DeviceOp[Any]] = []
+    try:
+        for operation in operations:
+            if operation.state is State.BUILT:
+                begun.append(operation)
+            operation.take()
+        made = tuple(part if isinstance(part, DeviceOp) else Value(part, device) for part in parts)
+        return Zip(made, device, label)
+    except BaseException:
+        for taken in begun:
+            taken.untake()
+        raise
+
+
+def _has_operations(part: Any) -> bool:
+    return isinstance(part, (list, tuple)) and any(isinstance(one, DeviceOp) for one in part)
+
+
+class Value(Compound[T]):
+    """A result that is there already."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T, device: Device) -> None:
+        super().__init__("value", device)
+        self._value = value
+
+    def parts(self) -> Iterable[DeviceOp[Any]]:
+        """None."""
+        return ()
+
+    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Nothing runs."""
+        del stream, ends
+        yield from ()
+        return self._value
+
+
+def value(result: T, *, device: Device | None = None) -> DeviceOp[T]:
+    """An operation that does nothing and gives this."""
+    return Value(result, device or current_device())
