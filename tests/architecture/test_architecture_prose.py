@@ -1,0 +1,68 @@
+"""The subject of every sentence in comments, docstrings and messages is the thing it is about."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+from source_tree import ROOT, python_files, report
+
+# An indefinite person is never what a sentence of ours is about; a clause with "what" as subject
+# hides the noun that is. One letter in brackets, so that this file passes its own test.
+PERSONS = re.compile(
+    r"\b([n]obody|[s]omebody|[a]nybody|[e]verybody|[w]hoever|[w]homever|[n]o one|[s]omeone|[a]nyone"
+    r"|[e]veryone)\b",
+    re.IGNORECASE,
+)
+# Parts that are still to be rewritten.
+PENDING = {
+    "analysis", "backends", "bench", "benchmarks", "bytecode", "check", "cli", "cutile", "examples",
+    "frontend", "ir", "jit", "kernels", "lang", "passes", "runtime", "tune", "witness", "deep_calls",
+    "diagnostics", "dtypes", "errors", "external", "functions", "host", "kernel", "settings",
+}  # fmt: skip
+CLAUSE = re.compile(r"(?:^|[.;:!?]\s+|\n\n)(What(?:ever)?)\s(?!\w+\?)[^?\n]*")
+
+
+def _comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Comments, those of neighbouring lines as one text."""
+    block: list[str] = []
+    first = last = 0
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        if block and token.start[0] != last + 1:
+            yield first, " ".join(block)
+            block = []
+        if not block:
+            first = token.start[0]
+        block.append(token.string.lstrip("# "))
+        last = token.start[0]
+    if block:
+        yield first, " ".join(block)
+
+
+def _strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Docstrings and every other text of the code."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, re.sub(r"(?<!\n)\n\s*(?!\n)", " ", node.value).strip()
+
+
+def vague(path: Path) -> Iterator[str]:
+    """Sentences of a file without a thing as their subject."""
+    for line, text in (*_comments(path), *_strings(path)):
+        for pattern in (PERSONS, CLAUSE):
+            for match in pattern.finditer(text):
+                yield f"{path.relative_to(ROOT)}:{line}: {match[0].strip()[:80]}"
+
+
+def test_sentences_are_about_things():
+    found = [
+        line
+        for path in python_files("src", "examples", "benchmarks")
+        if not PENDING.intersection(path.relative_to(ROOT).with_suffix("").parts)
+        for line in vague(path)
+    ]
+    report("sentences about an indefinite person, or that begin with a clause", sorted(set(found)))
