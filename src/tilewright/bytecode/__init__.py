@@ -1,6 +1,6 @@
-"""Tile IR bytecode: what tileiras reads. `encode` writes it, `decode` reads anybody's.
+"""Tile IR bytecode, the input of tileiras. `encode` writes it, `decode` reads that of any producer.
 
-Nothing here knows a machine.
+This package depends on no device.
 """
 
 from __future__ import annotations

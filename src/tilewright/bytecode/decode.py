@@ -1,8 +1,8 @@
-"""Tile IR bytecode as modules: the container and its sections, of any producer.
+"""Modules from Tile IR bytecode: the container and its sections, of any producer.
 
-`decode` takes any bytes. What it cannot read it refuses with a `MalformedBytecodeError` that names
-the byte; what it gives back is put together as Tile IR is, but obeys the rules of the ops only if
-the verifier says so. Time and memory are bounded by the length of the bytes.
+`decode` takes any bytes. Malformed bytecode is refused with a `MalformedBytecodeError` that names
+the byte. A decoded module has the structure of Tile IR; the verifier checks the rules of its ops.
+Time and memory are bounded by the length of the bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.ir.versions import VERSIONS
 __all__ = ["Decoded", "decode"]
 
 _HAS_ALIGNMENT = 0x80
-_NEW_GLOBALS = (13, 3)  # globals say who may see them from here on
+_NEW_GLOBALS = (13, 3)  # first version in which globals state their visibility
 _PRODUCER_SINCE = (13, 3)
 _MANDATORY = (Section.STRINGS, Section.FUNCTIONS)
 _SPARE_PARAMS = 65_536  # parameters of all entries together, beyond one for two bytes
@@ -38,14 +38,14 @@ _SPARE_PARAMS = 65_536  # parameters of all entries together, beyond one for two
 
 @dataclass(frozen=True)
 class Decoded:
-    """A module, and what the file says of itself."""
+    """A module, and the bytecode version of its file."""
 
     module: Module
     version: Version
 
     @property
     def producer(self) -> str | None:
-        """Who wrote the file, if it says."""
+        """Program that wrote the file, if the file names it."""
         return self.module.producer
 
 
@@ -57,7 +57,7 @@ def decode(data: bytes) -> Decoded:
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """All that is built here lives on: looking for garbage in it meanwhile takes as long again."""
+    """Pause the garbage collector: all objects built here survive, and scans double the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -108,7 +108,7 @@ def _read_header(cursor: Cursor) -> Version:
 
 
 def _read_sections(cursor: Cursor, version: Version) -> dict[Section, Cursor]:
-    """The window of each section; of two of a kind the last one counts."""
+    """Return the window of each section; the last of several with one kind counts."""
     found: dict[Section, Cursor] = {}
     while True:
         start = cursor.position

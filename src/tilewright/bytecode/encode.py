@@ -1,7 +1,7 @@
-"""Modules as Tile IR bytecode: the container and its sections.
+"""Modules to Tile IR bytecode: the container and its sections.
 
-`encode` takes a module that holds Tile IR ops only and was verified; it checks no types. The tables
-are written last because writing ops fills them.
+`encode` takes a verified module of Tile IR ops only; it checks no types. The tables are written
+last, because writing ops fills them.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ __all__ = ["Encoded", "encode", "encode_in_oldest"]
 
 _HAS_ALIGNMENT = 0x80
 _PRODUCER_SINCE: Version = (13, 3)
-_GLOBAL_FLAGS: Version = (13, 3)  # visibility and constancy of globals are written from here on
+_GLOBAL_FLAGS: Version = (13, 3)  # first version with visibility and constancy of globals
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A module in bytes, with the way back from a byte to the op that it belongs to."""
+    """A module in bytes, with a map from byte offsets to ops."""
 
     data: bytes
     version: Version
-    places: tuple[tuple[int, Op], ...]  # where each op starts, ascending
-    bodies: Mapping[str, int]  # where the body of each function starts
+    places: tuple[tuple[int, Op], ...]  # offset of each op, ascending
+    bodies: Mapping[str, int]  # offset of each function's body
 
     def op_at(self, offset: int) -> Op | None:
-        """The op whose bytes hold the offset, or None outside every function."""
+        """Return the op whose bytes include the offset, or None outside every function."""
         found = bisect_right(self.places, offset, key=lambda place: place[0])
         return self.places[found - 1][1] if found else None
 
 
 def encode(module: Module, version: Version = (13, 3), *, locations: bool = True) -> Encoded:
-    """Write a module. Without `locations` the bytes do not depend on where the source lies.
+    """Write a module. Without `locations` the bytes do not depend on the path of the source.
 
-    The producer named in the file is the module's own, or tilewright for one that was built here.
+    The producer named in the file is the module's own; a module built here names tilewright.
     """
     check_version(module, version)
     return with_room(partial(_written, module, version, locations))
@@ -92,7 +92,7 @@ def _written(module: Module, version: Version, locations: bool) -> Encoded:
 
 
 def _put_section(stream: Stream, section: Section, payload: bytes) -> int:
-    """Append a section; gives the offset at which its payload starts."""
+    """Append a section; return the offset of its payload."""
     alignment = ALIGNMENT[section]
     stream.append(section | (_HAS_ALIGNMENT if alignment > 1 else 0))
     stream.put_varint(len(payload))
@@ -107,7 +107,7 @@ def _put_section(stream: Stream, section: Section, payload: bytes) -> int:
 def _write_functions(
     module: Module, tables: Tables, debug: DebugWriter | None
 ) -> tuple[bytes, list[tuple[int, Op]], dict[str, int]]:
-    """The function section, and where in it each op and each body starts."""
+    """Return the function section, and the offsets in it of each op and each body."""
     stream = Stream()
     bodies: dict[str, int] = {}
     starts: list[tuple[int, Op]] = []
@@ -135,7 +135,7 @@ def _put_header(stream: Stream, function: Function, tables: Tables) -> None:
 
 
 def _write_globals(module: Module, tables: Tables) -> bytes:
-    """The global section."""
+    """Return the global section."""
     stream = Stream()
     stream.put_varint(len(module.globals))
     for held in module.globals:

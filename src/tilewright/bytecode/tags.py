@@ -1,4 +1,4 @@
-"""The numbers by which the bytecode tells its parts apart, for writer and reader alike.
+"""Tags of the bytecode's parts, shared by writer and reader.
 
 Elements carry their own tag (`Element.value.tag`), ops their own opcode.
 """
@@ -9,11 +9,11 @@ from enum import IntEnum
 
 __all__ = ["ALIGNMENT", "MAGIC", "AttributeTag", "DebugTag", "FunctionFlag", "Section", "TypeTag"]
 
-MAGIC = b"\x7fTileIR\x00"  # the first bytes of every file
+MAGIC = b"\x7fTileIR\x00"  # first bytes of every file
 
 
 class Section(IntEnum):
-    """What a section holds."""
+    """Kind of a section."""
 
     END = 0
     STRINGS = 1
@@ -25,7 +25,7 @@ class Section(IntEnum):
     PRODUCER = 7
 
 
-# To what multiple the payload of a section is aligned in the file.
+# Alignment of a section's payload in the file.
 ALIGNMENT: dict[Section, int] = {
     Section.STRINGS: 4,
     Section.FUNCTIONS: 8,
@@ -46,7 +46,7 @@ class FunctionFlag(IntEnum):
 
 
 class TypeTag(IntEnum):
-    """Kinds of types that are no elements."""
+    """Kinds of types other than elements."""
 
     POINTER = 12
     TILE = 13
@@ -59,7 +59,7 @@ class TypeTag(IntEnum):
 
 
 class AttributeTag(IntEnum):
-    """Kinds of attributes that say themselves what they are."""
+    """Kinds of self-describing attributes."""
 
     INTEGER = 1
     FLOAT = 2

@@ -1,4 +1,4 @@
-"""The arguments of an entry: which launch-known value each one is, and what is promised about it.
+"""Arguments of an entry: the launch-known value behind each, and the promises about it.
 
 One list serves the pass that binds the kernel's parameters and the host code that packs them, so
 the two cannot disagree. A tensor travels as its address, its extents and its strides, as far as the

@@ -2,7 +2,7 @@
 
 A codec says in which of the bytecode's forms an attribute travels; `bytecode` has one writer for
 each codec class and the printer one formatter. The numbers of the enums are those of the format.
-In arrays, dictionaries and promises an attribute describes itself: what it can be is `Attribute`.
+In arrays, dictionaries and promises an attribute describes itself: `Attribute` lists the kinds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
     "Visibility",
 ]
 
-EVERY_TARGET = "default"  # the target that stands for those without hints of their own
+EVERY_TARGET = "default"  # stands for every target without hints of its own
 
 
 class Signedness(Enum):
@@ -60,7 +60,7 @@ class Signedness(Enum):
 
 
 class Overflow(Enum):
-    """What an integer op promises about wrap-around."""
+    """Promise of an integer op that its result does not wrap around."""
 
     NONE = 0
     NSW = 1
@@ -110,7 +110,7 @@ class MemoryOrder(Enum):
 
 
 class MemoryScope(Enum):
-    """Who sees a memory operation in order."""
+    """Threads that observe a memory operation in order."""
 
     TL_BLK = 0
     DEVICE = 1
@@ -118,7 +118,7 @@ class MemoryScope(Enum):
 
 
 class AtomicMode(Enum):
-    """What a read-modify-write does."""
+    """Combination that a read-modify-write stores back."""
 
     AND = 0
     OR = 1
@@ -133,7 +133,7 @@ class AtomicMode(Enum):
 
 
 class Visibility(Enum):
-    """Who may refer to a global."""
+    """Modules that may refer to a global."""
 
     PUBLIC = 0
     PRIVATE = 1
@@ -143,8 +143,8 @@ class Visibility(Enum):
 class DivBy:
     """The value is a multiple of `divisor` (bytes for a pointer).
 
-    With `every` and `along`: of the elements along axis `along` only the first of each group of
-    `every` is, and each group counts on from it in steps of one.
+    With `every` and `along`, the promise holds for the first element of each group of `every`
+    elements along axis `along`; within a group, elements increase by one.
     """
 
     divisor: int
@@ -154,7 +154,7 @@ class DivBy:
 
 @dataclass(frozen=True)
 class SameElements:
-    """Along each axis the elements of a tile come in groups of that many equal ones."""
+    """Along each axis a tile consists of groups of equal elements, of these sizes."""
 
     groups: tuple[int, ...]
 
@@ -188,7 +188,7 @@ class IntIdentity:
 
 @dataclass(frozen=True, eq=False)
 class DenseElements:
-    """Known elements of a tile, as of a constant."""
+    """Known elements of a tile, such as those of a constant."""
 
     type: TileType
     value: Any
@@ -201,15 +201,15 @@ class Dictionary:
     items: tuple[tuple[str, Attribute], ...] = ()
 
     def get(self, name: str) -> Attribute | None:
-        """The attribute of that name."""
+        """Return the attribute of that name, if there is one."""
         return dict(self.items).get(name)
 
 
 @dataclass(frozen=True)
 class Hints:
-    """Advice to the compiler by target: `sm_90` and the like, and `default` for all others.
+    """Hints to the compiler by target: `sm_90` and the like, and `default` for all others.
 
-    What a target does not know is dropped without a word, so any name and value may stand here.
+    tileiras silently drops hints that a target does not know, so any name and value may stand here.
     """
 
     targets: tuple[tuple[str, Dictionary], ...] = ()
@@ -221,7 +221,7 @@ class Hints:
         return Hints(((target, Dictionary(tuple(items))),))
 
     def named(self, name: str) -> tuple[Attribute, ...]:
-        """What is advised under a name, for any target; an integer whatever its width."""
+        """Return the hints of that name for all targets; an integer is given without its width."""
         found = (known.get(name) for _, known in self.targets)
         return tuple(
             value.value if isinstance(value, IntIdentity) else value
@@ -230,11 +230,11 @@ class Hints:
         )
 
 
-# What a promise (`assume`) can say.
+# Predicates that `assume` can state.
 Promise = DivBy | SameElements | Bounded
 
-# Everything that can stand in an array, a dictionary or a promise. An `int` is one of 32 bits, a
-# tuple an array, a type itself.
+# Every kind of attribute that an array, a dictionary or a promise can hold. An `int` has 32 bits, a
+# tuple is an array, a type stands for itself.
 Attribute = (
     bool | int | str | IntIdentity | FloatIdentity | DenseElements | Promise | Dictionary | Hints
     | Element | PtrType | Type | FunctionType | tuple["Attribute", ...]
@@ -242,18 +242,18 @@ Attribute = (
 
 
 class AttributeCodec:
-    """How one kind of attribute travels."""
+    """Encoding of one kind of attribute."""
 
 
 @dataclass(frozen=True)
 class EnumCodec(AttributeCodec):
-    """A number of an enum."""
+    """A member of an enum, by its number."""
 
     enum: type[Enum]
 
 
 class IntCodec(AttributeCodec):
-    """An unsigned number."""
+    """An unsigned integer."""
 
 
 class BoolCodec(AttributeCodec):
@@ -261,11 +261,11 @@ class BoolCodec(AttributeCodec):
 
 
 class StringCodec(AttributeCodec):
-    """Text, by its place in the string table."""
+    """A string, by its index in the string table."""
 
 
 class SymbolCodec(AttributeCodec):
-    """The name of a global, by its place in the string table."""
+    """The name of a global, by its index in the string table."""
 
 
 class Int32ArrayCodec(AttributeCodec):
@@ -280,7 +280,7 @@ class BoolArrayCodec(AttributeCodec):
 
 
 class ConstantCodec(AttributeCodec):
-    """A NumPy array, or a number for every element, by its place in the constant table."""
+    """A NumPy array, or one number for every element, by its index in the constant table."""
 
 
 class ArrayCodec(AttributeCodec):

@@ -1,4 +1,4 @@
-"""Appends ops to blocks. The front end and the passes build through this; it holds no facts."""
+"""Appends ops to blocks. The front end and the passes build through this; it holds no state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Op = TypeVar("_Op", bound=Op)
 
 
 class _Inside(AbstractContextManager[Block]):
-    """Entered for every block that is built or rebuilt: a class takes less than a generator."""
+    """Redirects a builder to a block. A class costs less than a generator on this hot path."""
 
     __slots__ = ("_block", "_builder", "_outer")
 
@@ -34,21 +34,21 @@ class _Inside(AbstractContextManager[Block]):
 
 
 class Builder:
-    """Where the next op goes, and the source location it gets."""
+    """Insertion point of the next op, and the source location it gets."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
         self.loc: Location | None = None
 
     def add(self, op: _Op) -> _Op:
-        """Append an op that was just built and give it back."""
+        """Append a newly built op and return it."""
         if op.loc is None:
             op.loc = self.loc
         self.block.ops.append(op)
         return op
 
     def inside(self, block: Block) -> AbstractContextManager[Block]:
-        """Append to another block for a while."""
+        """Append to another block inside a `with` statement."""
         return _Inside(self, block)
 
     def constant(
@@ -58,9 +58,9 @@ class Builder:
         shape: tuple[int, ...] = (),
         dtype: type[DType] | None = None,
     ) -> Value:
-        """A tile with one number in every element."""
+        """Return a tile with one number in every element."""
         return self.add(Constant(value=value, to=TileType(element, shape), dtype=dtype)).result
 
     def index(self, value: int) -> Value:
-        """An i32 scalar, the type of indices."""
+        """Return an i32 scalar, the type of indices."""
         return self.add(Constant(value=value, to=scalar(Element.I32))).result

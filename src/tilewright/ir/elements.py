@@ -1,7 +1,7 @@
-"""Bit patterns of elements: what stands in the constant table and in float attributes.
+"""Bit patterns of elements, as the constant table and float attributes hold them.
 
 Numbers are rounded to the element as NumPy (ml_dtypes) rounds them; integers are taken modulo their
-width, so that the signed and the unsigned reading of the same bits are written alike.
+width, so that signed and unsigned readings of the same bits are encoded identically.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TF32_DROPPED = 13  # mantissa bits of f32 that tf32 lacks
 
 
 def constant_bytes(value: Any, type_: TileType) -> bytes:
-    """A constant's raw data: one element if `value` is a number, else all of them, row by row."""
+    """Return a constant's raw data: one element for a number, else all in row-major order."""
     element = type_.element
     assert isinstance(element, Element), "a constant holds numbers"
     bits = element_bits(np.asarray(value).reshape(-1), element)
@@ -36,7 +36,7 @@ def constant_bytes(value: Any, type_: TileType) -> bytes:
 
 
 def element_bits(values: Any, element: Element) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """The bits of numbers held as `element`, in the low bits of 64."""
+    """Return the bits of numbers held as `element`, in the low bits of 64."""
     if element.is_integer:
         mask = (1 << element.bits) - 1
         held = np.asarray(values).reshape(-1)
@@ -55,7 +55,7 @@ def element_bits(values: Any, element: Element) -> np.ndarray[Any, np.dtype[np.u
 def numbers_of_bits(
     bits: np.ndarray[Any, np.dtype[np.uint64]], element: Element
 ) -> np.ndarray[Any, Any]:
-    """The numbers that bits stand for, as NumPy holds the element; undoes `element_bits`."""
+    """Return the numbers that bits represent, in NumPy's type; the inverse of `element_bits`."""
     if element is Element.TF32:
         return (bits.astype(np.uint32) << _TF32_DROPPED).view(np.float32)
     if element is Element.I4:
@@ -65,9 +65,10 @@ def numbers_of_bits(
 
 
 def numbers_of_bytes(data: bytes, element: Element) -> np.ndarray[Any, Any] | None:
-    """The numbers in a constant's raw data; undoes `constant_bytes`. None if a part is left over.
+    """Return the numbers in a constant's raw data, or None if bytes are left over.
 
-    Truth values fill whole bytes: there may be up to seven more than were meant.
+    The inverse of `constant_bytes`. Truth values fill whole bytes, so up to seven more may be
+    returned.
     """
     if element is Element.I1:
         return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").view(np.bool_)
@@ -81,27 +82,27 @@ def numbers_of_bytes(data: bytes, element: Element) -> np.ndarray[Any, Any] | No
 
 
 def _round_to_tf32(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """f32 bits to the 19 bits of tf32, ties to even; infinities and NaNs are only cut."""
+    """Round f32 bits to the 19 bits of tf32, ties to even; infinities and NaNs are truncated."""
     finite = (bits >> 23 & 0xFF) != 0xFF
     half = (1 << (_TF32_DROPPED - 1)) - 1 + (bits >> _TF32_DROPPED & 1)
     return np.asarray(np.where(finite, bits + half, bits) >> _TF32_DROPPED)
 
 
 def _numbers_of_e5m3() -> np.ndarray[Any, np.dtype[np.float32]]:
-    """The numbers of the bits 0 to 254, ascending; 255 is the only NaN."""
+    """Return the numbers of bit patterns 0 to 254, ascending; 255 is the only NaN."""
     bits = np.arange(255)
     exponent, fraction = bits >> 3, bits & 7
     normal = (8 + fraction) * 2.0 ** (exponent - 18)
     return np.where(exponent == 0, fraction * 2.0**-17, normal).astype(np.float32)
 
 
-# The numbers of fnv8E5M3FNU by their bits; NumPy has no type for them.
+# Numbers of fnv8E5M3FNU by bit pattern; NumPy has no type for this format.
 E5M3_NUMBERS = np.append(_numbers_of_e5m3(), np.float32(np.nan))
 _E5M3_NAN = 255
 
 
 def _round_to_e5m3(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bits of the nearest number, ties to even; what is negative or too large has none."""
+    """Return the bits of the nearest number, ties to even; NaN if negative or too large."""
     numbers = np.asarray(values, np.float64)
     known = E5M3_NUMBERS[:_E5M3_NAN].astype(np.float64)
     between = (known[:-1] + known[1:]) / 2
@@ -112,7 +113,7 @@ def _round_to_e5m3(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _truth_bytes(bits: np.ndarray[Any, Any]) -> bytes:
-    """Truth values: all bits of a byte for one of them, packed from the lowest bit for several."""
+    """Pack truth values: one fills a whole byte, several take a bit each from the lowest up."""
     if len(bits) == 1:
         return b"\xff" if bits[0] else b"\x00"
     return np.packbits(bits.astype(np.uint8), bitorder="little").tobytes()

@@ -1,4 +1,4 @@
-"""Functions, globals and modules: what is verified, printed, encoded and executed."""
+"""Functions, globals and modules: the units that are verified, printed, encoded and executed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["ENTRY_HINTS", "EntryHints", "Function", "Global", "HintRow", "Module
 
 @dataclass(frozen=True)
 class HintRow:
-    """One kind of advice on an entry: its name in Tile IR, and what it may be."""
+    """One hint on an entry: its name in Tile IR, and its legal values."""
 
     name: str
     wanted: str
     allowed: Container[object]
 
 
-# By field of `EntryHints`. Anything else tileiras would drop, or round, without a word.
+# By field of `EntryHints`. tileiras silently drops or rounds any other value.
 ENTRY_HINTS: Mapping[str, HintRow] = {
     "num_ctas": HintRow("num_cta_in_cga", "a power of two up to 16", (1, 2, 4, 8, 16)),
     "occupancy": HintRow("occupancy", "1 to 32", range(1, 33)),
@@ -33,14 +33,14 @@ ENTRY_HINTS: Mapping[str, HintRow] = {
 
 @dataclass(frozen=True)
 class EntryHints:
-    """Advice on one kernel; None leaves the choice to the compiler."""
+    """Hints on one kernel; None leaves the choice to the compiler."""
 
     num_ctas: int | None = None
     occupancy: int | None = None
     num_worker_warps: int | None = None
 
     def hints(self) -> Hints | None:
-        """The advice as an entry holds it, or None if there is none."""
+        """Return the hints as an entry holds them, or None if there are none."""
         given = {row.name: getattr(self, field) for field, row in ENTRY_HINTS.items()}
         return Hints.of(**given) if any(value is not None for value in given.values()) else None
 
@@ -56,29 +56,29 @@ class Function:
 
     @property
     def params(self) -> tuple[Value, ...]:
-        """The values that a launch passes."""
+        """Values that a launch passes."""
         return self.body.args
 
     @property
     def type(self) -> FunctionType:
-        """The types of its parameters; an entry gives nothing."""
+        """Types of the parameters; an entry has no results."""
         return FunctionType(tuple(param.type for param in self.params))
 
     def walk(self) -> Iterator[Op]:
-        """Every op, nested ones too, in program order."""
+        """Iterate over all ops, nested ones included, in program order."""
         return self.body.walk()
 
 
 @dataclass(frozen=True, eq=False)
 class Global:
-    """Elements in global memory that live as long as the module; `GetGlobal` gives the address.
+    """Elements in global memory that live as long as the module; `GetGlobal` returns the address.
 
-    `alignment` is in bytes, 0 for that of the element. Nothing may write a `constant` one.
+    `alignment` is in bytes, 0 for that of the element. A `constant` global is never written.
     """
 
     name: str
     type: TileType
-    value: Any  # as of `Constant`: a number for all elements, or a NumPy array
+    value: Any  # as in `Constant`: one number for all elements, or a NumPy array
     alignment: int = 0
     visibility: Visibility = Visibility.PUBLIC
     constant: bool = False
@@ -91,4 +91,4 @@ class Module:
     functions: tuple[Function, ...]
     name: str = "kernels"
     globals: tuple[Global, ...] = ()
-    producer: str | None = None  # who wrote it, if it was read from bytecode
+    producer: str | None = None  # program that wrote the module, if it was read from bytecode

@@ -1,7 +1,7 @@
-"""What is known when a kernel is launched, by name: extents, strides, tile counts, scalars, grid.
+"""Launch terms: names of numbers known at launch (extents, strides, tile counts, scalars, grid).
 
 The front end refers to these through `LaunchValue`; launch checks are evaluated over the same
-terms on the host, so that a fact in the kernel and its check at launch cannot mean two things.
+terms on the host, so that a fact in the kernel and its check at launch cannot diverge.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Stride:
-    """Elements between neighbours along one axis of a tensor."""
+    """Distance, in elements, between neighbours along one axis of a tensor."""
 
     param: str
     axis: int
@@ -53,7 +53,7 @@ class Stride:
 
 @dataclass(frozen=True)
 class TileCount:
-    """Tiles of extent `tile` that an axis divides into, the last one possibly cut off."""
+    """Number of tiles of extent `tile` along an axis; the last one may be partial."""
 
     param: str
     axis: int
@@ -82,7 +82,7 @@ class PointerArgument:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks that a launch runs, in all."""
+    """Total number of blocks of a launch."""
 
     def __str__(self) -> str:
         return "the number of blocks"
@@ -90,7 +90,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class GridExtent:
-    """Blocks along one axis of the grid, where no tile count says how many."""
+    """Number of blocks along one axis of the grid, if no tile count defines it."""
 
     axis: int
 

@@ -1,8 +1,8 @@
-"""The language in which ops are declared, and the values they connect.
+"""The declaration language of ops, and the SSA values that connect them.
 
 An op is one class. Its annotated fields, made by `operand()`, `attr()`, `flag()`, `region()` and
 `defined()`, are the single declaration that the builder, verifier, printer, encoder and CPU backend
-read through `Op.fields`; nothing else lists the parts of an op. Fields stand in the order in which
+read through `Op.fields`; no other code lists the parts of an op. Fields stand in the order in which
 Tile IR's bytecode writes attributes, and operands in the order in which it writes operands.
 
     class AddF(Op, mnemonic="addf", opcode=0x02):
@@ -14,7 +14,7 @@ Tile IR's bytecode writes attributes, and operands in the order in which it writ
         flush_to_zero: bool = flag(default=False)
         result: Value = defined()
 
-Ops are immutable by convention once built: a pass that changes one makes a new one (`rebuilt`).
+Ops are immutable by convention once built: a pass replaces an op by a new one (`rebuilt`).
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ __all__ = [
     "typed_all",
 ]
 
-# A release of Tile IR, major and minor: what a field or an op needs, what a file is written for.
+# A release of Tile IR, major and minor: required by a field or an op, targeted by a file.
 Version = tuple[int, int]
 
 
-# Regions inside one another that readers of files take: an `elif` is one more in the one before.
+# Deepest nesting of regions that file readers accept; each `elif` nests one region deeper.
 DEEPEST_NESTING = 1024
 
 
@@ -68,14 +68,14 @@ class Value:
     def __init__(self, type: Type, dtype: type[DType] | None = None, hint: str = "") -> None:
         self.type = type
         self.dtype = dtype
-        self.hint = hint  # the name the author used, for people who read the IR
+        self.hint = hint  # the author's name for the value, for readers of the IR
 
     def __repr__(self) -> str:
         return f"<{self.hint or 'value'}: {self.type}>"
 
 
 class Block:
-    """Ops in order, with the values that enter at the top. Its last op is a terminator."""
+    """Ops in order, after block arguments. The last op is a terminator."""
 
     __slots__ = ("args", "ops")
 
@@ -84,7 +84,7 @@ class Block:
         self.ops: list[Op] = [] if ops is None else ops
 
     def walk(self) -> Iterator[Op]:
-        """Every op, nested ones too, in program order."""
+        """Iterate over all ops, nested ones included, in program order."""
         pending = [iter(self.ops)]
         while pending:
             for op in pending[-1]:
@@ -97,17 +97,17 @@ class Block:
 
 
 class Effect(Enum):
-    """What an op does to memory. Passes ask this, never for a list of ops."""
+    """Memory effect of an op. Passes test the effect, never a list of ops."""
 
     NONE = auto()
     READ = auto()
     WRITE = auto()
-    OBSERVE = auto()  # visible to a person: print, assert
+    OBSERVE = auto()  # observable output: print, assert
     CONTROL = auto()  # a terminator
 
 
 class FieldKind(Enum):
-    """The part of an op that a field is."""
+    """Role of a field: operand, attribute, region, result or note."""
 
     OPERAND = auto()
     OPERANDS = auto()
@@ -117,11 +117,11 @@ class FieldKind(Enum):
     REGION = auto()
     RESULT = auto()
     RESULTS = auto()
-    NOTE = auto()  # kept for people and the front end; no part of the op's meaning
+    NOTE = auto()  # for readers and the front end; no part of the op's semantics
 
     @property
     def is_operand(self) -> bool:
-        """Whether it holds values that flow in."""
+        """Whether a field of this kind holds operands."""
         return self in (FieldKind.OPERAND, FieldKind.OPERANDS, FieldKind.OPTIONAL_OPERAND)
 
 
@@ -136,30 +136,30 @@ class Field:
 
     kind: FieldKind
     default: Any = _REQUIRED
-    codec: AttributeCodec | None = None  # how an attribute is written and printed
+    codec: AttributeCodec | None = None  # encoding and text of an attribute
     since: Version = (13, 1)
-    optional: bool = False  # an attribute that may be None (a bit in the flags says so)
-    from_types: Callable[[tuple[Type, ...]], Any] | None = None  # read off the results' types
+    optional: bool = False  # an attribute that may be None (marked by a bit in the flags)
+    from_types: Callable[[tuple[Type, ...]], Any] | None = None  # derived from the result types
     name: str = ""
 
     @property
     def has_default(self) -> bool:
-        """Whether the part may be left out; results are not parts that are given."""
+        """Whether a constructor may omit the field; results are never passed."""
         return self.default is not _REQUIRED and self.kind not in _RESULT_KINDS
 
 
 def operand() -> Any:
-    """One value that flows in."""
+    """Declare one operand."""
     return Field(FieldKind.OPERAND)
 
 
 def operands(*, default: tuple[()]) -> Any:
-    """Any number of values that flow in. Checkers look for `default=` where a field is declared."""
+    """Declare a variadic operand. Type checkers look for `default=` in a field's declaration."""
     return Field(FieldKind.OPERANDS, default=default)
 
 
 def optional_operand(*, default: None = None, since: Version = (13, 1)) -> Any:
-    """A value that may be absent."""
+    """Declare an operand that may be absent."""
     return Field(FieldKind.OPTIONAL_OPERAND, default=default, since=since)
 
 
@@ -170,83 +170,83 @@ def attr(
     since: Version = (13, 1),
     optional: bool = False,
 ) -> Any:
-    """A compile-time property. Without a codec it is never written, as in internal ops."""
+    """Declare a compile-time attribute. Without a codec it is never encoded, as in internal ops."""
     return Field(FieldKind.ATTR, default, codec, since, optional)
 
 
 def typed(*, default: Any = _REQUIRED) -> Any:
-    """The type of the first result where operands do not determine it; written as that type."""
+    """Declare the type of the first result, for ops whose operands do not determine it."""
     return Field(FieldKind.ATTR, default, from_types=first_type)
 
 
 def typed_all(*, default: tuple[()]) -> Any:
-    """The types of all results where operands do not determine them."""
+    """Declare the types of all results, for ops whose operands do not determine them."""
     return Field(FieldKind.ATTR, default, from_types=lambda types: types)
 
 
 def first_type(types: tuple[Type, ...]) -> Type:
-    """What `typed` reads off the results; there must be one."""
+    """Return the type that `typed` encodes: that of the first result, which must exist."""
     return types[0]
 
 
 def flag(*, default: bool = False, since: Version = (13, 1)) -> Any:
-    """A property that is there or not; one bit in the op's flags."""
+    """Declare a boolean attribute, encoded as one bit in the op's flags."""
     return Field(FieldKind.FLAG, default, since=since)
 
 
 def region() -> Any:
-    """A nested block."""
+    """Declare a nested block."""
     return Field(FieldKind.REGION)
 
 
 def defined(*, since: Version = (13, 1), init: Literal[False] = False) -> Any:
-    """One value that the op defines; made by the constructor from `result_types`."""
+    """Declare one result, which the constructor makes from `result_types`."""
     return Field(FieldKind.RESULT, init, since=since)
 
 
 def defined_many(*, init: Literal[False] = False) -> Any:
-    """Any number of values that the op defines."""
+    """Declare a variadic result."""
     return Field(FieldKind.RESULTS, init)
 
 
 def note(*, default: None) -> Any:
-    """Something remembered beside the op."""
+    """Declare data kept beside the op, outside its semantics."""
     return Field(FieldKind.NOTE, default)
 
 
 @dataclass_transform(
     kw_only_default=True,
-    eq_default=False,  # an op is itself and no other
+    eq_default=False,  # ops are compared by identity
     field_specifiers=(
         operand, operands, optional_operand, attr, typed, typed_all, flag, region, defined,
         defined_many, note,
     ),
 )  # fmt: skip
 class Declared:
-    """Marks classes whose annotated fields are keyword arguments, for type checkers."""
+    """Base class that tells type checkers to treat annotated fields as keyword arguments."""
 
 
 class Op(Declared):
     """Base of all ops: fields by keyword, results made from the type rule."""
 
     mnemonic: ClassVar[str] = ""
-    opcode: ClassVar[int | None] = None  # None: internal, must be gone before encoding
+    opcode: ClassVar[int | None] = None  # None: internal, lowered before encoding
     since: ClassVar[Version] = (13, 1)
     effect: ClassVar[Effect] = Effect.NONE
-    segmented: ClassVar[bool] = False  # operands are written group by group
+    segmented: ClassVar[bool] = False  # operands are encoded group by group
     assembly: ClassVar[str] = ""  # text form, read by the printer
-    meaning: ClassVar[Callable[..., Any] | None] = None  # NumPy, where one function says it all
+    meaning: ClassVar[Callable[..., Any] | None] = None  # the equivalent NumPy function, if any
     fields: ClassVar[tuple[Field, ...]] = ()
-    operand_fields: ClassVar[tuple[Field, ...]] = ()  # those of `fields` that hold operands
-    region_fields: ClassVar[tuple[Field, ...]] = ()  # those of `fields` that hold regions
-    attribute_names: ClassVar[tuple[str, ...]] = ()  # of those of `fields` that hold no values
-    part_names: ClassVar[frozenset[str]] = frozenset()  # of those of `fields` that are given
-    defaults: ClassVar[Mapping[str, Any]] = {}  # of the parts that may be left out
-    carries: ClassVar[bool] = False  # whether it repeats its body, which then takes carried values
-    result_names: ClassVar[tuple[str, ...]] = ()  # of the fields with one result each
-    rest_name: ClassVar[str] = ""  # of the field with any number of results
+    operand_fields: ClassVar[tuple[Field, ...]] = ()  # fields that hold operands
+    region_fields: ClassVar[tuple[Field, ...]] = ()  # fields that hold regions
+    attribute_names: ClassVar[tuple[str, ...]] = ()  # of fields that hold attributes
+    part_names: ClassVar[frozenset[str]] = frozenset()  # of fields that a constructor takes
+    defaults: ClassVar[Mapping[str, Any]] = {}  # of fields that a constructor may omit
+    carries: ClassVar[bool] = False  # whether the op is a loop, whose body takes carried values
+    result_names: ClassVar[tuple[str, ...]] = ()  # of fields with one result each
+    rest_name: ClassVar[str] = ""  # of the variadic result
 
-    loc: Location | None = note(default=None)  # where in the user's source it comes from
+    loc: Location | None = note(default=None)  # position in the user's source
     dtype: type[DType] | None = note(default=None)  # of the results, with signedness
 
     def __init_subclass__(
@@ -295,10 +295,10 @@ class Op(Declared):
 
     @classmethod
     def restored(cls, parts: Mapping[str, Any], types: tuple[Type, ...]) -> Self:
-        """An op as a file states it, with the types of its results.
+        """Return an op as a file states it, with the types of its results.
 
-        `parts` names every field without a default. The type rule is asked only for results that
-        the file leaves out; whether the others follow from it is for the verifier to say.
+        `parts` names every field without a default. The type rule is applied only to results that
+        the file omits; the verifier compares the others with it.
         """
         op = cls.__new__(cls)
         op.__dict__ = {**cls.defaults, **parts}
@@ -309,7 +309,7 @@ class Op(Declared):
         return op
 
     def hold_parts(self) -> None:
-        """Collect operands and regions from their fields, for who builds the op."""
+        """Collect operands and regions from their fields; called by constructors."""
         held = self.__dict__
         found: list[Value] = []
         for field in self.operand_fields:
@@ -318,7 +318,7 @@ class Op(Declared):
                 found.extend(value)
             elif value is not None:
                 found.append(value)
-        self.operands = tuple(found)  # every value that flows in, in declared order
+        self.operands = tuple(found)  # all operands, in declared order
         # Nested blocks, in declared order.
         self.regions: tuple[Block, ...] = tuple([held[field.name] for field in self.region_fields])
 
@@ -326,18 +326,18 @@ class Op(Declared):
         self.hold_results(tuple([Value(type_, self.dtype) for type_ in self.result_types()]))
 
     def hold_results(self, results: tuple[Value, ...]) -> None:
-        """Take the values that the op defines, for who builds it."""
+        """Store the results; called by constructors."""
         self.results = results
         self.__dict__.update(zip(self.result_names, results, strict=False))
         if self.rest_name:
             self.__dict__[self.rest_name] = results[len(self.result_names) :]
 
     def result_types(self) -> tuple[Type, ...]:
-        """The type rule: what the op defines, from its operands and attributes."""
+        """The type rule: result types from operands and attributes."""
         return ()
 
     def rebuilt(self, values: Mapping[Value, Value], regions: tuple[Block, ...] = ()) -> Op:
-        """The same op over other operands (and, if given, other regions), with new results.
+        """Return the same op over other operands (and, if given, other regions), with new results.
 
         Names and dtypes of the results are kept; `values` maps old operands to new ones.
         """
@@ -357,7 +357,7 @@ class Op(Declared):
         return new
 
     def walk(self) -> Iterator[Op]:
-        """This op and every op nested in it, outermost first."""
+        """Iterate over this op and every op nested in it, outermost first."""
         return Block(ops=[self]).walk()
 
     def __repr__(self) -> str:
@@ -365,7 +365,7 @@ class Op(Declared):
 
 
 def _take_fields(cls: type) -> dict[str, Field]:
-    """Remove the declarations from a class body, so that instances can hold the parts."""
+    """Remove the field declarations from a class body, so that instances can hold the parts."""
     taken: dict[str, Field] = {}
     for name in inspect.get_annotations(cls):
         field = cls.__dict__.get(name)

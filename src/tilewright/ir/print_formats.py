@@ -1,8 +1,8 @@
-"""The grammar of what `print_tko` prints, in one place for the verifier and for the CPU.
+"""The grammar of `print_tko` formats, shared by the verifier and the CPU backend.
 
-A place for a value begins with `%` and ends with the first letter that names a conversion; `%%` is
-a percent sign. This is how tileiras counts, whatever stands between the two: it takes `%kd` for a
-place, which C leaves undefined.
+A conversion begins with `%` and ends with the first letter that names one; `%%` is a percent sign.
+tileiras counts conversions this way, whatever characters stand between: it accepts `%kd`, which C
+leaves undefined.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PLACE = re.compile(rf"%(?:%|([^%{_CONVERSIONS}]*)([{_CONVERSIONS}]))")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value is printed: what stands before it, how it is printed, as which kind."""
+    """One conversion of a format: the text before it, its modifiers and its letter."""
 
     before: str
     modifiers: str  # between the percent sign and the letter
@@ -26,12 +26,12 @@ class Place:
 
 
 def is_format(text: str) -> bool:
-    """Whether every place of a format has an end."""
+    """Whether every conversion of a format is terminated."""
     return "%" not in _PLACE.sub("", text)
 
 
 def split_format(text: str) -> tuple[tuple[Place, ...], str]:
-    """The places of a format in order, and what stands behind the last of them."""
+    """Return the conversions of a format in order, and the text after the last one."""
     places, before, at = [], "", 0
     for match in _PLACE.finditer(text):
         before += text[at : match.start()]

@@ -1,10 +1,9 @@
-"""Rebuilding functions: what every pass shares.
+"""Rewriting functions: the walk that all passes share.
 
 A pass is a table of rules, one for each op class that it changes; `Rewriter` walks a function in
 program order, keeps every other op and substitutes values as it goes. Ops are immutable, so an op
-that no substitution reaches stands unchanged in the old and in the new function. Also here: who
-defines a value, how often it is used, and ops with some of their parts exchanged. Not for
-analyses that need a fixpoint.
+that no substitution reaches is shared by the old and the new function. Also here: definitions and
+use counts of values, and ops with some parts replaced. Analyses that need a fixpoint are elsewhere.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _Op = TypeVar("_Op", bound=Op)
 
 
 class Definition(NamedTuple):
-    """Where a value comes from: result `position` of `op`, or argument `position` of its region."""
+    """Definition of a value: result `position` of `op`, or argument `position` of its region."""
 
     op: Op
     position: int
@@ -47,7 +46,7 @@ class Definition(NamedTuple):
 
 
 def definitions(function: Function) -> dict[Value, Definition]:
-    """What defines each value; the function's own parameters are left out."""
+    """Return the definition of each value; the function's own parameters are left out."""
     found: dict[Value, Definition] = {}
     for op in function.walk():
         for position, value in enumerate(op.results):
@@ -59,17 +58,17 @@ def definitions(function: Function) -> dict[Value, Definition]:
 
 
 def has_any(function: Function, kinds: Collection[type[Op]]) -> bool:
-    """Whether an op of one of these classes occurs; a pass without work gives back its input."""
+    """Whether an op of one of these classes occurs; a pass without work returns its input."""
     return any(type(op) in kinds for op in function.walk())
 
 
 def use_counts(function: Function) -> Counter[Value]:
-    """How often each value is an operand."""
+    """Count the uses of each value as an operand."""
     return Counter(value for op in function.walk() for value in op.operands)
 
 
 def nested_ops(op: Op) -> Iterator[Op]:
-    """The ops inside an op's regions, at any depth, in program order."""
+    """Iterate over the ops inside an op's regions, at any depth, in program order."""
     for block in op.regions:
         yield from block.walk()
 
@@ -80,13 +79,13 @@ def is_loop(op: Op) -> bool:
 
 
 def first_values(op: Op) -> tuple[Value, ...]:
-    """What a loop's carried values start as; nothing for other ops. They are its last operands."""
+    """Return the initial values of a loop, its last operands; empty for other ops."""
     found: tuple[Value, ...] = op.__dict__["init_values"] if op.carries else ()
     return found
 
 
 def with_parts(op: _Op, **changes: Any) -> _Op:
-    """The same op with some parts exchanged; results at the same place keep name and dtype."""
+    """Return the op with some parts replaced; results at the same position keep name and dtype."""
     parts = {name: value for name, value in op.__dict__.items() if name in op.part_names}
     new = type(op)(**(parts | changes))
     for before, after in zip(op.results, new.results, strict=False):
@@ -95,9 +94,9 @@ def with_parts(op: _Op, **changes: Any) -> _Op:
 
 
 def widened(op: _Op, extra: tuple[Value, ...]) -> _Op:
-    """A region op with more results, of the types of `extra`, which a loop takes as first values.
+    """Return a region op with more results, of the types of `extra`, the initial values of a loop.
 
-    The regions must already take and hand on the additional values.
+    The regions must already take and pass on the additional values.
     """
     if not extra:
         return op
@@ -111,7 +110,7 @@ def widened(op: _Op, extra: tuple[Value, ...]) -> _Op:
 
 @contextmanager
 def when(builder: Builder, condition: Value) -> Iterator[None]:
-    """What is built inside runs only if a scalar condition holds, and gives no values."""
+    """Build ops that run only if a scalar condition holds, and that define no results."""
     with builder.inside(Block()) as then_body:
         yield
         builder.add(Yield())
@@ -119,7 +118,7 @@ def when(builder: Builder, condition: Value) -> Iterator[None]:
 
 
 class Rewriter:
-    """One walk over a function. Rules get the rewriter and the old op, and build what replaces it.
+    """One walk over a function. A rule gets the rewriter and an old op, and builds its replacement.
 
     A rule maps each result of the old op that may be used later, by `replace` or by `keep`.
     """
@@ -130,18 +129,18 @@ class Rewriter:
         self.builder = Builder(Block())
 
     def function(self, function: Function) -> Function:
-        """The whole function, rebuilt."""
+        """Return the function, rewritten."""
         return replace(function, body=self.block(function.body))
 
     def block(self, block: Block) -> Block:
-        """One block, rebuilt; its arguments stay the same values."""
+        """Return the block, rewritten; its arguments stay the same values."""
         with self.builder.inside(Block(block.args)) as new:
             for op in block.ops:
                 self.visit(op)
         return new
 
     def visit(self, op: Op) -> None:
-        """Rebuild one op: by its rule, or as it is."""
+        """Rewrite one op: by its rule, or unchanged."""
         outer, self.builder.loc = self.builder.loc, op.loc
         rule = self.rules.get(type(op))
         if rule is None:
@@ -151,11 +150,11 @@ class Rewriter:
         self.builder.loc = outer
 
     def new(self, value: Value) -> Value:
-        """What stands for an old value in the new function."""
+        """Return the replacement of an old value."""
         return self.values.get(value, value)
 
     def keep(self, op: Op) -> Op:
-        """Append the op itself, over the new operands and with its regions rebuilt."""
+        """Append the op itself, over the new operands and with its regions rewritten."""
         if not op.region_fields and self.values.keys().isdisjoint(op.operands):
             return self.builder.add(op)
         regions = tuple(self.block(region) for region in op.regions)
@@ -164,9 +163,9 @@ class Rewriter:
         return new
 
     def replace(self, op: Op, *results: Value) -> None:
-        """Let values stand for the first results of an old op."""
+        """Map the first results of an old op to new values."""
         self.values.update(zip(op.results, results, strict=False))
 
 
-# Rebuilds one old op through the rewriter; each pass knows its own kind of both.
+# Rewrites one old op through the rewriter; each pass knows its own type of both.
 Rule = Callable[[Any, Any], None]

@@ -27,12 +27,12 @@ __all__ = [
     "scalar",
 ]
 
-# What Tile IR allows in one tile.
+# Tile IR's limit on the elements of one tile.
 MAX_TILE_ELEMENTS = 16_777_216
 
 
 class Padding(Enum):
-    """What a load gives for elements outside the tensor."""
+    """Value of loaded elements outside the tensor."""
 
     ZERO = 0
     NEG_ZERO = 1
@@ -42,7 +42,7 @@ class Padding(Enum):
 
 
 class PtrAttribute(Enum):
-    """What a pointer says of its memory; the one word there is so far says nothing."""
+    """Attribute of a pointer; the only one so far has no semantics."""
 
     NONE = 0
 
@@ -111,19 +111,19 @@ class TensorViewType:
 
 
 class Tiled:
-    """What every view cut into tiles has."""
+    """Fields that all views cut into tiles share."""
 
     tile: tuple[int, ...]
     view: TensorViewType
 
     @property
     def tile_type(self) -> TileType:
-        """What one load gives."""
+        """Type of one loaded tile."""
         return TileType(self.view.element, self.tile)
 
     @property
     def index_rank(self) -> int:
-        """How many indices name one tile."""
+        """Number of indices that select one tile."""
         return len(self.tile)
 
 
@@ -145,7 +145,7 @@ class PartitionViewType(Tiled):
 class StridedViewType(Tiled):
     """Tiles of a tensor view that start every `traversal_strides[a]` elements along tile axis `a`.
 
-    They overlap where the step is below the tile's extent, and leave gaps where it is above.
+    Tiles overlap where the step is below the tile's extent, and leave gaps where it is above.
     """
 
     tile: tuple[int, ...]
@@ -162,7 +162,7 @@ class StridedViewType(Tiled):
 
 @dataclass(frozen=True)
 class GatherScatterViewType(Tiled):
-    """Tiles whose rows along axis `sparse_dim` are picked one by one, by a tile of numbers."""
+    """Tiles whose rows along axis `sparse_dim` are picked by a tile of indices."""
 
     tile: tuple[int, ...]
     view: TensorViewType
@@ -185,10 +185,10 @@ class TokenType:
 # The one token type.
 TOKEN = TokenType()
 
-# What a load or a store takes its tiles from.
+# Views that loads and stores take tiles from.
 ViewType = PartitionViewType | StridedViewType | GatherScatterViewType
 
-# What a value can be.
+# Types of SSA values.
 Type = TileType | TensorViewType | ViewType | TokenType
 
 
@@ -206,12 +206,12 @@ class FunctionType:
 
 
 def scalar(element: Element | PtrType) -> TileType:
-    """The rank-0 tile of an element."""
+    """Return the rank-0 tile of an element."""
     return TileType(element)
 
 
 def elements_of(type_: Type) -> tuple[Element, ...]:
-    """The elements that a type holds or points to: one, or none for a token."""
+    """Return the elements that a type holds or points to: one, or none for a token."""
     held: object = type_.view if isinstance(type_, ViewType) else type_
     if isinstance(held, TileType | TensorViewType):
         held = held.element

@@ -1,7 +1,7 @@
-"""Which version of the bytecode a module needs, read off the declarations.
+"""The bytecode version that a module needs, derived from the declarations.
 
-A part that a version lacks can still be left out if it says nothing: an attribute that has its
-default, a result that nobody uses.
+A part that a version lacks is omitted if it carries no information: an attribute at its default, an
+unused result.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tilewright.ir.types import (
 
 __all__ = ["VERSIONS", "Need", "check_version", "needs", "required_version"]
 
-# Versions of the bytecode that can be written.
+# Bytecode versions that can be written.
 VERSIONS: tuple[Version, ...] = ((13, 1), (13, 2), (13, 3), (13, 4))
-_FIRST = VERSIONS[0]  # what it has asks for nothing
-_LEAST_USED: Version = (13, 3)  # what tileiras needs to compile for sm_90
+_FIRST = VERSIONS[0]  # its features need no check
+_LEAST_USED: Version = (13, 3)  # the version that tileiras needs to compile for sm_90
 _HINT: tuple[Version, str] = ((13, 3), "a hint for every target")
 _FLAGGED_GLOBAL: tuple[Version, str] = ((13, 3), "a private or constant global")
 _MARKED_POINTER: tuple[Version, str] = ((13, 4), "a pointer with an attribute")
@@ -39,13 +39,13 @@ _VIEWS: dict[type, tuple[Version, str]] = {
     StridedViewType: ((13, 3), "a strided view"),
     GatherScatterViewType: ((13, 3), "a gather-scatter view"),
 }
-_TELLING: dict[type[Op], tuple[Field, ...]] = {}  # kept, since every op of a module asks
-_MEMBERS: dict[Enum, Version] = {Rounding.NEAREST_AWAY: (13, 4)}  # younger than their enums
+_TELLING: dict[type[Op], tuple[Field, ...]] = {}  # a cache, since every op of a module is checked
+_MEMBERS: dict[Enum, Version] = {Rounding.NEAREST_AWAY: (13, 4)}  # members added after their enum
 
 
 @dataclass(frozen=True)
 class Need:
-    """Something a module uses that not every version has."""
+    """A feature of a module that not every version has."""
 
     version: Version
     what: str
@@ -54,12 +54,12 @@ class Need:
 
 
 def required_version(module: Module) -> Version:
-    """The least version that holds the module, of those that are in use (13.3 and 13.4)."""
+    """Return the least version that holds the module, of those in use (13.3 and 13.4)."""
     return max([_LEAST_USED, *(need.version for need in needs(module))])
 
 
 def check_version(module: Module, version: Version) -> None:
-    """Refuse a version that is unknown or that lacks something the module uses."""
+    """Refuse a version that is unknown or that lacks a feature of the module."""
     if version not in VERSIONS:
         known = ", ".join(map(_dotted, VERSIONS))
         raise CompileError(f"bytecode {_dotted(version)} is not known; there are {known}")
@@ -71,7 +71,7 @@ def check_version(module: Module, version: Version) -> None:
 
 
 def needs(module: Module) -> Iterator[Need]:
-    """The version that each part of a module asks for, if that is more than the first."""
+    """Iterate over the versions that parts of a module need beyond the first."""
     for held in module.globals:
         said = (held.constant, held.visibility) != (False, Visibility.PUBLIC)
         for version, what in [*([_FLAGGED_GLOBAL] if said else []), *_type_needs(held.type)]:
@@ -112,7 +112,7 @@ def _op_needs(op: Op, used: set[Value]) -> Iterator[tuple[Version, str]]:
 
 
 def _telling_fields(kind: type[Op]) -> tuple[Field, ...]:
-    """The fields of an op that may need more than the op itself; most have none."""
+    """Return the fields of an op that may need a later version than the op; most have none."""
     if kind not in _TELLING:
         telling = (f for f in kind.fields if f.kind is FieldKind.ATTR or f.since > kind.since)
         _TELLING[kind] = tuple(telling)

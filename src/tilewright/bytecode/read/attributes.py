@@ -1,7 +1,7 @@
-"""How each kind of attribute is read: one reader a codec class, and the self-describing forms.
+"""Readers of attributes: one for each codec class, and one for each self-describing form.
 
-The mirror of `attributes`: what an op says of itself is read bare, what stands in arrays,
-dictionaries and promises by its tag. Attributes nest, to a limit that no real file comes near.
+The mirror of `write.attributes`: attributes of an op are read bare, attributes in arrays,
+dictionaries and promises by their tag. The depth of nesting is limited far above any real file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DEEPEST = 16
 
 @dataclass(frozen=True)
 class ReadTables:
-    """What ops refer to by number."""
+    """Tables that ops refer to by index."""
 
     version: Version
     strings: StringReader
@@ -60,17 +60,17 @@ class ReadTables:
     constants: ConstantReader
 
 
-# Reads one attribute of an op whose results have the types given.
+# Reads one attribute of an op with the given result types.
 AttributeReader = Callable[[Cursor, ReadTables, tuple[Type, ...]], Any]
 
 
 def attribute_reader(codec: AttributeCodec) -> AttributeReader:
-    """The reader of one attribute of an op."""
+    """Return the reader of one attribute of an op."""
     return _READERS[type(codec)](codec)
 
 
 def read_hints(cursor: Cursor, tables: ReadTables) -> Hints:
-    """The advice on a whole entry, which carries its tag."""
+    """Read the hints of an entry, which carry their tag."""
     start = cursor.position
     hints = _tagged(cursor, tables, 0)
     if not isinstance(hints, Hints):
@@ -91,7 +91,7 @@ def _enum(codec: EnumCodec) -> AttributeReader:
 
 
 def _plain(reader: AttributeReader) -> Callable[[AttributeCodec], AttributeReader]:
-    """For a kind that needs nothing of its codec."""
+    """Return a factory of a reader that does not depend on the codec."""
     return lambda _codec: reader
 
 
@@ -112,7 +112,7 @@ def _int32_array(cursor: Cursor, _tables: ReadTables, _types: tuple[Type, ...]) 
 
 
 def _bool_array(cursor: Cursor, _tables: ReadTables, _types: tuple[Type, ...]) -> tuple[bool, ...]:
-    """Empty if none is true, as the declaration has it."""
+    """Read truth values; a tuple of false ones becomes empty, as the declaration has it."""
     truths = tuple(map(bool, cursor.array("b", "truth values")))
     return truths if any(truths) else ()
 
@@ -152,7 +152,7 @@ _READERS: dict[type[AttributeCodec], Callable[[Any], AttributeReader]] = {
 }
 
 
-# --- attributes that say what they are ------------------------------------------------------------
+# --- self-describing attributes -------------------------------------------------------------------
 
 
 def _tagged(cursor: Cursor, tables: ReadTables, depth: int) -> Attribute:
@@ -172,7 +172,7 @@ def _items(cursor: Cursor, tables: ReadTables, depth: int) -> tuple[Attribute, .
 
 
 def _in_array(item: Attribute) -> Attribute:
-    """Numbers in an array keep their element, by which identities are known."""
+    """Convert an item of an array; numbers keep their element, which identities need."""
     return IntIdentity(Element.I32, item & 0xFFFFFFFF) if type(item) is int else item
 
 
@@ -232,7 +232,7 @@ def _read_bounded(cursor: Cursor, _tables: ReadTables, _depth: int) -> Bounded:
 
 
 def _two_options(cursor: Cursor) -> tuple[int | None, int | None]:
-    """Two signed numbers, each of which may be absent."""
+    """Read two optional signed numbers."""
     flags = cursor.byte()
     if flags > 3:
         cursor.fail("flags of an attribute that are not known", cursor.position - 1)

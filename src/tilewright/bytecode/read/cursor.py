@@ -1,7 +1,7 @@
-"""Reading bytes that may be anything: every length is held against what is left.
+"""Cursor over untrusted bytes: every length is checked against the remaining bytes.
 
-A `Cursor` walks over a window of the file and knows its place in the whole, so that an error names
-the byte. Nothing here knows what the numbers mean.
+A `Cursor` walks over a window of the file and knows its offset in the whole, so that an error names
+the byte. The interpretation of the numbers is left to the readers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LIMIT = 1 << 64
 
 
 class Cursor:
-    """A place in the bytes, and the end of the part that may be read."""
+    """A position in the bytes, and the end of the readable window."""
 
     __slots__ = ("data", "end", "position")
 
@@ -30,15 +30,15 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """How many bytes can still be read."""
+        """Number of bytes that remain."""
         return self.end - self.position
 
     def fail(self, reason: str, at: int | None = None) -> NoReturn:
-        """Refuse the file because of what stands at the current place, or at another."""
+        """Refuse the file at the current position, or at another."""
         raise MalformedBytecodeError(reason, self.position if at is None else at)
 
     def fail_number(self, reason: str) -> NoReturn:
-        """Refuse the file because of the number that was read last."""
+        """Refuse the file at the number that was read last."""
         start = self.position - 1
         while (
             start > 0 and self.data[start - 1] >= 0x80 and self.position - start < _LONGEST_VARINT
@@ -47,7 +47,7 @@ class Cursor:
         self.fail(reason, start)
 
     def byte(self) -> int:
-        """One byte."""
+        """Read one byte."""
         position = self.position
         if position >= self.end:
             self.fail("the data ends where a byte is needed")
@@ -55,7 +55,7 @@ class Cursor:
         return self.data[position]
 
     def varint(self) -> int:
-        """An unsigned number of at most 64 bits, seven bits a byte, least first."""
+        """Read a varint: unsigned, at most 64 bits, seven bits a byte, least first."""
         position = self.position
         if position >= self.end:
             self.fail("the data ends where a number is needed")
@@ -79,26 +79,26 @@ class Cursor:
         self.fail("a number has more than 64 bits", start)
 
     def varints(self, count: int) -> Sequence[int]:
-        """Several numbers one after the other."""
+        """Read several varints."""
         end = self.position + count
         if end <= self.end:
             run = self.data[self.position : end]
-            if run.isascii():  # each is one byte, and mostly they are
+            if run.isascii():  # the common case: one byte each
                 self.position = end
                 return run
         return [self.varint() for _ in range(count)]
 
     def signed(self) -> int:
-        """A 64-bit signed number, folded so that small magnitudes are short."""
+        """Read a 64-bit signed varint, zigzag-encoded so that small magnitudes are short."""
         folded = self.varint()
         return folded >> 1 ^ -(folded & 1)
 
     def pattern(self) -> int:
-        """A signed number as its 64 bits."""
+        """Read a signed varint as its 64 bits."""
         return self.signed() & _LIMIT - 1
 
     def count(self, what: str, least: int = 1) -> int:
-        """A number of things of at least `least` bytes each, which must all fit in what is left."""
+        """Read a count of items of at least `least` bytes each, which must fit the rest."""
         start = self.position
         number = self.varint()
         if number * least > self.end - self.position:
@@ -106,7 +106,7 @@ class Cursor:
         return number
 
     def take(self, length: int, what: str) -> int:
-        """Skip a run of bytes; gives where it starts."""
+        """Skip a run of bytes; return its offset."""
         start = self.position
         if length > self.end - start:
             self.fail(f"{what} of {length} bytes does not fit in the {self.left} that are left")
@@ -114,12 +114,12 @@ class Cursor:
         return start
 
     def array(self, code: str, what: str) -> tuple[Any, ...]:
-        """A counted array of fixed-width little-endian numbers; `code` is one of `struct`'s."""
+        """Read a count and fixed-width little-endian numbers; `code` is that of `struct`."""
         width = struct.calcsize(f"<{code}")
         return self.numbers(self.count(what, width), code, what)
 
     def numbers(self, count: int, code: str, what: str) -> tuple[Any, ...]:
-        """Fixed-width little-endian numbers, `count` of them."""
+        """Read `count` fixed-width little-endian numbers."""
         width = struct.calcsize(f"<{code}")
         start = self.take(count * width, what)
         return struct.unpack_from(f"<{count}{code}", self.data, start)

@@ -1,7 +1,8 @@
-"""The debug section as it is read: where each op comes from, through the calls that were inlined.
+"""Reader of the debug section: the source location of each op, through inlined calls.
 
-Files are known by name only. Scopes are not kept: a location has its own file, line and column.
-Debug information is no reason to refuse a program: of many nested calls the outermost are dropped.
+Files are known by name only. Scopes are dropped: a location has its own file, line and column.
+Debug information never causes a refusal for its depth: the outermost of too many nested calls are
+dropped.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from tilewright.source import Location, Span, UnseenFile
 __all__ = ["DebugReader", "LocationList"]
 
 _UNKNOWN = 0
-_MOST_CALLS = 64  # inlined into one another that are kept
-_MOST_STEPS = 256  # attributes looked at for one location, which may lead back to themselves
-Spans = tuple[Span, ...]  # the innermost first
+_MOST_CALLS = 64  # nested inlined calls that are kept
+_MOST_STEPS = 256  # attributes read for one location, since references may be cyclic
+Spans = tuple[Span, ...]  # innermost first
 
 
 class DebugReader:
-    """The lists of locations, one for each function that has any."""
+    """Lists of locations, one for each function that has any."""
 
     def __init__(self, cursor: Cursor | None, strings: StringReader) -> None:
         self._strings = strings
@@ -47,7 +48,7 @@ class DebugReader:
         self._cursor = cursor
 
     def list_of(self, number: int, user: Cursor) -> LocationList | None:
-        """The locations of a function; `user` has just read the number of its list, 0 for none."""
+        """Return the locations of a function; `user` has just read the list's index, 0 for none."""
         if number == 0:
             return None
         if number > len(self._starts):
@@ -60,7 +61,7 @@ class DebugReader:
         return LocationList(self, start, end)
 
     def location(self, place: int) -> Location | None:
-        """The location at a place of all the lists."""
+        """Return the location at an index into the concatenated lists."""
         index = self._indices[place]
         if index not in self._known:
             spans = self._spans(index)
@@ -68,7 +69,7 @@ class DebugReader:
         return self._known[index]
 
     def _spans(self, index: int) -> Spans:
-        """Where an op comes from, and the calls around it; of very many calls the innermost."""
+        """Return the span of an op and of the calls around it, innermost first, up to a limit."""
         found: list[Span] = []
         open_, steps, start = [(index, self._cursor)], 0, 0
         while open_ and len(found) < _MOST_CALLS:
@@ -101,17 +102,17 @@ class DebugReader:
 
 @dataclass(frozen=True)
 class LocationList:
-    """The locations of one function, looked up one by one: several functions may share a list."""
+    """Locations of one function, decoded on demand: several functions may share a list."""
 
     debug: DebugReader
     start: int
     end: int
 
     def of_function(self) -> Location | None:
-        """Its own place."""
+        """Return the location of the function itself."""
         return self.of_op(-1)
 
     def of_op(self, number: int) -> Location | None:
-        """The place of an op, by its number in the order written."""
+        """Return the location of an op, by its index in the order written."""
         place = self.start + 1 + number
         return self.debug.location(place) if place < self.end else None

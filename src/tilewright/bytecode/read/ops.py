@@ -1,9 +1,8 @@
-"""The one decoder of ops, driven by the declared fields: the mirror of `op_writer`.
+"""The decoder of ops, driven by the declared fields: the mirror of `write.ops`.
 
-What an op class has to be read for in one version is worked out once (`_Plan`). Results get the
-types that the file states; whether they follow from the operands is for the verifier to say. Values
-are visible by construction: a number beyond those defined so far, or of a block that has ended,
-names nothing.
+The parts of an op class to read in one version are derived once (`_Plan`). Results get the types
+that the file states; the verifier compares them with the type rule. Values are visible by
+construction: an index beyond the values defined so far, or into a block that has ended, is refused.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ _OPS = {op.opcode: op for op in TILE_IR_OPS}
 
 @dataclass(frozen=True)
 class _Plan:
-    """How to read one op class in one version."""
+    """Parts to read of one op class in one version."""
 
     op: type[Op]
     counts_results: bool
-    results: int  # at least, and exactly unless `more_results`
+    results: int  # a lower bound if `more_results`, else exact
     more_results: bool
     has_flags: bool
-    flags: tuple[tuple[str, int], ...]  # plain flags, by their bit
+    flags: tuple[tuple[str, int], ...]  # plain flags with their bit
     known_bits: int
-    attributes: tuple[tuple[str, AttributeReader, int], ...]  # with the bit that says it is there
+    attributes: tuple[tuple[str, AttributeReader, int], ...]  # with the bit that marks its presence
     operands: tuple[tuple[str, FieldKind, int], ...]  # likewise
-    plain_operands: tuple[str, ...]  # if all of them are there, and nothing counts them
-    least: int  # operands
+    plain_operands: tuple[str, ...]  # if all are required and not counted
+    least: int  # minimum number of operands
     counts_operands: bool
     regions: tuple[str, ...]
     from_types: tuple[tuple[str, Callable[[tuple[Type, ...]], Any]], ...]
@@ -57,7 +56,7 @@ class _Plan:
 
 @cache
 def _plans(version: Version) -> dict[int, _Plan]:
-    """By opcode."""
+    """Return the plans of a version by opcode."""
     held = (op for op in TILE_IR_OPS if op.since <= version and op.opcode is not None)
     return {op.opcode: _plan(op, version) for op in held if op.opcode is not None}
 
@@ -104,10 +103,10 @@ class BodyReader:
         self._plans = _plans(tables.version)
         self._locations = locations
         self._ops_read = 0
-        self._values: list[Value] = []  # those that are visible, by number
+        self._values: list[Value] = []  # visible values by index
 
     def read_body(self, params: tuple[Value, ...]) -> Block:
-        """A function's body: ops to the end of the window."""
+        """Read a function's body: ops to the end of the window."""
         cursor, ops = self._cursor, []
         self._values.extend(params)
         while cursor.position < cursor.end:
@@ -169,7 +168,7 @@ class BodyReader:
         return flags
 
     def _read_operands(self, plan: _Plan, flags: int, parts: dict[str, Any]) -> None:
-        more = None  # how many of a common count are left for what may be absent
+        more = None  # rest of a common count, left for optional operands
         if plan.counts_operands:
             more = self._cursor.count("operands") - plan.least
             if more < 0:
@@ -211,12 +210,12 @@ class BodyReader:
             if blocks == 1:
                 parts[name] = self._read_block(depth + 1)
             elif blocks == 0 and plan.op in IMPLIED_ENDINGS:
-                parts[name] = Block((), [IMPLIED_ENDINGS[plan.op]()])  # left out: does nothing
+                parts[name] = Block((), [IMPLIED_ENDINGS[plan.op]()])  # omitted
             else:
                 cursor.fail_number(f"a region of `{plan.op.mnemonic}` has {blocks} blocks")
 
     def _read_block(self, depth: int) -> Block:
-        """A nested block. Its values are numbered on from the outer ones and then forgotten."""
+        """Read a nested block. Its values are numbered after the outer ones, up to its end."""
         cursor, types = self._cursor, self._types
         outside = len(self._values)
         count = cursor.count("arguments")

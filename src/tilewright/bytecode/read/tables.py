@@ -1,7 +1,7 @@
-"""Numbered tables of the container as they are read: items by number, looked at when asked for.
+"""Readers of the container's numbered tables: items by index, decoded on demand.
 
 An item is a window of the file. Strings and constants are decoded once, however often they are
-used, so that no file makes the reader do more work than it has bytes.
+used, so that the reader's work is bounded by the file's length.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tilewright.ir.types import TileType
 
 __all__ = ["ConstantReader", "Items", "StringReader"]
 
-_MOST_AXES = 32  # what NumPy holds
+_MOST_AXES = 32  # NumPy's limit
 _TRUTH_SPLATS = (b"\x00", b"\xff")
 
 
 class Items:
-    """The windows of a table's items, known by their numbers."""
+    """Windows of a table's items, by index."""
 
     def __init__(
         self, cursor: Cursor | None, what: str, *, first: int = 0, code: str = "I"
@@ -56,7 +56,7 @@ class Items:
         return len(self._starts)
 
     def item(self, number: int, user: Cursor) -> Cursor:
-        """The window of an item; `user` has just read its number."""
+        """Return the window of an item; `user` has just read its index."""
         index = number - self._first
         if not 0 <= index < len(self._starts):
             user.fail_number(f"there is no {self._what} {number}; there are {len(self._starts)}")
@@ -66,14 +66,14 @@ class Items:
 
 
 class StringReader:
-    """Texts by number."""
+    """Strings by index."""
 
     def __init__(self, items: Items) -> None:
         self._items = items
         self._known: dict[int, str] = {}
 
     def text(self, number: int, user: Cursor) -> str:
-        """The text of a number that `user` has just read."""
+        """Return the string at an index that `user` has just read."""
         found = self._known.get(number)
         if found is None:
             window = self._items.item(number, user)
@@ -86,14 +86,14 @@ class StringReader:
 
 
 class ConstantReader:
-    """Constants by number: one number for every element, or an array."""
+    """Constants by index: one number for every element, or an array."""
 
     def __init__(self, items: Items) -> None:
         self._items = items
         self._known: dict[tuple[int, Element], tuple[bool, np.ndarray[Any, Any]]] = {}
 
     def value(self, number: int, type_: object, user: Cursor) -> Any:
-        """The constant of a number that `user` has just read, as a tile of `type_` holds it."""
+        """Return the constant at an index that `user` has just read, as a tile of `type_`."""
         if not isinstance(type_, TileType) or not isinstance(type_.element, Element):
             user.fail_number("only tiles of numbers can be constants")
         if type_.rank > _MOST_AXES:
@@ -112,7 +112,7 @@ class ConstantReader:
     def _read(
         self, number: int, element: Element, user: Cursor
     ) -> tuple[bool, np.ndarray[Any, Any]]:
-        """Whether one number stands for all, and the numbers."""
+        """Return whether one number stands for all elements, and the numbers."""
         window = self._items.item(number, user)
         start = window.position
         length = window.count("bytes of a constant")
@@ -126,7 +126,7 @@ class ConstantReader:
 
 
 def _number(held: Any, element: Element) -> Any:
-    """A Python number, but for a NaN, whose bits Python would not keep."""
+    """Return a Python number, or for a NaN the NumPy scalar, which keeps its bits."""
     if element.is_integer:
         return bool(held) if element is Element.I1 else int(held)
     return held if element.is_held_as_bits or held != held else float(held)

@@ -1,7 +1,7 @@
-"""The type section as it is read: types by number, resolved when asked for.
+"""Reader of the type section: types by index, resolved on demand.
 
-A type may refer to types of any number, also later ones. What each kind may be made of is fixed
-by the readers below, which is what keeps a type that contains itself from being followed for ever.
+A type may refer to types of any index, later ones included. The readers below fix the legal
+components of each kind, so that no reference cycle can be followed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tilewright.ir.types import (
 
 __all__ = ["TypeReader"]
 
-_HAS_OPTION = 1  # the one bit that those numbers use
+_HAS_OPTION = 1  # the only bit in use
 
 _NUMBERS = (Element,)
 _HELD = (Element, PtrType)
@@ -56,16 +56,16 @@ _ELEMENTS = {element.value.tag: element for element in Element}
 
 
 class TypeReader:
-    """Types by number."""
+    """Types by index."""
 
     def __init__(self, items: Items, version: Version) -> None:
         self.version = version
         self._items = items
         self._known: dict[int, BytecodeType] = {}
-        self._of_values: dict[int, Type] = {}  # those that values can have
+        self._of_values: dict[int, Type] = {}  # types of SSA values
 
     def value_types(self, count: int, user: Cursor) -> tuple[Type, ...]:
-        """Types that values have, whose numbers come next."""
+        """Return the types of values, whose indices come next."""
         known, start = self._of_values, user.position
         try:
             if count == 1:
@@ -82,13 +82,13 @@ class TypeReader:
         return found
 
     def signature(self, number: int, user: Cursor) -> FunctionType:
-        """The type of a function."""
+        """Return the type of a function."""
         found = self.type(number, user, (FunctionType,))
         assert isinstance(found, FunctionType)
         return found
 
     def type(self, number: int, user: Cursor, allowed: tuple[type, ...] = _ALL) -> BytecodeType:
-        """A type that is one of the kinds allowed where `user` has just read its number."""
+        """Return a type of one of the allowed kinds, at an index that `user` has just read."""
         found = self._known.get(number)
         if found is not None:
             _check_kind(type(found), allowed, number, user)
@@ -113,7 +113,7 @@ def _check_kind(kind: type, allowed: tuple[type, ...], number: int, user: Cursor
 
 
 def _kind_of(tag: int, version: Version) -> type | None:
-    """The class of a type, if the version has it."""
+    """Return the class of a type, if the version has it."""
     element = _ELEMENTS.get(tag)
     if element is not None:
         return Element if element.value.since <= version else None
@@ -197,7 +197,7 @@ def _flags(window: Cursor) -> int:
 
 
 def _option(window: Cursor, flags: int, kind: type[Enum]) -> Any:
-    """What may follow at the end of a type: a number of an enum, if the flags say so."""
+    """Read the optional end of a type: a member of an enum, if the flags mark it as present."""
     if not flags:
         return None
     start = window.position

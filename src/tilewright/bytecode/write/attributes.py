@@ -1,7 +1,7 @@
-"""How each kind of attribute is written: one writer a codec class, and the self-describing forms.
+"""Writers of attributes: one for each codec class, and one for each self-describing form.
 
-Inside an op an attribute is written bare, because the op says what it is; in arrays, dictionaries
-and `assume` it is preceded by a tag.
+An op determines the kinds of its attributes, which are written bare; in arrays, dictionaries and
+`assume` a tag precedes each attribute.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _TYPES = (
 
 @dataclass
 class Tables:
-    """The tables that ops refer to by number, filled while ops are written."""
+    """Tables that ops refer to by index, filled while ops are written."""
 
     version: Version
     strings: StringTable
@@ -69,11 +69,11 @@ class Tables:
 
     @staticmethod
     def empty(version: Version) -> Tables:
-        """Tables with nothing in them."""
+        """Return empty tables."""
         return Tables(version, StringTable(), TypeTable(version), Table(offset_code="Q"))
 
     def constant(self, value: Any, type_: TileType) -> int:
-        """The number of a constant's elements."""
+        """Return the index of a constant's elements."""
         data = constant_bytes(value, type_)
         item = Stream()
         item.put_varint(len(data))
@@ -81,7 +81,7 @@ class Tables:
 
 
 class Setting(NamedTuple):
-    """Where an attribute stands."""
+    """Context of an attribute."""
 
     op: Op
     codec: AttributeCodec
@@ -94,7 +94,7 @@ def put_attribute(stream: Stream, value: Any, setting: Setting) -> None:
 
 
 def put_tagged(stream: Stream, value: Attribute, tables: Tables) -> None:
-    """Write one attribute in the form that says what it is."""
+    """Write one attribute in the self-describing form."""
     tag, put = _TAGGED[type(value)]
     stream.put_varint(tag)
     put(stream, value, tables)
@@ -225,7 +225,7 @@ def _put_bounded(stream: Stream, value: Bounded, _tables: Tables) -> None:
 
 
 def _put_present(stream: Stream, *numbers: int | None) -> None:
-    """A bit for each number that is there, then those numbers."""
+    """Write a bit for each number that is present, then the present numbers."""
     stream.append(sum((number is not None) << bit for bit, number in enumerate(numbers)))
     for number in numbers:
         if number is not None:

@@ -1,7 +1,7 @@
-"""The debug section: for each op the line it comes from, through the calls that were inlined.
+"""Writer of the debug section: the source location of each op, through inlined calls.
 
-Without any location the section is left out. Scopes are one subprogram for each file an entry
-draws on, which is what line tables and remarks need; it is no description of the user's functions.
+Without any location the section is omitted. An entry has one scope, a subprogram, for each file it
+draws on, which line tables and remarks need; scopes do not describe the user's functions.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class DebugWriter:
         self._lists: list[list[int]] = []
 
     def add_function(self, function: Function, locations: Sequence[Location | None]) -> int:
-        """Note the locations of a function's ops in the order written; gives its list's number."""
+        """Record the locations of a function's ops in written order; return the list's index."""
         start = function.loc or next(loc for loc in locations if loc is not None)
-        # The reader wants the function's own place to be simple, and the outermost call of each
-        # op to lie in the function's own scope.
+        # The reader requires a simple location of the function itself, and the outermost call of
+        # each op in the function's own scope.
         outermost = (start.span, *start.calls)[-1]
         scope = self._subprogram(outermost, function)
         entries = [self._place(outermost, scope)]
@@ -42,7 +42,7 @@ class DebugWriter:
         return len(self._lists)
 
     def section(self) -> bytes:
-        """Start of each function's list, the lists, then the table they refer to."""
+        """Return the start of each function's list, the lists, then the table they refer to."""
         stream = Stream()
         stream.put_varint(len(self._lists))
         stream.pad_to(4)

@@ -1,8 +1,7 @@
-"""The one encoder of ops, driven by the declared fields.
+"""The encoder of ops, driven by the declared fields.
 
-Every op is written alike: opcode, result types, flags, attributes, operands, regions. What differs
-between ops is how many of each there are, and that is read off the declaration once for each op
-class and version (`Layout`).
+Every op has the same encoding: opcode, result types, flags, attributes, operands, regions. The
+declaration determines the number of each, once for each op class and version (`Layout`).
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ __all__ = ["BodyWriter", "Layout", "layout_of"]
 
 @dataclass(frozen=True)
 class Layout:
-    """The parts of an op class that one version of the bytecode writes, in its order."""
+    """The parts of an op class that one bytecode version writes, in its order."""
 
     opcode: int
     counts_results: bool
-    results: int | None  # how many are written; None: all of them
-    bits: tuple[Field, ...]  # in the order of the flag bits, lowest first
+    results: int | None  # number of results written; None: all of them
+    bits: tuple[Field, ...]  # optional parts, from the lowest flag bit up
     attributes: tuple[Field, ...]
     operands: tuple[Field, ...]
     counts_operands: bool
@@ -35,7 +34,7 @@ _LAYOUTS: dict[tuple[type[Op], Version], Layout] = {}
 
 
 def layout_of(op: type[Op], version: Version) -> Layout:
-    """The layout of an op class in one version, derived from the declaration once."""
+    """Return the layout of an op class in one version, derived from the declaration once."""
     found = _LAYOUTS.get((op, version))
     if found is None:
         found = _LAYOUTS[op, version] = _derive_layout(op, version)
@@ -64,7 +63,7 @@ def _derive_layout(op: type[Op], version: Version) -> Layout:
 
 
 def _flag_bits(op: type[Op], fields: list[Field]) -> tuple[Field, ...]:
-    """What may be absent: by version, attributes before operands, as declared."""
+    """Return the optional fields: by version, attributes before operands, as declared."""
     attributes = [f for f in fields if f.kind is FieldKind.FLAG or f.optional]
     operands = [f for f in fields if f.kind is FieldKind.OPTIONAL_OPERAND and op.segmented]
     return tuple(sorted(attributes + operands, key=lambda field: field.since))
@@ -75,13 +74,13 @@ class BodyWriter:
 
     def __init__(self, tables: Tables) -> None:
         self.stream = Stream()
-        self.places: list[tuple[int, Op]] = []  # where each op starts, in the order written
+        self.places: list[tuple[int, Op]] = []  # offset of each op, in the order written
         self._tables = tables
         self._numbers: dict[Value, int] = {}
         self._next = 0
 
     def write_body(self, body: Block) -> None:
-        """A function's body: its parameters are the first values, and nothing counts the ops."""
+        """Write a function's body: its parameters are the first values; ops are not counted."""
         self._number_values(body.args)
         for op in body.ops:
             self._write_op(op)
@@ -112,7 +111,7 @@ class BodyWriter:
             self.stream.put_varint(self._tables.types.type(value.type))
 
     def _write_flags(self, op: Op, layout: Layout) -> frozenset[Field]:
-        """One bit for each thing that may be absent; gives those that are there."""
+        """Write one bit for each optional field; return the fields that are present."""
         if not layout.bits:
             return frozenset()
         present = [getattr(op, field.name) not in (None, False) for field in layout.bits]
@@ -148,7 +147,7 @@ class BodyWriter:
             self._write_block(getattr(op, field.name))
 
     def _write_block(self, block: Block) -> None:
-        """A nested block. Its values are numbered on from the outer ones and then forgotten."""
+        """Write a nested block. Its values are numbered after the outer ones, up to its end."""
         first = self._next
         self._number_values(block.args)
         self.stream.put_varint(len(block.args))

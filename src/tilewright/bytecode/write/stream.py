@@ -1,7 +1,6 @@
-"""The bytes of Tile IR bytecode: variable-length numbers, fixed-width arrays, padding.
+"""Primitives of Tile IR bytecode: varints, fixed-width arrays, padding.
 
-Everything the format is made of is a method of `Stream`; what the numbers mean is decided by the
-modules that write them.
+Each primitive of the format is a method of `Stream`; the writers decide the meaning of the numbers.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ from collections.abc import Iterable
 
 __all__ = ["PAD_BYTE", "Stream"]
 
-PAD_BYTE = 0xCB  # readers skip padding unread; this value is easy to see in a dump
+PAD_BYTE = 0xCB  # readers skip padding; this value is easy to see in a dump
 _MASK_64 = (1 << 64) - 1
 
 
 class Stream(bytearray):
-    """A growing run of bytes."""
+    """A growing byte string."""
 
     def put_varint(self, value: int) -> None:
-        """An unsigned number of at most 64 bits, seven bits a byte, least first."""
+        """Write a varint: unsigned, at most 64 bits, seven bits a byte, least first."""
         assert 0 <= value <= _MASK_64, value
         while value >= 0x80:
             self.append(value & 0x7F | 0x80)
@@ -27,19 +26,19 @@ class Stream(bytearray):
         self.append(value)
 
     def put_signed(self, value: int) -> None:
-        """A 64-bit signed number, folded so that small magnitudes are short.
+        """Write a 64-bit signed varint, zigzag-encoded so that small magnitudes are short.
 
-        The fold is defined on 64 bits: bit patterns with the top bit set count as negative.
+        Zigzag is defined on 64 bits: bit patterns with the top bit set count as negative.
         """
         value = (value & _MASK_64) - ((value & 1 << 63) << 1)
         self.put_varint(((value << 1) ^ (value >> 63)) & _MASK_64)
 
     def put_array(self, values: Iterable[int], code: str) -> None:
-        """A counted array of fixed-width little-endian numbers; `code` is one of `struct`'s."""
+        """Write a count and fixed-width little-endian numbers; `code` is that of `struct`."""
         items = tuple(values)
         self.put_varint(len(items))
         self += struct.pack(f"<{len(items)}{code}", *items)
 
     def pad_to(self, alignment: int) -> None:
-        """Fill up so that the length is a multiple of `alignment`."""
+        """Pad the length to a multiple of `alignment`."""
         self += bytes([PAD_BYTE]) * (-len(self) % alignment)

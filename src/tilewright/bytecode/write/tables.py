@@ -1,7 +1,6 @@
 """Numbered tables of the container: strings, types, constants and debug attributes.
 
-Items are numbered in the order in which they are first asked for, so that equal modules give equal
-bytes.
+Items are numbered in the order of their first use, so that equal modules give equal bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["StringTable", "Table", "TypeTable"]
 
 
 class Table:
-    """Byte strings, each kept once and known by its number."""
+    """Byte strings, each stored once under its index."""
 
     def __init__(self, *, first: int = 0, offset_code: str = "I") -> None:
         self._numbers: dict[bytes, int] = {}
@@ -27,11 +26,11 @@ class Table:
         return len(self._numbers)
 
     def number(self, item: bytes) -> int:
-        """The number of an item, which is added if it is new."""
+        """Return the index of an item, which is added if it is new."""
         return self._numbers.setdefault(item, self._first + len(self._numbers))
 
     def section(self) -> bytes:
-        """Count, offset of each item, then the items."""
+        """Return the count, the offset of each item, then the items."""
         stream = Stream()
         stream.put_varint(len(self._numbers))
         stream.pad_to(struct.calcsize(self._offset_code))
@@ -43,15 +42,15 @@ class Table:
 
 
 class StringTable(Table):
-    """Texts, in UTF-8."""
+    """Strings, in UTF-8."""
 
     def text(self, text: str) -> int:
-        """The number of a text."""
+        """Return the index of a string."""
         return self.number(text.encode())
 
 
 class TypeTable(Table):
-    """Types. What a type is made of is numbered before the type itself."""
+    """Types. The components of a type are numbered before the type itself."""
 
     def __init__(self, version: Version) -> None:
         super().__init__()
@@ -59,7 +58,7 @@ class TypeTable(Table):
         self._known: dict[BytecodeType, int] = {}
 
     def type(self, type_: BytecodeType) -> int:
-        """The number of a type."""
+        """Return the index of a type."""
         found = self._known.get(type_)
         if found is None:
             parts = tuple(self.type(part) for part in components(type_))

@@ -1,7 +1,7 @@
-"""How each type is written in the type section, and which types it is made of.
+"""Writers of the type section: the encoding of each type, and its component types.
 
-One row a type class in `_WRITERS`; the numbers of the component types are passed in, so that no row
-knows the table.
+`_WRITERS` has one row for each type class; a row receives the indices of its component types, and
+so does not depend on the table.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from tilewright.ir.types import (
 
 __all__ = ["DYNAMIC", "POINTER_FLAGS", "VIEW_FLAGS", "BytecodeType", "components", "write_type"]
 
-DYNAMIC = -(1 << 63)  # an extent or a stride that is known only at launch
-POINTER_FLAGS: Version = (13, 4)  # pointers and tensor views carry a flags number from here on
-VIEW_FLAGS: Version = (13, 3)  # partition views likewise; they say it elsewhere before
+DYNAMIC = -(1 << 63)  # an extent or a stride known only at launch
+POINTER_FLAGS: Version = (13, 4)  # first version with flags on pointers and tensor views
+VIEW_FLAGS: Version = (13, 3)  # the same for partition views, which had them last before
 
-BytecodeType = Type | Element | PtrType | FunctionType  # what the type section holds
+BytecodeType = Type | Element | PtrType | FunctionType  # items of the type section
 _Parts = tuple[int, ...]
 
 
 def components(type_: BytecodeType) -> tuple[BytecodeType, ...]:
-    """The types that `type_` refers to."""
+    """Return the types that `type_` refers to."""
     return _COMPONENTS[type(type_)](type_)
 
 
 def write_type(type_: BytecodeType, parts: _Parts, version: Version) -> bytes:
-    """The bytes of one item of the type section; `parts` are the numbers of its components."""
+    """Return one item of the type section; `parts` are the indices of its components."""
     stream = Stream()
     _WRITERS[type(type_)](stream, type_, parts, version)
     return bytes(stream)

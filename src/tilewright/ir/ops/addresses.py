@@ -1,6 +1,6 @@
-"""Where addresses come from and what they turn into: conversions, globals, memory of a block.
+"""Ops that produce addresses: pointer conversions, globals, block-local memory.
 
-What is read and written through them is in `memory`.
+`memory` has the ops that access memory through them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ __all__ = ["Alloca", "GetGlobal", "IntToPtr", "PtrToInt", "PtrToPtr"]
 
 
 class IntToPtr(Conversion, mnemonic="int_to_ptr", opcode=0x33):
-    """Addresses given as 64-bit integers."""
+    """Pointers from 64-bit integers."""
 
 
 class PtrToInt(Conversion, mnemonic="ptr_to_int", opcode=0x56):
-    """Addresses as 64-bit integers."""
+    """Pointers as 64-bit integers."""
 
 
 class PtrToPtr(Conversion, mnemonic="ptr_to_ptr", opcode=0x57):
-    """The same addresses, read as those of another element."""
+    """The same addresses as pointers to another element."""
 
 
 class GetGlobal(
@@ -51,9 +51,9 @@ class Alloca(
         "num_elem = {num_elem}, alignment = {alignment}{?global_memory} global{/} : {result:type}"
     ),
 ):
-    """Fresh memory for `num_elem` elements, aligned to so many bytes, until its region ends.
+    """Fresh memory for `num_elem` elements, aligned to `alignment` bytes, until its region ends.
 
-    Only this block may use the address, unless with `global_memory` others may, too.
+    Only this block may use the address, unless `global_memory` allows other blocks as well.
     """
 
     num_elem: int = attr(IntCodec())

@@ -1,4 +1,4 @@
-"""Control flow, and what a block can ask about itself.
+"""Control flow, and the ops by which a block reads its place in the grid.
 
 A region's block ends in `Continue` under `For` and `Loop`, in `Yield` under `If`, `Reduce` and
 `Scan`, in `Return` in a function. `Break` leaves a `Loop`.
@@ -86,7 +86,7 @@ class If(
         "{?else_body} else {else_body:block}{/}"
     ),
 ):
-    """One of two blocks, by a scalar condition."""
+    """One of two regions, by a scalar condition."""
 
     condition: Value = operand()
     then_body: Block = region()
@@ -103,7 +103,7 @@ class Terminator(
     effect=Effect.CONTROL,
     assembly="{?values}{values} : {values:types}{/}",
 ):
-    """Ends a block and hands values on."""
+    """Ends a block and passes values on."""
 
     values: tuple[Value, ...] = operands(default=())
 
@@ -117,11 +117,11 @@ class Continue(Terminator, mnemonic="continue", opcode=0x11):
 
 
 class Return(Terminator, mnemonic="return", opcode=0x5C):
-    """End the block's work."""
+    """End the tile block's program."""
 
 
 class Yield(Terminator, mnemonic="yield", opcode=0x6D):
-    """Give the values of a region."""
+    """Pass on the results of a region."""
 
 
 class ThreeAxes(Op):
@@ -141,7 +141,7 @@ class GetTileBlockId(
     opcode=0x30,
     assembly="blockId_x blockId_y blockId_z := : {x:type}",
 ):
-    """Which block of the grid this is."""
+    """Coordinates of this block in the grid."""
 
 
 class GetNumTileBlocks(
@@ -150,7 +150,7 @@ class GetNumTileBlocks(
     opcode=0x2E,
     assembly="gridSize_x gridSize_y gridSize_z := : {x:type}",
 ):
-    """How many blocks the grid has."""
+    """Number of blocks along each axis of the grid."""
 
 
 class Assume(
@@ -159,7 +159,7 @@ class Assume(
     opcode=0x06,
     assembly="{predicate}, {value} : {value:type}",
 ):
-    """The same value with a promise. A false promise is undefined."""
+    """The same value with a promise. A false promise is undefined behaviour."""
 
     value: Value = operand()
     predicate: Promise = attr(PredicateCodec())
@@ -193,7 +193,7 @@ class Print(
         "-> {result_token:type}"
     ),
 ):
-    """Show tiles to a person, by a format in the manner of C's `printf`."""
+    """Print tiles by a format string in the manner of C's `printf`."""
 
     args: tuple[Value, ...] = operands(default=())
     token: Value | None = optional_operand(default=None, since=(13, 2))

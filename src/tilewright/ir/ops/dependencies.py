@@ -1,4 +1,4 @@
-"""Order between grids of a stream, and between accesses through addresses that may be one place."""
+"""Order between grids of a stream, and between accesses through aliased addresses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Dependency(
     effect=Effect.WRITE,
     assembly="{?token}token = {token} {/}-> {result_token:type}",
 ):
-    """A point in a block's work that other grids, or other accesses, are ordered by."""
+    """A point in a block's program by which other grids, or other accesses, are ordered."""
 
     token: Value | None = optional_operand(default=None)
     result_token: Value = defined()
@@ -25,7 +25,7 @@ class Dependency(
 class GdcLaunchDependents(
     Dependency, mnemonic="gdc_launch_dependents_tko", opcode=0x77, since=(13, 4)
 ):
-    """Let the grids that depend on this one start."""
+    """Allow the grids that depend on this one to start."""
 
 
 class GdcWait(Dependency, mnemonic="gdc_wait_tko", opcode=0x78, since=(13, 4)):
@@ -40,7 +40,7 @@ class MemoryFenceAlias(
     effect=Effect.WRITE,
     assembly="{token}",
 ):
-    """Order accesses before and after that go to one place by different addresses."""
+    """Order accesses before the fence and after it that reach one place through aliases."""
 
     token: Value = operand()
     result_token: Value = defined()

@@ -1,7 +1,7 @@
-"""Ops that work on each element alone: arithmetic, mathematics, comparison, conversion.
+"""Element-wise ops: arithmetic, mathematics, comparison, conversion.
 
-`meaning` is the NumPy function of the declared operands where one says all; the CPU backend has a
-rule for the others.
+`meaning` is the equivalent NumPy function of the operands where one exists; the CPU backend has a
+rule for every other op.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AbsF(Unary, mnemonic="absf", opcode=0x00, meaning=np.abs):
 
 
 class Ceil(Unary, mnemonic="ceil", opcode=0x0D, meaning=np.ceil):
-    """Least whole number not below."""
+    """Least whole number not below the operand."""
 
 
 class Cos(Unary, mnemonic="cos", opcode=0x12, meaning=np.cos):
@@ -76,7 +76,7 @@ class Exp2(
 
 
 class Floor(Unary, mnemonic="floor", opcode=0x27, meaning=np.floor):
-    """Greatest whole number not above."""
+    """Greatest whole number not above the operand."""
 
 
 class Log(Unary, mnemonic="log", opcode=0x3F, meaning=np.log):
@@ -88,11 +88,11 @@ class Log2(Unary, mnemonic="log2", opcode=0x40, meaning=np.log2):
 
 
 class NegF(Unary, mnemonic="negf", opcode=0x4F, meaning=np.negative):
-    """Floats with the sign turned."""
+    """Floats with the opposite sign."""
 
 
 class Rsqrt(Unary, mnemonic="rsqrt", opcode=0x5D, assembly="{source}" + FLUSHED + TYPED):
-    """One over the square root."""
+    """Reciprocal of the square root."""
 
     flush_to_zero: bool = flag(default=False)
 
@@ -166,11 +166,11 @@ class Fma(
 
 
 class MaxF(ExtremumF, mnemonic="maxf", opcode=0x45):
-    """Greater of two floats; a NaN loses unless `propagate_nan`."""
+    """Greater of two floats; the number beats a NaN unless `propagate_nan`."""
 
 
 class MinF(ExtremumF, mnemonic="minf", opcode=0x47):
-    """Lesser of two floats; a NaN loses unless `propagate_nan`."""
+    """Lesser of two floats; the number beats a NaN unless `propagate_nan`."""
 
 
 class Pow(
@@ -215,7 +215,7 @@ class Atan2(
     meaning=np.arctan2,
     assembly="{x}, {y}" + TYPED,
 ):
-    """Angle of the point whose quotient is `x / y`, in the right quadrant."""
+    """Arctangent of `x / y`, in the quadrant of the two signs."""
 
     x: Value = operand()
     y: Value = operand()
@@ -229,13 +229,13 @@ class Atan2(
 
 
 class AbsI(Unary, mnemonic="absi", opcode=0x01, meaning=np.abs):
-    """Magnitude of signed integers; the least integer is its own."""
+    """Magnitude of signed integers; the least integer maps to itself."""
 
 
 class NegI(
     Unary, mnemonic="negi", opcode=0x50, meaning=np.negative, assembly="{source}" + WRAPPED + TYPED
 ):
-    """Integers with the sign turned, modulo the width."""
+    """Integers with the opposite sign, modulo the width."""
 
     overflow: Overflow = attr(OVERFLOW, default=Overflow.NONE, since=(13, 2))
 
@@ -253,11 +253,11 @@ class MulI(WrappingBinary, mnemonic="muli", opcode=0x4E, meaning=np.multiply):
 
 
 class ShLI(WrappingBinary, mnemonic="shli", opcode=0x60):
-    """Bits moved up. A shift by the width or more is undefined."""
+    """Left shift. A shift by the width or more is undefined."""
 
 
 class ShRI(SignedBinary, mnemonic="shri", opcode=0x61):
-    """Bits moved down. A shift by the width or more is undefined."""
+    """Right shift. A shift by the width or more is undefined."""
 
 
 class MaxI(SignedBinary, mnemonic="maxi", opcode=0x46):
@@ -284,15 +284,15 @@ class DivI(
 
 
 class AndI(Binary, mnemonic="andi", opcode=0x04, meaning=np.bitwise_and):
-    """Bits set in both."""
+    """Bitwise and."""
 
 
 class OrI(Binary, mnemonic="ori", opcode=0x52, meaning=np.bitwise_or):
-    """Bits set in either."""
+    """Bitwise or."""
 
 
 class XOrI(Binary, mnemonic="xori", opcode=0x6C, meaning=np.bitwise_xor):
-    """Bits set in one of the two."""
+    """Bitwise exclusive or."""
 
 
 class MulHiI(Op, mnemonic="mulhii", opcode=0x4D, assembly="{x}, {y}" + TYPED):
@@ -338,7 +338,7 @@ class Select(
     meaning=np.where,
     assembly="{cond}, {val_if_true}, {val_if_false} : {cond:type}, {result:type}",
 ):
-    """An element of one tile or of the other."""
+    """Elements of one of two tiles, by a condition."""
 
     cond: Value = operand()
     val_if_true: Value = operand()
@@ -392,7 +392,7 @@ class FToI(
     opcode=0x2B,
     assembly="{source} {signedness} " + ROUNDED + "{?saturating} saturating{/}" + CONVERTED,
 ):
-    """A float cut to an integer. Out of range is undefined unless `saturating`."""
+    """Float truncated to an integer. Out of range is undefined unless `saturating`."""
 
     saturating: bool = flag(default=False, since=(13, 4))
     signedness: Signedness = attr(SIGNEDNESS, default=Signedness.SIGNED)

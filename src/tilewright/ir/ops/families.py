@@ -1,4 +1,4 @@
-"""Families of element-wise ops: what many of them have in common, their text form included."""
+"""Families of element-wise ops: fields, type rule and text form that their members share."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ __all__ = [
     "Unary", "WrappingBinary",
 ]  # fmt: skip
 
-ROUNDING = EnumCodec(Rounding)  # of float results
-OVERFLOW = EnumCodec(Overflow)  # a promise on integers
-SIGNEDNESS = EnumCodec(Signedness)  # how integers are read
+ROUNDING = EnumCodec(Rounding)  # rounding mode of float results
+OVERFLOW = EnumCodec(Overflow)  # promise that an integer result does not wrap
+SIGNEDNESS = EnumCodec(Signedness)  # reading of integer bits
 
-TYPED = " : {result:type}"  # text form: ends an op of one type
-COMPARED = " : {lhs:type} -> {result:type}"  # text form: ends a comparison
-CONVERTED = " : {source:type} -> {result:type}"  # text form: ends a conversion
-ROUNDED = (
-    "{?rounding_mode}rounding<{rounding_mode}>{/}"  # text form: unless it is the usual rounding
-)
+TYPED = " : {result:type}"  # text form: end of an op with one type
+COMPARED = " : {lhs:type} -> {result:type}"  # text form: end of a comparison
+CONVERTED = " : {source:type} -> {result:type}"  # text form: end of a conversion
+ROUNDED = "{?rounding_mode}rounding<{rounding_mode}>{/}"  # text form: omitted for the default mode
 FLUSHED = "{?flush_to_zero} flush_to_zero{/}"  # text form: a flag
-WRAPPED = "{?overflow} overflow<{overflow}>{/}"  # text form: unless nothing is promised
+WRAPPED = "{?overflow} overflow<{overflow}>{/}"  # text form: omitted without a promise
 
 
 class Unary(Op, assembly="{source}" + TYPED):
-    """One tile in, one of the same type out."""
+    """One operand, and a result of its type."""
 
     source: Value = operand()
     result: Value = defined()
@@ -38,7 +36,7 @@ class Unary(Op, assembly="{source}" + TYPED):
 
 
 class Binary(Op, assembly="{lhs}, {rhs}" + TYPED):
-    """Two tiles of one type in, one of the same type out."""
+    """Two operands of one type, and a result of that type."""
 
     lhs: Value = operand()
     rhs: Value = operand()
@@ -77,7 +75,7 @@ class ExtremumF(
 
 
 class Conversion(Op, assembly="{source}" + CONVERTED):
-    """A tile of another element type."""
+    """A result with another element type."""
 
     source: Value = operand()
     to: TileType = typed()
@@ -88,7 +86,7 @@ class Conversion(Op, assembly="{source}" + CONVERTED):
 
 
 class Comparison(Op):
-    """Two tiles in, truth values out."""
+    """Two operands, and a result of truth values."""
 
     lhs: Value = operand()
     rhs: Value = operand()

@@ -1,6 +1,6 @@
-"""Ops that Tile IR does not have: facts the front end states and passes use up before encoding.
+"""Internal ops: facts that the front end states and passes lower before encoding.
 
-None of them has an opcode, so one that is left over is refused by the verifier.
+Internal ops have no opcode, so the verifier refuses any that is left over.
 """
 
 from __future__ import annotations
@@ -49,31 +49,31 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CheckSite:
-    """What a check is about, in the author's words."""
+    """Subject of a check, in the author's words."""
 
     subject: str  # the parameter or value that is indexed: `x`
     axis: int
     tile: int
     is_store: bool = False
-    of_piece: bool = False  # counted in parts of this block's piece, not in tiles of the tensor
-    of_tile: bool = False  # counted in parts of a tile that the kernel holds
-    step: int | None = None  # between the starts of windows; None: tiles lie side by side
+    of_piece: bool = False  # tiles are counted within this block's piece, not in the tensor
+    of_tile: bool = False  # tiles are counted within a tile of the kernel
+    step: int | None = None  # between the starts of windows; None: tiles are adjacent
 
     @property
     def place(self) -> str:
-        """What is indexed, for people."""
+        """Return the name of the indexed thing, for messages."""
         if self.of_tile:
             return f"the tile `{self.subject}`"
         return f"this block's piece of `{self.subject}`" if self.of_piece else f"`{self.subject}`"
 
     def counted(self, number: object) -> str:
-        """So many tiles, or parts, of this extent."""
+        """Return a count of tiles, or parts, of this extent, for messages."""
         every = "" if self.step is None else f", one every {self.step}"
         return f"{number} {self.noun}{'' if str(number) == '1' else 's'} of {self.tile}{every}"
 
     @property
     def noun(self) -> str:
-        """What is counted along the axis."""
+        """Noun of the unit counted along the axis."""
         return (
             "part" if self.of_piece or self.of_tile else "tile" if self.step is None else "window"
         )
@@ -81,21 +81,21 @@ class CheckSite:
 
 @dataclass(frozen=True)
 class DivisorSite:
-    """A division whose divisor was not proved to be other than zero."""
+    """A division whose divisor was not proved non-zero."""
 
 
 @dataclass(frozen=True)
 class AssertSite:
-    """An `assert` of the author, with what it says when it is false."""
+    """An `assert` of the author, with its message."""
 
     message: str
 
 
 class LaunchValue(Op, mnemonic="launch_value"):
-    """Something known at launch, by name. `bind_arguments` turns it into an argument.
+    """A launch term by name. `bind_arguments` turns it into an argument.
 
-    `known_as` is a term that every launch has checked to be the same number: for the prover all
-    that are equal have one name, and each is passed as what it is.
+    `known_as` is a term that every launch checks to be equal. Terms proved equal share one name in
+    the prover, and each is still passed as its own argument.
     """
 
     term: LaunchTerm = attr()
@@ -108,10 +108,10 @@ class LaunchValue(Op, mnemonic="launch_value"):
 
 
 class BlockIndex(Op, mnemonic="block_index"):
-    """This block's place in the logical grid, one number for each axis.
+    """This block's coordinates in the logical grid, one for each axis.
 
-    `counts` are the grid's extents; blocks are laid out linearly, the last axis fastest, and along
-    the axes of `descending` from the last place to the first.
+    `counts` are the grid's extents. Blocks are linearised with the last axis fastest; the axes of
+    `descending` run from the last coordinate to the first.
     """
 
     counts: tuple[Value, ...] = operands(default=())
@@ -123,10 +123,10 @@ class BlockIndex(Op, mnemonic="block_index"):
 
 
 class PartIndex(Op, mnemonic="part_index"):
-    """Which part of a tensor part `own` of a piece is, counted from the start of the tensor.
+    """Index in the tensor of part `own` of a piece.
 
-    `piece` is the place of the piece and `parts` how many it has along the axis; `own` has been
-    checked to be one of them, so parts of different pieces are different.
+    `piece` is the index of the piece and `parts` its number of parts along the axis. `own` is
+    checked to be below `parts`, so parts of different pieces never coincide.
     """
 
     piece: Value = operand()
@@ -139,14 +139,14 @@ class PartIndex(Op, mnemonic="part_index"):
 
 
 class Walk(Op, mnemonic="walk"):
-    """This block's share of the tiles of its outputs, visited one by one.
+    """Loop over this block's share of the tiles of its outputs.
 
     `counts` are the tiles along each axis. Along the axes of `ranged` only the tiles from `starts`
-    to below `stops` are walked; these may be any numbers, and what lies outside the grid is not
-    visited. The body's arguments are the tile's coordinates, then the carried values. Blocks visit
-    disjoint tiles and together all of the range. `group` is the shape, along the last two axes, of
-    the blocks of tiles that are finished one after the other, row by row; `order` has the axes from
-    the slowest to the fastest, `~axis` for one whose last tiles come first.
+    to below `stops` are visited; both may be any numbers, and tiles outside the grid are skipped.
+    The body's arguments are the tile's coordinates, then the carried values. Blocks visit disjoint
+    tiles and together cover the range. `group` is the shape, along the last two axes, of the blocks
+    of tiles that are visited contiguously, in row-major order; `order` lists the axes from the
+    slowest to the fastest, as `~axis` for a descending one.
     """
 
     counts: tuple[Value, ...] = operands(default=())
@@ -155,14 +155,14 @@ class Walk(Op, mnemonic="walk"):
     init_values: tuple[Value, ...] = operands(default=())
     ranged: tuple[int, ...] = attr(default=())
     group: tuple[int, int] = attr(default=(1, 1))
-    order: tuple[int, ...] = attr(default=())  # as the axes stand
-    outputs: tuple[str, ...] = attr()  # that share the walk
+    order: tuple[int, ...] = attr(default=())  # declared order of the axes
+    outputs: tuple[str, ...] = attr()  # parameters that share the walk
     body: Block = region()
     result_values: tuple[Value, ...] = defined_many()
 
     @property
     def ranges(self) -> dict[int, tuple[Value, Value]]:
-        """Where the walk starts and stops along each axis that it does not walk whole."""
+        """Return the start and stop of the walk along each axis that it does not cover whole."""
         return dict(zip(self.ranged, zip(self.starts, self.stops, strict=True), strict=True))
 
     def result_types(self) -> tuple[Type, ...]:
@@ -170,9 +170,9 @@ class Walk(Op, mnemonic="walk"):
 
 
 class BoundsCheck(Op, mnemonic="bounds_check"):
-    """The index, which must lie in `[0, count)`. What `check` cannot prove stays in the kernel.
+    """The index, which must lie in `[0, count)`. A check that is not proved stays in the kernel.
 
-    One that `skips` may find its axis empty: a load by its result is not made then.
+    With `skips` the axis may be empty: loads at the result are skipped then.
     """
 
     index: Value = operand()
@@ -186,7 +186,7 @@ class BoundsCheck(Op, mnemonic="bounds_check"):
 
 
 class DivisorCheck(Op, mnemonic="divisor_check"):
-    """The divisor, none of whose elements may be zero."""
+    """The divisor, whose elements must all be non-zero."""
 
     divisor: Value = operand()
     result: Value = defined()
@@ -196,7 +196,7 @@ class DivisorCheck(Op, mnemonic="divisor_check"):
 
 
 class StepCheck(Op, mnemonic="step_check"):
-    """The step of a counted loop, which must be above zero. It never stays in the kernel."""
+    """The step of a counted loop, which must be positive. The check never stays in the kernel."""
 
     step: Value = operand()
     result: Value = defined()
@@ -206,7 +206,7 @@ class StepCheck(Op, mnemonic="step_check"):
 
 
 class FloorDiv(Op, mnemonic="floor_div"):
-    """Python's `//` on integers; the divisor is not zero."""
+    """Python's `//` on integers; the divisor is non-zero."""
 
     lhs: Value = operand()
     rhs: Value = operand()
@@ -217,7 +217,7 @@ class FloorDiv(Op, mnemonic="floor_div"):
 
 
 class CeilDiv(Op, mnemonic="ceil_div"):
-    """`tw.cdiv`: the exact quotient of two integers, rounded up; the divisor is not zero."""
+    """`tw.cdiv`: the quotient of two integers, rounded up; the divisor is non-zero."""
 
     lhs: Value = operand()
     rhs: Value = operand()
@@ -228,7 +228,7 @@ class CeilDiv(Op, mnemonic="ceil_div"):
 
 
 class FloorMod(Op, mnemonic="floor_mod"):
-    """Python's `%` on integers: the sign of the divisor, which is not zero."""
+    """Python's `%` on integers: the sign of the divisor, which is non-zero."""
 
     lhs: Value = operand()
     rhs: Value = operand()
@@ -239,7 +239,7 @@ class FloorMod(Op, mnemonic="floor_mod"):
 
 
 class ReadAs(Op, mnemonic="read_as"):
-    """The same bits, which the author's dtype reads with or without a sign from here on."""
+    """The same bits under another dtype, which may differ in signedness."""
 
     source: Value = operand()
     result: Value = defined()
@@ -249,7 +249,7 @@ class ReadAs(Op, mnemonic="read_as"):
 
 
 class Averaged(Op, mnemonic="averaged"):
-    """The same tile, whose elements along `dims` are counted, padding with them: for a mean."""
+    """The operand of a mean along `dims`, whose element count includes padding."""
 
     source: Value = operand()
     dims: tuple[int, ...] = attr()
@@ -260,16 +260,16 @@ class Averaged(Op, mnemonic="averaged"):
 
 
 class Require(Op, mnemonic="require", effect=Effect.OBSERVE):
-    """A condition on launch-known values that every launch checks, and a fact in the kernel."""
+    """A condition on launch terms: checked by every launch, a fact in the kernel."""
 
     condition: Value = operand()
     text: str = attr()
 
 
 class NotEmpty(Op, mnemonic="not_empty", effect=Effect.OBSERVE):
-    """An axis that has something wherever this is reached: checked by the launch, a fact from here.
+    """An axis that is not empty where this op executes: checked by the launch, a fact from here on.
 
-    Unlike a `Require` it says nothing about launches that never get here.
+    Unlike `Require`, it does not constrain launches that never reach this op.
     """
 
     count: Value = operand()
@@ -277,22 +277,22 @@ class NotEmpty(Op, mnemonic="not_empty", effect=Effect.OBSERVE):
 
 
 class Assertion(Op, mnemonic="assertion", effect=Effect.OBSERVE):
-    """A truth value, or a tile of them, all of which should be true: reported, and no fact."""
+    """Truth values that should all be true: a false one is reported, and none becomes a fact."""
 
     condition: Value = operand()
     message: str = attr()
 
 
 class Assumption(Op, mnemonic="assumption", effect=Effect.OBSERVE):
-    """A condition that the author promises: a fact from here on, and nobody's to check."""
+    """A condition that the author promises: a fact from here on, without a check."""
 
     condition: Value = operand()
 
 
 class Record(Op, mnemonic="record", effect=Effect.OBSERVE):
-    """Report that a check failed: `failed` says whether, the rest says what."""
+    """Write a failed check to the failure record: `failed` is the condition, the rest its data."""
 
     failed: Value = operand()
     index: Value = operand()
     count: Value = operand()
-    site_number: Value = operand()  # an i32: a loop may carry the site that failed first
+    site_number: Value = operand()  # an i32; a loop may carry the site that failed first

@@ -51,7 +51,7 @@ class MakeToken(
     opcode=0x44,
     assembly=": {result:type}",
 ):
-    """A token that waits for nothing."""
+    """A token without predecessors."""
 
     result: Value = defined()
 
@@ -65,7 +65,7 @@ class JoinTokens(
     opcode=0x3C,
     assembly="{tokens} : {result:type}",
 ):
-    """A token that waits for all of several."""
+    """A token ordered after all its operands."""
 
     tokens: tuple[Value, ...] = operands(default=())
     result: Value = defined()
@@ -87,7 +87,7 @@ class MakeTensorView(
         "{?marked_base+dynamic_shape+dynamic_strides} -> {/}{result:type}"
     ),
 ):
-    """A tensor in memory: base, and one operand for each dynamic extent and stride."""
+    """A tensor in memory: base pointer, and one operand for each dynamic extent and stride."""
 
     base: Value = operand()
     dynamic_shape: tuple[Value, ...] = operands(default=())
@@ -97,7 +97,7 @@ class MakeTensorView(
 
     @property
     def marked_base(self) -> Value | None:
-        """The base if its type says more than the element, which the result does not show."""
+        """The base if its pointer type has attributes, which the result type does not show."""
         pointer = self.base.type.element if isinstance(self.base.type, TileType) else None
         plain = not isinstance(pointer, PtrType) or pointer.attribute is None
         return None if plain else self.base
@@ -128,7 +128,7 @@ class GetIndexSpaceShape(
     opcode=0x2D,
     assembly="{src} : {src:type} -> {extents:type}",
 ):
-    """How many tiles a view has along each axis."""
+    """Number of tiles of a view along each axis."""
 
     src: Value = operand()
     to: TileType = typed(default=scalar(Element.I32))
@@ -199,7 +199,7 @@ class StoreView(
         "{index:kinds} -> {result_token:type}"
     ),
 ):
-    """Write one tile of a view; what overhangs the tensor is dropped."""
+    """Write one tile of a view; elements outside the tensor are dropped."""
 
     tile: Value = operand()
     view: Value = operand()
@@ -221,7 +221,7 @@ class Offset(
     opcode=0x51,
     assembly="{ptr}, {offset} : {ptr:type}, {offset:type} -> {result:type}",
 ):
-    """Pointers moved by a number of elements."""
+    """Pointers advanced by a number of elements."""
 
     ptr: Value = operand()
     offset: Value = operand()
@@ -301,7 +301,7 @@ class AtomicRmw(
         "{mask:type}{/} -> {result:type}, {result_token:type}"
     ),
 ):
-    """Read, combine and write back, one element at a time; gives what was there before."""
+    """Read, combine and write back each element; the result is the old value."""
 
     pointers: Value = operand()
     arg: Value = operand()
@@ -329,7 +329,7 @@ class AtomicCas(
         "{mask:type}{/} -> {result:type}, {result_token:type}"
     ),
 ):
-    """Write `val` where memory holds `cmp`; gives what was there before."""
+    """Write `val` where memory holds `cmp`; the result is the old value."""
 
     pointers: Value = operand()
     cmp: Value = operand()

@@ -47,7 +47,7 @@ class Reduce(
     accumulators. Order of combination is free.
     """
 
-    TOTALS_FIRST: ClassVar[bool] = False  # which of a pair the accumulator is
+    TOTALS_FIRST: ClassVar[bool] = False  # position of the accumulator in a pair
 
     sources: tuple[Value, ...] = operands(default=())
     dim: int = attr(IntCodec())
@@ -68,13 +68,13 @@ class Scan(
         "{sources:types} -> {totals:types} {body:body}"
     ),
 ):
-    """Running combination along `dim`, each element included.
+    """Inclusive prefix combination along `dim`.
 
-    The body takes scalars in pairs, what was combined before and the element, and yields what is
-    combined now; operands keep the order of the axis.
+    The body takes scalars in pairs, accumulator and element for each operand, and yields the new
+    accumulators; operands keep the order of the axis.
     """
 
-    TOTALS_FIRST: ClassVar[bool] = True  # a GPU does it so, other than in a reduction
+    TOTALS_FIRST: ClassVar[bool] = True  # as GPUs do, unlike in a reduction
 
     sources: tuple[Value, ...] = operands(default=())
     dim: int = attr(IntCodec())

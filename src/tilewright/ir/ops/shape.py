@@ -15,7 +15,7 @@ __all__ = [
 
 
 class Typed(Op):
-    """An op whose result type is chosen by who builds it."""
+    """An op whose result type is given to the constructor."""
 
     to: TileType = typed()
     result: Value = defined()
@@ -30,7 +30,7 @@ class Constant(
     opcode=0x10,
     assembly="{value} : {result:type}",
 ):
-    """Known elements: a Python number for all of them, or a NumPy array."""
+    """Known elements: one Python number for all, or a NumPy array."""
 
     value: Any = attr(ConstantCodec())
 
@@ -61,7 +61,7 @@ class Reshape(
     opcode=0x5B,
     assembly="reshape := {source} : {source:type} -> {result:type}",
 ):
-    """The same elements, row by row, in another shape."""
+    """The same elements, in row-major order, in another shape."""
 
     source: Value = operand()
 
@@ -90,7 +90,7 @@ class Cat(
     opcode=0x0C,
     assembly="{lhs}, {rhs} dim = {dim} : {lhs:type}, {rhs:type} -> {result:type}",
 ):
-    """Two tiles one after the other along `dim`."""
+    """Concatenation of two tiles along `dim`."""
 
     lhs: Value = operand()
     rhs: Value = operand()
@@ -111,7 +111,7 @@ class Extract(
     opcode=0x26,
     assembly="{source}[{indices}] : {source:type} -> {result:type}",
 ):
-    """One of the equal parts a tile divides into, by its number along each axis."""
+    """One of the equal parts that a tile divides into, by its index along each axis."""
 
     source: Value = operand()
     indices: tuple[Value, ...] = operands(default=())
@@ -124,7 +124,7 @@ class Insert(
     since=(13, 4),
     assembly="{source}, {destination}[{indices}] : {source:type}, {result:type}",
 ):
-    """A tile with one of its equal parts replaced, by the part's number along each axis."""
+    """A tile with one of its equal parts replaced, by the part's index along each axis."""
 
     source: Value = operand()
     destination: Value = operand()
@@ -142,7 +142,7 @@ class Pack(
     since=(13, 3),
     assembly="{source} : {source:type} -> {result:type}",
 ):
-    """The bytes of a tile of rank 1, in order; two numbers of 4 bits make one, the first low."""
+    """The bytes of a rank-1 tile, in order; two 4-bit numbers make one byte, the first low."""
 
     source: Value = operand()
 
@@ -154,6 +154,6 @@ class Unpack(
     since=(13, 3),
     assembly="{source} : {source:type} -> {result:type}",
 ):
-    """Bytes read as the elements of a tile of rank 1: what `Pack` undoes."""
+    """Bytes read as the elements of a rank-1 tile; the inverse of `Pack`."""
 
     source: Value = operand()

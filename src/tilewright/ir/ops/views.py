@@ -1,4 +1,4 @@
-"""Views beside the partition: tiles at any step, rows picked by number, and sums into views."""
+"""Views beside the partition: strided tiles, gathered rows, and atomic reductions into views."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MakeStridedView(
     since=(13, 3),
     assembly="sview := {tensor_view} : {result:type}",
 ):
-    """A tensor view seen as tiles that start at any regular step."""
+    """Tiles of a tensor view that start at any regular step."""
 
     tensor_view: Value = operand()
     to: StridedViewType = typed()
@@ -43,10 +43,10 @@ class MakeGatherScatterView(
     since=(13, 3),
     assembly="gsview := {tensor_view} : {result:type}",
 ):
-    """A tensor view seen as tiles whose rows are picked by number.
+    """Tiles of a tensor view whose rows are picked by index.
 
-    A load or store has one index for each axis: a tile of row numbers for the sparse axis, and the
-    number of the first element, not of the tile, for each of the others.
+    A load or store has one index for each axis: a tile of row indices for the sparse axis, and the
+    index of the first element, not of the tile, for each other axis.
     """
 
     tensor_view: Value = operand()
@@ -69,7 +69,7 @@ class AtomicRedView(
         "token = {token}{/} : {value:type}, {view:type}, {index:kinds} -> {result_token:type}"
     ),
 ):
-    """Combine a tile into one of a view, each element at once; what was there is not given."""
+    """Combine a tile into a tile of a view, atomically for each element, without a result."""
 
     view: Value = operand()
     index: tuple[Value, ...] = operands(default=())

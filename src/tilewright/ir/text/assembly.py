@@ -3,22 +3,21 @@
     RoundedBinary   {lhs}, {rhs} {?rounding_mode}rounding<{rounding_mode}>{/} : {result:type}
     MakeTensorView  tview := {base}, shape = [{to.shape/dynamic_shape}], …
 
-Everything outside braces stands for itself; the mnemonic is printed before it.
+Text outside braces is literal; the mnemonic is printed before it.
 
     {field}          the values, or the attribute, of a field
     {field:type}     the type of its first value        {field:types}   the types of all of them
     {field:kinds}    the types of all of them, or one type if they all have it
-    {field:block}    a region in braces, without a terminator that says nothing
+    {field:block}    a region in braces, without its implied terminator
     {field:body}     a region on a new line, its arguments first
     {field:counter}  the first argument of a region     {field:carried} argument = initial value, …
     {path/field}     a list whose gaps (None) are filled with the values of a field
-    {?field} … {/}   printed only if the field is there: not absent, empty or its default; or if a
+    {?field} … {/}   printed only if the field is present: not absent, empty or its default; or if a
                      property of the op of that name is not None
     {a+b}            the values of two fields together, in every form
-    name other :=    at the front: what the results are called (`name_0` when that is taken)
+    name other :=    at the front: the names of the results (`name_0` when one is taken)
 
-A form says all that is needed to read the text back: it names each field once in a place that
-determines it.
+A form determines the op: it names each field once, in a position from which the parser recovers it.
 """
 
 from __future__ import annotations
@@ -36,34 +35,34 @@ _NAMES = re.compile(r"^([\w ]+) := ")
 
 @dataclass(frozen=True)
 class Literal:
-    """Text that stands for itself."""
+    """Text printed as it stands."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A place for the parts of an op."""
+    """A placeholder for parts of an op."""
 
     fields: tuple[str, ...]
     form: str = ""
-    gaps_of: tuple[str, ...] = ()  # the path to a list whose gaps the values fill
+    gaps_of: tuple[str, ...] = ()  # path to a list whose gaps the values fill
 
 
 @dataclass(frozen=True)
 class Group:
-    """What is printed only if one of the fields is there."""
+    """Nodes that are printed only if one of the fields is present."""
 
     fields: tuple[str, ...]
     nodes: tuple[Node, ...]
 
 
-Node = Literal | Slot | Group  # a part of a form
+Node = Literal | Slot | Group  # one element of a form
 
 
 @dataclass(frozen=True)
 class Assembly:
-    """A form, taken apart."""
+    """A parsed form."""
 
     names: tuple[str, ...]
     nodes: tuple[Node, ...]
@@ -71,7 +70,7 @@ class Assembly:
 
 @cache
 def parse_assembly(form: str) -> Assembly:
-    """Take a form apart."""
+    """Parse a form."""
     named = _NAMES.match(form)
     names = tuple(named[1].split()) if named else ()
     parts = iter(_BRACED.split(form[named.end() :] if named else form))
@@ -82,7 +81,7 @@ def parse_assembly(form: str) -> Assembly:
 
 
 def _nodes(parts: Iterator[str]) -> Iterator[Node]:
-    """Nodes up to the end of the form or of the group."""
+    """Iterate over the nodes up to the end of the form or of the group."""
     for text in parts:
         if text:
             yield Literal(text)

@@ -1,4 +1,4 @@
-"""The text of attributes: one formatter a codec class, as for their bytes."""
+"""The text of attributes: one formatter for each codec class, as in the bytecode."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from tilewright.ir.types import FunctionType, TileType
 
 __all__ = ["attribute_text", "hints_text", "spelling"]
 
-# The elements a bare number is taken for; bits in hexadecimal are always typed.
+# Elements that MLIR assumes for an untyped number; hexadecimal bits are always typed.
 _ASSUMED = (Element.I1, Element.I64, Element.F64)
 
-# What is not called in the text as it is here.
+# Members of enums whose text differs from their name here.
 _SPELLINGS: dict[Enum, str] = {
     Overflow.NSW: "no_signed_wrap",
     Overflow.NUW: "no_unsigned_wrap",
@@ -56,18 +56,18 @@ _SPELLINGS: dict[Enum, str] = {
 
 
 def attribute_text(codec: AttributeCodec, value: Any, op: Op) -> str:
-    """An attribute of `op`."""
+    """Return the text of an attribute of `op`."""
     return _FORMATTERS[type(codec)](value, op)
 
 
 def hints_text(hints: Hints) -> str:
-    """Advice by target, on an entry or on an op."""
+    """Return the text of hints by target, on an entry or on an op."""
     targets = (f"{target} = {{{_advice(known)}}}" for target, known in _by_name(hints.targets))
     return f"<{', '.join(targets)}>"
 
 
 def spelling(member: Enum) -> str:
-    """What a member of an enum is called in the text."""
+    """Return the text of an enum member."""
     return _SPELLINGS.get(member) or member.name.lower()
 
 
@@ -118,12 +118,12 @@ def _op_hints_text(value: Hints, _op: Op) -> str:
 
 
 def _by_name(items: tuple[tuple[str, Any], ...]) -> list[tuple[str, Any]]:
-    """In the order of the names, which is how MLIR keeps a dictionary."""
+    """Sort by name, the order of MLIR dictionaries."""
     return sorted(items, key=lambda item: item[0])
 
 
 def _advice(known: Dictionary) -> str:
-    """Names and values; a number stands here without its element."""
+    """Return names and values; a number is printed without its element."""
     return ", ".join(f"{name} = {_untyped(value)}" for name, value in _by_name(known.items))
 
 
@@ -134,7 +134,7 @@ def _untyped(value: Attribute) -> str:
 
 
 def _tagged_text(value: Attribute) -> str:
-    """An attribute as MLIR prints any: what is not its own carries the name of the dialect."""
+    """Return the text of any attribute; those of the dialect carry its name."""
     promise = _PROMISES.get(type(value))
     if promise is not None:
         return f"#cuda_tile.{promise(value)}"
@@ -204,7 +204,7 @@ _PROMISES: dict[type, Callable[[Any], str]] = {
     Bounded: _bounded,
 }
 
-# Everything else that describes itself, types aside.
+# Every other self-describing attribute, types aside.
 _TAGGED: dict[type, Callable[[Any], str]] = {
     bool: _truth,
     int: _small_integer,

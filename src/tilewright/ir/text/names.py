@@ -1,9 +1,9 @@
-"""What values are called in the text: the rules of MLIR's printer, by which the vendor's tools go.
+"""Names of values in the text: the rules of MLIR's printer, which the vendor's tools follow.
 
-A value is called after its op if the op has a name for it, an argument of a region `arg0`, `arg1`
-…, any other value by a number. A name that is taken gets the next number of a counter behind it.
-All values of a block are named before those of the regions inside it, each of which starts from
-where the block's counters ended and forgets its names when it ends.
+A value takes the name that its op suggests, an argument of a region `arg0`, `arg1` …, any other
+value a number. A name that is taken gets the next number of a counter as its suffix. All values of
+a block are named before those of its nested regions; each region continues from the block's
+counters, and its names are released when it ends.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ __all__ = ["Names", "name_values"]
 
 @dataclass
 class Names:
-    """The names of a function's values, with their `%`."""
+    """Names of a function's values, with their `%`."""
 
     values: dict[Value, str] = field(default_factory=dict)
-    results: dict[Op, str] = field(default_factory=dict)  # what stands before the `=` of an op
+    results: dict[Op, str] = field(default_factory=dict)  # the text before the `=` of an op
 
     def of(self, value: Value) -> str:
-        """The name of a value; one that nothing defines is shown as such."""
+        """Return the name of a value; an undefined value is shown as such."""
         return self.values.get(value, "%<undefined>")
 
 
 @dataclass
 class _Scope:
-    """Counters and the names in use, where naming stands."""
+    """Counters and names in use at one point of naming."""
 
-    used: set[str] = field(default_factory=set)  # here and in the blocks around
-    own: list[str] = field(default_factory=list)  # those of `used` that this block added
+    used: set[str] = field(default_factory=set)  # here and in enclosing blocks
+    own: list[str] = field(default_factory=list)  # the names in `used` that this block added
     number: int = 0
     argument: int = 0
     conflict: int = 0
 
     def unique(self, name: str) -> str:
-        """The name itself, or with a number behind it."""
+        """Return the name itself, or the name with a numeric suffix."""
         found = name
         while found in self.used:
             found = f"{name}_{self.conflict}"
@@ -58,7 +58,7 @@ class _Scope:
 
     @contextmanager
     def nested(self) -> Iterator[_Scope]:
-        """Naming inside a region: it goes on from here, and is forgotten."""
+        """Enter the scope of a region, whose names are released at its end."""
         inner = replace(self, own=[])
         yield inner
         self.used.difference_update(inner.own)
@@ -77,7 +77,7 @@ class _Namer:
         self._producers: dict[Value, Op] = {}
 
     def name_block(self, block: Block, parent: Op | None, scope: _Scope) -> None:
-        """Name the arguments, then the results of every op, then what lies in their regions."""
+        """Name the arguments, then the results of every op, then the values in their regions."""
         given = _ARGUMENT_NAMES.get(type(parent), _no_names)(parent)
         for value, name in zip(block.args, given, strict=False):
             self._name(value, name, scope)
@@ -107,7 +107,7 @@ class _Namer:
         self._name_group(op, max(len(given), 1))
 
     def _name_group(self, op: Op, named: int) -> None:
-        """Results without a name of their own are numbered parts of the first."""
+        """Name results without a name of their own as numbered parts of the first."""
         called = [self._names.values[value] for value in op.results[:named]]
         if len(op.results) > named:
             for position, value in enumerate(op.results):
@@ -127,7 +127,7 @@ class _Namer:
         return names[: len(op.results)]
 
     def _assume_name(self, op: Assume) -> str:
-        """After the value, if its producer is one that names its results at all."""
+        """Return the name of the assumed value, if its producer suggests names at all."""
         producer = self._producers.get(op.value)
         if producer is None:
             return "assume"

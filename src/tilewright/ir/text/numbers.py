@@ -1,7 +1,7 @@
-"""Numbers and strings as MLIR prints them, which is how the vendor's tools do.
+"""Numbers and strings in MLIR's notation, which the vendor's tools print.
 
-A float is printed with six decimals if that gives the same float back, else with as many digits as
-its format needs, else (no fraction, infinite, not a number) as its bits in hexadecimal.
+A float is printed with six decimals if these round-trip, else with as many digits as its format
+needs, else (no fraction, infinite, NaN) as its bits in hexadecimal.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 _SHORT_DIGITS = 6
-_MOST_PADDING = 3  # zeros that are written out rather than as an exponent
-_MOST_LISTED = 100  # elements; a longer constant is printed as one run of bytes
-# Significant digits that tell any two numbers of a format apart: 2 + bits of mantissa * log10(2).
+_MOST_PADDING = 3  # zeros written out before an exponent is used
+_MOST_LISTED = 100  # elements; a longer constant is printed as one byte string
+# Significant digits that distinguish any two numbers of a format: 2 + mantissa bits * log10(2).
 _DIGITS = {
     Element.F16: 5, Element.BF16: 4, Element.F32: 9, Element.TF32: 5, Element.F64: 17,
     Element.F8E4M3FN: 3, Element.F8E5M2: 2, Element.F8E8M0FNU: 2, Element.F4E2M1FN: 2,
@@ -36,7 +36,7 @@ _DIGITS = {
 
 
 def constant_text(value: Any, type_: TileType) -> str:
-    """The elements of a constant: one number if all are alike, else nested lists of them."""
+    """Return the elements of a constant: one number if all are equal, else nested lists."""
     element = type_.element
     assert isinstance(element, Element)
     numbers = np.asarray(value)
@@ -44,14 +44,14 @@ def constant_text(value: Any, type_: TileType) -> str:
     if _are_alike(bits):
         return f"<{element.spelling}: {number_text(numbers.reshape(-1)[0], element)}>"
     if numbers.size > _MOST_LISTED:
-        truths = element is Element.I1  # a byte each here, a bit each in the bytecode
+        truths = element is Element.I1  # a byte each in the text, a bit each in the bytecode
         data = bits.astype(np.uint8).tobytes() if truths else constant_bytes(value, type_)
         return f'<{element.spelling}: "0x{data.hex().upper()}">'
     return f"<{element.spelling}: {_listed(numbers, element)}>"
 
 
 def constant_name(value: Any, element: Element) -> str:
-    """What the result of a constant is called: after its number, if it has one."""
+    """Return the name of a constant's result: its number, if it has only one."""
     bits = element_bits(np.asarray(value).reshape(-1), element)
     alike = _are_alike(bits)
     if element is Element.I1:
@@ -61,7 +61,7 @@ def constant_name(value: Any, element: Element) -> str:
 
 
 def number_text(value: Any, element: Element) -> str:
-    """One element."""
+    """Return the text of one element."""
     if element is Element.I1:
         return "true" if value else "false"
     if element.is_integer:
@@ -75,7 +75,7 @@ def number_text(value: Any, element: Element) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string with everything but plain characters as bytes in hexadecimal."""
+    """Return a quoted string; all but plain characters become bytes in hexadecimal."""
     plain = {ord("\\"): "\\\\", ord('"'): "\\22"}
     return '"' + "".join(
         plain.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:02X}")
@@ -84,18 +84,18 @@ def quoted(text: str) -> str:
 
 
 def symbol_text(name: str) -> str:
-    """The name of a function or a global."""
+    """Return the name of a function or a global, with its `@`."""
     return f"@{key_text(name)}"
 
 
 def key_text(name: str) -> str:
-    """A name, in quotation marks if it is not a plain one."""
+    """Return a key, in quotation marks unless it is an identifier."""
     plain = name.isascii() and name.replace(".", "_").replace("$", "_").isidentifier()
     return name if plain and name[0] not in ".$" else quoted(name)
 
 
 def long_constant_length(value: Any, type_: TileType) -> int:
-    """About how many characters a constant takes that is printed as bytes; 0 for any other."""
+    """Return the approximate length of a constant printed as bytes; 0 for any other."""
     element, size = type_.element, np.size(value)
     if size <= _MOST_LISTED or not isinstance(element, Element):
         return 0
@@ -128,7 +128,7 @@ def _signed(value: int, element: Element) -> int:
 
 
 def _held(value: Any, element: Element) -> float:
-    """The number that an element really holds."""
+    """Return the number that an element holds after rounding."""
     bits = int(element_bits([value], element)[0])
     if element is Element.TF32:
         return float(np.uint32(bits << 13).view(np.float32))
@@ -139,10 +139,10 @@ def _held(value: Any, element: Element) -> float:
 
 
 def _digits(value: float, count: int) -> tuple[str, int]:
-    """At most `count` significant digits without trailing zeros, and the exponent of the last.
+    """Return at most `count` significant digits, without trailing zeros, and the last exponent.
 
-    MLIR cuts the number to about that many digits in binary first, and only then rounds (half up)
-    what is left; both steps are needed to give the same digits.
+    MLIR first truncates the number to about that many digits in binary and then rounds the rest
+    half up; the same digits need both steps.
     """
     numerator, denominator = abs(value).as_integer_ratio()
     twos = denominator.bit_length() - 1
@@ -159,7 +159,7 @@ def _digits(value: float, count: int) -> tuple[str, int]:
 
 
 def _scientific(value: float, count: int) -> str:
-    """Six decimals and an exponent of two digits."""
+    """Return six decimals and an exponent of two digits."""
     sign = "-" if np.signbit(value) else ""
     if value == 0:
         return f"{sign}0.{'0' * count}e+00"
@@ -169,7 +169,7 @@ def _scientific(value: float, count: int) -> str:
 
 
 def _shortest(value: float, count: int) -> str:
-    """All the digits a format needs, with an exponent only where there would be many zeros."""
+    """Return all digits that a format needs, with an exponent only in place of many zeros."""
     sign = "-" if np.signbit(value) else ""
     digits, exponent = _digits(value, count)
     power = exponent + len(digits) - 1

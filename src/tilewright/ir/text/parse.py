@@ -1,11 +1,10 @@
-"""Modules from their text: the dialect of `tileirdisasm`, which is what the printer writes.
+"""Modules from their text: the dialect of `tileirdisasm`, which the printer writes.
 
-As in NVIDIA's own sources, `cuda_tile.` may stand before the words of the language, a module may
-have a head, an entry need not say that it returns, and whole numbers may be hexadecimal.
+As in NVIDIA's own sources, keywords may have the prefix `cuda_tile.`, a module may have a header,
+an entry may omit its `return`, and integers may be hexadecimal.
 
-What is read is put together as Tile IR is; whether it obeys the rules of the ops is for the
-verifier to say. A text that cannot be read is refused with the line and column, and what was
-expected there.
+The parser builds ops without applying their rules; the verifier checks those. Malformed text is
+refused with the line, the column and the expected token.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _PRODUCER = re.compile(r"\s*// Producer: ([^\n]*)")
 
 
 def parse_module(text: str, path: str | None = None) -> Module:
-    """Read a module. With a `path`, ops know their place in that file."""
+    """Parse a module. With a `path`, ops record their location in that file."""
     return with_room(partial(_module, text, path))
 
 
@@ -57,7 +56,7 @@ def _module(text: str, path: str | None) -> Module:
 
 
 def _opens_module(scanner: Scanner) -> bool:
-    """Read the head of a module, `cuda_tile.module @name {`, which may be left out."""
+    """Parse the header of a module, `cuda_tile.module @name {`, which may be omitted."""
     start = scanner.position
     scanner.accepts(DIALECT)
     if not (scanner.accepts("module") and scanner.sees("@")):

@@ -1,7 +1,7 @@
-"""Attributes from their text: one parser a codec class, as for their bytes and for printing.
+"""Attributes from their text: one parser for each codec class, as in the bytecode and the printer.
 
-Numbers that describe themselves are read by where they stand: in a list they keep their element,
-as identities do; in a dictionary they are plain numbers, as hints are.
+The context decides how a self-describing number is read: in a list it keeps its element, as
+identities do; in a dictionary it is a plain number, as in hints.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ _Item = TypeVar("_Item")
 
 
 def parse_attribute(scanner: Scanner, codec: AttributeCodec) -> Any:
-    """One attribute of an op; a constant is given as its `ConstantText`."""
+    """Parse one attribute of an op; a constant is returned as its `ConstantText`."""
     return _PARSERS[type(codec)](scanner, codec)
 
 
 def begins(scanner: Scanner, codec: AttributeCodec) -> bool:
-    """Whether an attribute comes next that may be left out; only words can be told from others."""
+    """Whether an optional attribute comes next; only keywords can be recognised."""
     found = IDENTIFIER.match(scanner.text, scanner.position)
     return isinstance(codec, EnumCodec) and found is not None and found[0] in _members(codec)
 
 
 def parse_hints(scanner: Scanner) -> Hints:
-    """Advice by target, in angle brackets."""
+    """Parse hints by target, in angle brackets."""
     scanner.expect("<")
     return Hints(_named(scanner, ">", _advice))
 
@@ -140,7 +140,7 @@ _PARSERS: dict[type[AttributeCodec], Callable[[Scanner, Any], Any]] = {
 
 
 def _listed(scanner: Scanner, parse: Callable[[Scanner], Any]) -> list[Any]:
-    """Items with commas between them, up to a closing bracket."""
+    """Parse items separated by commas, up to a closing bracket."""
     if scanner.sees("]"):
         return []
     items = [parse(scanner)]
@@ -199,13 +199,13 @@ _PROMISES: dict[str, Callable[[Scanner], Promise]] = {
 }
 
 
-# --- attributes that say what they are ------------------------------------------------------------
+# --- self-describing attributes -------------------------------------------------------------------
 
 
 def _named(
     scanner: Scanner, closing: str, parse: Callable[[Scanner], _Item]
 ) -> tuple[tuple[str, _Item], ...]:
-    """Names and values up to a closing bracket."""
+    """Parse names and values up to a closing bracket."""
     items: list[tuple[str, _Item]] = []
     while not scanner.accepts(closing):
         if items:
@@ -217,17 +217,17 @@ def _named(
 
 
 def _advice(scanner: Scanner) -> Dictionary:
-    """The hints for one target; a whole number among them has 32 bits."""
+    """Parse the hints for one target; an integer among them has 32 bits."""
     scanner.expect("{")
     return Dictionary(_named(scanner, "}", _hint))
 
 
 def _hint(scanner: Scanner) -> Attribute:
-    return _plain(_tagged(scanner, 1), Element.I64)  # which is what a number without element is
+    return _plain(_tagged(scanner, 1), Element.I64)  # the element of an untyped number
 
 
 def _plain(found: Attribute, element: Element) -> Attribute:
-    """A truth, or the number that an integer of one element is."""
+    """Return a truth value, or an integer of `element` as a plain number."""
     if not isinstance(found, IntIdentity):
         return found
     if found.element is Element.I1:
@@ -237,7 +237,7 @@ def _plain(found: Attribute, element: Element) -> Attribute:
 
 
 def _tagged(scanner: Scanner, depth: int = 0) -> Attribute:
-    """Anything that says what it is."""
+    """Parse any self-describing attribute."""
     if depth > _DEEPEST:
         scanner.fail(f"at most {_DEEPEST} attributes in one another")
     for beginning, parse in _BEGINNINGS.items():
@@ -270,7 +270,7 @@ def _function(scanner: Scanner, _depth: int) -> FunctionType:
 
 
 def _types(scanner: Scanner) -> tuple[Type, ...]:
-    """Types up to a closing parenthesis."""
+    """Parse types up to a closing parenthesis."""
     types: list[Type] = []
     while not scanner.accepts(")"):
         if types:
@@ -285,7 +285,7 @@ def _type(scanner: Scanner) -> Type:
 
 
 def _number(scanner: Scanner) -> Attribute:
-    """With its element behind it, unless it is one that MLIR assumes."""
+    """Parse a number and its element, which may be omitted where MLIR assumes it."""
     text = scanner.read(NUMBER, "a number")[0]
     if scanner.accepts(":"):
         return _typed(text, parse_element(scanner), scanner)
@@ -311,7 +311,7 @@ def _dense(scanner: Scanner, _depth: int) -> DenseElements:
     return DenseElements(type_, elements.value(type_, scanner))
 
 
-# What an attribute begins with; a string, a number or an element begins with itself.
+# Parsers by first token; a string, a number or an element begins with itself.
 _BEGINNINGS: dict[str, Callable[[Scanner, int], Attribute]] = {
     "[": _array,
     "{": _dictionary,

@@ -1,7 +1,7 @@
 """Numbers and constants from their text.
 
-A constant's elements are read before its type is known, as `ConstantText`; `value` makes numbers of
-them when it is.
+A constant's elements are parsed before its type is known, as `ConstantText`; `value` converts them
+once the type is known.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tilewright.ir.types import TileType
 
 __all__ = ["NUMBER", "ConstantText", "number_of", "parse_constant"]
 
-# Truth values, bits in hexadecimal, and numbers with or without a fraction.
+# Truth values, hexadecimal bits, and numbers with or without a fraction.
 NUMBER = re.compile(
     r"true\b|false\b|0x[0-9A-Fa-f]{1,16}(?![0-9A-Fa-f])"
     r"|-?\d{1,400}(?!\d)(?:\.\d{1,400}(?!\d))?(?:[eE][+-]?\d{1,4}(?!\d))?"
 )
 _BYTES = re.compile(r'"0x((?:[0-9A-Fa-f]{2})*)"')
 _DEEPEST = 32  # axes
-_TF32_BITS = 19  # what Tile IR counts; NumPy holds it in 32
+_TF32_BITS = 19  # as Tile IR counts; NumPy holds tf32 in 32
 _TRUTHS = {"true": 1, "false": 0}
 
 Nested = str | list["Nested"]  # the text of one number, or a list of them
@@ -35,14 +35,14 @@ Nested = str | list["Nested"]  # the text of one number, or a list of them
 
 @dataclass(frozen=True)
 class ConstantText:
-    """The elements of a constant as they are written, and where."""
+    """The unconverted elements of a constant, and their position."""
 
     element: Element
     elements: Nested | bytes
     position: int
 
     def value(self, type_: TileType, scanner: Scanner) -> Any:
-        """The constant as a tile of `type_` holds it."""
+        """Return the constant as a tile of `type_` holds it."""
         if type_.element is not self.element:
             scanner.refuse(f"elements of {self.element} are no {type_}", self.position)
         if isinstance(self.elements, str):
@@ -66,7 +66,7 @@ class ConstantText:
 
 
 def parse_constant(scanner: Scanner) -> ConstantText:
-    """The elements of a constant, such as `<f32: [1.5, 2.5]>`."""
+    """Parse the elements of a constant, such as `<f32: [1.5, 2.5]>`."""
     start = scanner.position
     scanner.expect("<")
     element = parse_element(scanner)
@@ -78,7 +78,7 @@ def parse_constant(scanner: Scanner) -> ConstantText:
 
 
 def number_of(text: str, element: Element, scanner: Scanner, position: int) -> Any:
-    """One number as an element holds it: a Python number, or for a NaN one that keeps its bits."""
+    """Convert one number: to a Python number, or to a NumPy scalar that keeps the bits of a NaN."""
     if element.is_integer:
         if text in _TRUTHS and element is Element.I1:
             return bool(_TRUTHS[text])
@@ -97,7 +97,7 @@ def number_of(text: str, element: Element, scanner: Scanner, position: int) -> A
 
 
 def _bits_of(text: str, element: Element, scanner: Scanner, position: int) -> int:
-    """Bits in hexadecimal, which an element must have room for."""
+    """Parse hexadecimal bits that must fit the element."""
     bits, width = int(text, 16), _TF32_BITS if element is Element.TF32 else element.bits
     if bits.bit_length() > width:
         scanner.refuse(f"{text} has more than the {width} bits of {element}", position)
@@ -105,7 +105,7 @@ def _bits_of(text: str, element: Element, scanner: Scanner, position: int) -> in
 
 
 def _folded(bits: int, element: Element) -> int:
-    """Bits as the signed number of their width; a truth value has no sign."""
+    """Return the bits as a signed number of their width; a truth value is unsigned."""
     return bits if element is Element.I1 else bits - (bits >> element.bits - 1 << element.bits)
 
 
@@ -123,7 +123,7 @@ def _nested(scanner: Scanner, depth: int) -> Nested:
 
 
 def _flatten(items: Nested, shape: tuple[int, ...], found: list[str]) -> bool:
-    """Put the numbers of nested lists in a row; False if the lists do not have that shape."""
+    """Flatten nested lists of numbers; return False if they do not have that shape."""
     if isinstance(items, str):
         found.append(items)
         return not shape
@@ -133,6 +133,6 @@ def _flatten(items: Nested, shape: tuple[int, ...], found: list[str]) -> bool:
 
 
 def _array(numbers: list[Any], element: Element) -> np.ndarray[Any, Any]:
-    """One by one, because NumPy would make different kinds of numbers alike first."""
+    """Convert element by element, because NumPy would promote mixed numbers to one type first."""
     bits = [int(element_bits([number], element)[0]) for number in numbers]
     return numbers_of_bits(np.array(bits, np.uint64), element)

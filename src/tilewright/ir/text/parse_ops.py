@@ -1,8 +1,8 @@
-"""Ops from their text, by the same form (`assembly`) that they are printed with.
+"""Ops from their text, by the same form (`assembly`) that prints them.
 
-Every part of a form is read as the printer writes it. A group stands there if what it begins with
-does, unless what was read before it has settled that. Types of operands are held against the
-values; those of results are taken as they are written, and from the type rule where they are not.
+The parser reads each node of a form as the printer writes it. A group is present if its first node
+is, unless the text before has settled that. Operand types are compared with the values; result
+types are taken as written, or from the type rule where they are omitted.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tilewright.source import Location, SourceFile, Span
 __all__ = ["BodyParser"]
 
 _OPS = {op.mnemonic: op for op in TILE_IR_OPS} | {
-    "pow": next(op for op in TILE_IR_OPS if op.mnemonic == "fpowf")  # as it was called before 13.4
+    "pow": next(op for op in TILE_IR_OPS if op.mnemonic == "fpowf")  # its name before 13.4
 }
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A value that enters a block: its name, where that stands, and its type."""
+    """A block argument: its name, the position of the name, and its type."""
 
     name: str
     place: int
@@ -42,18 +42,18 @@ class Argument:
 
 @dataclass
 class _Reading:
-    """What has been read of an op."""
+    """The parsed parts of an op."""
 
     op: type[Op]
     start: int
-    stated: int | None  # how many results have names before the op
+    stated: int | None  # number of results named before the op
     depth: int
     fields: dict[str, Field] = field(init=False)
     parts: dict[str, Any] = field(default_factory=dict)
-    absent: set[str] = field(default_factory=set)  # fields of groups that were not there
+    absent: set[str] = field(default_factory=set)  # fields of groups that are not present
     types: dict[str, tuple[Type, ...]] = field(default_factory=dict)  # of results
     args: list[Argument] = field(default_factory=list)  # of a region
-    counter: tuple[str, int] | None = None  # of a loop: its name and where that stands
+    counter: tuple[str, int] | None = None  # of a loop: name and position
     gaps: list[tuple[Slot, tuple[int | None, ...], int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -61,18 +61,18 @@ class _Reading:
 
     @property
     def flags(self) -> set[str]:
-        """The fields that are there or not."""
+        """Fields of the op that are flags."""
         return {name for name, held in self.fields.items() if held.kind is FieldKind.FLAG}
 
     def derived(self, name: str) -> Any:
-        """A property of the op that follows from what has been read."""
+        """Return a property of the op that follows from the parsed parts."""
         op = self.op.__new__(self.op)
         op.__dict__.update(self.op.defaults)
         op.__dict__.update(self.parts)
         return getattr(op, name)
 
     def values(self, names: Sequence[str]) -> tuple[Value, ...]:
-        """The operands of fields that have been read."""
+        """Return the operands of parsed fields."""
         found: list[Value] = []
         for name in names:
             held = self.parts.get(name, ())
@@ -81,7 +81,7 @@ class _Reading:
 
 
 class BodyParser:
-    """Reads the blocks of one function."""
+    """Parses the blocks of one function."""
 
     def __init__(self, scanner: Scanner, file: SourceFile | None) -> None:
         self._scanner = scanner
@@ -99,7 +99,7 @@ class BodyParser:
         }
 
     def location(self, position: int) -> Location | None:
-        """A place in the text, if the text is a file."""
+        """Return a location in the text, if the text is a file."""
         if self._file is None:
             return None
         line, characters = self._scanner.place(position)
@@ -107,7 +107,7 @@ class BodyParser:
         return Location(Span(self._file, line, column, line, column + 1))
 
     def arguments(self) -> list[Argument]:
-        """Names and types in parentheses."""
+        """Parse names and types in parentheses."""
         scanner = self._scanner
         found: list[Argument] = []
         scanner.expect("(")
@@ -120,7 +120,7 @@ class BodyParser:
         return found
 
     def block(self, args: list[Argument], parent: type[Op] | None, depth: int) -> Block:
-        """A block in braces."""
+        """Parse a block in braces."""
         scanner = self._scanner
         if depth > DEEPEST_NESTING:
             scanner.fail(f"at most {DEEPEST_NESTING} regions in one another")
@@ -193,7 +193,7 @@ class BodyParser:
         return held.value(types[0], self._scanner)
 
     def _check_gaps(self, op: Op, reading: _Reading) -> None:
-        """Hold the numbers in a list against the type that says them too."""
+        """Compare the numbers in a list with those of the result type."""
         for slot, written, start in reading.gaps:
             held: Any = op
             for name in slot.gaps_of:
@@ -227,7 +227,7 @@ class BodyParser:
         return self._begins(group.nodes, reading)
 
     def _is_known(self, name: str, reading: _Reading) -> bool | None:
-        """Whether a part is there, as far as the text before has settled it."""
+        """Whether a part is present, or None if the text before has not settled it."""
         if name in (*reading.op.result_names, reading.op.rest_name):
             return bool(reading.stated)
         if name not in reading.fields:
@@ -237,7 +237,7 @@ class BodyParser:
         return reading.parts[name] != () if name in reading.parts else None
 
     def _begins(self, nodes: tuple[Node, ...], reading: _Reading) -> bool:
-        """Whether what comes next is what these parts begin with."""
+        """Whether the next token is the first of these nodes."""
         scanner = self._scanner
         for node in nodes:
             if isinstance(node, Literal):
@@ -272,7 +272,7 @@ class BodyParser:
         return tuple(found)
 
     def _read_gaps(self, slot: Slot, reading: _Reading) -> None:
-        """A list of numbers and values, which are the operands of the field."""
+        """Parse a list of numbers and values; the values are the operands of the field."""
         scanner, start = self._scanner, self._scanner.position
         entries: list[int | None] = []
         values: list[Value] = []
@@ -298,7 +298,7 @@ class BodyParser:
         self._take_types(reading, names, 1 if alike else None)
 
     def _take_types(self, reading: _Reading, names: tuple[str, ...], count: int | None) -> None:
-        """Types of results are kept, those of operands checked; as many as there are if None."""
+        """Parse `count` types, or any number: keep those of results, check those of operands."""
         scanner, start = self._scanner, self._scanner.position
         if names[0] in reading.op.result_names:
             reading.types[names[0]] = (parse_type(scanner),)
@@ -335,7 +335,7 @@ class BodyParser:
         self._read_block(reading, names)
 
     def _read_counter(self, reading: _Reading, _names: tuple[str, ...]) -> None:
-        """Its type is that of the first operand, which is yet to come."""
+        """Parse the counter; its type is that of the first operand, which follows later."""
         reading.counter = self._visible.name(self._scanner)
 
     def _read_carried(self, reading: _Reading, _names: tuple[str, ...]) -> None:
@@ -350,5 +350,5 @@ class BodyParser:
 
 
 def _empty_block(parent: type[Op]) -> Block:
-    """A region that was left out: it does nothing."""
+    """Return an omitted region, with its implied terminator."""
     return Block((), [IMPLIED_ENDINGS[parent]()])

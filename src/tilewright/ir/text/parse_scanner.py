@@ -1,7 +1,7 @@
-"""A place in a text, and what may be read there. The parser reads characters, not tokens: what a
-run of them means depends on where it stands (`4x8xf32`, `0x10`).
+"""A scanner: a position in a text, and the reads at it. It has no separate lexer, because the
+meaning of a run of characters depends on its context (`4x8xf32`, `0x10`).
 
-White space and comments stand between any two words and signs.
+White space and comments may separate any two tokens.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tilewright.errors import MalformedTextError
 
 __all__ = ["DIALECT", "IDENTIFIER", "INTEGER", "STRING", "WHOLE", "Scanner", "unquoted"]
 
-IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*")  # a name without quotes, or a word of the language
+IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*")  # a name without quotes, or a keyword
 WHOLE = re.compile(r"-?(?:0x[0-9A-Fa-f]{1,16}(?![0-9A-Fa-f])|\d{1,40}(?!\d))")  # or hexadecimal
-DIALECT = "cuda_tile."  # may stand before every word of the language, with `!` before a type
-INTEGER = re.compile(r"-?\d{1,40}(?!\d)")  # in decimal, of any size that something can have
-STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')  # with its quotes; the first group is what they hold
+DIALECT = "cuda_tile."  # optional prefix of every keyword, with `!` before a type
+INTEGER = re.compile(r"-?\d{1,40}(?!\d)")  # decimal, with a bound on the digits
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')  # with its quotes; the first group is the content
 
 _NEWLINE = re.compile(r"\n")
 _BLANK = re.compile(r"(?:\s+|//[^\n]*)*")
@@ -30,12 +30,12 @@ _LETTERS = {b"n": b"\n", b"t": b"\t"}
 
 
 class Scanner:
-    """Reads a text from its start to its end."""
+    """Scans a text from start to end."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
-        self._lines = [0, *(end.end() for end in _NEWLINE.finditer(text))]  # where they start
+        self._lines = [0, *(end.end() for end in _NEWLINE.finditer(text))]  # offset of each line
         self._skip()
 
     def _skip(self) -> None:
@@ -45,28 +45,28 @@ class Scanner:
 
     @property
     def at_end(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the whole text has been read."""
         return self.position >= len(self.text)
 
     def sees(self, expected: str) -> bool:
-        """Whether certain words and signs come next; nothing is read."""
+        """Whether the given tokens come next; reads nothing."""
         return self._behind(expected) is not None
 
     def accepts(self, expected: str) -> bool:
-        """Read certain words and signs if they come next."""
+        """Read the given tokens if they come next."""
         end = self._behind(expected)
         if end is not None:
             self.position = end
         return end is not None
 
     def expect(self, expected: str) -> None:
-        """Read certain words and signs; anything else is refused."""
+        """Read the given tokens, or refuse the text."""
         for piece in _pieces(expected):
             if not self.accepts(piece):
                 self.fail(f"`{piece}`")
 
     def _behind(self, expected: str) -> int | None:
-        """Where the text goes on behind certain words and signs, if they come next."""
+        """Return the position after the given tokens, or None if they do not come next."""
         start, end = self.position, None
         for piece in _pieces(expected):
             after = self.position + len(piece)
@@ -80,11 +80,11 @@ class Scanner:
         return end
 
     def matches(self, pattern: re.Pattern[str]) -> bool:
-        """Whether something of a pattern comes next; nothing is read."""
+        """Whether a pattern matches next; reads nothing."""
         return pattern.match(self.text, self.position) is not None
 
     def accept(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Read something of a pattern if it comes next."""
+        """Read a match of a pattern if one comes next."""
         found = pattern.match(self.text, self.position)
         if found is not None:
             self.position = found.end()
@@ -92,27 +92,27 @@ class Scanner:
         return found
 
     def read(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        """Read something of a pattern; anything else is refused."""
+        """Read a match of a pattern, or refuse the text."""
         found = self.accept(pattern)
         if found is None:
             self.fail(what)
         return found
 
     def word(self, what: str = "a word") -> str:
-        """A word of the language."""
+        """Read a keyword or identifier."""
         return self.read(IDENTIFIER, what)[0]
 
     def integer(self, what: str = "a number") -> int:
-        """A number in decimal."""
+        """Read a decimal number."""
         return int(self.read(INTEGER, what)[0])
 
     def whole(self, what: str = "a number") -> int:
-        """A number in decimal or in hexadecimal."""
+        """Read a decimal or hexadecimal number."""
         text = self.read(WHOLE, what)[0]
         return int(text, 16 if "x" in text else 10)
 
     def string(self, what: str = "a string in quotes") -> str:
-        """What stands in quotes."""
+        """Read a quoted string and return its content."""
         start = self.position
         held = unquoted(self.read(STRING, what)[1])
         if held is None:
@@ -120,29 +120,29 @@ class Scanner:
         return held
 
     def symbol(self, what: str) -> str:
-        """The name of a function or a global, with `@` before it."""
+        """Read the name of a function or a global, with its `@`."""
         self.expect("@")
         return self.string(what) if self.sees('"') else self.word(what)
 
     def fail(self, expected: str) -> NoReturn:
-        """Refuse what comes next, because something else was expected."""
+        """Refuse the next token, naming the expected one."""
         found = _SHOWN.match(self.text, self.position)
         shown = f"`{found[0]}`" if found else "the end of the text"
         self.refuse(f"expected {expected}, found {shown}", self.position)
 
     def refuse(self, reason: str, position: int) -> NoReturn:
-        """Refuse the text because of what stands at a place."""
+        """Refuse the text at a position."""
         line, column = self.place(position)
         raise MalformedTextError(reason, line, column + 1)
 
     def place(self, position: int) -> tuple[int, int]:
-        """Line, from 1, and characters before a place in it."""
+        """Return the line, from 1, and the column, from 0, of a position."""
         line = bisect_right(self._lines, position)
         return line, position - self._lines[line - 1]
 
 
 def unquoted(held: str) -> str | None:
-    """The text between quotes without its escapes; None if its bytes are not UTF-8."""
+    """Return the content of a quoted string without escapes, or None if it is not UTF-8."""
     try:
         return _ESCAPE.sub(_unescaped, held.encode()).decode()
     except UnicodeDecodeError:
@@ -155,7 +155,7 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 
 
 def _goes_on(text: str, position: int) -> bool:
-    """Whether a word does not end at a place."""
+    """Whether the word at a position continues."""
     return position < len(text) and (text[position].isalnum() or text[position] in "_$")
 
 

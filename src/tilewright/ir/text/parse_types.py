@@ -31,7 +31,7 @@ _ELEMENTS = {element.spelling: element for element in Element}
 
 
 def parse_type(scanner: Scanner) -> Type:
-    """The type of a value."""
+    """Parse the type of a value."""
     _accept_dialect(scanner)
     for word, parse in _TYPES.items():
         if scanner.accepts(word):
@@ -40,13 +40,13 @@ def parse_type(scanner: Scanner) -> Type:
 
 
 def _accept_dialect(scanner: Scanner) -> None:
-    """Read what may stand before the word of a type."""
+    """Read the optional dialect prefix of a type."""
     if not scanner.accepts(f"!{DIALECT}"):
         scanner.accepts(DIALECT)
 
 
 def parse_any_type(scanner: Scanner) -> Type | Element | PtrType:
-    """Any type that can be an attribute."""
+    """Parse any type that can be an attribute."""
     return parse_type(scanner) if _is_value_type(scanner) else _held(scanner)
 
 
@@ -57,7 +57,7 @@ def is_type(scanner: Scanner) -> bool:
 
 
 def parse_element(scanner: Scanner) -> Element:
-    """An element such as `f32`."""
+    """Parse an element such as `f32`."""
     start = scanner.position
     word = scanner.word("an element such as `f32`")
     if word not in _ELEMENTS:
@@ -149,7 +149,7 @@ def _gather_scatter_view(scanner: Scanner) -> GatherScatterViewType:
 
 
 def _shape(scanner: Scanner) -> tuple[int | None, ...]:
-    """Extents, each with an `x` behind it."""
+    """Parse extents, each followed by an `x`."""
     extents: list[int | None] = []
     while found := scanner.accept(_EXTENT):
         extents.append(None if found[1] == "?" else int(found[1]))
@@ -157,7 +157,7 @@ def _shape(scanner: Scanner) -> tuple[int | None, ...]:
 
 
 def _cut(scanner: Scanner) -> tuple[int, ...]:
-    """The extents of a view's tile, with the comma behind them."""
+    """Parse the extents of a view's tile, and the comma after them."""
     scanner.expect("tile=(")
     extents = [] if scanner.sees(")") else [scanner.integer()]
     while not scanner.accepts(")"):
@@ -197,7 +197,7 @@ def _integers(scanner: Scanner) -> tuple[int, ...]:
 
 
 def _entries(scanner: Scanner) -> tuple[int | None, ...]:
-    """A list in brackets, of numbers and `?`."""
+    """Parse a list of numbers and `?` in brackets."""
     scanner.expect("[")
     entries: list[int | None] = []
     while not scanner.accepts("]"):

@@ -1,7 +1,7 @@
-"""Names of values in a text: what is visible where.
+"""Names of values in a text, and their scopes.
 
-A name is visible behind the op that defines it, in the same block and in all nested ones. Several
-results of one op may share a name (`%3:2`), by which they are known with their number (`%3#1`).
+A name is visible after the op that defines it, in the same block and in all nested ones. Several
+results of one op may share a name (`%3:2`); a use adds the number of the result (`%3#1`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _NAMES = re.compile(r"%([\w$.-]+)(?::(\d{1,9}))?")
 
 
 class VisibleValues:
-    """The values that a name stands for at a place in the text."""
+    """Values by name, as visible at a position in the text."""
 
     def __init__(self) -> None:
         self._named: dict[str, tuple[Value, ...]] = {}
-        self._order: list[str] = []  # in which the names were defined
+        self._order: list[str] = []  # names in order of definition
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """Forget at its end what a block has defined."""
+        """Enter a block, whose names are released at its end."""
         outside = len(self._order)
         yield
         for name in self._order[outside:]:
@@ -37,14 +37,14 @@ class VisibleValues:
         del self._order[outside:]
 
     def define(self, name: str, values: tuple[Value, ...], scanner: Scanner, position: int) -> None:
-        """Give values a name."""
+        """Bind a name to values."""
         if name in self._named:
             scanner.refuse(f"%{name} is already defined", position)
         self._named[name] = values
         self._order.append(name)
 
     def use(self, scanner: Scanner) -> Value:
-        """Read the use of a value."""
+        """Parse the use of a value."""
         start = scanner.position
         found = scanner.read(VALUE, "a value such as `%0`")
         values, number = self._named.get(found[1]), int(found[2] or 0)
@@ -55,12 +55,12 @@ class VisibleValues:
         return values[number]
 
     def name(self, scanner: Scanner) -> tuple[str, int]:
-        """Read the name of a new value; gives where it stands too."""
+        """Parse the name of a new value; return it with its position."""
         start = scanner.position
         return scanner.read(_NAME, "a name such as `%0`")[1], start
 
     def results(self, scanner: Scanner) -> tuple[tuple[str, int, int], ...]:
-        """Read the names before an op: each with how many values it has, and where it stands."""
+        """Parse the names before an op: each with its number of values and its position."""
         names: list[tuple[str, int, int]] = []
         while not names or scanner.accepts(","):
             start = scanner.position

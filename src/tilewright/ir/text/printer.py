@@ -1,8 +1,7 @@
 """Modules as text, in the dialect of `tileirdisasm`: for the same module the two agree.
 
-What an op looks like is its `assembly` (see `assembly.py`); an op without one, which only internal
-ops are, is printed with all its parts and their names. The text is for people and for tests;
-bytecode is what tileiras reads.
+The `assembly` of an op is its text form (see `assembly.py`); internal ops have none and are printed
+with all their parts and names. The text is for readers and for tests; tileiras reads bytecode.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ from tilewright.ir.types import TileType
 __all__ = ["IMPLIED_ENDINGS", "function_text", "least_length", "module_text"]
 
 _INDENT = "  "
-# What ends a region of an op and is not printed if it hands nothing on.
+# Terminators that are not printed if they pass on no values, by the op of the region.
 IMPLIED_ENDINGS: dict[type[Op], type[Op]] = {If: Yield, For: Continue, Loop: Continue}
 
 
 def module_text(module: Module) -> str:
-    """Who wrote a module, if that is known, then its globals and its functions."""
+    """Return the text of a module: its producer, if known, then its globals and its functions."""
     producer = f"// Producer: {_on_one_line(module.producer)}\n" if module.producer else ""
     parts = [*map(_global_text, module.globals), *map(function_text, module.functions)]
     return producer + ("".join(parts) or "\n")
 
 
 def _on_one_line(text: str) -> str:
-    """A text with what would end the comment, or act on a terminal, as escapes."""
+    """Escape characters that would end the comment or control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def least_length(module: Module) -> int:
-    """A lower bound of the characters of a module's text: those of its long constants.
+    """Return a lower bound of the length of a module's text: that of its long constants.
 
-    The bytecode holds a constant once, the text wherever it is used, so that a text may be many
+    The bytecode holds a constant once, the text repeats it at each use, so that a text may be many
     thousand times as long as its file.
     """
     held = [(one.value, one.type) for one in module.globals]
@@ -59,7 +58,7 @@ def _constants(function: Function) -> list[tuple[Any, TileType]]:
 
 
 def function_text(function: Function) -> str:
-    """One function, ending in a newline, however deep its regions are nested."""
+    """Return the text of a function, ending in a newline, at any depth of nesting."""
     return with_room(partial(_function_text, function))
 
 
@@ -74,7 +73,7 @@ def _function_text(function: Function) -> str:
 
 
 def _global_text(held: Global) -> str:
-    """One global, ending in a newline. The gaps are those of the vendor's printer."""
+    """Return the text of a global, with a final newline, in the spacing of the vendor's printer."""
     visibility = "private " if held.visibility is Visibility.PRIVATE else ""
     constant = " constant" if held.constant else ""
     alignment = f" alignment = {held.alignment}" if held.alignment else ""
@@ -98,11 +97,11 @@ class _Printer:
         }
 
     def arguments(self, block: Block) -> str:
-        """The arguments of a block, with their types."""
+        """Return the arguments of a block, with their types."""
         return ", ".join(f"{self._names.of(value)}: {value.type}" for value in block.args)
 
     def block(self, block: Block, depth: int, parent: Op | None) -> str:
-        """A block in braces."""
+        """Return a block in braces."""
         shown = block.ops
         implied = None if parent is None else IMPLIED_ENDINGS.get(type(parent))
         if shown and type(shown[-1]) is implied and not shown[-1].operands:
@@ -111,7 +110,7 @@ class _Printer:
         return f"{{\n{inner}{_INDENT * depth}}}"
 
     def op(self, op: Op, depth: int) -> str:
-        """One op, with everything nested in it."""
+        """Return one op, with all ops nested in it."""
         results = self._names.results.get(op)
         form = parse_assembly(op.assembly)
         rest = self._render(op, form.nodes, depth) if op.assembly else self._generic(op, depth)
@@ -181,14 +180,14 @@ class _Printer:
         return ", ".join(f"{self._names.of(a)} = {self._names.of(v)}" for a, v in pairs)
 
     def _generic(self, op: Op, depth: int) -> str:
-        """Every part of an op by its name, for ops that have no form of their own."""
+        """Return every part of an op by name, for ops without an assembly form."""
         parts = [part for field in op.fields for part in self._generic_part(op, field)]
         types = ", ".join(str(value.type) for value in op.results)
         blocks = [self.arguments_and_block(block, depth, op) for block in op.regions]
         return " ".join([", ".join(parts), *([f": {types}"] if types else []), *blocks]).strip()
 
     def arguments_and_block(self, block: Block, depth: int, parent: Op) -> str:
-        """A block behind its arguments."""
+        """Return a block after its arguments."""
         return f"({self.arguments(block)}) {self.block(block, depth, parent)}"
 
     def _generic_part(self, op: Op, field: Field) -> Iterator[str]:
@@ -206,7 +205,7 @@ def _values(op: Op, name: str) -> tuple[Value, ...]:
 
 
 def _is_present(op: Op, name: str) -> bool:
-    """Whether a part says something: it is not absent, empty or what it is by default."""
+    """Whether a part is present: not absent, empty or its default."""
     held = getattr(op, name)
     field = next((field for field in op.fields if field.name == name), None)
     if field is None:

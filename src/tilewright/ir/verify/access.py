@@ -35,7 +35,7 @@ def tokens(*names: str) -> Rule:
 
 
 def _scoped(*orders: MemoryOrder) -> tuple[Rule, ...]:
-    """Loads and stores: which orders there are, and a scope if and only if it is not weak."""
+    """Rules of loads and stores: legal memory orders; only weak ones have no scope."""
     return (
         allowed("memory_ordering", *orders),
         when(
@@ -45,22 +45,22 @@ def _scoped(*orders: MemoryOrder) -> tuple[Rule, ...]:
     )
 
 
-LOAD = _scoped(_M.WEAK, _M.RELAXED, _M.ACQUIRE)  # how a load may be ordered
-STORE = _scoped(_M.WEAK, _M.RELAXED, _M.RELEASE)  # how a store may be ordered
+LOAD = _scoped(_M.WEAK, _M.RELAXED, _M.ACQUIRE)  # legal memory orders of a load
+STORE = _scoped(_M.WEAK, _M.RELAXED, _M.RELEASE)  # legal memory orders of a store
 
-# How an access that reads and writes may be ordered.
+# Legal memory orders of a read-modify-write.
 ATOMIC = allowed("memory_ordering", _M.RELAXED, _M.ACQUIRE, _M.RELEASE, _M.ACQ_REL)
 
 
 def hints(op: Any) -> Iterator[str]:
-    """A hint out of range would be dropped without a word."""
+    """Latency hints are in range; tileiras would silently drop others."""
     for latency in op.hints.named("latency") if op.hints is not None else ():
         if latency not in range(1, 11):
             yield f"a latency hint is 1 to 10, but this is {latency}"
 
 
 def is_swappable(element: object) -> bool:
-    """Whether an element can be exchanged at once."""
+    """Whether an element supports atomic exchange."""
     return isinstance(element, Element) and bit_width(element) in _WIDE
 
 
@@ -76,12 +76,12 @@ _ATOMIC_ELEMENTS: dict[AtomicMode, Callable[[object], bool]] = {
 
 
 def is_atomic(mode: AtomicMode, element: object) -> bool:
-    """Whether something can be done to an element at once."""
+    """Whether an element supports an atomic mode."""
     return _ATOMIC_ELEMENTS[mode](element)
 
 
 def atomic_element(operand: str) -> Rule:
-    """The element of an operand is one on which the op's mode can be done at once."""
+    """The element of an operand supports the op's atomic mode."""
 
     def check(op: Any) -> Iterator[str]:
         kind = getattr(op, operand).type
@@ -93,7 +93,7 @@ def atomic_element(operand: str) -> Rule:
 
 
 def atomic_target(operand: str) -> Callable[[Any, int], Iterator[str]]:
-    """What a target lacks of the atomic ops."""
+    """Return a rule that refuses atomic modes a target lacks."""
 
     def check(op: Any, target: int) -> Iterator[str]:
         kind = getattr(op, operand).type

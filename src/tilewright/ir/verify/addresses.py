@@ -1,4 +1,4 @@
-"""What conversions of pointers, memory of a block and globals ask: one row a class."""
+"""Rules of pointer conversions, block-local memory and globals: one row for each op class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ADDRESS_RULES", "MODULE_RULES", "global_problems", "name_problems"]
 
 _POINTERS = TileClass(pointers=True)
 _POINTER = TileClass(pointers=True, rank=0)
-_MOST_BYTES = (1 << 47) - 1  # of memory that a process can address
+_MOST_BYTES = (1 << 47) - 1  # size of a process's address space
 _ADDRESSES = TileClass(frozenset({Element.I64}))
 
 
@@ -34,7 +34,7 @@ def _alignment(op: Alloca) -> Iterator[str]:
 
 
 def _size(op: Alloca) -> Iterator[str]:
-    """The bytes of the memory can be counted in 64 bits."""
+    """The size in bytes fits the address space."""
     assert isinstance(op.to.element, PtrType)
     most = _MOST_BYTES // max(bit_width(op.to.element.pointee) // 8, 1)
     if not 0 <= op.num_elem <= most:
@@ -61,12 +61,12 @@ def _refers(op: GetGlobal, module: Module) -> Iterator[str]:
         yield f"the global {op.name} is {found.type}, but the result points to {pointer.pointee}"
 
 
-# What an op asks of the module around it, by op class.
+# Rules that relate an op to its module, by op class.
 MODULE_RULES: dict[type[Op], Callable[[Any, Module], Iterator[str]]] = {GetGlobal: _refers}
 
 
 def name_problems(module: Module) -> Iterator[tuple[str, str]]:
-    """Functions and globals that have no name of their own; each with what is wrong."""
+    """Functions and globals without a unique name; each with its problem."""
     seen: set[str] = set()
     parts: tuple[Global | Function, ...] = (*module.globals, *module.functions)
     for part in parts:
@@ -78,7 +78,7 @@ def name_problems(module: Module) -> Iterator[tuple[str, str]]:
 
 
 def global_problems(held: Global) -> Iterator[str]:
-    """What is wrong with a global itself."""
+    """Problems of a global itself."""
     yield from type_problems(held.type)
     if not isinstance(held.type, TileType) or held.type.rank != 1:
         yield f"a global must have one axis, but is {held.type}"

@@ -1,4 +1,4 @@
-"""Which conversions between elements there are, and how each may be rounded: one row a class."""
+"""Rules of conversions between elements and their rounding modes: one row for each op class."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _NEAREST = (_R.NEAREST_EVEN,)
 
 
 class Format(NamedTuple):
-    """What a float can hold: bits of precision, least and greatest exponent of normal numbers."""
+    """Range of a float: bits of precision, least and greatest exponent of normal numbers."""
 
     precision: int
     least: int
     greatest: int
 
     def fits(self, other: Format) -> bool:
-        """Whether every number of this format is one of the other."""
+        """Whether every number of this format is exact in the other."""
         wide_enough = other.least <= self.least and self.greatest <= other.greatest
         return self.precision <= other.precision and wide_enough
 
@@ -66,7 +66,7 @@ _FORMATS = {
     Element.FNV8E5M3FNU: Format(4, -14, 16),
 }
 
-# How a number is rounded where the target does not hold it; where it does, any way will do.
+# Rounding modes by target element for inexact conversions; an exact one takes any mode.
 _ROUNDINGS = {
     Element.F8E8M0FNU: _CUT_OR_UP,
     Element.F8E4M3FN: _NEAREST,
@@ -76,7 +76,7 @@ _ROUNDINGS = {
 }
 
 
-# Narrowing conversions that can be rounded in more ways than others.
+# Narrowing conversions with more rounding modes than others.
 _NARROWINGS = {
     (Element.F64, Element.F32): _ANY_DIRECTION,
     (Element.F32, Element.TF32): _NEAREST_OR_CUT_OR_AWAY,
@@ -84,7 +84,7 @@ _NARROWINGS = {
 
 
 def float_roundings(before: Element, after: Element) -> tuple[Rounding, ...]:
-    """The ways in which a float of one format may be rounded to another."""
+    """Return the legal rounding modes from one float format to another."""
     usual = _ANY if _FORMATS[before].fits(_FORMATS[after]) else _NEAREST_OR_CUT
     usual = _NARROWINGS.get((before, after), usual)
     return _ROUNDINGS.get(after, usual)
@@ -99,7 +99,7 @@ def _rounding(op: FToF) -> Iterator[str]:
 
 
 def _widths(wanted: str, least: int, most: int) -> Rule:
-    """The change of width in bits lies between two numbers."""
+    """The change of width in bits lies between two bounds."""
 
     def check(op: Conversion) -> Iterator[str]:
         assert isinstance(op.source.type, TileType)

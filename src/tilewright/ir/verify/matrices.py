@@ -1,4 +1,4 @@
-"""What the matrix products ask of their operands: one row a class."""
+"""Rules of the matrix products: one row for each op class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BYTES = TileClass(frozenset({_E.I8}))
 _SUMS = TileClass(frozenset({_E.I32}))
 _SINGLE = TileClass(frozenset({_E.F32}))
 
-# What products of an element are summed in.
+# Accumulator elements by the element of the factors.
 _PRODUCTS: dict[Element, tuple[Element, ...]] = {
     _E.F8E4M3FN: (_E.F16, _E.F32),
     _E.F8E5M2: (_E.F16, _E.F32),
@@ -36,7 +36,7 @@ _PRODUCTS: dict[Element, tuple[Element, ...]] = {
     _E.F64: (_E.F64,),
 }
 
-# How many elements share a scale, by the element and its scale.
+# Legal numbers of elements that share a scale, by the element and its scale.
 SCALE_GROUPS: dict[tuple[Element, Element], tuple[int, ...]] = {
     (_E.F8E4M3FN, _E.F8E8M0FNU): (32,),
     (_E.F8E5M2, _E.F8E8M0FNU): (32,),
@@ -69,7 +69,7 @@ def _product_shapes(op: MmaF | MmaI | MmaFScaled) -> Iterator[str]:
 
 
 def _scales(op: MmaFScaled) -> Iterator[str]:
-    """The scales fit the operands: by element, and one for each group along the summed axis."""
+    """The scales fit the operands: by element, and one for each group along the contracted axis."""
     lhs, rhs, left, right = (value.type for value in (op.lhs, op.rhs, op.lhs_scale, op.rhs_scale))
     assert isinstance(lhs, TileType)
     assert isinstance(rhs, TileType)

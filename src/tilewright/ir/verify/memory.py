@@ -1,4 +1,4 @@
-"""What tensor views, pointers and atomics on pointers ask of their operands: one row a class."""
+"""Rules of tensor views, pointers and atomics on pointers: one row for each op class."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _pointer(pointers: Value) -> PtrType | None:
 
 
 def _points_to(pointers: str, values: str) -> Rule:
-    """The pointers point to what the values hold."""
+    """The pointee of the pointers is the element of the values."""
 
     def check(op: Op) -> Iterator[str]:
         (where,) = values_of(op, pointers)

@@ -1,9 +1,9 @@
-"""What each op asks of its operands and attributes: one row a class.
+"""Rules of ops on operands and attributes: one row for each op class.
 
 An op obeys the rows of its own class and of every base class, so that a family states its rules
-once. Result types are not here: the type rule of the declaration says them, and the verifier only
-compares. The rules are those of NVIDIA's reader (see the tests, which hold the two side by side),
-and one more: `inbounds` on a padded view, which it lets pass and tileiras then fails on silently.
+once. Result types are not here: the declaration's type rule states them, and the verifier compares.
+The rules are those of NVIDIA's reader (tests compare the two), and one more: `inbounds` on a padded
+view, which the reader accepts and on which tileiras then fails silently.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
         tiles(_ANY, "val_if_true"),
         alike("val_if_true", "val_if_false"),
         same_shape("cond", "val_if_true"),
-        when(lambda op: _element(op) is Element.F4E2M1FN, "numbers of 4 bits cannot be chosen"),
+        when(lambda op: _element(op) is Element.F4E2M1FN, "4-bit elements cannot be selected"),
     ),
 }  # fmt: skip
 
@@ -212,7 +212,7 @@ def _constant_size(op: shape.Constant) -> Iterator[str]:
 
 
 def _constant_fits(op: shape.Constant) -> Iterator[str]:
-    """Bits have no sign, so a number fits if it does with or without one."""
+    """Bits are unsigned, so a number fits if its signed or its unsigned reading does."""
     element = op.to.element
     if not isinstance(element, Element) or not element.is_integer:
         return
@@ -231,7 +231,7 @@ def _counting(op: shape.Iota) -> Iterator[str]:
 
 
 def _packed(op: shape.Pack | shape.Unpack) -> Iterator[str]:
-    """Two tiles of rank 1 and as many bytes, of elements that do not have eight bits already."""
+    """Both tiles have rank 1 and one size in bytes, and elements that are not bytes already."""
     before, after = op.source.type, op.to
     assert isinstance(before, TileType)
     assert isinstance(before.element, Element)
@@ -254,7 +254,7 @@ def _insertion(op: shape.Insert) -> Iterator[str]:
 
 
 def _format(op: control.Print) -> Iterator[str]:
-    """The format is one of `printf`, with a place for every tile."""
+    """The format is valid for `printf`, with one conversion for every tile."""
     if not is_format(op.str):
         yield f"{op.str!r} holds a `%` that nothing ends"
         return

@@ -1,4 +1,4 @@
-"""Which promises (`assume`) can be made of which values: one row a kind of promise."""
+"""Rules of promises (`assume`): the legal values of each, one row for each kind of promise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNTABLE = TileClass(INTEGERS | {Element.I4}, pointers=True)
 
 
 def promise_problems(op: Assume) -> Iterator[str]:
-    """What is wrong with a promise, or with making it of this value."""
+    """Problems of a promise, or of its combination with this value."""
     check = _PROMISES.get(type(op.predicate))
     if check is None:
         yield f"{op.predicate!r} is no promise"
@@ -39,9 +39,9 @@ def _divisible(op: Assume, promise: DivBy) -> Iterator[str]:
 
 
 def _group(kind: object, every: int, along: int) -> Iterator[str]:
-    """Groups of `every` elements along an axis that the tile has."""
+    """Groups of `every` elements divide an axis of the tile."""
     if not isinstance(kind, TileType) or not 0 <= along < kind.rank:
-        yield f"{kind} has no axis {along} to promise something along"
+        yield f"{kind} has no axis {along} to promise groups along"
     elif not 0 <= every <= kind.shape[along]:
         yield f"{kind} has no groups of {every} elements along axis {along}"
 

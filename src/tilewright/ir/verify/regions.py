@@ -1,7 +1,7 @@
-"""What ops with regions and the ops that end them ask for: one row a class.
+"""Rules of ops with regions and of terminators: one row for each op class.
 
-Where a terminator may stand depends on what is around it, so the rules of terminators are given the
-chain of ops they are nested in, innermost first.
+The legality of a terminator depends on its context, so its rules receive the chain of enclosing
+ops, innermost first.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = ["ENDINGS", "REGION_RULES", "TERMINATOR_RULES"]
 _BOUND = TileClass(INTEGERS, rank=0)
 _TRUTH = TileClass(frozenset({Element.I1}), rank=0)
 _NUMBER = TileClass(NUMBERS | {Element.I4}, pointers=True)
-Around = tuple[Op, ...]  # the ops a terminator is nested in, innermost first
+Around = tuple[Op, ...]  # the enclosing ops, innermost first
 
-# The ops that may end the regions of an op; None stands for the function.
+# Legal terminators of an op's regions; None stands for the function.
 ENDINGS: dict[type[Op] | None, tuple[type[Op], ...]] = {
     None: (Return,),
     For: (Continue,),
@@ -58,7 +58,7 @@ def _types(values: tuple[Any, ...]) -> tuple[Type, ...]:
 
 
 def _carried(arguments: Callable[[Any], Any]) -> Rule:
-    """The values a loop carries enter as arguments of the body, and no view is among them."""
+    """A loop's initial values match the arguments of its body, and none is a view."""
 
     def check(op: For | Loop) -> Iterator[str]:
         entering = arguments(op)
@@ -114,7 +114,7 @@ def _identities(op: Reduce | Scan) -> Iterator[str]:
 
 
 def _combination(op: Reduce | Scan) -> Iterator[str]:
-    """Two scalars in for each operand, one out, and nothing but pure ops between."""
+    """Two scalar arguments for each operand, one result, and only pure ops between."""
     elements = [source.type.element for source in op.sources]  # type: ignore[union-attr]
     wanted = tuple(scalar(element) for element in elements for _ in range(2))
     if _types(op.body.args) != wanted:
@@ -153,7 +153,7 @@ REGION_RULES: dict[type[Op], tuple[Rule, ...]] = {
 
 
 def _beyond_ifs(around: Around) -> Op | None:
-    """The innermost op around that is not an `if`; None is the function."""
+    """Return the innermost enclosing op that is not an `if`; None is the function."""
     return next((op for op in around if not isinstance(op, If)), None)
 
 
@@ -186,7 +186,7 @@ def _check_yield(_op: Yield, around: Around) -> Iterator[str]:
         yield "it can only end a branch or a combination"
 
 
-# By op class; given the ops around it, innermost first.
+# By op class; the rule receives the enclosing ops, innermost first.
 TERMINATOR_RULES: dict[type[Op], Callable[[Any, Around], Iterator[str]]] = {
     Break: _check_break,
     Continue: _check_continue,

@@ -1,7 +1,7 @@
 """The vocabulary in which the rules of ops are written.
 
-A rule takes an op and yields what is wrong with it. Rules here are made from data (which elements,
-which operands alike, which roundings) so that the tables of `verify.ops` can be read as tables.
+A rule takes an op and yields its problems. Rules here are made from data (elements, equal operands,
+rounding modes), so that the tables of `verify.ops` read as tables.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = [
     "when",
 ]
 
-Rule = Callable[[Any], Iterator[str]]  # from an op to what is wrong with it
+Rule = Callable[[Any], Iterator[str]]  # from an op to its problems
 
-# Elements that most ops group: i4 is in none of them.
+# Sets of elements that most ops share; i4 is in none of them.
 INTEGERS = frozenset({Element.I1, Element.I8, Element.I16, Element.I32, Element.I64})
-BASE_FLOATS = frozenset({Element.F16, Element.BF16, Element.F32, Element.F64})  # to compute in
-FLOATS = frozenset(element for element in Element if element.is_float)  # to store, too
+BASE_FLOATS = frozenset({Element.F16, Element.BF16, Element.F32, Element.F64})  # with arithmetic
+FLOATS = frozenset(element for element in Element if element.is_float)  # with storage-only ones
 NUMBERS = INTEGERS | FLOATS  # everything but pointers and i4
-_TF32_BITS = 19  # what Tile IR counts; the host holds it in 32
+_TF32_BITS = 19  # as Tile IR counts; the host holds tf32 in 32
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TileClass:
 
 
 def values_of(op: Op, name: str) -> tuple[Value, ...]:
-    """The values of one field: none if it is absent, several if it is a group."""
+    """Return the values of one field: none if it is absent, several if it is variadic."""
     held = getattr(op, name)
     if held is None:
         return ()
@@ -116,7 +116,7 @@ def same_element(*names: str) -> Rule:
 
 
 def allowed(name: str, *members: Enum) -> Rule:
-    """An attribute is one of some members of its enum."""
+    """An attribute is one of the given members of its enum."""
 
     def check(op: Op) -> Iterator[str]:
         held = getattr(op, name)
@@ -128,7 +128,7 @@ def allowed(name: str, *members: Enum) -> Rule:
 
 
 def when(condition: Callable[[Any], bool], message: str) -> Rule:
-    """Complain when something holds."""
+    """Refuse an op for which a condition holds."""
 
     def check(op: Op) -> Iterator[str]:
         if condition(op):
@@ -138,7 +138,7 @@ def when(condition: Callable[[Any], bool], message: str) -> Rule:
 
 
 def bit_width(element: Element) -> int:
-    """Bits of an element as Tile IR counts them."""
+    """Return the bits of an element as Tile IR counts them."""
     return _TF32_BITS if element is Element.TF32 else element.bits
 
 

@@ -1,4 +1,4 @@
-"""Which types there can be at all, and on which targets."""
+"""Rules of types, in general and for a target."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tilewright.ir.types import (
 
 __all__ = ["target_problems", "type_problems"]
 
-_TF32_VIEWS = 90  # older targets: tileiras aborts on a matrix product of such views
+_TF32_VIEWS = 90  # on older targets tileiras aborts on a matrix product of such views
 
 
 def type_problems(type_: Type) -> Iterator[str]:
-    """What is wrong with a type."""
+    """Problems of a type."""
     yield from _CHECKS[type(type_)](type_)
 
 
 def target_problems(type_: Type, target: int) -> Iterator[str]:
-    """What a target cannot hold of a type."""
+    """Problems of a type on a target."""
     for element in elements_of(type_):
         first, last = element.value.first_target, element.value.last_target
         if first > target:
@@ -64,7 +64,7 @@ def _check_tensor_view(type_: TensorViewType) -> Iterator[str]:
 
 
 def _check_view(type_: ViewType) -> Iterator[str]:
-    """What every view cut into tiles must be."""
+    """Rules that all views cut into tiles share."""
     yield from _check_tensor_view(type_.view)
     if not type_.tile or len(type_.tile) != type_.view.rank:
         yield f"the tile of {type_} must have the rank of its tensor, at least 1"

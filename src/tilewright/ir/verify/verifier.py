@@ -1,9 +1,9 @@
-"""Checks that a module is Tile IR that tileiras will take, before any of it is encoded.
+"""Verifies that a module is Tile IR that tileiras accepts, before any of it is encoded.
 
-What is found here is a mistake of tilewright's own (the front end and `check` speak to users), so
-the error lists every op that is wrong with its source line, for the one who has to look. Checked
-are: visibility of values, what each op asks for (one table for each group of ops), the
-types, globals, how blocks end, what the target can hold and what the bytecode version can.
+A violation is a bug of tilewright's own (the front end and `check` report users' errors), so the
+error lists every violating op with its source line. The verifier checks visibility of values, the
+rules of ops (one table for each group), types, globals, terminators, and the limits of the target
+and of the bytecode version.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tilewright.ir.versions import needs
 
 __all__ = ["RULES", "VerificationError", "Violation", "rule_problems", "verify", "violations"]
 
-# What each op class, and each family of them, asks for.
+# Rules by op class and by family.
 RULES: dict[type[Op], tuple[Rule, ...]] = {
     **ELEMENTWISE_RULES,
     **CONVERSION_RULES,
@@ -48,13 +48,13 @@ RULES: dict[type[Op], tuple[Rule, ...]] = {
     **REGION_RULES,
     **dict.fromkeys(TERMINATOR_RULES, ()),
 }
-_RULES_OF: dict[type[Op], tuple[Rule, ...]] = {}  # with those of its families, once found
+_RULES_OF: dict[type[Op], tuple[Rule, ...]] = {}  # including those of families; filled on demand
 _SHOWN = 20
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One thing that is wrong; `op` is None if it is the function itself."""
+    """One violated rule; `op` is None if it concerns the function itself."""
 
     function: str
     op: Op | None
@@ -77,9 +77,9 @@ class VerificationError(InternalError):
 
 
 def verify(module: Module, target: str = "sm_90", version: Version | None = None) -> None:
-    """Raise a `VerificationError` with everything that is wrong with a module.
+    """Raise a `VerificationError` with all violations of a module.
 
-    Without a `version` the module may use whatever the newest bytecode has.
+    Without a `version` the module may use all features of the newest bytecode.
     """
     found = tuple(violations(module, target, version))
     if found:
@@ -93,10 +93,10 @@ def violations(
     *,
     advice: bool = True,
 ) -> Iterator[Violation]:
-    """Everything that is wrong with a module, one complaint for each op that breaks a rule.
+    """Iterate over the violations of a module, one for each op that breaks a rule.
 
-    Hints that tileiras would drop without a word are wrong in what we write ourselves; without
-    `advice` they are passed over, as tileiras does with hints of any producer.
+    Hints that tileiras would silently drop are violations in tilewright's own modules; without
+    `advice` they are ignored, as tileiras ignores hints of any producer.
     """
     for name, problem in name_problems(module):
         yield Violation(name, None, problem)
@@ -117,14 +117,14 @@ def _function_violations(function: Function, module: Module, target: str) -> lis
 
 
 class _Verifier:
-    """One walk over a function: what is visible where, and the rules of each op on the way."""
+    """One walk over a function: visibility of values, and the rules of each op."""
 
     def __init__(self, function: Function, module: Module, target: str) -> None:
         self._function = function
         self._module = module
         self._target = int(target.removeprefix("sm_"))
-        self._defined: set[Value] = set()  # anywhere so far, to see a value defined twice
-        self._visible: dict[Value, None] = {}  # in the order in which they were defined
+        self._defined: set[Value] = set()  # anywhere so far, to detect a second definition
+        self._visible: dict[Value, None] = {}  # in order of definition
 
     def run(self) -> Iterator[Violation]:
         yield from map(self._of_function, _function_problems(self._function))
@@ -158,10 +158,10 @@ class _Verifier:
             yield from _type_problems(value.type, self._target)
 
     def _first_problem(self, op: Op, around: tuple[Op, ...]) -> str | None:
-        """What is wrong with an op; later complaints may follow from the first.
+        """Return the first problem of an op; later ones may follow from it.
 
-        Rules rely on what constructors and earlier rules see to. An op that was read from a file
-        may have parts that no constructor would have put together.
+        Rules rely on invariants of constructors and of earlier rules. An op read from a file may
+        have a combination of parts that no constructor would produce.
         """
         try:
             return next(self._op_problems(op, around), None)
@@ -188,13 +188,13 @@ class _Verifier:
 
 
 def rule_problems(op: Op) -> Iterator[str]:
-    """What the rules of its class say about one op, wherever it stands."""
+    """Problems of one op under the rules of its class, independent of its context."""
     for rule in _rules_of(type(op)):
         yield from rule(op)
 
 
 def _rules_of(kind: type[Op]) -> tuple[Rule, ...]:
-    """The rules of an op class, those of its families first."""
+    """Return the rules of an op class, those of its families first."""
     if kind not in _RULES_OF:
         bases = (base for base in reversed(kind.__mro__) if issubclass(base, Op))
         _RULES_OF[kind] = tuple(rule for base in bases for rule in RULES.get(base, ()))
@@ -203,7 +203,7 @@ def _rules_of(kind: type[Op]) -> tuple[Rule, ...]:
 
 @lru_cache(maxsize=1024)
 def _type_problems(type_: Type, target: int) -> tuple[str, ...]:
-    """What is wrong with a type, in general and for a target; a module has few, many times."""
+    """Return the problems of a type, cached: a module uses few types many times."""
     return *type_problems(type_), *target_problems(type_, target)
 
 
@@ -225,7 +225,7 @@ def _function_problems(function: Function) -> Iterator[str]:
 
 
 def _advice_problems(function: Function) -> Iterator[Violation]:
-    """Hints that would be dropped without a word."""
+    """Hints that tileiras would silently drop."""
     for row in ENTRY_HINTS.values() if function.hints is not None else ():
         for value in function.hints.named(row.name) if function.hints is not None else ():
             if value not in row.allowed:

@@ -1,4 +1,4 @@
-"""What views cut into tiles, and the loads, stores and sums through them, ask: one row a class."""
+"""Rules of views cut into tiles, and of the accesses through them: one row for each op class."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _Accesses = LoadView | StoreView | AtomicRedView
 
 
 def _made_from(kind: type[ViewType]) -> Rule:
-    """The view is of that kind, and of the tensor that is given."""
+    """The view is of that kind, and of the given tensor view."""
 
     def check(op: Any) -> Iterator[str]:
         if not isinstance(op.to, kind):
@@ -51,7 +51,7 @@ def _made_from(kind: type[ViewType]) -> Rule:
 
 
 def _index(op: _Accesses) -> Iterator[str]:
-    """One index an axis: scalars of one type, but for the rows that a gather picks."""
+    """One index for each axis: scalars of one type, except for the rows of a gather."""
     view = op.view.type
     if not isinstance(view, ViewType):
         yield f"`view` must be a view of tiles, but is {view}"
@@ -78,7 +78,7 @@ def _rows(view: GatherScatterViewType, rows: Value) -> Iterator[str]:
 
 
 def _tile(operand: str) -> Rule:
-    """A tile is what the view holds."""
+    """The tile has the view's tile type."""
 
     def check(op: Any) -> Iterator[str]:
         view: Type = op.view.type
@@ -109,7 +109,7 @@ def _reducible(op: AtomicRedView) -> Iterator[str]:
         yield "nothing can be summed into a padded view"
 
 
-# What a target lacks beside elements, by op class.
+# Rules of a target beside elements, by op class.
 TARGET_RULES: dict[type[Op], Callable[[Any, int], Iterator[str]]] = {
     AtomicRmw: atomic_target("arg"),
     AtomicRedView: atomic_target("value"),
