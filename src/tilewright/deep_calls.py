@@ -1,9 +1,9 @@
-"""Room for functions that call themselves as deep as a program is nested.
+"""Stack space for functions that recurse as deep as a program is nested.
 
-Python's own limit of 1,000 calls inside each other is less than a sum of 900 terms or 400 `elif`s
-take to be compiled. A function that meets it is called again on a thread of its own, with a large
-stack and a higher limit: what goes through C needs the stack, what does not needs only the limit.
-The function must be one that can be called twice.
+Python's recursion limit of 1,000 is too low to compile a sum of 900 terms or 400 `elif`s. A
+function that reaches it is called again on a thread of its own, with a large stack and a higher
+limit: calls through C need the stack, Python calls only the limit. The function must be safe to
+call twice.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["MOST_CALLS", "with_room"]
 
 T = TypeVar("T")
 
-# Calls inside each other, and bytes for those of them that go through C.
+# Nested calls, and the stack in bytes for those that go through C.
 MOST_CALLS = 100_000
 _STACK = 512 << 20
 
 
 class _Limit:
-    """Python's limit, which all threads share: raised while some thread needs it."""
+    """Python's recursion limit, which all threads share: raised while some thread needs it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class _Limit:
 
     @contextmanager
     def raised(self) -> Iterator[None]:
-        """Inside, the limit is high."""
+        """A context in which the limit is high."""
         with self._lock:
             if not self._users:
                 self._before = sys.getrecursionlimit()
@@ -51,15 +51,15 @@ class _Limit:
 
 
 _LIMIT = _Limit()
-_starting = threading.Lock()  # the size of new stacks is the process's
+_starting = threading.Lock()  # the stack size of new threads is a setting of the process
 
 
 def with_room(function: Callable[[], T]) -> T:
-    """What the function gives; `RecursionError` if there is not enough room for it anywhere."""
+    """The function's result; `RecursionError` if even the large stack is too small."""
     try:
         return function()
     except RecursionError:
-        pass  # and its traceback, which holds a thousand frames
+        pass  # drops the traceback, which holds a thousand frames
     return _on_a_large_stack(function)
 
 
@@ -71,7 +71,7 @@ def _on_a_large_stack(function: Callable[[], T]) -> T:
         try:
             with _LIMIT.raised():
                 results.append(function())
-        except BaseException as error:  # noqa: BLE001 it is raised where the caller waits
+        except BaseException as error:  # noqa: BLE001 raised again in the calling thread
             failures.append(error)
 
     _start(partial(copy_context().run, call)).join()

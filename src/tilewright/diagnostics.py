@@ -1,9 +1,9 @@
-"""What is wrong with a kernel, as data, and the one place that turns it into text.
+"""Problems of a kernel as data, and the one renderer that turns them into text.
 
-A mistake of the author is a frozen dataclass derived from `Problem`: it holds typed values and says
-its title, label, notes and helps in terms of them. `render` shows problems with the source lines
-they are about. Spans count bytes; the page counts terminal cells, and `SourceFile` converts. Not
-for our own mistakes (`InternalError`) nor for errors of the host, which have no source to show.
+A mistake of the author is a frozen dataclass derived from `Problem`: its fields are typed values,
+and its title, label, notes and helps are written in terms of them. `render` shows problems with
+their source lines. Spans count bytes, the output counts terminal cells, and `SourceFile` converts.
+Not for internal errors (`InternalError`) nor for errors of the host, which have no source line.
 
     @dataclass(frozen=True)
     class StoreToRef(Problem):
@@ -36,7 +36,7 @@ TAB_CELLS = 4  # as `SourceFile.cells` counts
 
 @dataclass(frozen=True)
 class Label:
-    """A stretch of source with a few words about it."""
+    """A span of source with a short text."""
 
     span: Span
     text: str = ""
@@ -44,33 +44,31 @@ class Label:
 
 @dataclass(frozen=True)
 class Problem(ABC):
-    """One mistake in a kernel. Subclasses add what they know and override the words."""
+    """One mistake in a kernel. Subclasses add fields and override the texts."""
 
     code: ClassVar[str]  # the family: ownership, bounds, types, syntax, names, target
 
     span: Span
-    calls: tuple[Span, ...] = field(
-        default=(), kw_only=True
-    )  # inlined to get here, innermost first
+    calls: tuple[Span, ...] = field(default=(), kw_only=True)  # the inlined calls, innermost first
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """What is wrong, in one line without a full stop."""
+        """The problem, in one line without a full stop."""
 
     @property
     def label(self) -> str:
-        """Words beside the caret; may be empty."""
+        """Text beside the caret; may be empty."""
         return ""
 
     @property
     def others(self) -> tuple[Label, ...]:
-        """Further places that explain the problem."""
+        """Further spans that explain the problem."""
         return ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why it is wrong."""
+        """Reasons why it is a problem."""
         return ()
 
     @property
@@ -80,7 +78,7 @@ class Problem(ABC):
 
 
 class Rejected(Exception):
-    """Thrown by whoever finds a problem, caught where the next statement can still be looked at."""
+    """Raised at a problem, and caught where the next statement can still be lowered."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.title)
@@ -97,9 +95,9 @@ def render(
 ) -> str:
     """The problems as text, each with its source lines.
 
-    `context` says which specialisation was compiled and for whom. Notes and helps are wrapped at
-    `width` cells, if given; source lines never are. A problem that was found twice, as in a loop
-    body that was looked at twice, is shown once.
+    `context` names the specialisation and the call that needs it. Notes and helps are wrapped at
+    `width` cells, if given; source lines never are. A problem found twice, as in a loop body that
+    is lowered twice, is shown once.
     """
     distinct: dict[tuple[object, ...], Problem] = {}
     for problem in problems:
@@ -123,7 +121,7 @@ class _Mark:
         return self.label.span.line, self.label.span.column
 
     def row(self) -> str:
-        """The signs with the label behind them, from the first cell of the source line."""
+        """The marks and the label after them, from the first cell of the source line."""
         span = self.label.span
         start = span.file.cells(span.line, span.column)
         if span.end_line == span.line:
@@ -156,7 +154,7 @@ def _lines(problem: Problem, context: str | None, width: int | None) -> Iterator
 def _excerpt(file: SourceFile, marks: Sequence[_Mark], margin: int) -> Iterator[str]:
     """The marked lines of one file, in order, with their marks below them.
 
-    A line that the file does not have (any more) is left out.
+    A line that the file no longer has is left out.
     """
     blank = f"{' ' * margin} |"
     previous: int | None = None
@@ -173,7 +171,7 @@ def _excerpt(file: SourceFile, marks: Sequence[_Mark], margin: int) -> Iterator[
 
 
 def _gap(file: SourceFile, before: int, after: int, margin: int) -> Iterator[str]:
-    """What stands between two marked lines: the line itself where there is only one."""
+    """The rows between two marked lines: the line itself if there is just one, otherwise dots."""
     if after == before + 2:
         yield _source_line(file, before + 1, margin)
     elif after > before + 2:
@@ -186,7 +184,7 @@ def _source_line(file: SourceFile, line: int, margin: int) -> str:
 
 
 def _visible(character: str) -> str:
-    """A stand-in of one cell for what would move the cursor or turn the direction of writing."""
+    """A one-cell stand-in for a character that moves the cursor or sets the writing direction."""
     match unicodedata.category(character):
         case "Cc" if ord(character) < 0x20:
             return chr(0x2400 + ord(character))
@@ -205,7 +203,7 @@ def _footer(problem: Problem, context: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _remark(head: str, text: str, width: int | None) -> Iterator[str]:
-    """One remark; its further lines stand below the first word."""
+    """One note or help; its continuation lines are indented to the first word."""
     indent = " " * (len(head) + 1)
     for number, paragraph in enumerate(text.splitlines()):
         lead = indent if number else f"{head} "

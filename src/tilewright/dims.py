@@ -1,7 +1,7 @@
 """Ready-made dims, and the dtype placeholder `T`, for `from tilewright.dims import …`.
 
-A name has no meaning of its own: the signature of a kernel ties together the places where it
-occurs, and the comments here only say what it is customarily used for. Make your own with
+A name has no meaning of its own: it ties the places together where it occurs in the signature of a
+kernel, and the docstrings here only give its customary use. Make your own:
 `class HEADS(tw.Dim): ...`.
 """
 

@@ -1,9 +1,9 @@
-"""Element types: what Tile IR can hold (`Element`) and what a kernel author writes (`f32`, `i32`).
+"""Element types: those of Tile IR (`Element`) and the dtypes of the language (`f32`, `i32`).
 
-`Element` has one row for each element of Tile IR, which knows no signedness. A dtype is a class
-derived from `DType`, so that `Ref[f32, N]` is an ordinary generic annotation; an *instance* of a
-dtype is a scalar inside a kernel, which exists for type checkers only. A class derived from
-`AnyDType` is a placeholder bound at launch.
+`Element` has one row for each element type of Tile IR, where integers have no signedness. A dtype
+is a class derived from `DType`, so that `Ref[f32, N]` is an ordinary generic annotation; an
+*instance* of a dtype is a scalar inside a kernel, which exists for type checkers only. A class
+derived from `AnyDType` is a placeholder bound at launch.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class ElementRow(NamedTuple):
 
     spelling: str
     bits: int
-    tag: int  # in the bytecode's type section
-    since: tuple[int, int]  # the bytecode version that has it
-    numpy: np.dtype[Any]  # how the CPU backend holds it
-    first_target: int = 80  # the oldest sm_ that has it
-    last_target: int = 999  # the newest, where later ones dropped it
+    tag: int  # of the bytecode's type section
+    since: tuple[int, int]  # first bytecode version with it
+    numpy: np.dtype[Any]  # its representation on the CPU backend
+    first_target: int = 80  # oldest sm_ with it
+    last_target: int = 999  # newest sm_ with it
 
 
 # fmt: off
 class Element(Enum):
-    """What a tile can hold, as Tile IR names it."""
+    """An element type of a tile, by its Tile IR name."""
 
     I1        = ElementRow("i1",        1,  0,  (13, 1), np.dtype(np.bool_))
     I4        = ElementRow("i4",        4,  22, (13, 3), np.dtype(ml_dtypes.int4))
@@ -86,19 +86,19 @@ class Element(Enum):
     __hash__ = object.__hash__
 
     def __init__(self, *_row: object) -> None:
-        # Kept apart: to read an enum's `value` is a call, and these are asked for all the time.
+        # Kept as attributes: reading an enum's `value` is a call, and these are read on hot paths.
         self.spelling: str = self.value.spelling  # the name in Tile IR text
-        self.bits: int = self.value.bits  # width of one element
+        self.bits: int = self.value.bits  # bits of one element
         self.is_integer = self.spelling.startswith("i")  # i1 included
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy type the CPU backend stores it in, and unless `is_held_as_bits` computes in."""
+        """The NumPy type of the CPU backend: stores it and, unless `is_held_as_bits`, computes."""
         return self.value.numpy
 
     @property
     def is_held_as_bits(self) -> bool:
-        """Whether NumPy has no type for it, so that `numpy` holds bits and not numbers."""
+        """Whether NumPy has no such type, so that `numpy` holds bits and not numbers."""
         return self is Element.FNV8E5M3FNU
 
     @property
@@ -130,8 +130,8 @@ class DType:
         raise TypeError(f"{type(self).__name__} is a dtype; it has no instances outside a kernel")
 
     if TYPE_CHECKING:
-        # What a scalar can do in a kernel, where alone it exists. Tiles and dims are not accepted,
-        # so that their own reflected operators decide.
+        # Operators of a scalar, which exists in kernels alone. Tiles and dims are not accepted, so
+        # that their own reflected operators decide.
         def __add__(self, other: Self | float) -> Self: ...
 
         __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
@@ -157,7 +157,7 @@ class DType:
 
 
 class Bitwise(DType):
-    """What bit operators work on: truth values and integers."""
+    """Dtypes of the bit operators: truth values and integers."""
 
     if TYPE_CHECKING:
         def __and__(self, other: Self | int) -> Self: ...
@@ -168,7 +168,7 @@ class Bitwise(DType):
 
 
 class Integer(Bitwise):
-    """What can be an index. Floats and truth values cannot."""
+    """Dtypes of indices; floats and truth values are none."""
 
     if TYPE_CHECKING:
         def __lshift__(self, other: Self | int) -> Self: ...
@@ -181,7 +181,7 @@ class Integer(Bitwise):
 class AnyDType(Integer):
     """Base of dtype placeholders: `class T(tw.AnyDType): ...` is bound at each launch.
 
-    What it will stand for is not known yet, so type checkers let it do everything.
+    Its dtype is unknown before, so type checkers allow it every operator.
     """
 
 
@@ -270,7 +270,7 @@ DTYPES: tuple[type[DType], ...] = (
     f16, bf16, f32, tf32, f64, f8e4m3fn, f8e5m2, f8e8m0fnu, f4e2m1fn,
 )  # fmt: skip
 
-# Dtypes that no tensor has, and how their numbers are kept in memory instead.
+# Dtypes of tiles alone, and the form in which memory holds their numbers.
 IN_TILES_ONLY: dict[type[DType], str] = {
     i4: "pairs of it are kept in u8",
     f4e2m1fn: "pairs of it are kept in u8",
@@ -279,7 +279,7 @@ IN_TILES_ONLY: dict[type[DType], str] = {
 
 
 def numpy_dtype(dtype: type[DType]) -> np.dtype[Any]:
-    """The NumPy dtype of host copies: signedness included, which `Element.numpy` lacks."""
+    """The NumPy dtype of host copies, with the signedness that `Element.numpy` lacks."""
     found = _NUMPY.get(dtype)
     return _numpy_of(dtype) if found is None else found
 
@@ -290,12 +290,12 @@ def _numpy_of(dtype: type[DType]) -> np.dtype[Any]:
     return dtype.element.numpy
 
 
-# Asked for whenever a handle is made.
+# A table, since every new handle looks its dtype up.
 _NUMPY: dict[type[DType], np.dtype[Any]] = {dtype: _numpy_of(dtype) for dtype in DTYPES}
 
 
 def dtype_of_numpy(dtype: np.dtype[Any]) -> type[DType] | None:
-    """The dtype that a NumPy array of this kind has, or None if there is none."""
+    """The dtype of a NumPy array of this type, or None if there is none."""
     return _BY_NUMPY.get(np.dtype(dtype))
 
 
@@ -303,7 +303,7 @@ _BY_NUMPY = {numpy_dtype(dtype): dtype for dtype in DTYPES if dtype is not tf32}
 
 
 def limits(dtype: type[DType]) -> tuple[float, float]:
-    """The lowest and the highest number that a dtype holds, infinities aside."""
+    """The lowest and the highest finite number of a dtype."""
     bits = dtype.element.bits
     if dtype.element.is_float:
         highest = float(ml_dtypes.finfo(dtype.element.numpy).max)  # type: ignore[no-untyped-call]

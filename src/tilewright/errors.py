@@ -1,22 +1,22 @@
-"""The exception tree. Everything a user can catch is here; nothing here formats source excerpts.
+"""The exception tree: every exception a user can catch. `diagnostics` formats source excerpts.
 
 TilewrightError
 ├── CompileError            a kernel is refused; carries all its diagnostics
-├── CompileErrors           several at once, an `ExceptionGroup`: what `tw.compile_all` could not do
+├── CompileErrors           several at once, an `ExceptionGroup` of `tw.compile_all`
 ├── LaunchError             a launch is refused: rank, shape, dtype, device, grid, precondition
-├── BorrowError             two operations want the same memory and nobody said which comes first
+├── BorrowError             two operations conflict, and no order between them is fixed
 ├── MovedError              a tensor was handed over with `tw.move` and used again
 ├── KernelFailure           a kernel reported a failure while it ran
 │   ├── OutOfBoundsError    an index left its axis
 │   ├── KernelAssertionError
-│   └── UndefinedBehaviourError   the CPU backend met what Tile IR leaves undefined
+│   └── UndefinedBehaviourError   the CPU backend reached undefined behaviour
 ├── OutOfMemoryError
-├── MalformedBytecodeError  bytes that are no Tile IR bytecode; says where and why
-├── MalformedTextError      text that is no Tile IR; says where and what was expected
+├── MalformedBytecodeError  bytes that are no Tile IR bytecode, with the place and the reason
+├── MalformedTextError      text that is no Tile IR, with the place and the expected token
 ├── ToolchainError          tileiras, ptxas or libnvvm is missing, mismatched or failed
 ├── DriverError             a CUDA driver call failed
-├── TuneError               a search space, a configuration or a record of the tuner is wrong
-└── InternalError           our own mistake: please report it
+├── TuneError               a search space, a configuration or a tuning record is wrong
+└── InternalError           a mistake of tilewright's own: please report it
 
 CacheWarning                a folder of the cache is not used; a `UserWarning`, not an error
 ExtentWarning               an output's extent ties to nothing; a `UserWarning`, not an error
@@ -66,15 +66,15 @@ class CompileError(TilewrightError):
 
 
 class CompileErrors(TilewrightError, ExceptionGroup[Exception]):
-    """Some of many compilations failed; `exceptions` says how, each with a note of its name."""
+    """Some of many compilations failed; `exceptions` are the causes, with notes of their names."""
 
     def derive(self, errors: Sequence[Exception], /) -> CompileErrors:  # type: ignore[override]
-        """A group of some of them, for `except*`."""
+        """A group of some of the causes, for `except*`."""
         return CompileErrors(self.message, errors)
 
 
 class LaunchError(TilewrightError):
-    """A launch was refused before any work was started."""
+    """A launch was refused before any work was submitted."""
 
 
 class BorrowError(TilewrightError):
@@ -86,14 +86,14 @@ class MovedError(TilewrightError):
 
 
 class KernelFailure(TilewrightError):
-    """A kernel ran and reported a failure; the process, the stream and the context go on."""
+    """A kernel ran and reported a failure; process, stream and context stay usable."""
 
 
 class OutOfBoundsError(KernelFailure):
     """An index left its axis. The kernel used the nearest valid index (or skipped the write).
 
-    `line` is where the access stands, `axis` the axis of what it indexes, `index` and `extent` the
-    index and how many places there are, `block` the block's coordinates in the logical grid.
+    `line` is the line of the access, `axis` the indexed axis, `index` and `extent` the index and
+    the number of valid ones, `block` the block's coordinates in the logical grid.
     """
 
     def __init__(
@@ -117,8 +117,8 @@ class OutOfBoundsError(KernelFailure):
 class KernelAssertionError(KernelFailure):
     """An `assert` in a kernel was false. The kernel went on.
 
-    `message` is what the author says about it, `line` is where it stands, `block` the block's
-    coordinates in the logical grid.
+    `message` is the text of the statement, `line` its line, `block` the block's coordinates in the
+    logical grid.
     """
 
     def __init__(
@@ -136,19 +136,19 @@ class KernelAssertionError(KernelFailure):
 
 
 class UndefinedBehaviourError(KernelFailure):
-    """The CPU backend was asked to do what Tile IR leaves undefined, and did not do it."""
+    """The CPU backend reached undefined behaviour of Tile IR, and did not perform it."""
 
 
 class StoppedError(KernelFailure):
-    """A kernel was told to end while it ran, by Ctrl-C say. What it writes is not whole."""
+    """A running kernel was interrupted, by Ctrl-C for example. Its outputs are incomplete."""
 
 
 class OutOfMemoryError(TilewrightError):
-    """The device has no room for a tensor."""
+    """The device has no memory left for a tensor."""
 
 
 class MalformedBytecodeError(TilewrightError):
-    """Bytes are no Tile IR bytecode, or say what Tile IR cannot."""
+    """Bytes are not Tile IR bytecode, or encode a module that Tile IR does not allow."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(f"at byte {offset}: {reason}")
@@ -160,7 +160,7 @@ class MalformedBytecodeError(TilewrightError):
 
 
 class MalformedTextError(TilewrightError):
-    """A text is no Tile IR. Lines and columns count from 1."""
+    """A text is not Tile IR. Lines and columns count from 1."""
 
     def __init__(self, reason: str, line: int, column: int) -> None:
         super().__init__(f"line {line}, column {column}: {reason}")
@@ -181,7 +181,7 @@ class DriverError(TilewrightError):
 
 
 class TuneError(TilewrightError):
-    """A search space, a configuration or a record of the tuner is wrong, or nothing is left."""
+    """A search space, a configuration or a tuning record is wrong, or no configuration is left."""
 
 
 class InternalError(TilewrightError):
@@ -193,8 +193,8 @@ class CacheWarning(UserWarning):
 
 
 class ExtentWarning(UserWarning):
-    """Nothing says how the extent of an output follows from the inputs that it is made from."""
+    """The extent of an output is tied to no extent of the inputs that it is computed from."""
 
 
 class PaddingWarning(UserWarning):
-    """A reduction has elements in it that lie outside the tensor, and they are not neutral."""
+    """A reduction combines elements outside the tensor, and their padding is not its identity."""

@@ -1,4 +1,4 @@
-"""Kernels that somebody else compiled, as operations like any other: PTX, cubins, fat binaries.
+"""Precompiled kernels as operations like any other: PTX, cubins, fat binaries.
 
     saxpy = tw.external.load("saxpy.ptx").kernel(
         "saxpy", "z[i] = a * x[i] + z[i] for i < n, and nothing else",
@@ -6,10 +6,10 @@
     )
     saxpy.grid(32, block=128).unsafe(z, x, 2.0, 4096).sync()
 
-What such a kernel does is checked by nobody, so it is declared, with a reason, and launched by the
-word `unsafe`. The declaration is what borrows, order and graphs rely on: a kernel that touches more
-than it says races, or reads and writes memory that is not its own. Not for tile kernels: those are
-written with `@tw.kernel`, which checks them.
+The code of such a kernel is unchecked, so its accesses are declared, with a reason, and it is
+launched by the word `unsafe`. Borrows, order and graphs rely on the declaration: a kernel that
+touches more than it declares races, or accesses memory that it does not own. Not for tile kernels:
+`@tw.kernel` compiles and checks those.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from tilewright.runtime.order.access import Mode
 
 __all__ = ["ExternalKernel", "ExternalLaunch", "ExternalModule", "In", "InOut", "Out", "load"]
 
-_MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)  # of CUDA, along x, y and z
+_MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)  # CUDA's limits along x, y and z
 _MOST_THREADS = (1024, 1024, 64)
 
 
 @dataclass(frozen=True)
 class _TensorParameter:
-    """A tensor, passed as the address of its first element; None is any dtype.
+    """A tensor, passed as the address of its first element; dtype None takes any.
 
-    Its elements lie in one piece, unless it is declared with `strided=True`.
+    Its elements are contiguous, unless it is declared with `strided=True`.
     """
 
     dtype: type[DType] | None = None
@@ -58,7 +58,7 @@ class In(_TensorParameter):
 
 
 class Out(_TensorParameter):
-    """A tensor of which the kernel writes every element, without looking at what was there."""
+    """A tensor of which the kernel writes every element and reads none."""
 
     mode = Mode.WRITE
 
@@ -72,8 +72,8 @@ class InOut(_TensorParameter):
 def load(code: str | Path | bytes) -> ExternalModule:
     """Code from a file, or as bytes: PTX, a cubin or a fat binary.
 
-    A cubin runs on the architecture it was made for; PTX is compiled by the driver for any later
-    one. Nothing is loaded on a GPU yet.
+    A cubin runs on its own architecture; the driver compiles PTX for any later one. The code is
+    loaded on a GPU by the first launch.
     """
     if isinstance(code, bytes):
         return ExternalModule(code, "bytes")
@@ -103,10 +103,11 @@ class ExternalModule:
     def kernel(
         self, name: str, reason: str, /, **parameters: In | Out | InOut | type[DType]
     ) -> ExternalKernel:
-        """One of its kernels: why it is sound, and its parameters in order, by names of your own.
+        """A kernel of this module, with the reason why it is sound and its parameters in order.
 
-        A tensor is declared as `In`, `Out` or `InOut`, a scalar by its dtype. The reason says what
-        the kernel touches, for readers and for `tilewright check`, which lists it.
+        A tensor is declared as `In`, `Out` or `InOut`, a scalar by its dtype. The names of the
+        parameters are free. The reason states the memory that the kernel touches, for readers and
+        for `tilewright check`, which lists it.
         """
         if self._names is not None and name not in self._names:
             has = ", ".join(f"`{one}`" for one in self._names) or "none"
@@ -117,7 +118,7 @@ class ExternalModule:
         if not isinstance(reason, str) or not reason.strip():
             raise LaunchError(
                 f"external kernel `{name}` is declared with a reason, a string that says what it "
-                "reads and writes: nobody checks it"
+                "reads and writes: tilewright cannot check it"
             )
         return ExternalKernel(_entry(self.code, name, parameters), reason, self.origin)
 
@@ -126,7 +127,7 @@ class ExternalModule:
 
 
 class ExternalKernel:
-    """A kernel that somebody else compiled: `k.grid(blocks, block=threads).unsafe(…)` runs it."""
+    """A precompiled kernel: `k.grid(blocks, block=threads).unsafe(…)` launches it."""
 
     def __init__(self, entry: ExternalEntry, reason: str, origin: str) -> None:
         self.__name__ = entry.name
@@ -151,7 +152,7 @@ class ExternalKernel:
         return ExternalLaunch(self, LaunchShape(_three(grid), _three(checked), shared))
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: a launch says how many blocks and threads there are, and that it is unsafe."""
+        """Refuse a launch without blocks, threads and the word `unsafe`."""
         raise _refused_call(self.__name__)
 
     def __repr__(self) -> str:
@@ -168,9 +169,9 @@ class ExternalLaunch:
         self.shape = shape
 
     def unsafe(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
-        """Build the operation that runs the kernel: the caller answers for what it does.
+        """Build the operation that runs the kernel: the caller vouches for it.
 
-        A tensor is borrowed as it was declared. Arguments may be operations, as for any kernel.
+        Each tensor is borrowed as declared. Arguments may be operations, as for any kernel.
         """
         entry = self.kernel.entry
         call = _match(entry, args, kwargs)
@@ -181,7 +182,7 @@ class ExternalLaunch:
         return build_external(entry, bind_external(entry, call), self.shape, values)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: a launch says that it is unsafe."""
+        """Refuse a launch without the word `unsafe`."""
         raise _refused_call(self.kernel.__name__)
 
     def __repr__(self) -> str:
@@ -196,7 +197,7 @@ def _refused_call(name: str) -> LaunchError:
 
 
 def _entry(code: bytes, name: str, parameters: dict[str, Any]) -> ExternalEntry:
-    """What a declaration says."""
+    """The entry point of a declaration."""
     params = tuple(_parameter(name, one, said) for one, said in parameters.items())
     tensors = {one: said for one, said in parameters.items() if isinstance(said, _TensorParameter)}
     return ExternalEntry(
@@ -208,7 +209,7 @@ def _entry(code: bytes, name: str, parameters: dict[str, Any]) -> ExternalEntry:
 
 
 def _parameter(kernel: str, name: str, declared: Any) -> PointerParam | ScalarParam:
-    """A parameter as the binders of arguments know it."""
+    """A parameter in the form that the binders of arguments take."""
     try:
         if isinstance(declared, _TensorParameter):
             if declared.dtype is None:
@@ -237,7 +238,7 @@ def _match(
 def _extents(
     kernel: str, what: str, given: tuple[Any, ...], most: tuple[int, ...], *, least: int
 ) -> tuple[int, ...]:
-    """Numbers along x, y and z, each in its range."""
+    """Extents along x, y and z, each in its range."""
     try:
         checked = as_ints(given)
     except TypeError:
@@ -254,7 +255,7 @@ def _extents(
 
 
 def _shared(kernel: str, given: Any) -> int:
-    """Bytes of shared memory."""
+    """Bytes of dynamic shared memory."""
     try:
         checked = -1 if isinstance(given, bool) else as_int(given)
     except TypeError:

@@ -1,20 +1,19 @@
-"""`@tw.function`: functions of tensors that build operations, and are quick when called again.
+"""`@tw.function`: functions of tensors that build operations, with their launches cached.
 
     @tw.function
     def softmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
         z = tw.empty(x.shape, x.dtype, device=x.device) if out is None else out
         return softmax_rows(z.partition(1, None), x).giving(z)
 
-What such a function does may depend on what its tensors are like (dtype, shape, strides, alignment,
-device), on its other arguments, and on tuned configurations, and on nothing else. Then the launch
-that a call came to is that of every call like it. It is found by what the arguments are, the way
-launches of kernels are (`jit.launches`), and the function itself does not run. Everything that
-changes what it would do is looked at, or has made it forgotten: other contexts, other records,
-outputs that overlap, globals of the kernel. A chain of launches is found again, too; what comes to
-anything else runs as it is written.
+The result of such a function may depend only on the layout of its tensors (dtype, shape, strides,
+alignment, device), on its other arguments, and on tuned configurations. Equal calls then have equal
+launches: a hit in the cache, keyed like that of kernels (`jit.launches`), builds the launch without
+running the function. Everything else that the result depends on is part of the key or clears the
+cache: context flags, tuning records, overlapping outputs, globals of the kernel. A chain of
+launches is cached as well; any other result runs the function each time.
 
 An argument may be an operation, as in a call of a kernel: it runs first, and its result is the
-argument. It may also be an array of another library, which is read or written where it lies.
+argument. It may also be an array of another library, which is used in place.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ from tilewright.runtime.text_functions import define
 __all__ = ["function"]
 
 F = TypeVar("F", bound=Callable[..., DeviceOp[Any]])
-_SAME = 1024  # calls that are remembered of a function, in each of two generations
+_SAME = 1024  # cached calls of a function, in each of two generations
 _LIKE = 256
-# Values that are equal if their types are and they are.
+# Types whose values are interchangeable if type and value are equal.
 _PLAIN = frozenset({bool, int, float, str, NoneType, type})
 _TEXT = """def {name}({parameters}):
     if {kinds}:
@@ -72,12 +71,13 @@ _TEXT = """def {name}({parameters}):
 
 
 def function(body: F) -> F:
-    """Make calls of a function of tensors quick: `@tw.function`, above one that launches a kernel.
+    """Cache the launches of a function of tensors: `@tw.function`.
 
-    Its parameters say by their annotations which are tensors: `tw.Tensor`, `tw.Tensor | None`, or a
-    tuple of tensors. It must decide by nothing but the arguments and tuned configurations: never by
-    what a tensor holds or which one it is, nor by anything that changes. What it submits itself is
-    not submitted by calls that are found again: let it give one operation.
+    The annotations of its parameters mark the tensors: `tw.Tensor`, `tw.Tensor | None`, or a tuple
+    of tensors. Its decisions must depend on the arguments and tuned configurations alone: never on
+    the contents or the identity of a tensor, nor on mutable state. A cached call does not run the
+    body, so an operation that the body submits itself is not submitted again: return one operation
+    instead.
     """
     if not isinstance(body, FunctionType) or not body.__name__.isidentifier():
         raise CompileError(f"@tw.function takes a function that is defined by `def`, not {body!r}")
@@ -92,7 +92,7 @@ def function(body: F) -> F:
 
 
 class _Calls:
-    """What is remembered of the calls of one function."""
+    """The cache of the calls of one function."""
 
     def __init__(self, body: FunctionType) -> None:
         self._body = body
@@ -102,7 +102,7 @@ class _Calls:
             name: _kind_of(hints.get(name), has_default=parameter.default is not parameter.empty)
             for name, parameter in self._signature.parameters.items()
         }
-        given = get_args(hints.get("return"))  # of the operation
+        given = get_args(hints.get("return"))  # the operation's type arguments
         self._results = len(get_args(given[0])) if given and get_origin(given[0]) is tuple else 0
         self._groups = [name for name, kind in self._kinds.items() if kind.tensors > 1]
         kinds = {parameter.kind for parameter in self._signature.parameters.values()}
@@ -113,12 +113,12 @@ class _Calls:
         self.made = self._compiled()
 
     def forget(self) -> None:
-        """What was chosen may be chosen otherwise."""
+        """Clear the cache, since a tuned configuration may have changed."""
         self._same.clear()
         self._like.clear()
 
     def again(self, key: Any, like: Any, tensors: Tensors) -> DeviceOp[Any] | None:
-        """The operation for a call like one before; None if somebody has to look at it."""
+        """The operation for a cached call; None on a miss."""
         age = CHOICES.age
         recipe = self._like.find(like)
         if recipe is None or isinstance(recipe, Seen):
@@ -147,19 +147,19 @@ class _Calls:
 
     @staticmethod
     def _prepare(known: Again | Remade | Seen, recipe: Recipe, tensors: Tensors) -> Again:
-        """The launch for handles that were launched before."""
+        """The launch bound to these handles, which were launched before."""
         if isinstance(known, Again) and known.ready.plan is recipe.ready.plan:
-            return known  # and not one that is no longer current
+            return known  # its plan is still current
         return recipe.prepared(tensors) or recipe
 
     def first(
         self, key: Any, like: Any, tensors: Tensors, args: tuple[Any, ...], named: dict[str, Any]
     ) -> DeviceOp[Any]:
-        """Run the function, and remember what it came to."""
+        """Run the function, and cache its launch."""
         age = CHOICES.age
         operation: DeviceOp[Any] = self._body(*args, **named)
         if self._like.find(like) is None:
-            self._like.put(like, SEEN)  # most numbers that change are never seen again
+            self._like.put(like, SEEN)  # cached from the second call on: most scalars never repeat
         elif not _is_unusual():
             recipe = find_recipe(operation, tensors)
             if recipe is None:
@@ -172,7 +172,7 @@ class _Calls:
 
     def _keep(self, age: int, like: Any, recipe: Recipe | Course) -> None:
         with CHOICES.lock:
-            if age == CHOICES.age:  # nothing was chosen by what has changed meanwhile
+            if age == CHOICES.age:  # no configuration has changed meanwhile
                 self._like.put(like, recipe)
 
     def _keep_same(self, age: int, key: Any, kept: Again | Remade | None) -> None:
@@ -181,7 +181,7 @@ class _Calls:
                 self._same.put(key, kept)
 
     def other(self, values: tuple[Any, ...]) -> DeviceOp[Any]:
-        """A call with something else among its arguments: an array, an operation, or a mistake."""
+        """A call with an argument of another type: an array, an operation, or a mistake."""
         parameters = self._signature.parameters.values()
         pairs = zip(parameters, values, strict=True)
         given = {one.name: value for one, value in pairs if value is not one.default}
@@ -204,7 +204,7 @@ class _Calls:
         return function(*whole.args, **whole.kwargs)
 
     def _take_arrays(self, arguments: dict[str, Any]) -> bool:
-        """Put tensors in the places of arrays of other libraries; whether there were any."""
+        """Replace arrays of other libraries by tensors; whether there were any."""
         taken = False
         for name, value in arguments.items():
             width = self._kinds[name].tensors
@@ -219,7 +219,7 @@ class _Calls:
         return taken
 
     def _compiled(self) -> Callable[..., Any]:
-        """The function that users call, with the parameters of the one that was written."""
+        """The function that users call, with the signature of the body."""
         parameters = self._signature.parameters.values()
         known: dict[str, Any] = {
             "_Again": Again, "_Operation": ReadyOp, "_Remade": Remade, "_Tensor": Tensor,
@@ -234,7 +234,7 @@ class _Calls:
         return result
 
     def _text(self) -> str:
-        """The function as Python text."""
+        """The source of the generated function."""
         parameters = self._signature.parameters
         bare = [
             p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
@@ -269,12 +269,12 @@ def _is_foreign(value: Any) -> bool:
 
 
 def _taken(value: Any) -> Any:
-    """A tensor on the memory of an array, and anything else as it is."""
+    """A tensor on the memory of an array; any other value unchanged."""
     return adopted(value) if _is_foreign(value) else value
 
 
 def _hints_of(body: FunctionType) -> dict[str, Any]:
-    """Its annotations, which say what is a tensor."""
+    """Annotations of the body, which mark the tensors."""
     try:
         return get_type_hints(body)
     except NameError as error:
@@ -289,16 +289,16 @@ def _listed(parts: Iterable[str]) -> str:
 
 
 def _is_unusual() -> bool:
-    """Whether this context makes a call another one than elsewhere."""
+    """Whether a context flag makes a call differ from the cached one."""
     return bool(UNUSUAL.get()) or FORCED.get() is not None
 
 
 class _Kind(NamedTuple):
-    """What an argument may be, by its annotation."""
+    """The kind of an argument, by its annotation."""
 
-    tensors: int  # how many it has; 0 if it is none
-    is_optional: bool  # it may be None
-    is_mixed: bool  # it may also be a number
+    tensors: int  # number of tensors; 0 for another type
+    is_optional: bool  # None is allowed
+    is_mixed: bool  # a number is allowed
 
 
 def _kind_of(hint: Any, *, has_default: bool) -> _Kind:
@@ -310,7 +310,7 @@ def _kind_of(hint: Any, *, has_default: bool) -> _Kind:
 
 
 def _width(hint: Any) -> int:
-    """How many tensors a value of a type has."""
+    """Number of tensors in a value of a type."""
     if hint is Tensor:
         return 1
     items = get_args(hint) if get_origin(hint) is tuple else ()
@@ -318,7 +318,7 @@ def _width(hint: Any) -> int:
 
 
 def _is_of_kind(name: str, kind: _Kind) -> str:
-    """That an argument is what its annotation says, as Python text."""
+    """The test that an argument has its annotated kind, as Python text."""
     if kind.tensors > 1:
         items = [f"{name}[{item}].__class__ is _Tensor" for item in range(kind.tensors)]
         whole = [f"{name}.__class__ is _tuple", f"_len({name}) == {kind.tensors}", *items]
@@ -331,14 +331,14 @@ def _is_of_kind(name: str, kind: _Kind) -> str:
 
 
 def _tensors(name: str, kind: _Kind) -> list[str]:
-    """The tensors of an argument; None in place of one that is not there."""
+    """The tensors of an argument, as Python text; None for an absent one."""
     if kind.tensors > 1:
         return [f"None if {name} is None else {name}[{item}]" for item in range(kind.tensors)]
     return [f"{name} if {name}.__class__ is _Tensor else None" if kind.is_mixed else name]
 
 
 def _fields(name: str, kind: _Kind, field: str) -> list[str]:
-    """A field of each, or what else the argument is."""
+    """A field of each tensor, or the argument itself if it is none."""
     if kind.tensors > 1:
         items = [f"{name}[{item}].{field}" for item in range(kind.tensors)]
         return [f"None if {name} is None else {item}" for item in items]

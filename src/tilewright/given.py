@@ -1,9 +1,9 @@
-"""Objects that users give: integers are converted once, and messages show any object.
+"""Objects from users: integers are converted once, and messages show any object.
 
-A subclass of `int` may compare, hash and convert as it likes, so a check of the object says nothing
-about the number that is passed later, and a table keyed by the object may find anything. Here such
-an object becomes the number that Python itself stores in it, an exact `int`. Not for numbers that
-kernels compute.
+A subclass of `int` may override comparison, hash and conversion, so a check of the object does not
+hold for the number that is passed later, and a table keyed by the object may return any entry.
+`as_int` returns the number that Python stores in it, an exact `int`. Not for numbers that kernels
+compute.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ _LONGEST = 80  # characters of an object in a message
 
 
 def as_int(value: Any) -> int:
-    """The integer that an object is, as an exact `int`; raises `TypeError` if it is none."""
+    """The value of an integer object as an exact `int`; raises `TypeError` for other objects."""
     if type(value) is int:
         return value
     try:
-        return int.__index__(index(value))  # `index` leaves a subclass of `int` as it is
+        return int.__index__(index(value))  # `index` returns a subclass of `int` unchanged
     except TypeError:
         raise
-    except Exception as error:  # of the object's own `__index__`
+    except Exception as error:  # raised by the object's own `__index__`
         raise TypeError(f"an object of type {type(value).__name__} is no integer") from error
 
 
 def as_ints(values: Any) -> tuple[int, ...]:
-    """The same of each of several objects; raises `TypeError` if one is no integer."""
+    """`as_int` of each of several objects; raises `TypeError` if one is no integer."""
     try:
         return tuple([as_int(value) for value in values])
     except TypeError:
         raise
-    except Exception as error:  # of the object's own `__iter__`
+    except Exception as error:  # raised by the object's own `__iter__`
         raise TypeError(f"an object of type {type(values).__name__} has no items") from error
 
 
 def plain_number(value: Any) -> Any:
     """The number that Python stores in an object of a subclass of `int` or `float`.
 
-    Anything else is given back as it is.
+    Any other object is returned unchanged.
     """
     kind = type(value)
     if kind is int or kind is float or kind is bool:
@@ -52,10 +52,10 @@ def plain_number(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """An object as a message shows it: one line, not too long, whatever its `__repr__` does."""
+    """An object as messages show it: one short line, even if its `__repr__` raises."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # noqa: BLE001 (its own, or of an integer with thousands of digits)
+    except Exception:  # noqa: BLE001 (its own, or that of an integer with thousands of digits)
         if type(value) is int:
             return "an integer of thousands of digits"
         return f"an object of type {type(value).__name__}"

@@ -1,7 +1,7 @@
-"""What the creation functions mean on the host: `zeros` and its like make tensors there.
+"""Creation functions on the host: `zeros` and the like make tensors there.
 
-Shape and dtype are checked at the call and the kernel that will write the contents is compiled from
-there on; bytes and contents come with the first user, on its stream.
+Shape and dtype are checked at the call, which also starts to compile the kernel that writes the
+contents; bytes and contents come with the first use, on its stream.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Place = Device | str | None
 Fill = Callable[[Tensor], DeviceOp[Any]]
 FillLine = Callable[[Tensor, int], DeviceOp[Any]]
 
-_LONGEST = 1 << 30  # elements of one launch: rounded up to a tile, they can be counted
+_LONGEST = 1 << 30  # elements of one launch: rounded up to a tile, the count fits i32
 _MASK = (1 << 64) - 1
-_PLACES = ("seed", "offset")  # of random numbers
+_PLACES = ("seed", "offset")  # scalars of random numbers
 
 
 def eye(
     rows: int, columns: int | None = None, dtype: type[DType] = f32, *, device: Place = None
 ) -> Tensor:
-    """A matrix with ones on the diagonal and zeros elsewhere; square, if `columns` is left out."""
+    """A matrix with ones on the diagonal and zeros elsewhere; square without `columns`."""
     shape = (rows, rows if columns is None else columns)
     return _made(shape, dtype, device, load_creation().unit_matrix)
 
@@ -58,7 +58,7 @@ def linspace(
     kind = memory_dtype(dtype)
     try:
         ends = float(start), float(stop)
-    except Exception:  # noqa: BLE001 (of an object's own)
+    except Exception:  # noqa: BLE001 (raised by the object itself)
         given = f"{shown(start)} to {shown(stop)}"
         raise LaunchError(f"tw.linspace goes from one number to another, not {given}") from None
     if not kind.element.is_float:
@@ -129,7 +129,7 @@ def _random(
     place: tuple[SupportsIndex, SupportsIndex],
     device: Place,
 ) -> Tensor:
-    """Numbers that depend on a seed and on their own place; both count modulo 2**64."""
+    """Random numbers, a function of the seed and the element's position; both modulo 2**64."""
     if dtype not in PRECISIONS:
         known = ", ".join(dtype.label for dtype in PRECISIONS)
         raise LaunchError(f"{name} makes {known}, not {memory_dtype(dtype).label}")
@@ -150,13 +150,13 @@ def _place(name: str, which: str, number: Any) -> int:
         raise LaunchError(f"{name}({which}={shown(number)}): it is an integer") from None
 
 
-# --- by a kernel, on the stream of the first user -------------------------------------------------
+# --- by a kernel, on the stream of the first use --------------------------------------------------
 
 
 def _made_by_lines(
     shape: int | tuple[int, ...], dtype: type[DType], device: Place, fill: FillLine
 ) -> Tensor:
-    """A tensor that is filled in row-major order, some lines at a time."""
+    """A tensor filled in row-major order, some lines at a time."""
 
     def fill_all(tensor: Tensor) -> DeviceOp[Any]:
         parts = [fill(line, first) for first, line in _lines(tensor)]
@@ -166,14 +166,14 @@ def _made_by_lines(
 
 
 def _lines(tensor: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """A contiguous tensor in parts along one axis, each with the number of its first element."""
+    """Parts of a contiguous tensor along one axis, each with the number of its first element."""
     for first in range(0, tensor.size, _LONGEST):
         length = min(_LONGEST, tensor.size - first)
         yield first, tensor.handle(Layout.packed((length,), first), tensor.dtype)
 
 
 def _made(shape: int | tuple[int, ...], dtype: type[DType], device: Place, fill: Fill) -> Tensor:
-    """A tensor whose contents a kernel makes."""
+    """A tensor whose contents a kernel computes."""
     check_roundable(dtype)
     if 0 in check_shape(shape):
         return empty(shape, dtype, device=device)
@@ -182,7 +182,7 @@ def _made(shape: int | tuple[int, ...], dtype: type[DType], device: Place, fill:
         fill(tensor).submit(stream)
 
     tensor = creation.fill_by(shape, dtype, initialise, device=device)
-    # Built once for nothing: what is wrong is said here, and the assembler starts now.
+    # Built once and dropped: errors are raised here, and the assembler starts now.
     fill(tensor).close()
     return tensor
 

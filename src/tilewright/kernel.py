@@ -1,7 +1,7 @@
 """`@tw.kernel`: the one place that joins the language, the compiler and the host.
 
-A kernel is read when it is decorated, specialised and checked when it is called, and run when the
-operation that the call gives is submitted.
+The decorator reads a kernel's source, a call specialises and checks it and builds an operation, and
+submitting the operation runs it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from tilewright.runtime.ops.operation import DeviceOp
 
 __all__ = ["GridLaunch", "Kernel", "kernel"]
 
-OPTIONS = tuple(option.name for option in fields(Options))  # of the decorator, beside the hints
+OPTIONS = tuple(option.name for option in fields(Options))  # the decorator's, beside the hints
 HINTS = tuple(hint.name for hint in fields(Hints))
-OF_LOADS = ("latency",)  # hints that stand elsewhere
+OF_LOADS = ("latency",)  # hints of single loads, refused by the decorator
 
 
 class Kernel:
@@ -65,7 +65,7 @@ class Kernel:
         self.signature: Signature = read_signature(function, local_names)
         self.options = options
         self.hints = hints
-        self._plain = self  # the kernel that was decorated, however its hints have changed since
+        self._plain = self  # the kernel as decorated, without later hints
         if self.signature.pointers and not options.unsafe:
             pointer = self.signature.pointers[0].name
             raise CompileError(
@@ -80,35 +80,35 @@ class Kernel:
         self._remember_launches()
 
     def _remember_launches(self) -> None:
-        """Begin to remember the launches that are made with these options and hints."""
+        """Start the launch cache for these options and hints."""
         self._launches = Launches(self.signature, self._call_signature)
         if self._launches.call is not None and not self.options.unsafe:
-            # Python finds `__call__` in the class alone, so each kernel has a class of its own.
+            # Python looks `__call__` up in the class alone, so each kernel has a class of its own.
             names = {"__call__": self._launches.call, "__doc__": Kernel.__doc__, "__slots__": ()}
             own = type("Kernel", (Kernel,), {**names, "__module__": __name__})
-            self.__class__ = own  # pyright: ignore[reportAttributeAccessIssue] it derives from ours
+            self.__class__ = own  # pyright: ignore[reportAttributeAccessIssue] a subclass of ours
 
     def __call__(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
-        """Build the operation that runs this kernel: everything is checked, nothing has run.
+        """Build the operation that runs this kernel; every check is made, nothing runs yet.
 
         An argument may be an operation: it runs first, on the same stream, and its result is the
-        argument. What depends on it is checked then.
+        argument. Checks that depend on the result are made then.
         """
         return self.launch(None, args, kwargs)
 
     def unsafe(self, *args: Any, **kwargs: Any) -> DeviceOp[tuple[Any, ...]]:
-        """Build the operation that runs an unsafe kernel: the caller answers for its pointers.
+        """Build the operation that runs an unsafe kernel; the caller vouches for its pointers.
 
-        A pointer is given as the tensor it points into, which the operation borrows for writing.
+        A pointer argument is the tensor it points into, which the operation borrows for writing.
         """
         return self.launch(None, args, kwargs, unsafe=True)
 
     def grid(self, *extents: int) -> GridLaunch:
-        """How many blocks run along each axis, where no output says it: `k.grid(8, 4)(…)`."""
+        """Blocks along each axis, for a launch without an exact output: `k.grid(8, 4)(…)`."""
         return GridLaunch(self, check_grid(self.__name__, extents))
 
     def __getitem__(self, grid: Any) -> NoReturn:
-        """Refuse `add[grid](…)`, which is how other languages launch."""
+        """Refuse `add[grid](…)`, the launch syntax of other languages."""
         raise LaunchError(
             f"kernel `{self.__name__}` is launched by a call, `{self.__name__}(z.partition(128), "
             f"…)`: how an output is cut is the grid; where no output says it, "
@@ -123,7 +123,7 @@ class Kernel:
         *,
         unsafe: bool = False,
     ) -> DeviceOp[tuple[Any, ...]]:
-        """Build the operation for a call: what it says about the blocks and about safety."""
+        """Build the operation for a call with this grid, these arguments and this safety."""
         if unsafe is not self.options.unsafe:
             self._refuse_call(unsafe)
         again = self._launches.again(grid, args, kwargs)
@@ -132,7 +132,7 @@ class Kernel:
     def _launch_cold(
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> DeviceOp[tuple[Any, ...]]:
-        """Look at everything that a call says."""
+        """Bind, check and plan a call that the launch cache does not hold."""
         call = self._matched(args, kwargs)
         if has_operations(call.arguments.values()):
             return launch_later(self.signature, call, partial(self._launched, grid))
@@ -156,7 +156,7 @@ class Kernel:
         return build_launch(executable, binding, result, remember)
 
     def _refuse_call(self, unsafe: bool) -> NoReturn:
-        """An unsafe kernel is called as one, and no other is."""
+        """Refuse a plain call of an unsafe kernel, or an unsafe call of a safe one."""
         if not unsafe:
             raise LaunchError(
                 f"kernel `{self.__name__}` is unsafe: what it does with its pointers is checked by "
@@ -171,14 +171,14 @@ class Kernel:
     ) -> CompiledKernel:
         """This kernel compiled to Tile IR for one specialisation; needs no device.
 
-        Compiled with the globals, helpers and closures that there are now.
+        The globals, helpers and closures are those of the moment of the call.
         """
         compiled = self._compile(specialization, placement)
         self._extents.tell(self.source, compiled.untied)
         return compiled
 
     def _compile(self, specialization: Specialization, placement: Placement) -> CompiledKernel:
-        """The same, and nothing is told."""
+        """Like `specialized`, without its warnings."""
         compile_ = load_compiler().compile_kernel
         make = partial(
             compile_, self.source, self.signature, specialization, self.options, placement
@@ -208,7 +208,7 @@ class Kernel:
     def _executable(
         self, device: Device, specialization: Specialization, placement: Placement
     ) -> Executable:
-        """What can be launched, with what there is outside the kernel now."""
+        """The executable for one specialisation, valid for the current captured values."""
         request = Request(self.source, self.signature, specialization, self.options, placement)
         compile_ = partial(self._compile, specialization, placement)
         kind = device.backend.runs
@@ -216,7 +216,7 @@ class Kernel:
         for edition in count():
             key = (kind, placement, specialization, edition)
             found = self._executables.get(key, make)
-            if found.has_failed:  # somebody has been told; the next call tries again
+            if found.has_failed:  # its failure was raised already; compile again
                 self._executables.forget(key, found)
                 found = self._executables.get(key, make)
             if found.captures.are_current():
@@ -235,9 +235,10 @@ class Kernel:
         starts_early: bool | None = None,
         hints: Mapping[str, Hints] | None = None,
     ) -> Kernel:
-        """This kernel with other advice to the assembler: `k.with_hints(occupancy=2)(…)`.
+        """This kernel with other hints to the assembler: `k.with_hints(occupancy=2)(…)`.
 
-        What is None stays as it was; `hints` has advice for single targets, as in the decorator.
+        A hint that is None keeps its value; `hints` has those of single targets, as in the
+        decorator.
         """
         given = Hints(num_ctas, occupancy, num_worker_warps, opt_level, allow_tma, starts_early)
         return _with_exactly(self, self.hints.updated(given, hints), self.options.report)
@@ -247,7 +248,7 @@ class Kernel:
         return _with_exactly(self, self.hints, form)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickle by the qualified name, like a function; other advice on top of that."""
+        """Pickle by the qualified name, like a function, with changed hints beside it."""
         if self is self._plain:
             return self.__qualname__
         return _with_exactly, (self._plain, self.hints, self.options.report)
@@ -257,7 +258,7 @@ class Kernel:
 
 
 class GridLaunch:
-    """A kernel with the grid it will run on; call it like the kernel."""
+    """A kernel with its grid; call it like the kernel."""
 
     __slots__ = ("extents", "kernel")
 
@@ -278,10 +279,10 @@ class GridLaunch:
 
 
 def _with_exactly(kernel: Kernel, hints: KernelHints, report: ReportForm | None) -> Kernel:
-    """The same kernel with other advice, and with everything that it has compiled."""
+    """The same kernel with other hints, sharing its compiled specialisations."""
     changed = object.__new__(Kernel)
     vars(changed).update(vars(kernel), hints=hints)
-    if report is not kernel.options.report:  # compiled otherwise, so nothing is shared
+    if report is not kernel.options.report:  # changes the code, so nothing is shared
         changed.options = replace(kernel.options, report=report)
         changed._compiled, changed._executables = SingleFlight(), SingleFlight()
     changed._remember_launches()
@@ -307,10 +308,10 @@ def kernel(
 def kernel(function: Any = None, /, **options: Any) -> Any:
     """Make a kernel of a function: `@tw.kernel` or `@tw.kernel(deny_checks=True)`.
 
-    `deny_checks` refuses a kernel in which a bounds check would be left; `report` says how one that
-    is left reports. `unsafe` allows raw pointers as parameters, and the kernel is then launched as
-    `k.unsafe(…)`. `num_ctas`, `occupancy`, `num_worker_warps`, `opt_level`, `allow_tma` and
-    `starts_early` are advice, and `hints={"sm_90": tw.Hints(…)}` has it for single targets.
+    `deny_checks` refuses a kernel in which a bounds check would remain; `report` selects how a
+    remaining check reports. `unsafe` allows raw pointers as parameters; such a kernel is launched
+    as `k.unsafe(…)`. `num_ctas`, `occupancy`, `num_worker_warps`, `opt_level`, `allow_tma` and
+    `starts_early` are hints, and `hints={"sm_90": tw.Hints(…)}` sets them for single targets.
     """
     local_names = _locals_of(sys._getframe().f_back)  # annotations may name them
     if function is None:
@@ -319,7 +320,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
 
 def _locals_of(caller: FrameType | None) -> Mapping[str, Any]:
-    """The local names of a caller; a module has none, nor has a thread that begins with us."""
+    """Local names of a caller; empty for a module, and for a thread that starts in our code."""
     if caller is None or caller.f_locals is caller.f_globals:
         return {}
     return dict(caller.f_locals)
@@ -333,7 +334,7 @@ def _make(function: Any, *, options: Mapping[str, Any], local_names: Mapping[str
 
 
 def _read_hints(options: Mapping[str, Any]) -> KernelHints:
-    """The hints among the options of a decorator; nothing else may be left."""
+    """The hints among the options of a decorator; any other option is refused."""
     given = {name: value for name, value in options.items() if name not in (*OPTIONS, "hints")}
     for name in given:
         if name in OF_LOADS:

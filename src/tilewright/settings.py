@@ -1,6 +1,6 @@
-"""Every environment variable tilewright reads, in one place and once.
+"""Settings: every environment variable that tilewright reads, each once.
 
-A field names its variable and how to read it, so that `doctor` and the documentation can list them.
+A field declares its variable and its parser, from which `doctor` and the documentation list them.
 Not for options of a kernel or a launch: those are arguments.
 """
 
@@ -18,12 +18,12 @@ from tilewright.errors import TilewrightError
 __all__ = ["Settings", "Variable", "current_settings"]
 
 
-_LONGEST = 10_000_000  # seconds: no clock that waits for a process counts far beyond
+_LONGEST = 10_000_000  # seconds: timeouts far beyond overflow in the operating system
 
 
 @dataclass(frozen=True)
 class Variable:
-    """An environment variable: its name, how its text is read, and what it is for."""
+    """An environment variable: its name, its parser, and its purpose."""
 
     name: str
     read: Callable[[str], Any]
@@ -49,7 +49,7 @@ def _bytes(text: str) -> int:
 
 
 def _folder(text: str) -> Path:
-    return Path(text).expanduser()  # which no shell does for files of variables
+    return Path(text).expanduser()  # files of variables keep `~` unexpanded
 
 
 def _folder_or_off(text: str) -> str:
@@ -62,7 +62,7 @@ def _folders(text: str) -> tuple[Path, ...]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the environment says. Built by `from_environment`; tests build their own."""
+    """The settings of a process. Built by `from_environment`; tests build their own."""
 
     toolkit: Path | None = field(
         default=None,
@@ -117,7 +117,7 @@ class Settings:
 
     @staticmethod
     def from_environment(environment: Mapping[str, str]) -> Settings:
-        """Read the variables; one that cannot be read is an error that names it."""
+        """Read the variables; an unreadable one is an error that names it."""
         given: dict[str, Any] = {}
         for setting in fields(Settings):
             variable: Variable = setting.metadata["variable"]
@@ -126,12 +126,12 @@ class Settings:
                 continue
             try:
                 given[setting.name] = variable.read(text)
-            except (ValueError, RuntimeError) as error:  # the latter: nobody's home
+            except (ValueError, RuntimeError) as error:  # the latter: no home folder for `~`
                 raise TilewrightError(f"{variable.name}={text!r}: {error}") from error
         return Settings(**given)
 
 
 @cache
 def current_settings() -> Settings:
-    """The settings of this process, read when first asked for."""
+    """The settings of this process, read at the first call."""
     return Settings.from_environment(os.environ)

@@ -1,8 +1,7 @@
-"""Where things stand in the user's source: files, spans and chains of inlined calls.
+"""Source positions: files, spans and chains of inlined calls.
 
 Columns are kept as the AST gives them, in UTF-8 bytes from 0; `SourceFile` turns them into
-characters and terminal cells when something is shown to a person. Not for formatting errors:
-that is `diagnostics`.
+characters and terminal cells for output. Not for formatting errors: that is `diagnostics`.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ class SourceFile:
     lines: tuple[str, ...]
 
     def line(self, number: int) -> str:
-        """Text of line `number`, or nothing if the file has changed since."""
+        """Text of line `number`; empty if the file has become shorter since."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
 
     def characters(self, number: int, byte_column: int) -> int:
-        """The character that starts at a byte column."""
+        """Characters before a byte column."""
         encoded = self.line(number).encode()
         return len(encoded[:byte_column].decode(errors="replace"))
 
@@ -55,7 +54,7 @@ def cell_width(character: str) -> int:
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of source. Lines from 1, columns in bytes from 0, the end exclusive."""
+    """A span of source. Lines from 1, columns in bytes from 0, the end exclusive."""
 
     file: SourceFile
     line: int

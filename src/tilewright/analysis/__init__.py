@@ -1,1 +1,1 @@
-"""Analyses of kernels: intervals, terms, and the proofs made of them."""
+"""Analyses of kernels: intervals, terms, and proofs about them."""

@@ -1,8 +1,8 @@
 """Arithmetic on terms, simplified as it is built, so that equal values get equal terms.
 
-Each function is exact for mathematical integers. `held` brings a result back to what a machine
-holds; `unheld` undoes that where only the low bits matter, which is so for sums and products: they
-agree with the machine's modulo its width whatever wrapped on the way.
+Each function is exact for mathematical integers. `held` wraps a result to a machine type; `unheld`
+removes wraps where only the low bits matter, as in sums and products: those agree with the
+machine's modulo its width, with or without intermediate wraps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
     "unheld",
 ]
 
-_CHOICES = 16  # of one minimum or maximum; beyond them lies one of minima
+_CHOICES = 16  # of one minimum or maximum; more of them nest
 _LARGEST = I32.interval.high
 _NARROW: dict[type, Callable[..., Interval]] = {
     Extent: lambda _: Interval(0, _LARGEST),
@@ -47,7 +47,7 @@ _NARROW: dict[type, Callable[..., Interval]] = {
 
 @lru_cache(maxsize=1024)
 def known(term: LaunchTerm, type: MachineType = I32) -> Linear:
-    """Something known at launch, with the numbers it can be."""
+    """A launch term, with its interval."""
     if isinstance(term, TileCount) and term.tile == 1:
         term = Extent(term.param, term.axis)  # one number, one name
     narrow = _NARROW.get(term.__class__)
@@ -55,12 +55,12 @@ def known(term: LaunchTerm, type: MachineType = I32) -> Linear:
 
 
 def least(terms: Iterable[Linear]) -> Linear:
-    """The least of some terms."""
+    """The minimum of some terms."""
     return _extremum(Least, terms, lambda a, b: (b - a).range.low >= 0)
 
 
 def greatest(terms: Iterable[Linear]) -> Linear:
-    """The greatest of some terms."""
+    """The maximum of some terms."""
     return _extremum(Greatest, terms, lambda a, b: (a - b).range.low >= 0)
 
 
@@ -79,7 +79,7 @@ def _extremum(
 
 
 def _flattened(kind: type[Least | Greatest], terms: Iterable[Linear]) -> Iterable[Linear]:
-    """Choices of choices, as long as they are few: each is compared with each."""
+    """The choices of nested extrema, while they are few: each is compared with each."""
     for term in terms:
         atom = term.atom
         if isinstance(atom, kind) and len(atom.choices) < _CHOICES:
@@ -124,7 +124,7 @@ def remainder(dividend: Linear, divisor: Linear) -> Linear:
 
 
 def _split(term: Linear, by: int) -> tuple[Linear, Linear]:
-    """What a positive number divides, divided by it, and the remaining parts."""
+    """The part of a term that a positive number divides, divided by it, and the rest."""
     whole, rest = {}, {}
     for atom, coefficient in term.coefficients.items():
         if coefficient % by:
@@ -139,7 +139,7 @@ def _plain(kind: type[Quotient | Remainder], dividend: Linear, by: int) -> Linea
 
 
 def _tile_count(dividend: Linear, by: int) -> Linear | None:
-    """`-(-extent // t)` and `(extent + t - 1) // t` are the axis's number of tiles."""
+    """The tile count that `-(-extent // t)` and `(extent + t - 1) // t` are equal to."""
     if len(dividend.coefficients) != 1:
         return None
     ((atom, coefficient),) = dividend.coefficients.items()
@@ -180,7 +180,7 @@ def nonzero(term: Linear) -> Linear:
 
 
 def held(term: Linear, type: MachineType) -> Linear:
-    """A term as a machine type holds it."""
+    """A term wrapped to a machine type."""
     if type.interval.contains(term.range):
         return term
     if term.is_constant:
@@ -189,7 +189,7 @@ def held(term: Linear, type: MachineType) -> Linear:
 
 
 def unheld(term: Linear, bits: int) -> Linear:
-    """A term equal to this one modulo `2**bits`, with fewer wraps in it."""
+    """A term congruent to this one modulo `2**bits`, with fewer wraps."""
     if not any(isinstance(atom, Held) for atom in term.coefficients):
         return term
     total = number(term.constant)

@@ -1,9 +1,10 @@
-"""How facts move through `if`, loops, walks and the ways out of them.
+"""Transfer of facts through `if`, loops, walks and jumps.
 
-A branch knows its condition; code behind a branch that left (`break`, `continue`, `return`) knows
-the opposite. A loop's counter lies in its range, and the body knows that the range is not empty.
-What a loop carries is first assumed to stay on one side of its initial value; what an iteration
-does not confirm is weakened and the body analysed again, at last with no assumption at all.
+The condition is a fact in its branch; its negation is one after a branch that jumps (`break`,
+`continue`, `return`). An induction variable lies in its range, and in the body the range is not
+empty. A carried value is first assumed to stay on one side of its initial value; an assumption that
+an iteration does not confirm is weakened and the body analysed again, at last with no assumption at
+all.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ __all__ = ["CONTROL_RULES", "jumps", "leaves_early"]
 
 
 def leaves_early(block: Block) -> bool:
-    """Whether an iteration of this loop body may be its last, or the block's."""
+    """Whether an iteration of this loop body may be the last of the loop or of the block."""
     return _has_jump([(op, (Break, Return)) for op in block.ops])
 
 
 def jumps(op: Op, kinds: tuple[type[Op], ...]) -> bool:
-    """Whether an op is such a jump, or may take one that leads out of it."""
+    """Whether an op is a jump of these kinds, or contains one that leads out of it."""
     return _has_jump([(op, kinds)])
 
 
@@ -44,7 +45,7 @@ def _has_jump(pending: list[tuple[Op, tuple[type[Op], ...]]]) -> bool:
         op, kinds = pending.pop()
         if isinstance(op, kinds):
             return True
-        # A break inside an inner loop leaves only that.
+        # A break inside an inner loop leaves that loop only.
         inside = kinds if isinstance(op, If) else tuple(kind for kind in kinds if kind is Return)
         pending.extend((inner, inside) for block in op.regions for inner in block.ops)
     return False
@@ -101,9 +102,9 @@ def _select(flow: Dataflow, op: Select) -> None:
 
 
 def _choose(condition: Formula, then: Formula, other: Formula) -> Formula:
-    """`then if condition else other`, which is how `and` and `or` arrive.
+    """`then if condition else other`, the form in which `and` and `or` arrive.
 
-    A known side says more, and keeps a row of choices from doubling at every step.
+    A known condition selects its side, which keeps a row of choices from doubling at every step.
     """
     if TRUE in (then, other):
         first, second = (condition, other) if then == TRUE else (condition.negated(), then)
@@ -121,16 +122,16 @@ def _is_truth(value: Value) -> bool:
 # --- loops ---------------------------------------------------------------------------------------
 
 
-_ROUNDS = 24  # that loops inside each other are walked again for
-_ROUNDS_EACH = 8  # more of them, for each loop of a level
+_ROUNDS = 24  # further rounds of a loop nest
+_ROUNDS_EACH = 8  # more rounds for each loop of a level
 
 
 class _Stage(Enum):
-    """What is assumed about one side of a carried integer, each weaker than the one before."""
+    """The assumption on one side of a carried integer, from the strongest to the weakest."""
 
-    INITIAL = auto()  # it stays beyond its initial value
-    OPEN = auto()  # nothing, to see what the body gives whatever comes in
-    LIMITED = auto()  # what the body then gave
+    INITIAL = auto()  # bounded by its initial value
+    OPEN = auto()  # none, to find the bound that the body gives for any input
+    LIMITED = auto()  # bounded by the limit found so
     NOTHING = auto()
 
 
@@ -145,7 +146,7 @@ class _Side:
     stage: _Stage = _Stage.INITIAL
 
     def confirm(self, ends: Sequence[tuple[Linear, Leaving]]) -> bool:
-        """Whether every iteration keeps to the side; if not, assume less next time."""
+        """Whether every iteration keeps the bound; otherwise weaken it for the next round."""
         kept = all(
             end.scope.proves((term - bound).times(self.sign))
             for bound in self.bounds
@@ -161,7 +162,7 @@ class _Side:
         return kept
 
     def _limit(self, terms: Sequence[Linear]) -> tuple[Linear, ...]:
-        """A number that the initial value and every iteration keep to, if it says anything."""
+        """A limit that the initial value and every iteration keep, if there is a finite one."""
         ranges = [term.range for term in (self.initial, *terms)]
         whole = self.type.interval
         if self.sign > 0:
@@ -173,29 +174,29 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Carried:
-    """One carried integer and what is assumed about it."""
+    """One carried integer and its assumptions."""
 
     argument: Value
     low: _Side
     high: _Side
 
     def confirm(self, ends: Iterable[tuple[Linear, Leaving]]) -> bool:
-        """Whether every iteration keeps the assumptions; those that it does not are weakened."""
+        """Whether every iteration keeps the assumptions; the others are weakened."""
         found = tuple(ends)
         return all([self.low.confirm(found), self.high.confirm(found)])
 
     def assume_nothing(self) -> None:
-        """Give up both sides."""
+        """Drop the assumptions on both sides."""
         for side in (self.low, self.high):
             side.bounds, side.stage = (), _Stage.NOTHING
 
     def define(self, flow: Dataflow, value: Value) -> None:
-        """Give a value what is assumed now."""
+        """Define a value with the current assumptions."""
         flow.define_fresh(value, Origin.CARRIED, self.low.bounds, self.high.bounds)
 
 
 def _carry(flow: Dataflow, op: Op, inits: Sequence[Value], run: Callable[[], Frame]) -> Frame:
-    """Walk a loop until what is assumed about its carried integers holds; define its results."""
+    """Analyse a loop until the assumptions on its carried integers hold; define its results."""
     arguments = op.regions[0].args[len(op.regions[0].args) - len(inits) :]
     carried: dict[int, _Carried] = {}
     for place, (argument, init) in enumerate(zip(arguments, inits, strict=True)):
@@ -214,10 +215,11 @@ def _carry(flow: Dataflow, op: Op, inits: Sequence[Value], run: Callable[[], Fra
 def _settle(
     flow: Dataflow, op: Op, carried: dict[int, _Carried], run: Callable[[], Frame]
 ) -> Frame:
-    """Every round that does not confirm weakens something, so the rounds come to an end.
+    """Analyse rounds until one confirms its assumptions; each other round weakens one, so they end.
 
-    A round of a loop walks the loops inside it, each with rounds of its own. So loops inside each
-    other share a number of rounds; when they are used up, nothing is assumed from the first.
+    A round of a loop analyses the loops inside it, each with rounds of its own. Nested loops
+    therefore share a number of rounds; once these are used up, no assumption is made from the
+    start.
     """
     if not flow.is_in_loop:
         flow.rounds_left = _rounds(op)
@@ -228,7 +230,7 @@ def _settle(
         for one in carried.values():
             one.define(flow, one.argument)
         frame = run()
-        # A break of a counted loop hands on what is carried; of an endless one, its results.
+        # A break of a counted loop carries the loop's values; of an endless loop, its results.
         ends = frame.continues if isinstance(op, Loop) else frame.continues + frame.breaks
         confirmed = [one.confirm(_handed_on(ends, place)) for place, one in carried.items()]
         if all(confirmed):
@@ -237,7 +239,7 @@ def _settle(
 
 
 def _rounds(outermost: Op) -> int:
-    """How many rounds the loops of one nest have beside the first: more where many lie in a row."""
+    """Rounds of a loop nest beside the first: more where many loops stand in a row."""
     loops = deepest = 0
     pending = [(outermost, 0)]
     while pending:
@@ -273,7 +275,7 @@ def _for(flow: Dataflow, op: For) -> None:
 
 
 def _surely_tells(flow: Dataflow, distance: Linear) -> bool:
-    """Whether it is known by the launch if a loop runs at all; otherwise the loop is a guard."""
+    """Whether the launch decides if a loop runs at all; otherwise the loop is a guard."""
     known = all(variable.origin.is_attained for variable in distance.variables())
     return known or flow.scope.proves(distance)
 
@@ -285,7 +287,7 @@ def _walk(flow: Dataflow, op: Walk) -> None:
     guarded = leaves_early(op.body)
     for axis, ends in op.ranges.items():
         (start, stop), tiles = (flow.term(value) for value in ends), counts[axis]
-        # The ends that the coordinate takes come first, then what else it keeps to.
+        # The ends that the coordinate attains come first, then its other bounds.
         lowers[axis] = [greatest((number(0), start)), number(0), start]
         uppers[axis] = [least((tiles, stop)) - 1, tiles - 1, stop - 1, _unwrapped(stop) - 1]
         runs = [stop - 1 - start, tiles - 1 - start, stop - 1]
@@ -298,7 +300,7 @@ def _walk(flow: Dataflow, op: Walk) -> None:
 
 
 def _unwrapped(stop: Linear) -> Linear:
-    """Where a range stops whose body runs: `start + n` that wrapped is negative, and none does."""
+    """The end of a range whose body runs: a wrapped `start + n` is negative, its range empty."""
     atom = stop.atom
     if isinstance(atom, Held) and atom.type.signed:
         fits, found = atom.type.interval, atom.value.range
@@ -331,10 +333,10 @@ def _break(flow: Dataflow, op: Break) -> None:
 
 
 def _end(flow: Dataflow, op: Return | Yield) -> None:
-    """Nothing is handed on here: who opened the region reads its last op."""
+    """A terminator of a region; the op that owns the region reads it."""
 
 
-# What control flow does to facts.
+# Transfer functions of control flow.
 CONTROL_RULES: dict[type[Op], Rule] = {
     Break: _break,
     Continue: _continue,

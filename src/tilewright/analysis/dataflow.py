@@ -1,9 +1,9 @@
-"""Forward analysis over structured IR: the term of every scalar integer, and what holds where.
+"""Forward analysis over structured IR: the term of every scalar integer, and the facts at every op.
 
-`Dataflow` walks the ops in order. Each scalar integer gets a `Linear` term, each truth value a
-`Formula`, each check the `Scope` it stands in. Regions open a scope: the branches of an `if` with
-what the condition says, loop bodies with "the range is not empty". What each op does is a rule in
-a table: arithmetic in `transfer`, control flow in `control_flow`; `facts.analyse` joins them.
+`Dataflow` visits the ops in order. Each scalar integer gets a `Linear` term, each truth value a
+`Formula`, each check its `Scope`. Regions open a scope: the branches of an `if` with the facts of
+the condition, loop bodies with "the range is not empty". The transfer function of each op is a rule
+in a table: arithmetic in `transfer`, control flow in `control_flow`; `facts.analyse` joins them.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ __all__ = [
 ]
 
 
-# A term is followed up to this size. One that is larger is a number between two others from there
-# on, so what an analysis costs grows with the program and not with what its values stand for.
-_HEIGHT = 40  # atoms inside each other
+# Limits of a term. A larger one is widened to a variable with its interval, so the cost of an
+# analysis grows with the size of the program alone.
+_HEIGHT = 40  # nested atoms
 _WIDTH = 32  # atoms of one sum
 _BITS = 256  # of a coefficient, and of the ends of a range
-_ARMS = 16  # values that one join chooses from
+_ARMS = 16  # values of one join
 
 
 def is_followed(term: Linear) -> bool:
-    """Whether a term is small enough to go on with."""
+    """Whether a term is within the limits of size."""
     if not term.coefficients:
         return True
     if term.height > _HEIGHT or len(term.coefficients) > _WIDTH:
@@ -65,7 +65,7 @@ _LARGEST = 1 << _BITS
 
 
 def machine_type(value: Value) -> MachineType | None:
-    """The integer type of a scalar, or None for anything else."""
+    """The integer type of a scalar, or None for other values."""
     type_ = value.type
     if not isinstance(type_, TileType) or type_.shape or not isinstance(type_.element, Element):
         return None
@@ -82,7 +82,7 @@ def _integer(bits: int, signed: bool) -> MachineType:
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the values that a join chooses from, with the facts where it was made."""
+    """One of the values of a join, with the facts at its definition."""
 
     term: Linear
     facts: tuple[Linear, ...] = ()
@@ -98,25 +98,25 @@ class Arm:
 
 @dataclass(frozen=True)
 class Exit:
-    """The end of a region: its last op, and what held there and not outside."""
+    """The end of a region: its terminator, and the facts that hold there and not outside."""
 
     op: Op | None
     facts: tuple[Linear, ...]
 
     @property
     def goes_on(self) -> bool:
-        """Whether what follows the region runs."""
+        """Whether control reaches the op after the region."""
         return isinstance(self.op, Yield)
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """What the region gives."""
+        """The values that the region yields."""
         return self.op.values if isinstance(self.op, Yield) else ()
 
 
 @dataclass
 class Frame:
-    """A loop being walked: every way to its next iteration, and every way out by `break`."""
+    """A loop being analysed: every way to its next iteration, and every way out by `break`."""
 
     continues: list[Leaving] = field(default_factory=list)
     breaks: list[Leaving] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Leaving:
-    """The end of one iteration: what is handed on (None for what is no integer), and where."""
+    """The end of one iteration: the carried terms (None for other values), and the scope."""
 
     terms: tuple[Linear | None, ...]
     scope: Scope
@@ -133,39 +133,39 @@ class Leaving:
 
 @dataclass(frozen=True)
 class Obligation:
-    """A check, in terms, and the scope it stands in.
+    """A check, in terms, and its scope.
 
     A divisor check needs one of its goals to be at least zero, any other check all of them.
     """
 
     op: BoundsCheck | DivisorCheck | StepCheck
-    subject: Linear  # what is checked
+    subject: Linear  # the checked term
     goals: tuple[Linear, ...]
-    open_goals: tuple[Linear, ...]  # those that could not be proved at once
+    open_goals: tuple[Linear, ...]  # goals not proved at once
     scope: Scope
-    facts_known: int  # how many facts about the whole kernel there were by then
+    facts_known: int  # number of kernel-wide facts at that point
 
     @property
     def is_proved(self) -> bool:
-        """Whether nothing was left open."""
+        """Whether every goal is proved."""
         return not self.open_goals
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A term that must be at least zero where some facts hold."""
+    """A term that must be at least zero where its facts hold."""
 
     term: Linear
     facts: tuple[Linear, ...]
     guarded: bool  # whether the code there may be skipped
 
 
-# What one kind of op does to an analysis.
+# Transfer function of one kind of op.
 Rule = Callable[["Dataflow", Any], None]
 
 
 class Dataflow:
-    """One analysis; `terms`, `formulas`, `obligations`, `requires` and `axes` are its result."""
+    """One analysis; its results are `terms`, `formulas`, `obligations`, `requires` and `axes`."""
 
     def __init__(self, rules: dict[type[Op], Rule], *, asks_launch: bool = True) -> None:
         self.rules = rules
@@ -176,10 +176,10 @@ class Dataflow:
         self.formulas: dict[Value, Formula] = {}
         self.obligations: dict[Op, Obligation] = {}
         self.requires: dict[Require, Formula] = {}
-        self.axes: dict[NotEmpty, Wanted | None] = {}  # None where it is shown
-        self.splats: dict[Value, Linear] = {}  # tiles all of whose elements lie in one term
+        self.axes: dict[NotEmpty, Wanted | None] = {}  # None where it is proved
+        self.splats: dict[Value, Linear] = {}  # tiles, with a bound of their elements
         self.blocks: dict[tuple[Linear, ...], tuple[Variable, ...]] = {}
-        self.rounds_left = 0  # how often loops around here are still walked again
+        self.rounds_left = 0  # further rounds of the loops around
         self._from_memory: set[Value] = set()
         self._serials = count()
         self._loops: list[tuple[Frame, Scope]] = []
@@ -190,15 +190,15 @@ class Dataflow:
 
     @property
     def is_in_loop(self) -> bool:
-        """Whether a loop is being walked."""
+        """Whether a loop is being analysed."""
         return bool(self._loops)
 
     def is_from_memory(self, value: Value) -> bool:
-        """Whether something that was loaded is behind a value that is not followed."""
+        """Whether an untracked value depends on a load."""
         return value in self._from_memory
 
     def mark_from_memory(self, value: Value) -> None:
-        """Remember that something that was loaded is behind a value."""
+        """Mark a value that depends on a load."""
         self._from_memory.add(value)
 
     # --- values ---
@@ -211,7 +211,7 @@ class Dataflow:
         return found
 
     def element(self, value: Value) -> Linear:
-        """A term for every element of an integer tile."""
+        """A term that stands for every element of an integer tile."""
         found = self.splats.get(value)
         if found is None:
             assert isinstance(value.type, TileType)
@@ -221,7 +221,7 @@ class Dataflow:
         return found
 
     def define(self, value: Value, term: Linear) -> None:
-        """Give a value a term that equals it modulo the width of its type."""
+        """Define a value by a term that equals it modulo the width of its type."""
         type_ = machine_type(value)
         if type_ is None:
             return
@@ -231,12 +231,12 @@ class Dataflow:
             self.define_range(value, type_.hold(term.range))
 
     def define_range(self, value: Value, numbers: Interval) -> None:
-        """Give a value a term of which nothing is known but the numbers that it lies between."""
+        """Define a value by a variable with an interval and no other fact."""
         variable = self.fresh(value, Origin.COMPUTED)
         self.terms[value] = Linear.of(replace(variable, bounds=variable.bounds.meet(numbers)))
 
     def hold(self, term: Linear, type_: MachineType) -> Linear:
-        """A term as a machine type holds it, using what is known here to show that it fits."""
+        """A term wrapped to a machine type; the facts here may show that it fits."""
         result = held(term, type_)
         if isinstance(result.atom, Held):
             fits = type_.interval
@@ -245,7 +245,7 @@ class Dataflow:
         return result
 
     def formula(self, value: Value) -> Formula:
-        """What a truth value says."""
+        """The formula of a truth value."""
         found = self.formulas.get(value)
         if found is None and value in self.terms:
             found = AtLeastZero(self.terms[value] - 1)
@@ -264,7 +264,7 @@ class Dataflow:
         low, high = tuple(dict.fromkeys(lowers)), tuple(dict.fromkeys(uppers))
         bounds = type_.interval
         if not all(is_followed(term) for term in (*low, *high)):
-            origin = Origin.COMPUTED  # its ends are no terms any more
+            origin = Origin.COMPUTED  # its bounds are no terms any more
             bounds = bounds.meet(Interval(
                 max((term.range.low for term in low), default=bounds.low),
                 min((term.range.high for term in high), default=bounds.high),
@@ -279,7 +279,7 @@ class Dataflow:
         lowers: Iterable[Linear] = (),
         uppers: Iterable[Linear] = (),
     ) -> None:
-        """Give a value a term of its own."""
+        """Define a value by a fresh variable."""
         self.terms[value] = Linear.of(self.fresh(value, origin, lowers, uppers))
 
     def oblige(
@@ -288,14 +288,14 @@ class Dataflow:
         subject: Linear,
         goals: tuple[Linear, ...],
     ) -> Obligation:
-        """Note a check; a later visit of the same op replaces an earlier one."""
+        """Record a check; a later visit of the same op replaces an earlier one."""
         left = tuple(goal for goal in goals if not self.scope.proves(goal))
         found = Obligation(op, subject, goals, left, self.scope, len(self.root.own_facts))
         self.obligations[op] = found
         return found
 
     def join(self, value: Value, arms: Sequence[Arm], origin: Origin = Origin.JOIN) -> None:
-        """Give a value that is one of several a term."""
+        """Define a value that is one of several."""
         if all(arm.term == arms[0].term for arm in arms):
             self.terms[value] = arms[0].term
             return
@@ -304,7 +304,7 @@ class Dataflow:
             lowest, highest = min(r.low for r in ranges), max(r.high for r in ranges)
             self.define_range(value, Interval(lowest, highest))
             return
-        each = 2 if len(arms) <= 2 else 1  # combinations stay few
+        each = 2 if len(arms) <= 2 else 1  # keeps the combinations few
         lowers = [least(choice) for choice in product(*(arm.lowers()[:each] for arm in arms))]
         uppers = [greatest(choice) for choice in product(*(arm.uppers()[:each] for arm in arms))]
         self.define_fresh(value, origin, lowers, uppers)
@@ -320,7 +320,7 @@ class Dataflow:
     def inside(
         self, facts: Iterable[Linear], *, guarded: bool = False, looped: bool = False
     ) -> Iterator[None]:
-        """Work in a new scope for a while."""
+        """A context with a new scope."""
         outer = self.scope
         self.narrow(facts, guarded=guarded, looped=looped)
         try:
@@ -331,7 +331,7 @@ class Dataflow:
     def narrow(
         self, facts: Iterable[Linear] = (), *, guarded: bool = False, looped: bool = False
     ) -> None:
-        """Go on in a scope where more is known, until the region ends."""
+        """Enter a scope with more facts, until the region ends."""
         self.scope = Scope(self.scope, guarded=guarded, looped=looped)
         self.scope.add(*facts)
 
@@ -352,13 +352,13 @@ class Dataflow:
         return frame
 
     def leave(self, values: Sequence[Value], way: Callable[[Frame], list[Leaving]]) -> None:
-        """Note the end of an iteration of the innermost loop."""
+        """Record the end of an iteration of the innermost loop."""
         frame, outer = self._loops[-1]
         terms = tuple(self.term(v) if machine_type(v) is not None else None for v in values)
         way(frame).append(Leaving(terms, self.scope, self.facts_since(outer)))
 
     def facts_since(self, outer: Scope | None) -> tuple[Linear, ...]:
-        """What holds here and did not hold in an outer scope."""
+        """The facts that hold here and not in an outer scope."""
         found: list[Linear] = []
         scope: Scope | None = self.scope
         while scope is not None and scope is not outer:
@@ -368,7 +368,7 @@ class Dataflow:
 
 
 def not_followed(flow: Dataflow, op: Op) -> None:
-    """An op without a rule: its integers may be anything, and remember if memory is behind them."""
+    """An op without a rule: its integers are unbounded, and marked if they depend on a load."""
     is_read = op.effect is Effect.READ or any(flow.is_from_memory(v) for v in op.operands)
     for value in op.results:
         if is_read:

@@ -1,9 +1,9 @@
-"""Values that are certainly the same number, whenever and wherever a block computes them.
+"""Value numbering: values that are equal whenever and wherever a block computes them.
 
 Forward, once over the function. A value gets a number if it never changes while a block runs: it is
-computed at most once, outside all loops, or by plain ops, branches and loads from memory that
-nobody writes, from values that have one. Equal numbers mean equal values. "Not known" is always a
-safe answer. Says nothing about other blocks: that is `uniformity`.
+computed at most once, outside all loops, or by pure ops, branches and loads from read-only memory,
+from values that have one. Equal numbers mean equal values. "Not known" is always a safe answer.
+Equality between blocks is `uniformity`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["EqualValues"]
 
 
 class EqualValues:
-    """Answers about the values of one function. `outputs` are parameters that it may write."""
+    """Value numbers of one function. `outputs` are parameters that it may write."""
 
     def __init__(self, function: Function, outputs: Collection[str] = ()) -> None:
         self._memory = ReadOnlyMemory(function, outputs)
@@ -32,7 +32,7 @@ class EqualValues:
         self._visit(function.body, repeated=False)
 
     def number(self, value: Value) -> int | None:
-        """What identifies the value, or None if it may change."""
+        """The number of a value, or None if it may change."""
         return self._known.get(value)
 
     def _visit(self, block: Block, repeated: bool) -> None:
@@ -47,7 +47,7 @@ class EqualValues:
                     self._known[value] = self._numbers.setdefault(value, len(self._numbers))
 
     def _made(self, op: Op, position: int) -> object | None:
-        """How a result comes about, if everything behind it has a number."""
+        """The key of a result: its op and the numbers of its operands, if all have one."""
         if isinstance(op, If):
             return self._chosen(op, position)
         reads = op.effect is Effect.READ and self._memory.has(op)
@@ -60,7 +60,7 @@ class EqualValues:
         return type(op), op.results[position].dtype, position, attributes, operands
 
     def _chosen(self, op: If, position: int) -> object | None:
-        """The result of a branch is its condition and what each side gives."""
+        """The key of a branch's result: its condition and the value of each side."""
         ends = [body.ops[-1] for body in op.regions]
         if not all(isinstance(end, Yield) for end in ends):
             return None
@@ -69,7 +69,7 @@ class EqualValues:
 
 
 def _comparable(attribute: Any) -> object:
-    """A number by its text: 0.0 equals -0.0, and True equals 1, but they are not the same."""
+    """A constant by its text: 0.0 equals -0.0, and True equals 1, but they are not the same."""
     if isinstance(attribute, np.ndarray):
         return attribute.dtype.str, attribute.shape, attribute.tobytes()
     return repr(attribute) if isinstance(attribute, float | int | np.generic) else attribute

@@ -10,12 +10,12 @@ from tilewright.ir.op import Op
 
 __all__ = ["RULES", "analyse"]
 
-# Every op that is followed; the integers of all others may be anything.
+# Transfer functions; the integers of any other op are unbounded.
 RULES: dict[type[Op], Rule] = {**SCALAR_RULES, **CONTROL_RULES}
 
 
 def analyse(function: Function, *, asks_launch: bool = True) -> Dataflow:
-    """Find what every scalar integer of a function is, and what holds at each of its checks.
+    """Find the term of every scalar integer of a function, and the facts at each of its checks.
 
     `asks_launch` says that launches with an empty axis which guarded code relies on run another
     variant; without it such code is analysed with the axis empty.

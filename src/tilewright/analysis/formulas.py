@@ -1,7 +1,8 @@
-"""Conditions on terms: what a comparison, `and`, `or`, `not` says when it is true, and when false.
+"""Formulas: conditions on terms, with the facts they imply when true and when false.
 
 A formula is kept with its negations pushed down to the comparisons, so both branches of an `if`
-read their facts the same way. What cannot be followed is `OPAQUE`, which says nothing either way.
+read their facts the same way. A condition that is not tracked is `OPAQUE`, which implies nothing
+either way.
 """
 
 from __future__ import annotations
@@ -31,48 +32,48 @@ __all__ = [
 
 
 class Formula(ABC):
-    """Something that is true or false."""
+    """A condition that is true or false."""
 
     @abstractmethod
     def negated(self) -> Formula:
-        """Its opposite."""
+        """Its negation."""
 
     def facts(self) -> tuple[Linear, ...]:
         """Terms that are at least zero wherever it is true."""
         return ()
 
     def truth(self, numbers: Numbers) -> bool | None:
-        """Whether it is true, where the numbers decide."""
+        """Whether it is true, if the intervals decide."""
         return None
 
     def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str | None:
-        """Python text for its truth at a launch; None if sums of launch terms do not say it."""
+        """Python text for its truth at a launch; None if sums of launch terms do not express it."""
         del text_of
         return None
 
     def terms(self) -> Iterator[Linear]:
-        """Every term it compares."""
+        """Every term that it compares."""
         return iter(())
 
     @cached_property
     def size(self) -> int:
-        """How many conditions it is made of, each as often as it occurs."""
+        """Number of conditions in it, counted with repetition."""
         return 1
 
     @cached_property
     def height(self) -> int:
-        """How many formulas lie inside each other, this one included."""
+        """Nesting depth of formulas, this one included."""
         return 1
 
     @property
     def is_launch_known(self) -> bool:
-        """Whether it is true or false for a whole launch, and can be evaluated there."""
+        """Whether it has one truth value for a whole launch, which the host can evaluate."""
         return all(term.is_launch_known for term in self.terms())
 
 
 @dataclass(frozen=True)
 class Opaque(Formula):
-    """A condition that is not followed."""
+    """A condition that is not tracked."""
 
     def negated(self) -> Formula:
         return self
@@ -84,7 +85,7 @@ class Opaque(Formula):
 
 @dataclass(frozen=True)
 class AtLeastZero(Formula):
-    """A term that is zero or more."""
+    """A term that is at least zero."""
 
     term: Linear
 
@@ -110,7 +111,7 @@ class AtLeastZero(Formula):
 
 @dataclass(frozen=True)
 class Several(Formula):
-    """A formula of formulas."""
+    """A formula of several parts."""
 
     parts: tuple[Formula, ...]
 
@@ -165,7 +166,7 @@ class AnyOf(Several):
         return AllOf(tuple(part.negated() for part in self.parts))
 
     def facts(self) -> tuple[Linear, ...]:
-        # A part that no launch satisfies cannot be the one that is true.
+        # A part that no launch satisfies is never the true one.
         possible = [part for part in self.parts if part.truth(Numbers()) is not False]
         return possible[0].facts() if len(possible) == 1 else ()
 
@@ -179,30 +180,30 @@ class AnyOf(Several):
         return self._joined(" or ", "False", text_of)
 
 
-# All of nothing, one of nothing, and what says nothing.
+# The empty conjunction, the empty disjunction, and the formula without facts.
 TRUE = AllOf(())
 FALSE = AnyOf(())  # no part could be true
-OPAQUE = Opaque()  # true or false, and not known when
+OPAQUE = Opaque()  # true or false, without facts
 
 
-# A choice names its condition twice, so a row of choices doubles with every step. Past this many
-# conditions, and this many inside each other, what remains of a formula says nothing.
+# A choice names its condition twice, so a row of choices doubles with every step. Beyond this size
+# or depth, the rest of a formula becomes opaque.
 _SIZE = 128
 _HEIGHT = 16
 
 
 def all_of(*parts: Formula) -> Formula:
-    """True when every part is; not followed where it would become large."""
+    """True when every part is; parts beyond the limits of size become opaque."""
     return _several(AllOf, parts)
 
 
 def any_of(*parts: Formula) -> Formula:
-    """True when some part is; not followed where it would become large."""
+    """True when some part is; parts beyond the limits of size become opaque."""
     return _several(AnyOf, parts)
 
 
 def _several(kind: type[AllOf | AnyOf], parts: tuple[Formula, ...]) -> Formula:
-    """A row of `and` or `or` lies flat, and as much of it is kept as has room."""
+    """A flat conjunction or disjunction, with as many parts as the limits allow."""
     kept: list[Formula] = []
     room = _SIZE
     for part in parts:

@@ -1,9 +1,9 @@
-"""Which checks of a counted loop can be made once, before it.
+"""Loop-invariant checks of counted loops, which run once before the loop.
 
-A check of something that no turn changes is made by the first turn or by none: it belongs before
-the loop. It takes along what it is computed from, as long as that is scalar arithmetic which means
-something for all operands: before the loop, what the loop proves does not hold yet. Says what may
-move, for the ledger; `passes.hoist_checks` moves it.
+A check of a loop-invariant value fails in the first iteration or in none, so it may run before the
+loop. Its operands move with it, as long as they are scalar arithmetic that is defined for all
+operands: the facts of the loop do not hold before it. The ledger reads this analysis;
+`passes.hoist_checks` moves the ops.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tilewright.ir.types import TileType
 
 __all__ = ["find_hoisted", "leaving_ops"]
 
-# Scalar arithmetic that is defined whatever it is given.
+# Scalar arithmetic that is defined for all operands.
 _TOTAL = frozenset({
     AbsI, AddI, AndI, BlockIndex, CmpI, Constant, ExtI, GetNumTileBlocks, LaunchValue, MaxI, MinI,
     MulI, NegI, OrI, ReadAs, Select, SubI, TruncI, XOrI,
@@ -53,7 +53,7 @@ _CHECKS = (BoundsCheck, DivisorCheck)
 
 
 def find_hoisted(block: Block) -> frozenset[Op]:
-    """The checks of a function's body that leave a loop."""
+    """The checks of a function's body that can leave a loop."""
     found: set[Op] = set()
     for op in (inner for outer in block.ops for inner in outer.walk()):
         if isinstance(op, For):
@@ -62,14 +62,14 @@ def find_hoisted(block: Block) -> frozenset[Op]:
 
 
 def leaving_ops(loop: For) -> tuple[Op, ...]:
-    """The checks that can be made before a loop and what they are computed from, in order."""
+    """The loop-invariant checks of a loop and the ops they depend on, in order."""
     if not any(isinstance(op, _CHECKS) for op in loop.body.ops):
         return ()
     inside = set(_defined(loop))
-    movable: dict[Value, Op] = {}  # computed inside, from what is outside
+    movable: dict[Value, Op] = {}  # loop-invariant ops inside
     for op in loop.body.ops:
         if _may_end_the_turn(op):
-            break  # what follows is not reached by every turn
+            break  # later ops are not reached by every iteration
         operands_move = all(value in movable or value not in inside for value in op.operands)
         if operands_move and _can_move(op, movable):
             movable.update((value, op) for value in op.results)
@@ -96,7 +96,7 @@ def _can_move(op: Op, movable: dict[Value, Op]) -> bool:
 
 
 def _is_never_zero(divisor: Op | None) -> bool:
-    """Whether a divisor is one also where the loop, which may have proved it, does not run."""
+    """Whether a divisor is non-zero even before the loop, without the loop's facts."""
     if isinstance(divisor, Constant):
         return bool(divisor.value)
     return isinstance(divisor, DivisorCheck)
@@ -118,7 +118,7 @@ def _defined(loop: For) -> Iterator[Value]:
 def _may_end_the_turn(op: Op) -> bool:
     if isinstance(op, Break | Continue | Return):
         return True
-    # In a loop of its own only a return ends this one's turn.
+    # Inside an inner loop, only a return ends an iteration of this one.
     ends = _may_end_the_turn if isinstance(op, If) else _returns
     return any(ends(inner) for block in op.regions for inner in block.ops)
 

@@ -1,7 +1,7 @@
-"""Intervals of mathematical integers, and the machine types that values are held to.
+"""Intervals of mathematical integers, and machine types.
 
 Pure arithmetic on numbers: no symbols, no IR. Division and remainder are Python's (floor), and
-every operation contains the result for all members of its operands.
+every result contains the results for all members of the operands.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class Interval:
         return Interval(min(corners), max(corners))
 
     def scaled(self, factor: int) -> Interval:
-        """Every member times a number."""
+        """The interval of every member times a factor."""
         ends = self.low * factor, self.high * factor
         return Interval(ends[1], ends[0]) if factor < 0 else Interval(*ends)
 
     def contains(self, other: Interval) -> bool:
-        """Whether every member of the other is a member of this."""
+        """Whether every member of the other is a member of this one."""
         return self.low <= other.low and other.high <= self.high
 
     def meet(self, other: Interval) -> Interval:
-        """The members of both; where there are none, code never runs, and any answer is right."""
+        """The intersection; if it is empty, the code never runs, and any answer is sound."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Interval(min(low, high), max(low, high))
 
     def without_zero(self) -> Interval:
-        """The members of a divisor for which zero was replaced by one."""
+        """The interval of a divisor after its check, which replaces zero by one."""
         if self.low == 0:
             return Interval(1, max(self.high, 1))
         return Interval(self.low, 1) if self.high == 0 else self
@@ -51,7 +51,7 @@ class Interval:
         return Interval(min(corners), max(corners))
 
     def floor_remainder(self, divisor: Interval) -> Interval:
-        """What floor division leaves, for every divisor but zero."""
+        """Remainders of floor division, for every divisor but zero."""
         if divisor.low == divisor.high != 0:
             quotients = self.low // divisor.low, self.high // divisor.low
             if quotients[0] == quotients[1]:
@@ -65,22 +65,22 @@ class Interval:
 
 @dataclass(frozen=True)
 class MachineType:
-    """An integer type: how many bits, and how they are read."""
+    """An integer type: its bits and its signedness."""
 
     bits: int
     signed: bool = True
 
     @property
     def interval(self) -> Interval:
-        """The numbers it can hold."""
+        """All numbers of the type."""
         if self.signed:
             return Interval(-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1)
         return Interval(0, (1 << self.bits) - 1)
 
     def hold(self, value: Interval) -> Interval:
-        """What is left of mathematical results after wrap-around.
+        """The interval of mathematical results after wrap-around.
 
-        Results that all wrap alike stay apart from each other; others may be anything.
+        Results that wrap by the same multiple keep their interval; otherwise it is the whole type.
         """
         whole = self.interval
         turns = (value.low - whole.low) >> self.bits

@@ -1,7 +1,7 @@
-"""Operations on terms that a sum cannot express, as atoms.
+"""Non-linear operations on terms, as atoms.
 
-Each is a mathematical function of its parts; `Held` is the one that says "and then wrapped to a
-machine type". Build them through `arithmetic`, which simplifies.
+Each is a mathematical function of its parts; `Held` is a wrap to a machine type. Build them through
+`arithmetic`, which simplifies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Greatest", "Held", "Least", "NonZero", "Product", "Quotient", "Remai
 
 @dataclass(frozen=True, eq=False)
 class Extremum(Atom):
-    """One of several terms. Proofs try them in order, so it must not depend on their hashes."""
+    """One of several terms. Proofs try them in order, so the order must not depend on hashes."""
 
     choices: tuple[Linear, ...]
 
@@ -32,7 +32,7 @@ class Extremum(Atom):
 
 
 class Least(Extremum):
-    """The least of several terms."""
+    """The minimum of several terms."""
 
     def interval(self, numbers: Numbers) -> Interval:
         found = [numbers.of(term) for term in self.choices]
@@ -43,7 +43,7 @@ class Least(Extremum):
 
 
 class Greatest(Extremum):
-    """The greatest of several terms."""
+    """The maximum of several terms."""
 
     def interval(self, numbers: Numbers) -> Interval:
         found = [numbers.of(term) for term in self.choices]
@@ -55,7 +55,7 @@ class Greatest(Extremum):
 
 @dataclass(frozen=True, eq=False)
 class Pair(Atom):
-    """An operation on a dividend and a divisor that is not zero."""
+    """An operation on a dividend and a non-zero divisor."""
 
     dividend: Linear
     divisor: Linear
@@ -89,7 +89,7 @@ class Remainder(Pair):
 
 @dataclass(frozen=True, eq=False)
 class Product(Atom):
-    """Two atoms multiplied; one alone is a square."""
+    """The product of two atoms; a single one is squared."""
 
     factors: tuple[Atom, ...]
 
@@ -129,7 +129,7 @@ class NonZero(Atom):
 
 @dataclass(frozen=True, eq=False)
 class Held(Atom):
-    """A sum as a machine holds it: wrapped around where it does not fit."""
+    """A sum wrapped to a machine type."""
 
     value: Linear
     type: MachineType

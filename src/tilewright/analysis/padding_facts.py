@@ -1,6 +1,6 @@
-"""What is known of the padding in one tile, and of a tile that is one of two.
+"""The lattice of padding: facts about the padding of one tile, and their join.
 
-Nothing here knows ops: `padding_lanes` follows padding through them.
+Independent of ops: `padding_lanes` has the transfer functions.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ class Origin:
 
 @dataclass(frozen=True)
 class Lane:
-    """What the padding of one origin is in a tile: where, and which number; None is unknown."""
+    """The padding of one origin in a tile: its axis, and its number; None is unknown."""
 
     axis: int
     value: Number | None
     as_loaded: bool = True
-    is_masked: bool = False  # the author has put something in its place
-    is_first: bool = False  # only the first tile along the axis is in it
+    is_masked: bool = False  # a mask of the author's has replaced it
+    is_first: bool = False  # the load reads only the first tile along the axis
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """What is known of a tile: the number that it is everywhere, or its padding by origin.
+    """Facts about a tile: the number that all its elements are, or its padding by origin.
 
-    Tiles are added up, or otherwise combined, in what a loop carries: there an element is no
-    padding of its own, and padding that is combined with it counts as it is.
+    A loop-carried tile accumulates other tiles: its own elements are no padding, and padding
+    combined with them counts as it is.
     """
 
     uniform: Number | None = None
@@ -47,22 +47,22 @@ class Lanes:
     is_carried: bool = False
 
     def at(self, origin: Origin) -> Number | None:
-        """The value in the padding of an origin."""
+        """The number in the padding of an origin."""
         lane = self.by_origin.get(origin)
         return self.uniform if lane is None else lane.value
 
     def moved(self, axis_of: Callable[[int], int | None]) -> Lanes:
-        """The same with axes elsewhere; None ends the trace of an axis."""
+        """The same facts with axes renumbered; None drops an axis."""
         pairs = ((origin, lane, axis_of(lane.axis)) for origin, lane in self.by_origin.items())
         found = {o: replace(lane, axis=axis) for o, lane, axis in pairs if axis is not None}
         return Lanes(self.uniform, found, self.is_carried)
 
 
-NOTHING = Lanes()  # of a tile that is not followed
+NOTHING = Lanes()  # of a tile that is not tracked
 
 
 def joined(left: Lanes, right: Lanes) -> Lanes:
-    """What holds of both; a side that knows nothing of an origin is left out."""
+    """The join of two facts; an origin unknown to one side is left out."""
     lanes: dict[Origin, Lane] = {}
     for origin in chain(left.by_origin, right.by_origin):
         one, other = left.by_origin.get(origin), right.by_origin.get(origin)

@@ -1,12 +1,12 @@
-"""What the elements of tiles are that lie outside a tensor, followed from loads to reductions.
+"""Dataflow of padding: the elements of tiles outside a tensor, from loads to reductions.
 
-The last tile along an axis that its tile does not divide is padded with a number. What becomes of
-that number is known as long as it meets numbers: `exp` makes 1 of 0, a product with anything keeps
-0, `tw.where` with a mask takes the side that is a number. Where padding meets data its value is
-unknown. Ops that move elements in a way that is not followed end the trace: nothing is said then.
+The last tile along an axis that its tile does not divide is padded with a number. The number stays
+known as long as it meets numbers: `exp` makes 1 of 0, a product with anything keeps 0, `tw.where`
+with a mask takes the side that is a number. Where padding meets data its value is unknown. Ops that
+move elements in an untracked way drop the fact.
 
-The function is walked a few times, until nothing changes; values that branches and loops hand on
-join what comes from each side.
+The analysis repeats until a fixed point; block arguments and results of branches and loops are the
+join of all incoming values.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from tilewright.ir.types import Padding, PartitionViewType, TileType
 
 __all__ = ["padding_lanes"]
 
-_MOST_ROUNDS = 12  # of walks over the function; a trace that still changes then is given up
+_MOST_ROUNDS = 12  # a value that still changes after so many passes is dropped
 
 
 _Rule = Callable[["_Walker", Any], None]
 
 
 def padding_lanes(function: Function) -> Mapping[Value, Lanes]:
-    """The padding of every tile of a function; loads are as the front end made them."""
+    """The padding of every tile of a function, whose loads are as the front end made them."""
     walker = _Walker(definitions(function))
     for _ in range(_MOST_ROUNDS):
         walker.has_changed = False
@@ -64,7 +64,7 @@ def padding_lanes(function: Function) -> Mapping[Value, Lanes]:
 
 
 class _Walker:
-    """One walk after the other over a function."""
+    """The state of the fixed-point iteration over a function."""
 
     def __init__(self, made: Mapping[Value, Definition]) -> None:
         self.found: dict[Value, Lanes] = {}
@@ -73,18 +73,18 @@ class _Walker:
         self._loops: list[tuple[tuple[Value, ...], tuple[Value, ...]]] = []
 
     def of(self, value: Value) -> Lanes:
-        """What is known of a value by now."""
+        """The current facts of a value."""
         return self.found.get(value, NOTHING)
 
     def made_by(self, value: Value) -> Op | None:
-        """The op that gives a value; None for arguments."""
+        """The op that defines a value; None for block arguments."""
         definition = self._made.get(value)
         return None if definition is None or definition.is_argument else definition.op
 
     def visits_all(self, index: Value, tiles: TileCount) -> bool:
-        """Whether an index runs over all tiles: that of a block, of a walk, of a whole loop.
+        """Whether an index takes all tiles: the block's, a walk's, or that of a loop over all.
 
-        Any other may leave out the last tile on purpose.
+        Any other index may leave out the last tile on purpose.
         """
         definition = self._made.get(index)
         if definition is None or not definition.is_argument:
@@ -104,27 +104,27 @@ class _Walker:
         return isinstance(end, LaunchValue) and end.term == tiles
 
     def block(self, block: Block) -> None:
-        """All ops in order."""
+        """Visit the ops of a block in order."""
         for op in block.ops:
             rule = next((_RULES[kind] for kind in type(op).__mro__ if kind in _RULES), None)
             if rule is not None:
                 rule(self, op)
 
     def put(self, value: Value, lanes: Lanes) -> None:
-        """Note what an op gives."""
+        """Record the facts of a result."""
         if lanes != self.of(value):
             self.found[value] = lanes
             self.has_changed = True
 
     def join(self, value: Value, given: Value) -> None:
-        """Note one of several values that another may be."""
+        """Join an incoming value into another."""
         if value not in self.found:
             self.put(value, self.of(given))
         else:
             self.put(value, joined(self.of(value), self.of(given)))
 
     def loop(self, op: For | Loop | Walk) -> None:
-        """A loop: what it carries is what it starts with or what a turn hands on."""
+        """A loop: its carried values join the initial ones and those of every iteration."""
         carried = op.body.args[len(op.body.args) - len(op.init_values) :]
         for argument, given in zip(carried, op.init_values, strict=True):
             self.join(argument, given)
@@ -141,7 +141,7 @@ class _Walker:
                 self.join(result, argument)
 
     def leave(self, op: Break | Continue) -> None:
-        """The end of a turn, or of the loop."""
+        """The end of an iteration, or of the loop."""
         if self._loops:
             carried, results = self._loops[-1]
             targets = results if isinstance(op, Break) else carried
@@ -149,7 +149,7 @@ class _Walker:
                 self.join(target, given)
 
     def branch(self, op: If) -> None:
-        """Both arms, either of which gives the results."""
+        """A branch: its results join both arms."""
         for arm in (op.then_body, op.else_body):
             self.block(arm)
             last = arm.ops[-1] if arm.ops else None
@@ -197,7 +197,7 @@ _PADDINGS: dict[Padding, Number] = {
 
 
 def _loaded_axis(walker: _Walker, op: LoadView, axis: int) -> Origin | None:
-    """The axis that a load reads along, if it may come to the last tile there.
+    """The axis that a load reads along, if it may reach the last tile there.
 
     The check of the index names the axis by the dim that the signature ties it to; fixed extents
     have no padding that the author does not see.
@@ -243,7 +243,7 @@ def _combined(walker: _Walker, op: Op) -> Lanes:
 
 
 def _value_at(op: Op, given: list[Lanes], origin: Origin) -> Number | None:
-    """What an op makes of the padding of an origin."""
+    """The padding of an origin in an op's result."""
     numbers = [each.at(origin) for each in given]
     if isinstance(op, Fma) and (given[0].is_carried or given[1].is_carried):
         return numbers[2]
@@ -252,13 +252,13 @@ def _value_at(op: Op, given: list[Lanes], origin: Origin) -> Number | None:
 
 
 def _select(walker: _Walker, op: Select) -> None:
-    """A condition that is not made of the padding is a mask: the side without padding is meant."""
+    """A condition independent of the padding is a mask: the side without padding is meant."""
     combined = _combined(walker, op)
     condition, *sides = (walker.of(value) for value in op.operands)
     found = dict(combined.by_origin)
     for origin, lane in combined.by_origin.items():
         if lane.value is None and not any(origin in side.by_origin for side in sides):
-            del found[origin]  # the padding only chose between tiles that have none
+            del found[origin]  # the padding only selects between tiles without padding
             continue
         is_mask = origin not in condition.by_origin and condition.uniform is None
         others = [side for side in sides if origin not in side.by_origin]
@@ -269,12 +269,12 @@ def _select(walker: _Walker, op: Select) -> None:
 
 
 def _keeps(op: Op) -> bool:
-    """Whether padding is still what was loaded: converted at most, or a place where NaN was."""
+    """Whether padding keeps its loaded value: at most converted, or NaN replaced."""
     return isinstance(op, (Conversion, ReadAs, DivisorCheck, Select))
 
 
 def _reshape(walker: _Walker, op: Reshape) -> None:
-    """Axes of extent one come and go; other axes that change end their trace."""
+    """Axes of extent one come and go; any other axis that changes is dropped."""
     before, after = _shape(op.source), _shape(op.result)
     old = [axis for axis, extent in enumerate(before) if extent != 1]
     new = [axis for axis, extent in enumerate(after) if extent != 1]
@@ -298,7 +298,7 @@ def _shape(value: Value) -> tuple[int, ...]:
 
 
 def _reduce(walker: _Walker, op: Reduce | Scan) -> None:
-    """Padding along other axes is combined with itself, and stays what it is if that is neutral."""
+    """Padding along other axes is combined with itself, and keeps its number if that is neutral."""
     for source, identity, total in zip(op.sources, op.identities, op.totals, strict=True):
         lanes = walker.of(source)
         found: dict[Origin, Lane] = {}
@@ -331,7 +331,7 @@ def _scanned(op: Scan, lane: Lane) -> Number | None:
 
 
 def _combination(op: Reduce | Scan) -> Op | None:
-    """The one op that combines, if there is just one."""
+    """The op that combines, if it is the only one."""
     inner = [each for each in op.body.ops if not isinstance(each, Yield)]
     return inner[0] if len(inner) == 1 and len(inner[0].operands) == 2 else None
 
@@ -345,7 +345,7 @@ _IDEMPOTENT = ("maxf", "minf", "maxi", "mini", "andi", "ori")
 
 
 def _product(walker: _Walker, op: MmaF | MmaI) -> None:
-    """Rows and columns that are zero give zeros, to which the accumulator is added."""
+    """Zero rows and columns give zeros, to which the accumulator is added."""
     rank = len(_shape(op.result))
     total = walker.of(op.acc)
     found: dict[Origin, Lane] = {}
@@ -360,7 +360,7 @@ def _product(walker: _Walker, op: MmaF | MmaI) -> None:
 
 
 def _not_followed(walker: _Walker, op: Bitcast) -> None:
-    walker.put(op.result, NOTHING)  # bits of floats as integers: an order of its own, for one
+    walker.put(op.result, NOTHING)  # bits of floats as integers, an order of their own
 
 
 def _kept(walker: _Walker, op: Op) -> None:

@@ -1,7 +1,7 @@
-"""What an element-wise op makes of numbers that are known, and of a known one beside an unknown.
+"""Element-wise ops on known numbers, and on a known number beside an unknown one.
 
-An unknown number is taken to be finite: 0 times it is 0, and infinity plus it is infinity. That is
-right of data that a result is wanted of, and a warning is not worth more.
+An unknown number counts as finite: 0 times it is 0, and infinity plus it is infinity. That holds
+for useful data, and the result only decides about a warning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tilewright.ir.types import TileType
 
 __all__ = ["Number", "folded", "is_identity"]
 
-# An element that is known.
+# A known element.
 Number = int | float
 
 _COMPARED: dict[Predicate, Callable[[Any, Any], Any]] = {
@@ -63,7 +63,7 @@ _MEANINGS: dict[type[Op], Callable[..., Any]] = {
 
 
 def is_identity(value: Number | None, identity: FloatIdentity | IntIdentity) -> bool:
-    """Whether a number is the neutral element of a reduction."""
+    """Whether a number is the identity of a reduction."""
     if value is None or isinstance(identity, FloatIdentity):
         return value is not None and bool(value == identity.value)
     width = 1 << identity.element.bits
@@ -71,21 +71,21 @@ def is_identity(value: Number | None, identity: FloatIdentity | IntIdentity) -> 
 
 
 def folded(op: Op, numbers: Sequence[Number | None]) -> Number | None:
-    """What an op gives for these elements; None is an unknown one."""
+    """The result of an op for these elements; None is an unknown one."""
     if isinstance(op, Select):
         found = _selected(*numbers)
     elif any(number is None for number in numbers):
         found = _absorbed(op, numbers)
     else:
         found = _computed(op, [number for number in numbers if number is not None])
-    # One object, which a comparison of fields finds equal to itself.
+    # One object for NaN, so that a comparison of fields finds it equal to itself.
     return math.nan if found is not None and math.isnan(found) else found
 
 
 def _selected(
     condition: Number | None, left: Number | None, right: Number | None
 ) -> Number | None:  # fmt: skip
-    """A mask that is not made of the padding is trusted to take the side that is a number."""
+    """A mask that does not depend on the padding is trusted to select the known side."""
     if condition is not None:
         return left if condition else right
     if left is not None and right is not None:
@@ -164,7 +164,7 @@ def _as_given(numbers: list[Number], element: Element) -> list[Any]:
 
 
 def _fitting(value: Any, element: Element) -> Number | None:
-    """The result as an element: out of range, integers wrap and are not followed."""
+    """The result as an element; an integer out of range wraps and becomes unknown."""
     if element.is_float:
         return float(value)
     if not math.isfinite(value):

@@ -1,9 +1,9 @@
-"""Proofs that a term is never negative, from what is known where it stands.
+"""Proofs that a term is never negative, from the facts in its scope.
 
-A `Scope` is a place in the kernel with the facts that hold there; inner scopes know what outer ones
-do. The prover replaces one atom at a time by something that is at most as good for the goal (a
-bound of a variable, a case of a minimum, the dividend of a quotient, a fact) until the numeric
-range of what is left decides. It is bounded: giving up is an answer, being wrong is not.
+A `Scope` is a place in the kernel with its facts; inner scopes inherit those of outer ones. The
+prover replaces one atom at a time by a weaker one (a bound of a variable, a case of a minimum, the
+dividend of a quotient, a fact) until the interval of the remaining term decides. The search is
+bounded: giving up is sound, a wrong proof is not.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["Scope"]
 _DEPTH = 6
 _STEPS = 120
 
-Goals = tuple[Linear, ...]  # all of them together imply the goal they came from
+Goals = tuple[Linear, ...]  # together they imply the goal they came from
 
 
 class Scope:
-    """A place in the kernel: which facts hold, and whether the code there may be skipped."""
+    """A place in the kernel: its facts, and whether the code there may be skipped."""
 
     def __init__(
         self, parent: Scope | None = None, *, guarded: bool = False, looped: bool = False
@@ -34,14 +34,14 @@ class Scope:
         self.is_loop_body = looped
         self.is_guarded: bool = guarded or (parent is not None and parent.is_guarded)
         self.is_in_loop: bool = looped or (parent is not None and parent.is_in_loop)
-        self.own_facts: dict[Linear, None] = {}  # in order; what holds here and not outside
+        self.own_facts: dict[Linear, None] = {}  # in order; facts that hold here and not outside
         self.by_atom: dict[Atom, list[Linear]] = {}
         self.divisors: dict[Atom, int] = {}
         self.root: Scope = self if parent is None else parent.root
-        self.has_divisors = False  # of the root: whether any scope of the kernel knows one
+        self.has_divisors = False  # of the root: whether any scope of the kernel has a divisor
 
     def add(self, *facts: Linear) -> None:
-        """Terms that are at least zero here."""
+        """Add terms that are at least zero here."""
         for fact in facts:
             if fact.range.low >= 0 or fact in self.own_facts:
                 continue
@@ -51,7 +51,7 @@ class Scope:
             self._note_divisor(fact)
 
     def _note_divisor(self, fact: Linear) -> None:
-        """Remember `n % d <= 0`: a remainder is never negative, so `d` divides `n`."""
+        """Record `n % d <= 0`: a remainder is never negative, so `d` divides `n`."""
         remainder = (-fact).atom
         if isinstance(remainder, Remainder) and remainder.divisor.is_constant:
             dividend = remainder.dividend.atom
@@ -61,7 +61,7 @@ class Scope:
                 self.root.has_divisors = True
 
     def chain(self) -> Iterator[Scope]:
-        """This scope and those around it, innermost first."""
+        """This scope and the enclosing ones, innermost first."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
@@ -69,7 +69,7 @@ class Scope:
 
     @property
     def facts(self) -> tuple[Linear, ...]:
-        """Everything that holds here, innermost facts first."""
+        """All facts of this scope, innermost first."""
         return tuple(fact for scope in self.chain() for fact in scope.own_facts)
 
     def about(self, atom: Atom) -> Iterator[Linear]:
@@ -90,16 +90,16 @@ class Scope:
         return lcm(*(scope.divisors.get(atom, 1) for scope in self.chain()))
 
     def proves(self, term: Linear) -> bool:
-        """Whether the term is certainly at least zero here."""
+        """Whether the term is proved to be at least zero here."""
         return term.range.low >= 0 or _Search(self).run(term, _DEPTH)
 
     @property
     def is_surely_unreachable(self) -> bool:
-        """Whether a fact is plainly false, so that this code never runs."""
+        """Whether a single fact is false, so that this code never runs."""
         return any(fact.range.high < 0 for fact in self.facts)
 
     def is_unreachable(self) -> bool:
-        """Whether the facts can be shown to contradict each other: this code never runs."""
+        """Whether the facts contradict each other, so that this code never runs."""
         return any(self.proves(-fact - 1) for fact in self.facts)
 
 
@@ -140,7 +140,7 @@ class _Search:
 
 
 def _reduced(goal: Linear) -> Linear:
-    """The same inequality in smaller numbers."""
+    """The goal divided by the common factor of its coefficients."""
     if goal.is_constant:
         return goal
     common = gcd(*goal.coefficients.values())
@@ -174,7 +174,7 @@ def _replace_extremum(
     if needs_all:
         yield goals
     else:
-        # Where a choice cancels against the rest there is little left to search.
+        # A case that cancels against the rest leaves the smallest search.
         for goal in sorted(goals, key=lambda goal: len(goal.coefficients)):
             yield (goal,)
 

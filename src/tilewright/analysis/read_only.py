@@ -1,4 +1,4 @@
-"""Which loads read memory that no block of the kernel writes."""
+"""Read-only memory: loads from parameters that no block of the kernel writes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["ReadOnlyMemory"]
 
 
 class ReadOnlyMemory:
-    """Which parameter each pointer and view belongs to, and which parameters are written.
+    """The parameter of each pointer and view, and the parameters that are written.
 
-    `outputs` are parameters that the function may write, beside those it does.
+    `outputs` are parameters that the function may write, beside those with a store in it.
     """
 
     def __init__(self, function: Function, outputs: Collection[str]) -> None:
@@ -26,7 +26,7 @@ class ReadOnlyMemory:
             self._follow(op)
 
     def has(self, op: Op) -> bool:
-        """Whether an op reads only what no block writes."""
+        """Whether an op reads only memory that no block writes."""
         roots = self._roots_of(op)
         return bool(roots) and roots.isdisjoint(self._written) and not self._writes_anywhere
 

@@ -1,10 +1,10 @@
-"""Symbolic integers: what an index is, in terms of the launch, the block and the loops around it.
+"""Symbolic integers: an index in terms of the launch, the block and the loops around it.
 
 A `Linear` is a sum of atoms with whole coefficients, in normal form: equal sums are equal objects.
-An atom is something known at launch (`Known`), something that varies inside a kernel (`Variable`),
-or an operation that a sum cannot express (`operations`). Terms are mathematical integers, never
-machine ones, and plain data that can be pickled, so a launch check can be kept in a cache.
-Proofs about terms are in `proofs`.
+An atom is a launch term (`Known`), a number that varies inside a kernel (`Variable`), or a
+non-linear operation (`operations`). Terms are mathematical integers, never machine ones, and plain
+data that can be pickled, so a launch check can be kept in a cache. Proofs about terms are in
+`proofs`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ __all__ = [
 
 
 class Numbers:
-    """Gives terms their numeric intervals. This one assumes only what every launch satisfies."""
+    """The numeric intervals of terms. This class assumes only the limits of every launch."""
 
     def of(self, term: Linear) -> Interval:
-        """Where a term can lie."""
+        """The interval of a term."""
         return term.range
 
     def at(self, atom: Atom) -> Interval:
-        """Where an atom can lie."""
+        """The interval of an atom."""
         return atom.range
 
     def known(self, atom: Known) -> Interval:
-        """Where something known at launch can lie."""
+        """The interval of a launch term."""
         return atom.bounds
 
 
@@ -52,7 +52,7 @@ _LONGEST_TEXT = 200  # of one atom in a message
 
 
 class Atom(ABC):
-    """What a sum is made of. Equal by kind and fields; the hash, which is asked often, is kept."""
+    """An atom of a sum. Equality is by class and fields; the hash is cached."""
 
     @cached_property
     def _key(self) -> tuple[Any, ...]:
@@ -72,32 +72,32 @@ class Atom(ABC):
             return False
         if self._hash != other._hash or self._key != other._key:
             return False
-        # Equal atoms share one key from here on: the next comparison ends at once, however deep
-        # the atoms are and however often their parts are shared.
+        # Equal atoms share one key from now on: the next comparison is immediate, even for deep
+        # atoms with shared parts.
         vars(other)["_key"] = self._key
         return True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Hashes of text differ from process to process, so the kept one stays behind.
+        # Hashes of text differ between processes, so the cached one is not pickled.
         return type(self), tuple(getattr(self, f.name) for f in fields(cast("Any", self)))
 
     @abstractmethod
     def interval(self, numbers: Numbers) -> Interval:
-        """Where it lies, given the intervals of its parts."""
+        """Its interval, from the intervals of its parts."""
 
     @property
     def parts(self) -> tuple[Linear, ...]:
-        """The terms it is made of."""
+        """The terms it consists of."""
         return ()
 
     @cached_property
     def range(self) -> Interval:
-        """Where it lies on every launch."""
+        """Its interval over all launches."""
         return self.interval(_EVERY_LAUNCH)
 
     @cached_property
     def height(self) -> int:
-        """How many atoms lie inside each other, this one included."""
+        """Nesting depth of atoms, this one included."""
         return 1 + max((part.height for part in self.parts), default=0)
 
     @cached_property
@@ -107,26 +107,26 @@ class Atom(ABC):
 
     @cached_property
     def is_evaluable(self) -> bool:
-        """Whether a launch can tell where it lies: nothing in it comes from elsewhere."""
+        """Whether its interval can be evaluated at a launch."""
         return all(part.is_evaluable for part in self.parts)
 
     @cached_property
     def shown(self) -> str:
-        """Its text, which stays short: terms share their parts, texts would repeat them."""
+        """Its text, limited in length: terms share their parts, a text would repeat them."""
         text = str(self)
         return text if len(text) <= _LONGEST_TEXT else "…"
 
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """`constant` plus each atom of `coefficients` times its number, none of which is zero."""
+    """`constant` plus the sum of atoms times their non-zero `coefficients`."""
 
     constant: int
     coefficients: Mapping[Atom, int] = field(default_factory=dict)
 
     @staticmethod
     def of(atom: Atom, coefficient: int = 1) -> Linear:
-        """One atom, some times."""
+        """An atom times a coefficient."""
         return Linear(0, {atom: coefficient})
 
     def __eq__(self, other: object) -> bool:
@@ -144,7 +144,7 @@ class Linear:
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As for atoms, the kept hash stays behind.
+        # As for atoms, the cached hash is not pickled.
         return Linear, (self.constant, dict(self.coefficients))
 
     def __add__(self, other: Linear | int) -> Linear:
@@ -168,14 +168,14 @@ class Linear:
         return self.times(-1)
 
     def times(self, factor: int) -> Linear:
-        """Every part times a number."""
+        """The sum times a factor."""
         if factor == 0:
             return Linear(0)
         scaled = {atom: coefficient * factor for atom, coefficient in self.coefficients.items()}
         return Linear(self.constant * factor, scaled)
 
     def without(self, atom: Atom) -> Linear:
-        """The sum of the other parts."""
+        """The sum without one atom."""
         rest = {other: c for other, c in self.coefficients.items() if other != atom}
         return Linear(self.constant, rest)
 
@@ -186,7 +186,7 @@ class Linear:
 
     @property
     def atom(self) -> Atom | None:
-        """The atom that it is, if it is just that."""
+        """The atom, if the term consists of just one."""
         if self.constant == 0 and len(self.coefficients) == 1:
             ((atom, coefficient),) = self.coefficients.items()
             return atom if coefficient == 1 else None
@@ -194,11 +194,11 @@ class Linear:
 
     @cached_property
     def range(self) -> Interval:
-        """Where it lies on every launch."""
+        """Its interval over all launches."""
         return self.interval(_EVERY_LAUNCH)
 
     def interval(self, numbers: Numbers) -> Interval:
-        """Where it lies, given where its atoms do."""
+        """Its interval, from the intervals of its atoms."""
         low = high = self.constant
         for atom, coefficient in self.coefficients.items():
             found = numbers.at(atom).scaled(coefficient)
@@ -225,23 +225,23 @@ class Linear:
 
     @cached_property
     def is_evaluable(self) -> bool:
-        """Whether a launch can tell where it lies."""
+        """Whether its interval can be evaluated at a launch."""
         return all(atom.is_evaluable for atom in self.coefficients)
 
     @cached_property
     def height(self) -> int:
-        """How many atoms lie inside each other."""
+        """Nesting depth of atoms."""
         return max((atom.height for atom in self.coefficients), default=0)
 
     def atoms(self) -> Iterator[Atom]:
-        """Every atom in it, nested ones and those in the ranges of variables too, each once."""
+        """Every atom in it, once; nested ones and those in the bounds of variables included."""
         return atoms_of((self,))
 
     @cached_property
     def repeats_variables(self) -> bool:
-        """Whether something that varies occurs in it more than once.
+        """Whether a variable occurs in it more than once.
 
-        Atoms are shared, and each is entered once: the second way to one is the repetition.
+        Atoms are shared, and each is visited once: the second path to one is the repetition.
         """
         seen: set[Atom] = set()
         pending: list[Linear] = [self]
@@ -267,7 +267,7 @@ class Linear:
 
 @dataclass(frozen=True, eq=False)
 class Known(Atom):
-    """Something known at launch."""
+    """A number known at launch."""
 
     term: LaunchTerm
     bounds: Interval
@@ -280,7 +280,7 @@ class Known(Atom):
 
 
 class Origin(Enum):
-    """Why something varies inside a kernel."""
+    """The reason why a number varies inside a kernel."""
 
     LOOP = "the counter of a loop"
     BLOCK = "the place of the block in the grid"
@@ -292,13 +292,13 @@ class Origin(Enum):
 
     @property
     def is_attained(self) -> bool:
-        """Whether both ends of the range occur whenever the code runs at all."""
+        """Whether both ends of the range are attained whenever the code runs."""
         return self in (Origin.LOOP, Origin.BLOCK, Origin.WALK)
 
 
 @dataclass(frozen=True, eq=False)
 class Variable(Atom):
-    """Something that varies inside a kernel, between every lower and every upper term.
+    """A number that varies inside a kernel, between every lower and every upper term.
 
     `serial` tells variables of one kernel apart.
     """
@@ -313,7 +313,7 @@ class Variable(Atom):
     def interval(self, numbers: Numbers) -> Interval:
         low = max([self.bounds.low, *(numbers.of(term).low for term in self.lowers)])
         high = min([self.bounds.high, *(numbers.of(term).high for term in self.uppers)])
-        # An empty range belongs to code that never runs: any answer is right there.
+        # An empty range belongs to code that never runs: any answer is sound there.
         return Interval(min(low, high), max(low, high))
 
     @property
@@ -330,7 +330,7 @@ class Variable(Atom):
 
     @property
     def is_followed(self) -> bool:
-        """Whether its terms say where it lies, and not a mere limit of its type."""
+        """Whether its bounds are terms, and not only the limits of its type."""
         if self.origin is Origin.CARRIED:
             return bool(self.lowers and self.uppers)
         return self.origin.is_attained or self.origin is Origin.JOIN
@@ -340,7 +340,7 @@ class Variable(Atom):
 
 
 def atoms_of(terms: Iterable[Linear]) -> Iterator[Atom]:
-    """Every atom in some terms, nested ones too, each once: terms share atoms, and make a graph."""
+    """Every atom in some terms, nested ones too, each once: the terms form a graph with sharing."""
     seen: set[Atom] = set()
     pending = [iter(term.coefficients) for term in reversed(tuple(terms))]
     while pending:
@@ -354,7 +354,7 @@ def atoms_of(terms: Iterable[Linear]) -> Iterator[Atom]:
 
 
 def number(value: int) -> Linear:
-    """A term that is one number."""
+    """A constant term."""
     return Linear(value)
 
 

@@ -1,8 +1,8 @@
-"""What each op on scalars does to terms and conditions.
+"""Transfer functions of scalar ops, on terms and conditions.
 
 A rule gives a term that equals the result modulo the width of its type; `Dataflow.define` then
-holds it to the type. Sums and products are built from operands without their wraps, since only the
-low bits count there; everything else takes operands as the machine reads them, signed or not.
+wraps it to the type. Sums and products are built from operands without their wraps, since only the
+low bits count there; all other ops take operands as the machine reads them, signed or unsigned.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
 __all__ = ["SCALAR_RULES"]
 
-_FACTORS = 64  # pairs of atoms that a product is multiplied out for
+_FACTORS = 64  # pairs of atoms of the largest product that is multiplied out
 _Terms = Callable[[Linear, Linear], Linear]
 
 
@@ -96,7 +96,7 @@ def _signed(op: SignedBinary | CmpI | ExtI) -> bool:
 
 
 def _scalars_only(rule: Rule) -> Rule:
-    """A rule that leaves tiles alone."""
+    """A transfer function that ignores tiles."""
 
     def apply(flow: Dataflow, op: Op) -> None:
         if machine_type(op.results[0]) is not None:
@@ -107,7 +107,7 @@ def _scalars_only(rule: Rule) -> Rule:
     return apply
 
 
-# --- what is known without computing -------------------------------------------------------------
+# --- values that need no computation -------------------------------------------------------------
 
 
 def _any_constant(flow: Dataflow, op: Constant) -> None:
@@ -118,7 +118,7 @@ def _any_constant(flow: Dataflow, op: Constant) -> None:
 
 
 def _spread(flow: Dataflow, op: Broadcast | Reshape) -> None:
-    """A tile whose elements are those of a smaller one, or a scalar."""
+    """A tile that repeats the elements of a smaller one, or a scalar."""
     source = op.source
     if machine_type(op.result) is not None:
         not_followed(flow, op)
@@ -160,7 +160,7 @@ def _num_blocks(flow: Dataflow, op: GetNumTileBlocks) -> None:
 
 
 def _define_place(flow: Dataflow, counts: tuple[Linear, ...], indices: tuple[Value, ...]) -> None:
-    """A block that runs has a place in a grid that is not empty, wherever the kernel asks."""
+    """Define a block's place in the grid: a block that runs is in a non-empty grid."""
     place = flow.blocks.get(counts)
     if place is None:
         zero = (number(0),)
@@ -281,7 +281,7 @@ def _and(flow: Dataflow, op: AndI) -> None:
         if mask.is_constant and mask.constant >= 0 and (mask.constant + 1).bit_count() == 1:
             flow.define(op.result, remainder(unheld(other, type_.bits), number(mask.constant + 1)))
             return
-    # An operand whose sign bit is clear, however it is read, bounds the result.
+    # An operand whose sign bit is clear under either reading bounds the result.
     plain = Interval(0, type_.interval.high)
     uppers = [term for term in terms if plain.contains(term.range)]
     flow.define_fresh(op.result, Origin.COMPUTED, [number(0)] if uppers else [], uppers)
@@ -306,7 +306,7 @@ def _exclusive_or(flow: Dataflow, op: XOrI) -> None:
 
 
 def _mix_bits(flow: Dataflow, op: OrI | XOrI) -> None:
-    """No bit appears above the highest bit of two numbers that are not negative."""
+    """No bit is set above the highest bit of two non-negative numbers."""
     ranges = [flow.term(value).range for value in (op.lhs, op.rhs)]
     limit = (1 << max(found.high for found in ranges).bit_length()) - 1
     if min(found.low for found in ranges) < 0 or limit > _type(op.result).interval.high:
@@ -347,7 +347,7 @@ def _promise(flow: Dataflow, op: Assume) -> None:
 
 
 def _assumption(flow: Dataflow, op: Assumption) -> None:
-    """What is promised holds from here on; what was checked before does not profit from it."""
+    """A promise is a fact from here on; it proves no earlier check."""
     flow.narrow(flow.formula(op.condition).facts())
 
 
@@ -358,7 +358,7 @@ def _part_index(flow: Dataflow, op: PartIndex) -> None:
     flow.define(op.result, flow.term(op.piece).times(op.parts) + flow.term(op.own))
 
 
-# What ops on scalars do to terms and conditions.
+# Transfer functions of scalar ops.
 SCALAR_RULES: dict[type[Op], Rule] = {
     AbsI: _scalars_only(_magnitude),
     AddI: _scalars_only(_ring(lambda a, b: a + b)),

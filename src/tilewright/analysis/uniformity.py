@@ -1,10 +1,10 @@
-"""Which values are equal in all blocks, and which ops all blocks reach alike.
+"""Uniformity: values that are equal in all blocks, and ops that all blocks reach equally.
 
-Forward, over the whole function until nothing changes: everything counts as equal until something
-shows otherwise. Blocks differ by their place in the grid, the tiles they walk, atomics, and what
-they read from memory that the kernel writes; and by whatever depends on those, as data or through
-a branch or a loop that they take differently. For rules about ranges that all blocks must agree
-on; not for deciding what may be computed once.
+Forward, over the whole function to a fixed point: every value counts as uniform until an op shows
+otherwise. Sources of divergence are the place in the grid, the tiles of a walk, atomics, and loads
+from memory that the kernel writes; divergence spreads through operands, and through a branch or a
+loop with a divergent condition. For rules about ranges that all blocks must agree on; not for
+hoisting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Uniformity", "find_uniform"]
 
 
 def find_uniform(function: Function, outputs: Collection[str] = ()) -> Uniformity:
-    """Analyse a function. `outputs` are parameters that it may write, beside those it does."""
+    """Analyse a function. `outputs` are parameters that it may write, beside those with a store."""
     found = Uniformity(ReadOnlyMemory(function, outputs))
     size = -1
     while size != found.size:
@@ -31,7 +31,7 @@ def find_uniform(function: Function, outputs: Collection[str] = ()) -> Uniformit
 
 
 class Uniformity:
-    """What was found about one function."""
+    """The uniform values and ops of one function."""
 
     def __init__(self, memory: ReadOnlyMemory) -> None:
         self._memory = memory
@@ -43,16 +43,16 @@ class Uniformity:
         return value not in self._varying
 
     def is_reached_alike(self, op: Op) -> bool:
-        """Whether all blocks come to the op alike; that walks are longer in some does not count."""
+        """Whether all blocks reach the op equally often; the lengths of walks do not count."""
         return op not in self._parted
 
     @property
     def size(self) -> int:
-        """How much is known to differ; it only grows."""
+        """Number of divergent values and ops, which only grows."""
         return len(self._varying) + len(self._parted)
 
     def visit(self, block: Block, parted: bool) -> bool:
-        """Go through a block. True if some blocks may then have left it and others not."""
+        """Visit a block. True if some blocks may then have left it and others not."""
         left = False
         for op in block.ops:
             if parted or left:
@@ -62,19 +62,19 @@ class Uniformity:
         return left
 
     def vary(self, values: Collection[Value]) -> None:
-        """Values that differ between blocks."""
+        """Mark values as divergent."""
         self._varying.update(values)
 
     def varies(self, values: Collection[Value]) -> bool:
-        """Whether one of the values differs between blocks."""
+        """Whether one of the values is divergent."""
         return not self._varying.isdisjoint(values)
 
     def is_parted(self, op: Op) -> bool:
-        """Whether blocks come to an op differently."""
+        """Whether control flow at an op is divergent."""
         return op in self._parted
 
     def may_differ(self, op: Op) -> bool:
-        """Whether an op gives blocks different values although its operands are equal."""
+        """Whether an op is a source of divergence: uniform operands, a divergent result."""
         return op.effect is Effect.WRITE or (op.effect is Effect.READ and not self._memory.has(op))
 
 
@@ -114,19 +114,19 @@ def _loop(uniform: Uniformity, op: For | Loop | Walk) -> bool:
         uniform.vary(op.body.args)
     left = uniform.visit(op.body, uniform.is_parted(op) or (differs and not walked))
     if left and any(uniform.is_parted(end) for end in _last_ends(op)):
-        uniform.visit(op.body, parted=True)  # as a later turn
+        uniform.visit(op.body, parted=True)  # as a later iteration
     if differs or left:
         uniform.vary((*carried, *op.results))
     _hand_on(uniform, op.init_values, carried)
     _hand_on(uniform, carried, op.results)
     for end in _ends(op.body):
         _hand_on(uniform, end.operands, carried if isinstance(end, Continue) else op.results)
-    # Only a return goes further than the loop; a block whose walk has no turn does not get there.
+    # Only a return leaves more than the loop; a block whose walk is empty does not reach it.
     return (left or walked) and any(isinstance(inner, Return) for inner in op.walk())
 
 
 def _hand_on(uniform: Uniformity, sources: tuple[Value, ...], values: tuple[Value, ...]) -> None:
-    """Values that receive others, place by place."""
+    """Propagate divergence from values to those that receive them, pairwise."""
     uniform.vary([v for s, v in zip(sources, values, strict=False) if uniform.varies((s,))])
 
 
@@ -137,7 +137,7 @@ def _last_ends(loop: For | Loop | Walk) -> Iterator[Op]:
 
 
 def _ends(block: Block) -> Iterator[Op]:
-    """The ways to a loop's next turn and out of it."""
+    """The ways to a loop's next iteration and out of it."""
     for op in block.ops:
         if isinstance(op, Break | Continue):
             yield op

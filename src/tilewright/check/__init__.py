@@ -1,1 +1,1 @@
-"""Safety checks: each access of a kernel proved, checked at launch, or checked inside."""
+"""Safety checks: each access of a kernel is proved, checked at launch, or checked in the kernel."""

@@ -1,4 +1,4 @@
-"""Settles the checks of a kernel: each walks the ladder until something answers for it.
+"""Settles the checks of a kernel: each walks the ladder down to the first rung that decides it.
 
     provenance, intervals      proved: the check goes away
     certainly wrong            a violation, which becomes a compile error
@@ -8,9 +8,9 @@
 A placement cuts the ladder short: for a launch that failed a guarded check, and, for comparison,
 before its first rung.
 
-Input is the IR as the front end makes it; output is the same function in which settled checks are
-gone and their uses read the index itself. Preconditions (`Require`) become launch checks and are
-facts for all other checks.
+Input is the IR of the front end; output is the same function without the settled checks, whose uses
+read the index itself. Preconditions (`Require`) become launch checks and are facts for all other
+checks.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Check = BoundsCheck | DivisorCheck | StepCheck
 
 @dataclass(frozen=True)
 class Settled:
-    """A function whose settled checks are gone, and what became of each."""
+    """A function without its settled checks, and the outcome of each."""
 
     function: Function
     launch_checks: tuple[LaunchCheck, ...]
@@ -80,7 +80,7 @@ class _Settlement:
     skipping: set[Op] = field(default_factory=set)  # checks that stay, of axes that may be empty
     launch_checks: dict[LaunchCheck, LaunchCheck] = field(default_factory=dict)
     entries: list[LedgerEntry] = field(default_factory=list)
-    kept: list[int] = field(default_factory=list)  # the entries of checks that stay
+    kept: list[int] = field(default_factory=list)  # entries of checks that stay
     violations: list[Violation] = field(default_factory=list)
 
     def of(self, function: Function) -> Settled:
@@ -121,7 +121,7 @@ class _Settlement:
             self._at_launch(Precondition(op.loc, False, (), formula, op.text))
 
     def _axis(self, op: NotEmpty, wanted: Wanted | None) -> None:
-        """Where the guards around it do not hold in a launch, as far as it can tell, it may be."""
+        """Settle a `NotEmpty` by a launch check, which holds where the guards around it fail."""
         self.gone.add(op)
         if wanted is None:
             return
@@ -159,10 +159,10 @@ class _Settlement:
         self._keep_index(obligation, op, reasons.why_kept(index, count))
 
     def _keep_index(self, obligation: Obligation, op: BoundsCheck, reason: str) -> None:
-        """What stays in the kernel clamps, so there must be something to clamp to.
+        """Keep an index check in the kernel, which clamps: the axis must not be empty.
 
-        A launch with an empty axis is refused, unless the code may not be reached: then the
-        variant that skips decides.
+        A launch with an empty axis is refused, unless the code may not be reached: then the variant
+        that skips decides.
         """
         count, scope = self.flow.term(op.count), obligation.scope
         if not scope.proves(count - 1):
@@ -175,7 +175,7 @@ class _Settlement:
         self._kept(obligation, reason)
 
     def _unproved(self, obligation: Obligation) -> tuple[Linear, ...]:
-        """The goals that nothing answers for yet; preconditions found later count too."""
+        """The goals that are still open; preconditions found later count too."""
         scope = obligation.scope
         if obligation.is_proved or scope.is_surely_unreachable:
             return ()
@@ -223,11 +223,11 @@ class _Settlement:
     # --- outcomes ---
 
     def _premises(self, scope: Scope) -> tuple[Linear, ...]:
-        """What a launch can tell about whether the code is reached."""
+        """Facts, evaluable at launch, under which the code is reached."""
         return tuple(fact for fact in scope.facts if fact.is_evaluable)
 
     def _at_launch(self, check: LaunchCheck) -> None:
-        """Add a launch check once, however often the kernel asks for it."""
+        """Add a launch check, once for equal ones."""
         self.launch_checks.setdefault(check, check)
 
     def _settle(self, op: Check, outcome: Outcome, reason: str) -> None:
@@ -235,7 +235,7 @@ class _Settlement:
         self._enter(op, outcome, reason)
 
     def _note_hoisted(self, function: Function) -> None:
-        """Checks that leave a loop before they are placed; in program order, like the entries."""
+        """Mark the entries of hoisted checks, in program order."""
         hoisted = find_hoisted(function.body)
         checks = [op for op in function.walk() if isinstance(op, BoundsCheck | DivisorCheck)]
         for place, op in zip(self.kept, checks, strict=True):

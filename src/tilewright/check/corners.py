@@ -1,8 +1,8 @@
-"""How far an index really goes: the ends of its range, whether they occur, whether they are wrong.
+"""Attained ends of an index: the ends of its range, and whether they occur and are wrong.
 
-A counter of a loop, a place in the grid and a coordinate of a walk take both ends of their range
-whenever the code runs at all. Where an index is built from those in a way that keeps its own ends,
-a bad end is a bad access, and not just a range that is too wide.
+An induction variable, a place in the grid and a coordinate of a walk attain both ends of their
+range whenever the code runs. Where an index is built from those so that its own ends are attained,
+a bad end is a bad access, and not just an imprecise interval.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["certain_violation", "closed", "is_exact"]
 def closed(goal: Linear, premises: tuple[Linear, ...]) -> Linear:
     """A goal that implies this one, with fewer variables to evaluate at launch.
 
-    A variable that takes its ends is replaced by the one that is worst for the goal, unless a
-    premise says more about it.
+    A variable that attains its ends is replaced by the end that is worst for the goal, unless a
+    premise bounds it further.
     """
     for atom, coefficient in tuple(goal.coefficients.items()):
         if isinstance(atom, Variable) and atom.origin.is_attained:
@@ -47,7 +47,7 @@ def certain_violation(index: Linear, count: Linear, scope: Scope) -> tuple[Linea
 
 
 def _surely_runs(scope: Scope) -> bool:
-    """Whether every loop around is known, without being in it, to run at least once."""
+    """Whether every enclosing loop is known, from outside, to run at least once."""
     return all(
         inner.parent is not None and inner.parent.proves(fact)
         for inner in scope.chain()
@@ -68,7 +68,7 @@ def _end(index: Linear, upper: bool) -> Linear | None:
 def is_exact(term: Linear) -> bool:
     """Whether both ends of the term's interval occur, so that a bad end is a bad access."""
     origins = {variable.origin for variable in term.variables()}
-    # A block's place in the grid and the tiles it walks go together.
+    # A block's place in the grid and the tiles it walks are correlated.
     together = origins >= {Origin.BLOCK, Origin.WALK}
     return not term.repeats_variables and not together and _keeps_ends(term)
 
@@ -92,7 +92,7 @@ def _pair_is_exact(atom: Quotient) -> bool:
 
 
 def _remainder_is_exact(atom: Remainder) -> bool:
-    """The remainders of consecutive numbers reach as far as their interval says."""
+    """Whether the remainders of consecutive numbers attain the ends of their interval."""
     if not atom.divisor.is_launch_known:
         return False
     varying = [(a, c) for a, c in atom.dividend.coefficients.items() if not isinstance(a, Known)]

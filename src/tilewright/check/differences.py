@@ -1,4 +1,4 @@
-"""What makes a value differ from block to block, for people: the first cause on the way back."""
+"""Causes of divergence, for messages: the op that makes a value differ from block to block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Difference", "why_different"]
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """A cause in words, and the last op on the way back that the author wrote, if there is one."""
+    """A cause as text, and the last op before it in the author's source, if there is one."""
 
     source: str
     op: Op | None
@@ -26,7 +26,7 @@ class Difference:
 def why_different(
     value: Value, uniform: Uniformity, definitions: Mapping[Value, Definition]
 ) -> Difference:
-    """Where a value that differs between blocks first does."""
+    """The first cause of a value's divergence, searched backwards from the value."""
     seen: set[Value] = set()
     written: Op | None = None
     while True:
@@ -65,7 +65,7 @@ _CAUSES: dict[type[Op], Callable[[Uniformity, Any], str | None]] = {
 
 
 def _behind(op: Op) -> Iterable[Value]:
-    """The values that decide what an op gives."""
+    """The values that decide the result of an op."""
     yield from op.operands
     for block in op.regions:
         for inner in block.ops:

@@ -1,8 +1,8 @@
-"""Checks that are evaluated on the host at every launch, with the actual numbers.
+"""Launch checks: conditions evaluated on the host at every launch, with the actual numbers.
 
-A check is plain data over launch terms and can be pickled. Where it stands behind a condition or
-in a loop it knows that as `premises`: if the numbers say that the code is never reached, the check
-holds. Variables are evaluated as intervals, every wrap-around included.
+A check is plain data over launch terms and can be pickled. The guards and loops around it are its
+`premises`: if the numbers show that the code is never reached, the check holds. Variables are
+evaluated as intervals, wrap-around included.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "StepAboveZero",
 ]
 
-# Premises that narrow atoms of premises, one behind the other; further ones are taken as they are.
+# Nesting depth to which premises narrow the atoms of premises; deeper ones are not narrowed.
 _DEEPEST = 8
 
 # The numbers of one launch.
@@ -37,7 +37,7 @@ Environment = Mapping[LaunchTerm, int]
 
 
 class _AtLaunch(Numbers):
-    """Numeric intervals of terms in one launch, narrowed by what holds at one place."""
+    """Numeric intervals of terms in one launch, narrowed by the facts at one place."""
 
     def __init__(self, environment: Environment, premises: tuple[Linear, ...]) -> None:
         self.environment = environment
@@ -51,7 +51,7 @@ class _AtLaunch(Numbers):
         self._depth = 0
 
     def may_be_reached(self) -> bool:
-        """Whether nothing says that the code never runs in this launch."""
+        """Whether no fact shows that the code never runs in this launch."""
         return all(self.of(fact).high >= 0 for fact in self.premises) and not self._contradicts
 
     def of(self, term: Linear) -> Interval:
@@ -64,7 +64,7 @@ class _AtLaunch(Numbers):
     def at(self, atom: Atom) -> Interval:
         found = self._found.get(atom)
         if found is None:
-            # Facts about each other's atoms would chase in circles: inside, the plain range serves.
+            # Facts about each other's atoms would recur endlessly: inside, the plain range serves.
             found = self._found[atom] = atom.interval(self)
             if not isinstance(atom, Known) and self._depth < _DEEPEST:
                 self._depth += 1
@@ -101,11 +101,11 @@ class LaunchCheck(ABC):
     """One condition on a launch.
 
     A failed check refuses the launch, unless it is `guarded`: then the code may not be reached, or
-    the index may not take all the values of its interval, and the variant that checks in the
-    kernel decides.
+    the index may not attain its whole interval, and the variant with the check in the kernel
+    decides.
     """
 
-    location: Location | None = field(compare=False)  # of the first who asks
+    location: Location | None = field(compare=False)  # of the first access that needs it
     guarded: bool
     premises: tuple[Linear, ...]
 
@@ -115,7 +115,7 @@ class LaunchCheck(ABC):
         return self._is_met(numbers) or not numbers.may_be_reached()
 
     def explain(self, environment: Environment) -> str:
-        """Why a launch with these numbers is refused, for people."""
+        """Why a launch with these numbers is refused, for the message."""
         numbers = _AtLaunch(environment, self.premises)
         given = ", ".join(
             f"{term} = {launch_value(environment, term)}" for term in sorted(self.terms, key=str)
@@ -125,16 +125,16 @@ class LaunchCheck(ABC):
 
     @cached_property
     def terms(self) -> frozenset[LaunchTerm]:
-        """What it is about."""
+        """The launch terms that it constrains."""
         return _known_in(self._terms())
 
     @cached_property
     def deciding_terms(self) -> frozenset[LaunchTerm]:
-        """Everything that it needs to know about the launch, whether it is reached included."""
+        """The launch terms that it depends on, those of its premises included."""
         return _known_in((*self._terms(), *self._goals(), *self.premises))
 
     def _goals(self) -> Iterable[Linear]:
-        """Terms that stand for others where it is evaluated."""
+        """Terms that replace others at evaluation."""
         return ()
 
     def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str | None:
@@ -143,12 +143,12 @@ class LaunchCheck(ABC):
         return None if formula is None else formula.as_python(text_of)
 
     def _formula(self) -> Formula | None:
-        """What has to be true of the numbers, wherever the code is reached."""
+        """The condition on the numbers, where the code is reached."""
         return None
 
     @abstractmethod
     def _terms(self) -> Iterable[Linear]:
-        """The terms it is about."""
+        """The terms that it constrains."""
 
     @abstractmethod
     def _is_met(self, numbers: Numbers) -> bool:
@@ -156,7 +156,7 @@ class LaunchCheck(ABC):
 
     @abstractmethod
     def _problem(self, numbers: Numbers) -> str:
-        """What is wrong, without the numbers."""
+        """The problem, without the numbers."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class IndexInRange(LaunchCheck):
     site: CheckSite
     index: Linear
     count: Linear
-    goals: tuple[Linear, ...]  # what of `0 <= index < count` was left to show
+    goals: tuple[Linear, ...]  # the open goals of `0 <= index < count`
 
     def _terms(self) -> Iterable[Linear]:
         return (self.index, self.count)
@@ -191,7 +191,7 @@ class IndexInRange(LaunchCheck):
 
 @dataclass(frozen=True)
 class AxisNotEmpty(LaunchCheck):
-    """An axis has something to clamp an index to."""
+    """An axis is not empty, so that an index can be clamped to it."""
 
     site: CheckSite
     count: Linear
@@ -211,7 +211,7 @@ class AxisNotEmpty(LaunchCheck):
 
 @dataclass(frozen=True)
 class DivisorNotZero(LaunchCheck):
-    """A divisor that is known at launch, or its range, leaves out zero."""
+    """A divisor that is known at launch, or its interval, excludes zero."""
 
     divisor: Linear
 
@@ -231,7 +231,7 @@ class DivisorNotZero(LaunchCheck):
 
 @dataclass(frozen=True)
 class StepAboveZero(LaunchCheck):
-    """The step of a loop counts up."""
+    """The step of a loop is above zero."""
 
     step: Linear
 
@@ -250,7 +250,7 @@ class StepAboveZero(LaunchCheck):
 
 @dataclass(frozen=True)
 class Precondition(LaunchCheck):
-    """What `tw.require` asks for."""
+    """The condition of a `tw.require`."""
 
     formula: Formula
     text: str

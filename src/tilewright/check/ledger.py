@@ -1,4 +1,4 @@
-"""The ledger: every check of a kernel, where it was settled and why.
+"""The ledger: every check of a kernel, with its outcome and the reason.
 
 Data only; `bounds` fills it, `tilewright explain` prints it and a ratchet test pins its counts.
 """
@@ -15,7 +15,7 @@ __all__ = ["Counts", "Ledger", "LedgerEntry", "Outcome"]
 
 
 class Outcome(Enum):
-    """Where a check was settled, the best first."""
+    """The rung of the ladder that settled a check, the best first."""
 
     PROVED = "proved"
     LAUNCH = "launch"
@@ -24,7 +24,7 @@ class Outcome(Enum):
 
     @property
     def is_in_kernel(self) -> bool:
-        """Whether the kernel itself still checks."""
+        """Whether the check runs in the kernel."""
         return self in (Outcome.HOISTED, Outcome.IN_PLACE)
 
 
@@ -34,9 +34,9 @@ class LedgerEntry:
 
     outcome: Outcome
     location: Location | None
-    subject: str  # what is indexed or divided by, in the author's words
+    subject: str  # the indexed object or the divisor, as in the source
     axis: int | None  # None for a divisor
-    reason: str  # a sentence for people
+    reason: str  # a sentence for messages
 
     def to_json(self) -> dict[str, Any]:
         """The entry as plain data."""
@@ -51,7 +51,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many checks were settled where."""
+    """Number of checks by outcome."""
 
     proved: int
     launch: int
@@ -67,7 +67,7 @@ class Ledger:
 
     @property
     def counts(self) -> Counts:
-        """How many checks were settled where."""
+        """Number of checks by outcome."""
         found = [entry.outcome for entry in self.entries]
         return Counts(*(found.count(outcome) for outcome in Outcome))
 

@@ -1,11 +1,12 @@
-"""Reductions in which padding takes part: found in the kernel, and told of where a launch has some.
+"""Reductions that combine padding: found in the kernel, and warned of at launches with padding.
 
-The last tile along an axis that its tile does not divide is padded, by default with 0. A sum of
-elements as they are does not notice; a maximum of negative numbers does, and so does a sum of
-exponentials. Found here is every reduction, and every product of matrices, along an axis whose
-padding is not known to be neutral there (`analysis.padding_lanes`). A mean counts the elements of
-its tile: padding makes its divisor too large, whatever it holds. Whether there is padding at all is
-known at launch: only then is it a matter.
+The last tile along an axis that its tile does not divide is padded, by default with 0. Zeros
+leave a sum of elements unchanged, but neither a maximum of negative numbers nor a sum of
+exponentials.
+`padded_reductions` finds every reduction, and every matrix product, along an axis whose padding is
+not known to be neutral there (`analysis.padding_lanes`). A mean counts the elements of its tile:
+padding of any value makes its divisor too large. The launch decides whether an axis has padding,
+and only then is a warning raised.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ __all__ = ["PaddedReduction", "padded_reductions"]
 
 @dataclass(frozen=True)
 class PaddedReduction:
-    """A reduction along an axis of a tensor whose padding it would notice."""
+    """A reduction along an axis of a tensor whose padding is not neutral."""
 
     location: Location
     extent: Extent
     tile: int
     is_first: bool  # only the first tile is read
-    became: str  # what the padding is by then; empty: nothing that is known
-    padding: str  # what would not be noticed, as an argument of `partition`; empty: nothing
+    became: str  # the padding in the reduced tile; empty if unknown
+    padding: str  # neutral padding, as an argument of `partition`; empty if there is none
     is_counted: bool = False  # by the divisor of a mean
 
     def is_noticed(self, environment: Mapping[LaunchTerm, int]) -> bool:
@@ -47,14 +48,14 @@ class PaddedReduction:
         return 0 < extent < self.tile if self.is_first else extent % self.tile != 0
 
     def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str:
-        """That a launch has no padding there, over the text of its extent."""
+        """The condition that a launch has no padding there, as Python text over its extent."""
         extent = text_of(self.extent)
         return (
             f"not 0 < {extent} < {self.tile}" if self.is_first else f"{extent} % {self.tile} == 0"
         )
 
     def describe(self, environment: Mapping[LaunchTerm, int]) -> str:
-        """What happens, why, and the way out, for people."""
+        """The effect, the reason and the way out, for a warning."""
         name, axis, number = self.extent.param, self.extent.axis, environment[self.extent]
         return (
             f"axis {axis} of `{name}` has {number} elements, which tiles of {self.tile} do not "
@@ -74,7 +75,7 @@ class PaddedReduction:
 
 
 def padded_reductions(function: Function) -> tuple[PaddedReduction, ...]:
-    """Every reduction of a function that would notice padding; loads are as the front end made."""
+    """Every reduction of a function with padding that is not neutral; loads are the front end's."""
     lanes = padding_lanes(function)
     return tuple(dict.fromkeys(note for op in function.walk() for note in _notes(op, lanes)))
 
@@ -91,7 +92,7 @@ def _notes(op: Op, lanes: Mapping[Value, Lanes]) -> Iterator[PaddedReduction]:
 def _counted(
     op: Averaged, location: Location, lanes: Mapping[Value, Lanes]
 ) -> Iterator[PaddedReduction]:
-    """A mask changes the sum of a mean and leaves its divisor."""
+    """Padding in the divisor of a mean: a mask changes its sum and not its divisor."""
     for origin, lane in lanes.get(op.source, Lanes()).by_origin.items():
         if lane.axis in op.dims:
             note = _note(location, origin, lane, "")
@@ -102,7 +103,7 @@ def _noticing(
     op: Reduce | Scan, location: Location, lanes: Mapping[Value, Lanes]
 ) -> Iterator[PaddedReduction]:
     if isinstance(op, Scan) and not op.reverse:
-        return  # padding lies behind all elements, and is combined with none of them
+        return  # padding follows all elements of a scan, and is combined with none
     found: dict[Origin, tuple[Lane, str]] = {}
     neutral: set[Origin] = set()  # one of several tiles that are reduced together decides
     for source, identity in zip(op.sources, op.identities, strict=True):
@@ -118,7 +119,7 @@ def _noticing(
 def _multiplied(
     op: MmaF | MmaI, location: Location, lanes: Mapping[Value, Lanes]
 ) -> Iterator[PaddedReduction]:
-    """A product adds up along the last axis of one side and the last but one of the other."""
+    """The summed axes of a product: the last of one side and the last but one of the other."""
     assert isinstance(op.lhs.type, TileType)
     rank = len(op.lhs.type.shape)
     for side, axis, other in ((op.lhs, rank - 1, op.rhs), (op.rhs, rank - 2, op.lhs)):

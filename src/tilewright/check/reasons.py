@@ -1,4 +1,4 @@
-"""Why a check was settled where it was: one sentence for people who read the ledger."""
+"""Reasons in the ledger: why a check has its outcome, one sentence each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.ir.launch_terms import TileCount
 
 __all__ = ["FORCED", "why_at_launch", "why_divisor_kept", "why_kept", "why_proved"]
 
-# The reason of a check that stays because its placement says so.
+# The reason of a check that stays because of its placement.
 FORCED = "every check was asked to stay in the kernel"
 
 
@@ -28,7 +28,7 @@ def why_proved(index: Linear, count: Linear, scope: Scope) -> str:
 
 
 def why_at_launch(index: Linear, count: Linear) -> str:
-    """What a launch check compares."""
+    """The comparison that a launch check makes."""
     if index.is_constant and index.constant == 0:
         return f"at launch: {_amount(count)} must not be zero"
     if index.is_launch_known:
@@ -41,7 +41,7 @@ def why_at_launch(index: Linear, count: Linear) -> str:
 
 
 def why_kept(index: Linear, count: Linear) -> str:
-    """What keeps the check of an index in the kernel."""
+    """Why the check of an index stays in the kernel."""
     return (
         _not_followed(index, "index")
         or _not_followed(count, "count")
@@ -50,7 +50,7 @@ def why_kept(index: Linear, count: Linear) -> str:
 
 
 def why_divisor_kept(divisor: Linear) -> str:
-    """What keeps the check of a divisor in the kernel."""
+    """Why the check of a divisor stays in the kernel."""
     return (
         _not_followed(divisor, "divisor")
         or "the interval of the divisor has zero in it in the launch that asked for this"

@@ -1,9 +1,9 @@
-"""Takes settled checks out of a function; their uses read what was checked.
+"""Removes settled checks from a function; their uses read the checked value.
 
 %j = bounds_check %i, %n          →  (gone)
 %t = load_view_tko %v[%j]         →  %t = load_view_tko %v[%i]
 
-Checks that stay, and whose axis may be empty, are told so.
+A remaining check whose axis may be empty is marked as one that skips.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["without_checks"]
 def without_checks(
     function: Function, gone: AbstractSet[Op], skipping: AbstractSet[Op] = frozenset()
 ) -> Function:
-    """The function without these ops, and with others that skip; the original is left as it is."""
+    """A copy of the function without these ops, in which others skip."""
     if not gone and not skipping:
         return function
     return replace(function, body=_Removal(gone, skipping, {}).of(function.body))
@@ -31,10 +31,10 @@ def without_checks(
 class _Removal(NamedTuple):
     gone: AbstractSet[Op]
     skipping: AbstractSet[Op]
-    values: dict[Value, Value]  # what old ones have become
+    values: dict[Value, Value]  # replacements of old values
 
     def of(self, block: Block) -> Block:
-        """A block, itself if nothing in it changes."""
+        """A copy of a block, or the block itself if nothing in it changes."""
         ops = [new for op in block.ops if (new := self._of_op(op)) is not None]
         if len(ops) == len(block.ops) and all(a is b for a, b in zip(ops, block.ops, strict=True)):
             return block

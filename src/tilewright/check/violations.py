@@ -1,4 +1,4 @@
-"""What is certainly wrong with a kernel's checks: data, for `check.errors` to put into words."""
+"""Certain violations of a kernel's checks, as data; `check.errors` has their texts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class IndexOutOfRange:
-    """An index that leaves its axis on every launch that gets there."""
+    """An index that leaves its axis on every launch that reaches it."""
 
     location: Location | None
     site: CheckSite
     index: str  # the offending index, in the author's names: `-2`, `ceil(x.shape[1] / 64)`
-    count: str  # how many there are along the axis
+    count: str  # the number of places along the axis
     is_negative: bool  # below zero; otherwise past the end
 
 
@@ -37,12 +37,12 @@ class ZeroDivisor:
 
 @dataclass(frozen=True)
 class RequireNotLaunchKnown:
-    """A precondition on something that is not known when the kernel is launched."""
+    """A precondition on a value that is not known at launch."""
 
     location: Location | None
     text: str
-    culprit: str  # the name of what is not known, if it has one
-    why: str  # how it comes about: "read from memory"
+    culprit: str  # the name of the unknown value, if it has one
+    why: str  # its origin: "read from memory"
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class RequireNeverHolds:
 
 @dataclass(frozen=True)
 class StepNotAboveZero:
-    """The step of a loop of which nothing says that it is above zero."""
+    """The step of a loop that is not known to be above zero."""
 
     location: Location | None
     step: str
-    why: str  # how it comes about: "read from memory"
+    why: str  # its origin: "read from memory"
 
 
-# Everything that a kernel can get certainly wrong here.
+# Every certain violation.
 Violation = (
     IndexOutOfRange | ZeroDivisor | RequireNotLaunchKnown | RequireNeverHolds | StepNotAboveZero
 )

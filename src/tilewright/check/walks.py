@@ -1,8 +1,8 @@
 """One output has one walk: the same range at every visit, equal in all blocks.
 
-A walk deals the tiles of its range out to the blocks by number, so a tile stays with one block only
-as long as everybody agrees on the range. Input is the IR as the front end makes it, with all the
-outputs that it declares. That an index comes from a walk of the very output is for the front end.
+A walk deals the tiles of its range out to the blocks by number, so a tile belongs to one block only
+if all blocks agree on the range. Input is the IR of the front end, with all declared outputs. The
+front end itself ensures that an index comes from a walk of the very output.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["check_walks"]
 
 
 def check_walks(function: Function, outputs: Collection[str]) -> list[Problem]:
-    """What is wrong with the walks of a function that may write these outputs."""
+    """Problems of the walks of a function that may write these outputs."""
     walks = [op for op in function.walk() if isinstance(op, Walk)]
     return list(_Walks(function, outputs).problems(walks)) if walks else []
 
 
-# What a walk is like: its group, and for each axis that it does not walk whole the axis and two
-# numbers that stand for the ends.
+# Identity of a walk's range: its group, and for each axis of a sub-range the axis and the value
+# numbers of its ends.
 _Range = tuple[object, ...]
 
 
@@ -96,14 +96,14 @@ def _span(op: Op | None) -> Span | None:
 
 
 def _loops_around(function: Function, walk: Walk) -> list[Op]:
-    """The loops that a walk is in, the innermost last."""
+    """The loops around a walk, the innermost last."""
     return [op for op in function.walk() if is_loop(op) and walk in set(nested_ops(op))]
 
 
 def _parting(function: Function, walk: Walk, uniform: Uniformity) -> Op | None:
-    """The last branch or loop before a walk, or around it, that blocks take differently.
+    """The last divergent branch or loop before a walk or around it.
 
-    If there is none, then one behind it in a loop around both: it comes before the next turn.
+    If there is none, then one after it in a loop around both: it precedes the next iteration.
     """
     ops = list(function.walk())
     later = [op for loop in _loops_around(function, walk) for op in nested_ops(loop)]

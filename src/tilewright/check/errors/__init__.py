@@ -1,1 +1,1 @@
-"""Errors of the checks, in words."""
+"""Problems that the checks report, with their texts."""

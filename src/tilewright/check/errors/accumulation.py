@@ -1,4 +1,4 @@
-"""Problems of shared accumulation: what an Accum cannot do, and what cannot be done atomically."""
+"""Problems of accumulators: reads and plain stores, and accumulations that are not atomic."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OnlyAccumulates(Problem):
 
 @dataclass(frozen=True)
 class MixedAccumulation(Problem):
-    """Two kinds of accumulation into one parameter: the order of the blocks would be seen."""
+    """Two kinds of accumulation into one parameter, whose result depends on the block order."""
 
     code = "ownership"
 
@@ -77,13 +77,13 @@ class MixedAccumulation(Problem):
 
 @dataclass(frozen=True)
 class NotAtomic(Problem):
-    """An accumulation that no target can do on this dtype."""
+    """An accumulation that is atomic on no target for this dtype."""
 
     code = "types"
 
     call: str
     dtype: str
-    possible: str  # the dtypes that there are
+    possible: str  # the dtypes on which it is atomic
     way_out: str
 
     @property
@@ -97,7 +97,7 @@ class NotAtomic(Problem):
 
 @dataclass(frozen=True)
 class NotAtomicOnTarget(Problem):
-    """An accumulation that this target cannot do on this dtype, and a later one can."""
+    """An accumulation that is atomic for this dtype on later targets only."""
 
     code = "target"
 

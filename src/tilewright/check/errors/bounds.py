@@ -35,7 +35,7 @@ class BoundsProblem(Problem):
 
 @dataclass(frozen=True)
 class CertainViolation(BoundsProblem):
-    """An index that is outside on every launch that gets there."""
+    """An index that is outside on every launch that reaches it."""
 
     violation: IndexOutOfRange
 
@@ -90,7 +90,7 @@ class CheckDenied(BoundsProblem):
 
 @dataclass(frozen=True)
 class UncheckableRequire(BoundsProblem):
-    """A precondition over things that only the kernel knows."""
+    """A precondition on a value that is known in the kernel only."""
 
     violation: RequireNotLaunchKnown
 
@@ -159,7 +159,7 @@ class FalseRequire(BoundsProblem):
 
 @dataclass(frozen=True)
 class DivisionByZero(BoundsProblem):
-    """Division by something that is always zero."""
+    """Division by a value that is always zero."""
 
     @property
     def title(self) -> str:
@@ -167,7 +167,7 @@ class DivisionByZero(BoundsProblem):
 
 
 def violation_problem(violation: Violation) -> Problem:
-    """A certain violation, found by analysis, as a problem to show."""
+    """The problem to report for a certain violation."""
     location = violation.location
     assert location is not None, "checks of the front end have a place in the source"
     span, calls = location.span, location.calls

@@ -1,4 +1,4 @@
-"""Problems of names: what is not defined, and what a kernel cannot capture."""
+"""Problems of names: undefined ones, and values that a kernel cannot capture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NameProblem(Problem):
 
 @dataclass(frozen=True)
 class UndefinedName(NameProblem):
-    """A name that means nothing here."""
+    """A name without a definition."""
 
     name: str
     similar: str | None = None
@@ -52,7 +52,7 @@ class ForeignName(NameProblem):
 
 @dataclass(frozen=True)
 class UnsetName(NameProblem):
-    """A name that has no single value at this point."""
+    """A name without a single value at this point."""
 
     name: str
     reason: str
@@ -69,7 +69,7 @@ class UnsetName(NameProblem):
 
 @dataclass(frozen=True)
 class NotCapturable(NameProblem):
-    """A value from outside that a kernel cannot use."""
+    """A value from outside that a kernel cannot capture."""
 
     name: str
     what: str
@@ -91,7 +91,7 @@ class NotCapturable(NameProblem):
 
 @dataclass(frozen=True)
 class UnknownAttribute(NameProblem):
-    """Something that a value does not have."""
+    """An attribute that a value does not have."""
 
     owner: str
     name: str

@@ -1,4 +1,4 @@
-"""Problems of ownership: who may write where."""
+"""Problems of ownership: stores and walks of memory that the block does not own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OwnershipProblem(Problem):
 
 
 def _unpacked(index: str, rank: int) -> str:
-    """How an author gets at the coordinates of an index."""
+    """The expression that unpacks the coordinates of an index."""
     if rank == 1:
         return f"i = {index}[0]"
     return f"{', '.join('ijklmn'[:rank])} = {index}"
@@ -34,7 +34,7 @@ def _unpacked(index: str, rank: int) -> str:
 
 @dataclass(frozen=True)
 class StoreToShared(OwnershipProblem):
-    """A store to something that all blocks read."""
+    """A store to a tensor that all blocks read."""
 
     name: str
 
@@ -49,7 +49,7 @@ class StoreToShared(OwnershipProblem):
 
 @dataclass(frozen=True)
 class IndexedPieceStore(OwnershipProblem):
-    """A store to a `Mut` with a place: two blocks could name the same one."""
+    """A store to a `Mut` with an index: two blocks could name the same place."""
 
     name: str
     rank: int
@@ -79,7 +79,7 @@ class IndexedPieceStore(OwnershipProblem):
 
 @dataclass(frozen=True)
 class ForeignIndex(OwnershipProblem):
-    """An index of one output used to place a tile in another."""
+    """An index minted by the walk of one output, used with another."""
 
     index_of: str
     stored_to: str
@@ -107,7 +107,7 @@ class ForeignIndex(OwnershipProblem):
 
 @dataclass(frozen=True)
 class IndexArithmetic(OwnershipProblem):
-    """An index used as if it were a number."""
+    """Arithmetic on a minted index."""
 
     output: str
     rank: int
@@ -123,7 +123,7 @@ class IndexArithmetic(OwnershipProblem):
 
 @dataclass(frozen=True)
 class NotAMintedIndex(OwnershipProblem):
-    """A mapped store at a place that no walk minted."""
+    """A mapped store at an index that no walk minted."""
 
     name: str
     got: str

@@ -1,4 +1,4 @@
-"""Problems of pieces: a part of an output that no tile has the shape of."""
+"""Problems of pieces: a part of an output whose shape no tile has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["PieceIsNoTile"]
 
 @dataclass(frozen=True)
 class PieceIsNoTile(Problem):
-    """A piece taken at once whose shape is none that a tile can have."""
+    """A whole piece used as a tile, with a shape that no tile has."""
 
     code = "types"
 

@@ -1,4 +1,4 @@
-"""Problems of syntax: Python that kernels do not have, with the nearest thing that works."""
+"""Problems of syntax: unsupported Python, with the nearest supported construct."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Unsupported(SyntaxProblem):
 
 @dataclass(frozen=True)
 class BadCall(SyntaxProblem):
-    """A call whose arguments do not fit."""
+    """A call whose arguments do not match."""
 
     callee: str
     reason: str
@@ -51,7 +51,7 @@ class BadCall(SyntaxProblem):
 
 @dataclass(frozen=True)
 class TooDeep(SyntaxProblem):
-    """Functions that call each other without end."""
+    """Unbounded recursion."""
 
     name: str
 
@@ -66,7 +66,7 @@ class TooDeep(SyntaxProblem):
 
 @dataclass(frozen=True)
 class FalseAssertion(Problem):
-    """A `tw.static_assert` that does not hold, in the words of its author."""
+    """A `tw.static_assert` that does not hold, with its author's message."""
 
     code = "assert"
 

@@ -56,7 +56,7 @@ class WrongOperand(TypeProblem):
 
 @dataclass(frozen=True)
 class MixedDTypes(TypeProblem):
-    """Two dtypes met in one operation."""
+    """Two dtypes in one operation."""
 
     operation: str
     left: str
@@ -73,7 +73,7 @@ class MixedDTypes(TypeProblem):
 
 @dataclass(frozen=True)
 class NotBroadcastable(TypeProblem):
-    """Two shapes that do not fit."""
+    """Two shapes that do not broadcast."""
 
     operation: str
     left: tuple[int, ...]
@@ -149,7 +149,7 @@ class WrongStoreDType(TypeProblem):
 
 @dataclass(frozen=True)
 class NotPowerOfTwo(TypeProblem):
-    """A tile extent that the hardware does not have."""
+    """A tile extent that is no power of two."""
 
     what: str
     shape: tuple[int, ...]
@@ -170,7 +170,7 @@ class TileTooLarge(TypeProblem):
 
     shape: tuple[int, ...]
     limit: int
-    dtype: type[DType] | None = None  # where it is known by then
+    dtype: type[DType] | None = None  # None where it is not known yet
 
     @property
     def title(self) -> str:
@@ -192,7 +192,7 @@ class TileTooLarge(TypeProblem):
 
 @dataclass(frozen=True)
 class NotStatic(TypeProblem):
-    """Something that must be known when the kernel is compiled."""
+    """A value that must be known when the kernel is compiled."""
 
     what: str
     got: str
@@ -208,7 +208,7 @@ class NotStatic(TypeProblem):
 
 @dataclass(frozen=True)
 class ConditionIsATile(TypeProblem):
-    """`if` on more than one truth value."""
+    """`if` on a tile of more than one truth value."""
 
     shape: tuple[int, ...]
 
@@ -226,7 +226,7 @@ class ConditionIsATile(TypeProblem):
 
 @dataclass(frozen=True)
 class IndexCount(TypeProblem):
-    """Too few or too many numbers for the axes there are."""
+    """Too few or too many indices for the axes."""
 
     what: str
     rank: int
@@ -242,7 +242,7 @@ class IndexCount(TypeProblem):
 
 @dataclass(frozen=True)
 class NoSuchAxis(TypeProblem):
-    """An axis that is not there."""
+    """An axis outside the rank."""
 
     what: str
     axis: int
@@ -336,7 +336,7 @@ class ScaledDTypes(TypeProblem):
 
 @dataclass(frozen=True)
 class CarriedTypeChange(TypeProblem):
-    """A value that a loop hands on changes its type."""
+    """A loop-carried value that changes its type."""
 
     name: str
     before: str

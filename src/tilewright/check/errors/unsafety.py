@@ -1,4 +1,4 @@
-"""Problems of unsafe code: what needs a block with a reason, and what such a block needs."""
+"""Problems of unsafe code: operations outside an unsafe block, and blocks without a reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class UnsafetyProblem(Problem):
 
 @dataclass(frozen=True)
 class OutsideUnsafe(UnsafetyProblem):
-    """Something that the compiler cannot check, where nobody has said why it is sound."""
+    """An operation that the compiler cannot check, outside an unsafe block."""
 
     what: str
     why: str
@@ -40,7 +40,7 @@ class OutsideUnsafe(UnsafetyProblem):
 
 @dataclass(frozen=True)
 class NoReason(UnsafetyProblem):
-    """A block that does not say why it is sound."""
+    """An unsafe block without a reason."""
 
     got: str
 
@@ -59,7 +59,7 @@ class NoReason(UnsafetyProblem):
 
 @dataclass(frozen=True)
 class BadMemoryOrder(UnsafetyProblem):
-    """An order of memory that this kind of access cannot have."""
+    """A memory order that this kind of access cannot have."""
 
     callee: str
     reason: str

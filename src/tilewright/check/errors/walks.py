@@ -29,12 +29,12 @@ def _marked(span: Span | None, text: str) -> tuple[Label, ...]:
 
 @dataclass(frozen=True)
 class RangeDiffersBetweenBlocks(OwnershipProblem):
-    """A range that is not the same in all blocks."""
+    """A range that differs between blocks."""
 
     output: str
     axis: int
-    source: str  # what makes it differ
-    place: Span | None  # of that
+    source: str  # the cause
+    place: Span | None  # of the cause
 
     @property
     def title(self) -> str:
@@ -92,7 +92,7 @@ class RangeDiffersBetweenVisits(OwnershipProblem):
 
 @dataclass(frozen=True)
 class TwoRanges(OwnershipProblem):
-    """Two walks of one output over ranges that are not the same."""
+    """Two walks of one output over different ranges."""
 
     output: str
     first: Span | None
@@ -119,7 +119,7 @@ class TwoRanges(OwnershipProblem):
 
 @dataclass(frozen=True)
 class NotWalkedAlike(OwnershipProblem):
-    """A walk that some blocks come to and others do not."""
+    """A walk that some blocks reach and others do not."""
 
     output: str
     parting: Span | None
@@ -143,7 +143,7 @@ class NotWalkedAlike(OwnershipProblem):
 
 @dataclass(frozen=True)
 class UnequalPartners(OwnershipProblem):
-    """Outputs that are to share a walk and are cut or ordered in different ways."""
+    """Outputs of one walk that are cut or ordered in different ways."""
 
     output: str
     partner: str
@@ -165,7 +165,7 @@ class UnequalPartners(OwnershipProblem):
 
 @dataclass(frozen=True)
 class BadRange(OwnershipProblem):
-    """A range that is none."""
+    """A range that is no pair of integers."""
 
     output: str
     reason: str
