@@ -1,8 +1,8 @@
-"""The command line, `tilewright`: a group of commands and what their exit codes mean.
+"""The command line, `tilewright`: the group of commands, and the exit codes.
 
-0: all is well. 1: a kernel was refused, a result was wrong, or something is missing here. 2: the
-command was asked for something it cannot do, or a tool that it needs is not installed. 3: a mistake
-of tilewright's own. 130: Ctrl-C. `ending` is where exceptions become these.
+0: success. 1: a refused kernel, a wrong result, or a missing part of the machine. 2: an impossible
+request, or a tool that is not installed. 3: a bug in tilewright. 130: Ctrl-C. `ending` maps
+exceptions to these codes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["main"]
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="tilewright")
-@click.option("--traceback", is_flag=True, help="Show where an error of any kind was raised.")
+@click.option("--traceback", is_flag=True, help="Show the traceback of any error.")
 @click.pass_context
 def main(ctx: click.Context, traceback: bool) -> None:
     """GPU kernels in Python that cannot race and cannot touch memory they do not own."""

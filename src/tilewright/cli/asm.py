@@ -1,4 +1,4 @@
-"""`tilewright asm FILE`: Tile IR from its text to bytecode."""
+"""`tilewright asm FILE`: assemble Tile IR text to bytecode."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _VERSIONS = {".".join(map(str, version)): version for version in VERSIONS}
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help=f"Where to write (default: beside the text, ending in {_SUFFIX}).",
+    help=f"Output file (default: beside the text, ending in {_SUFFIX}).",
 )
 @click.option(
     "--bytecode",
     "wanted",
     type=click.Choice(list(_VERSIONS)),
-    help="The version to write (default: the least in use that holds it).",
+    help="Bytecode version (default: the oldest supported one that can encode the module).",
 )
-@click.option("--debug-info/--no-debug-info", help="Let ops lead back to the lines of the text.")
+@click.option("--debug-info/--no-debug-info", help="Map ops to the lines of the text.")
 @click.pass_obj
 def asm_command(
     screen: Screen, source: Path, output: Path | None, wanted: str | None, debug_info: bool
 ) -> None:
-    """Make bytecode of Tile IR that was written or changed by hand.
+    """Assemble Tile IR text, written or edited by hand, to bytecode.
 
-    The text is what `tilewright disasm` and NVIDIA's tileirdisasm print. It is checked as a module
-    of our own is; what breaks a rule is told with its line.
+    The text format is that of `tilewright disasm` and NVIDIA's tileirdisasm. The module is verified
+    like a compiled one; a violation is reported with its line.
     """
     module = read_text(source)
     check_rules(source, module)

@@ -1,4 +1,4 @@
-"""`tilewright bench`: kernels of the library on this machine, beside NumPy or torch."""
+"""`tilewright bench`: library kernels on this machine, beside NumPy or torch."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _QUICK = Effort(repetitions=5, warmup=0.01, rounds=2)
 
 @click.command("bench")
 @click.argument("names", nargs=-1, metavar="[KERNEL]…")
-@click.option("--device", "place", metavar="NAME", help="Where: cpu, cuda:0 (default: the GPU).")
+@click.option("--device", "place", metavar="NAME", help="Device: cpu, cuda:0 (default: the GPU).")
 @click.option("--quick", is_flag=True, help="Few repetitions.")
 @json_option
 @click.pass_obj
 def bench_command(
     screen: Screen, names: tuple[str, ...], place: str | None, quick: bool, as_json: bool
 ) -> None:
-    """Measure kernels of the library, beside NumPy on the CPU and torch on a GPU.
+    """Measure library kernels, beside NumPy on the CPU and torch on a GPU.
 
-    Results are checked first. Ours and the peer take turns; a difference below the noise means
-    nothing. The ceiling is what this device was just seen to do: a copy, or a matrix product.
+    Results are checked first. The kernel and its peer take turns; a difference below the noise
+    means nothing. The ceiling is the measured speed of this device: a copy, or a matrix product.
     """
     cases = [_find(name) for name in names] or list(CASES)
     stream = _open(place).stream
     effort = _QUICK if quick else Effort()
-    with screen.working("measuring what this device can do …"):
+    with screen.working("measuring the ceilings of this device …"):
         ceilings = measure_ceilings(stream, _QUICK)
     rows = []
     for case in cases:
@@ -101,7 +101,7 @@ def _plain(row: Row, ceilings: Ceilings) -> dict[str, Any]:
 
 
 def _rate(number: float) -> str:
-    """With a prefix, three digits."""
+    """A rate with an SI prefix and three digits."""
     return f"{number / 1e12:.3g} T" if number >= 1e12 else f"{number / 1e9:.3g} G"
 
 

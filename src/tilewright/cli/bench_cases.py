@@ -1,4 +1,4 @@
-"""What `tilewright bench` measures: kernels of our library, each beside NumPy or torch.
+"""The cases of `tilewright bench`: library kernels, each beside NumPy or torch.
 
 On the CPU the peer is NumPy, on a GPU torch where it is installed. Every kernel is first checked on
 a small ragged shape against NumPy in double precision.
@@ -26,11 +26,11 @@ Array = npt.NDArray[Any]
 Shapes = tuple[tuple[int, ...], ...]
 
 _EPS = 1e-6
-_RAGGED = (37, 101)  # divided by no tile
+_RAGGED = (37, 101)  # divisible by no tile
 
 
 class _Precision(NamedTuple):
-    """What is computed with on a kind of device."""
+    """dtypes and tolerance of a kind of device."""
 
     dtype: type[tw.DType]
     nbytes: int
@@ -44,7 +44,7 @@ _PRECISIONS = {"cuda": _NARROW, "cpu": _Precision(tw.f32, 4, 1e-5, "float32")}
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel: its operands' shapes by rows and columns, and the same in other words."""
+    """One kernel: the shapes of its operands by rows and columns, and its equivalents."""
 
     name: str  # of the function in `tilewright.kernels`
     shapes: Callable[[int, int], Shapes]  # the result's first, then those of the operands
@@ -52,19 +52,19 @@ class Case:
     torch: Callable[..., Any]  # takes the module first
     sizes: dict[str, tuple[int, int]]  # rows and columns by kind of device
     flops: Callable[[int, int], float] = lambda rows, columns: 0.0
-    is_narrow: bool = False  # it takes f16 wherever it runs
+    is_narrow: bool = False  # f16 on every device
 
     def precision(self, kind: str) -> _Precision:
-        """What it computes with on a kind of device."""
+        """The dtype of a kind of device."""
         return _NARROW if self.is_narrow else _PRECISIONS[kind]
 
     def ours(self, inputs: Sequence[tw.Tensor], out: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
-        """An operation of the library; its module is loaded now."""
+        """An operation of the library; the call imports its module."""
         operation: tw.DeviceOp[tw.Tensor] = getattr(kernels, self.name)(*inputs, out=out)
         return operation
 
     def work(self, rows: int, columns: int, itemsize: int) -> Work:
-        """What has to be moved and computed at least."""
+        """The least bytes moved and operations computed."""
         nbytes = itemsize * sum(math.prod(shape) for shape in self.shapes(rows, columns))
         return Work(nbytes, self.flops(rows, columns))
 
@@ -87,7 +87,7 @@ def _layer_norm(x: Array, weight: Array, bias: Array) -> Array:
 
 
 def _attention(q: Array, k: Array, v: Array) -> Array:
-    wide = np.promote_types(q.dtype, np.float32)  # NumPy has no quick arithmetic of f16
+    wide = np.promote_types(q.dtype, np.float32)  # NumPy has no fast f16 arithmetic
     q, k, v = (one.astype(wide) for one in (q, k, v))
     return np.asarray(_softmax(q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])) @ v)
 
@@ -142,7 +142,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Row:
-    """What was found of one case."""
+    """The measurement of one case."""
 
     case: Case
     size: tuple[int, int]

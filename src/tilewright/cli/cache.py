@@ -1,4 +1,4 @@
-"""`tilewright cache`: what lies in the folder of compiled kernels, how much, and away with it."""
+"""`tilewright cache`: list, measure and clear the folder of compiled kernels."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SPANS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 @click.group("cache")
 def cache_command() -> None:
-    """Compiled kernels that are kept on disk."""
+    """Manage the compiled kernels on disk."""
 
 
 @cache_command.command("ls")
 @json_option
 @click.pass_context
 def ls_command(ctx: click.Context, as_json: bool) -> None:
-    """List the kernels, the last used first."""
+    """List the kernels, the most recently used first."""
     kernels = sorted(kept_kernels(_store()), key=lambda kept: kept.last_used, reverse=True)
     screen: Screen = ctx.obj
     if as_json:
@@ -48,7 +48,7 @@ def ls_command(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def stats_command(ctx: click.Context, as_json: bool) -> None:
-    """Say where the folder is and how full."""
+    """Show the path of the folder and its size."""
     store = _store()
     used = sum(file.nbytes for file in store.files())
     numbers = {
@@ -70,7 +70,7 @@ def stats_command(ctx: click.Context, as_json: bool) -> None:
 @cache_command.command("clear")
 @click.pass_context
 def clear_command(ctx: click.Context) -> None:
-    """Remove every compiled kernel; they are compiled again when they are used."""
+    """Remove every compiled kernel; the next use compiles it again."""
     store = _store()
     screen: Screen = ctx.obj
     screen.out.print(Text(f"{store.clear()} files removed from {store.root}"), soft_wrap=True)
@@ -78,7 +78,7 @@ def clear_command(ctx: click.Context) -> None:
 
 
 def _tell_reason(screen: Screen) -> None:
-    """Why a folder that is there is not used, if it is not."""
+    """The reason why an existing folder is not used, if any."""
     store = _store()
     try:
         if is_homeless(store.root) or not is_absent(store.root):

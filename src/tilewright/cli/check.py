@@ -1,4 +1,4 @@
-"""`tilewright check FILE…`: every kernel of some files, what in it is not checked, and why."""
+"""`tilewright check FILE…`: unsafe code and remaining checks in the kernels of some files."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def check_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """List what is unsafe in the kernels of some files, with the reasons, and the checks left.
+    """List unsafe code, with its reasons, and the remaining checks in the kernels of some files.
 
-    Kernels that another compiler has made (`tw.external`) are unsafe as a whole.
+    Kernels of other compilers (`tw.external`) are unsafe as a whole.
 
-    The exit code is 0 if every kernel compiles and nothing denied was found, else 1: of a kernel
-    that was not compiled, as one with a constant that has no default, nothing is known.
+    The exit code is 0 if every kernel compiles and nothing denied was found, else 1. A kernel that
+    was not compiled, such as one with a constant without a default, counts as unknown.
     """
-    with screen.working("looking at kernels"):
+    with screen.working("checking kernels"):
         declared = [(path, load_declared(path)) for path in files]
         kernels = [(k, path) for path, found in declared for k in found.kernels]
         target, settings = options["target"], options["settings"]
@@ -76,7 +76,7 @@ def check_command(
 
 
 def _chosen(kernel: Kernel, settings: Sequence[str]) -> dict[str, Any]:
-    """What the settings choose of a kernel; others are about other kernels."""
+    """The settings that concern this kernel; others concern other kernels."""
     names = settable_names(kernel.signature)
     mine = [one for one in settings if one.partition("=")[0] in names or "=" not in one]
     return read_settings(kernel.signature, mine)
@@ -92,7 +92,7 @@ def _refuse_unknown(settings: Sequence[str], kernels: Sequence[Kernel]) -> None:
 
 
 def _faults(reviews: Sequence[Review], *, deny_unsafe: bool, deny_checks: bool) -> Iterator[str]:
-    """Why the answer is no, a line for each kernel."""
+    """The reasons for a failure, one line for each kernel."""
     for one in reviews:
         name = f"{one.path}::{one.kernel.__name__}"
         if one.refused:
@@ -109,7 +109,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
 
 
-# --- for people -----------------------------------------------------------------------------------
+# --- text output ----------------------------------------------------------------------------------
 
 
 def _show(out: Console, reviews: Sequence[Review], externals: Sequence[ExternalReview]) -> None:
@@ -171,5 +171,5 @@ def _show_external(out: Console, one: ExternalReview) -> None:
 
 
 def _place(here: SourceFile, file: SourceFile, line: int) -> str:
-    """A line of the kernel's own file, or of another one."""
+    """A line number in the kernel's own file, or with the name of another file."""
     return f"line {line}" if file.path == here.path else f"{Path(file.path).name}:{line}"

@@ -1,8 +1,8 @@
-"""What `tilewright check` looks at in one kernel: unsafe code with its reasons, and checks left.
+"""The review of one kernel by `tilewright check`: unsafe code with its reasons, and checks left.
 
-Unsafe blocks are found in the text of the kernel and of every function that was inlined into it,
-so that a branch that this specialisation does not take is not forgotten. Not for what could go
-wrong in them: `witness` looks for that.
+Unsafe blocks are found in the source of the kernel and of every inlined function, so a branch that
+this specialisation does not take is included. Possible failures of unsafe code are searched for by
+`witness`, not here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["ExternalReview", "Review", "has_unsafe_blocks", "review"]
 
 @dataclass(frozen=True)
 class Review:
-    """One kernel. `left_out` says why it was not compiled, `refused` why it cannot be."""
+    """Review of one kernel; `left_out`: why it was not compiled, `refused`: why it cannot be."""
 
     kernel: Kernel
     path: Path
@@ -45,17 +45,17 @@ class Review:
 
     @property
     def is_unsafe(self) -> bool:
-        """Whether the kernel, or something in it, is not checked."""
+        """Whether the kernel is unsafe, or contains unsafe code."""
         return self.kernel.options.unsafe or bool(self.blocks)
 
     @property
     def is_compiled(self) -> bool:
-        """Whether all that is said of it is known."""
+        """Whether the review is complete."""
         return not self.left_out and not self.refused
 
     @property
     def verdict(self) -> str:
-        """What it is, in a word or two; of a kernel that was not compiled nothing is known."""
+        """The verdict in a word or two; a kernel that was not compiled is unknown."""
         if self.kernel.options.unsafe:
             return "unsafe kernel"
         if self.blocks:
@@ -92,7 +92,7 @@ class Review:
 
 @dataclass(frozen=True)
 class ExternalReview:
-    """A kernel that another compiler has made: all that is known of it is what is declared."""
+    """A kernel of another compiler; its declaration is the only information."""
 
     kernel: ExternalKernel
     path: Path
@@ -108,7 +108,7 @@ class ExternalReview:
 
 
 def review(kernel: Kernel, path: Path, target: str | None, chosen: Mapping[str, Any]) -> Review:
-    """Look at one kernel, compiled for the usual case but for what was chosen."""
+    """Review one kernel, compiled for the usual case with the chosen settings."""
     own = tuple(unsafe_blocks(kernel.source))
     samples = sampled_constants(kernel.signature, chosen)
     try:
@@ -124,7 +124,7 @@ def review(kernel: Kernel, path: Path, target: str | None, chosen: Mapping[str, 
 
 
 def _compiled(kernel: Kernel, usual: Specialization) -> CompiledKernel:
-    """The kernel as it usually is; one that is refused so may be one of ragged rows."""
+    """The kernel in its usual case; one that is refused may be a kernel of ragged rows."""
     try:
         return kernel.specialized(usual)
     except CompileError:
@@ -135,7 +135,7 @@ def _compiled(kernel: Kernel, usual: Specialization) -> CompiledKernel:
 
 
 def has_unsafe_blocks(kernel: Kernel, compiled: CompiledKernel) -> bool:
-    """Whether anything in a kernel, or in what was inlined into it, is not checked."""
+    """Whether a kernel, or a function inlined into it, contains unsafe code."""
     return any(unsafe_blocks(kernel.source)) or any(_inlined_blocks(compiled))
 
 

@@ -1,4 +1,4 @@
-"""`tilewright compile FILE::kernel`: to Tile IR, bytecode or a cubin, with what it takes to run."""
+"""`tilewright compile FILE::kernel`: to Tile IR, bytecode or a cubin, with its resources."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = ["compile_command"]
 
 @dataclass(frozen=True)
 class Product:
-    """What one run of the command made, and how long each part took."""
+    """The output of one run of the command, and the time of each part."""
 
     kernel: Kernel
     compiled: CompiledKernel
     front_end_seconds: float
-    data: bytes  # in the form that was asked for
-    assembler: str = ""  # which tileiras, if it ran
+    data: bytes  # in the requested form
+    assembler: str = ""  # version of tileiras, if it ran
     assembler_seconds: float = 0.0
     resources: tuple[Resources, ...] = ()
     remarks: tuple[Remark, ...] = ()
@@ -50,29 +50,29 @@ class Product:
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the result to a file; without it Tile IR is printed, and the rest reported on.",
+    help="Output file; without it Tile IR is printed, and other forms are summarised.",
 )
 @click.option(
     "--emit",
     type=click.Choice(["cubin", "bytecode", "tileir"]),
     default="cubin",
     show_default=True,
-    help="How far to go.",
+    help="Output of the last stage to run.",
 )
 @click.option("--remarks", "with_remarks", is_flag=True, help="Show what tileiras chose by line.")
-@click.option("--all", "is_all", is_flag=True, help="All kernels of FILE, as they usually are.")
+@click.option("--all", "is_all", is_flag=True, help="All kernels of FILE, each in its usual case.")
 @json_option
 @click.pass_obj
 @click.pass_context
 def compile_command(ctx: click.Context, screen: Screen, /, address: str, **options: Any) -> None:
     """Compile a kernel without running it, and report registers, memory and time.
 
-    With --all the kernels of a file are compiled side by side, and one that fails stops no other.
+    With --all the kernels of a file are compiled in parallel; a failure does not stop the others.
     """
     emit, output, as_json = options["emit"], options["output"], options["as_json"]
     if options["is_all"]:
         if SEPARATOR in address or output is not None or options["settings"] or emit != "cubin":
-            raise BadInput("--all takes a FILE and --target; the rest is about a single kernel")
+            raise BadInput("--all takes a FILE and --target; other options are for a single kernel")
         done = compile_file(screen, Path(address), options["target"], as_json=as_json)
         ctx.exit(0 if done else 1)
     if options["with_remarks"] and emit != "cubin":
@@ -93,7 +93,7 @@ def compile_command(ctx: click.Context, screen: Screen, /, address: str, **optio
 
 
 def _front_end(kernel: Kernel, specialization: Specialization) -> tuple[CompiledKernel, float]:
-    """From the AST to bytecode, timed; loading the compiler does not count."""
+    """From the AST to bytecode, timed; the import of the compiler is excluded."""
     load_compiler()
     started = time.perf_counter()
     compiled = kernel.specialized(specialization)
@@ -131,7 +131,7 @@ def _to_cubin(
 _EMITTERS = {"cubin": _to_cubin, "bytecode": _to_bytecode, "tileir": _to_text}
 
 
-# --- what is shown --------------------------------------------------------------------------------
+# --- text output ----------------------------------------------------------------------------------
 
 
 def _report(screen: Screen, product: Product, output: Path | None, *, on_error: bool) -> None:

@@ -1,4 +1,4 @@
-"""`tilewright compile FILE --all`: every kernel of a file for its usual case, side by side."""
+"""`tilewright compile FILE --all`: every kernel of a file in its usual case, in parallel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["compile_file"]
 
 @dataclass
 class _Kernel:
-    """One kernel on its way; `cubin` is there once it has been begun."""
+    """One compilation in progress; `cubin` is set once assembly has started."""
 
     kernel: Kernel
     target: str
@@ -44,14 +44,14 @@ class _Kernel:
         return (self.cubin,)
 
     def resources(self) -> tuple[Resources, ...]:
-        """What the entries take, if it was assembled."""
+        """The resources of the entries, once assembled."""
         if self.cubin is None or self.cubin.exception() is not None:
             return ()
         return tuple(cubin_resources(self.cubin.result()).values())
 
 
 def compile_file(screen: Screen, path: Path, target: str | None, *, as_json: bool) -> bool:
-    """Compile all kernels of a file and tell of each; whether all could be compiled."""
+    """Compile all kernels of a file and report each; True if all were compiled."""
     wanted = target or target_here()
     kernels = {one.__name__: _Kernel(one, wanted) for one in load_declared(path).kernels}
     if not kernels:
@@ -71,7 +71,7 @@ def compile_file(screen: Screen, path: Path, target: str | None, *, as_json: boo
 
 @contextmanager
 def _bar(screen: Screen, what: str, total: int) -> Iterator[Any]:
-    """A bar that each step moves on; it goes when the work has ended."""
+    """A progress bar, removed at the end."""
     columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, console=screen.err, transient=True) as progress:
         yield partial(progress.advance, progress.add_task(what, total=total))

@@ -1,4 +1,4 @@
-"""`tilewright cutile PROGRAM.py`: a program of cuTile Python on the CPU, as it is."""
+"""`tilewright cutile PROGRAM.py`: run an unmodified cuTile Python program on the CPU."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["cutile_command"]
 
 
 @click.command("cutile", context_settings={"ignore_unknown_options": True})
-@click.option("--race-check", is_flag=True, help="Watch for races, between and within blocks.")
+@click.option("--race-check", is_flag=True, help="Detect races, between and within blocks.")
 @click.option(
-    "--strict", is_flag=True, help="Report all that Tile IR leaves undefined, though GPUs agree."
+    "--strict", is_flag=True, help="Report everything Tile IR leaves undefined, even if GPUs agree."
 )
 @click.argument("program", metavar="PROGRAM.py")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
@@ -28,10 +28,10 @@ __all__ = ["cutile_command"]
 def cutile_command(
     screen: Screen, program: str, arguments: tuple[str, ...], race_check: bool, strict: bool
 ) -> None:
-    """Run a program of cuTile Python with its kernels on the CPU.
+    """Run a cuTile Python program with its kernels on the CPU.
 
-    `cuda.tile.launch` runs there, and tensors that torch makes on "cuda" live there. A kernel that
-    races, or does what Tile IR leaves undefined, ends the program with its line.
+    `cuda.tile.launch` runs on the CPU, and torch tensors on "cuda" live there. A kernel that races,
+    or whose behaviour Tile IR leaves undefined, ends the program with its line.
     """
     path = Path(program)
     if not path.is_file():
@@ -40,7 +40,7 @@ def cutile_command(
         raise ToolchainError("cuTile Python is not installed: pip install cuda-tile")
     cutile = importlib.import_module("tilewright.cutile")
     if "torch" in path.read_text(encoding="utf-8", errors="replace"):
-        importlib.import_module("torch")  # before its "cuda" is given another meaning
+        importlib.import_module("torch")  # before "cuda" is redirected
     before = sys.argv, sys.path[0]
     sys.argv, sys.path[0] = [program, *arguments], str(path.parent)
     try:

@@ -1,4 +1,4 @@
-"""`tilewright demo`: the tour, on the GPU if there is one that can be used, else on the CPU."""
+"""`tilewright demo`: the tour, on a usable GPU or else on the CPU."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Outcome = Comparison | Refusal
 
 @dataclass(frozen=True)
 class Choice:
-    """A device, and why it is that one."""
+    """A device, and the reason for the choice."""
 
     device: str
     why: str
 
 
 @click.command("demo")
-@click.option("--device", "wanted", metavar="NAME", help="Where to run: cpu, cuda, cuda:1.")
+@click.option("--device", "wanted", metavar="NAME", help="Device: cpu, cuda, cuda:1.")
 @json_option
 @click.pass_context
 def demo_command(ctx: click.Context, wanted: str | None, as_json: bool) -> None:
@@ -96,7 +96,7 @@ def _take_tour(screen: Screen, page: Console) -> Iterator[Outcome]:
             yield outcome
 
 
-# --- the page -------------------------------------------------------------------------------------
+# --- text output ----------------------------------------------------------------------------------
 
 
 def _show_start(page: Console, device: tw.Device, choice: Choice) -> None:
@@ -109,7 +109,7 @@ def _show_start(page: Console, device: tw.Device, choice: Choice) -> None:
 
 
 def _inset(shown: RenderableType, columns: int) -> Padding:
-    """Something further in, with an empty line below."""
+    """An indented renderable with an empty line below."""
     return Padding(shown, (0, 0, 1, columns), expand=False)
 
 

@@ -1,4 +1,4 @@
-"""`tilewright disasm`: Tile IR as text, of a kernel or of a file with bytecode."""
+"""`tilewright disasm`: Tile IR text of a kernel or of a bytecode file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["disasm_command"]
     "-g",
     "--debug-info",
     is_flag=True,
-    help="Show source locations, of a file; NVIDIA's tileirdisasm prints them.",
+    help="Show source locations of a file, as NVIDIA's tileirdisasm prints them.",
 )
 @click.pass_obj
 def disasm_command(
@@ -32,8 +32,8 @@ def disasm_command(
 ) -> None:
     """Print Tile IR as text.
 
-    A kernel is compiled and printed. A file with bytecode, of any producer, is read, checked and
-    printed as NVIDIA's tileirdisasm prints it, which need not be there.
+    A kernel is compiled and printed. A bytecode file, of any producer, is read, verified and
+    printed in the format of NVIDIA's tileirdisasm, which need not be installed.
     """
     if SEPARATOR in source or source.endswith(".py"):
         kernel = load_kernel(source)

@@ -1,4 +1,4 @@
-"""`tilewright doctor`: what this machine has, what it lacks, and the command that helps."""
+"""`tilewright doctor`: the parts of this machine, the missing ones, and the commands that help."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _MARKS = {
 @json_option
 @click.pass_context
 def doctor_command(ctx: click.Context, as_json: bool) -> None:
-    """Say what is missing on this machine, and what to do about it."""
+    """Report the missing parts of this machine, and how to install them."""
     screen: Screen = ctx.obj
-    with screen.working("looking around …"):
+    with screen.working("inspecting this machine …"):
         findings = list(survey(os.environ))
     is_well = all(finding.state is not State.WRONG for finding in findings)
     if as_json:

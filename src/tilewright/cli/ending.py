@@ -1,10 +1,10 @@
-"""How a command ends: every exception becomes a message and an exit code, here and nowhere else.
+"""The end of a command: the only place where exceptions become messages and exit codes.
 
-Mistakes of the user are `BadInput` or click's own (2), refusals and failures are exceptions of
-`tilewright.errors` (1, or 2 for a tool that is missing), Ctrl-C is 130. Any other exception is a
-mistake of ours (3): it is told in one line, with its traceback only where `--traceback` asks for
-it. A reader that goes away (`| head`), a stream that is closed and one that knows ASCII only are
-none of these: output is cut or escaped, and no message is written.
+User errors are `BadInput` or click's own (2); refusals and failures are exceptions of
+`tilewright.errors` (1, or 2 for a missing tool); Ctrl-C is 130. Any other exception is a bug in
+tilewright (3), reported in one line, with its traceback only under `--traceback`. A closed pipe (`|
+head`), a closed stream and an ASCII-only stream are no errors: output is cut or escaped, without a
+message.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Commands(click.Group):
     """The group of all commands, whose `main` always ends in an exit code."""
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
-        """Run a command, tell how it ended, and leave the process (`SystemExit`)."""
+        """Run a command, report how it ended, and leave the process (`SystemExit`)."""
         _escape_what_cannot_be_encoded()
         options["standalone_mode"] = False
         try:
@@ -51,7 +51,7 @@ class Commands(click.Group):
         sys.exit(_flushed(code))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what it raises is told where `--traceback` is known."""
+        """Run a command; its exceptions are reported where `--traceback` is known."""
         try:
             return super().invoke(ctx)
         except TilewrightError as error:
@@ -72,11 +72,11 @@ def _show_traceback(ctx: click.Context, error: Exception) -> None:
 
 
 def _tell_of(error: click.ClickException) -> int:
-    """Show a refusal of click's or a `BadInput`; its words may come from a file or a shell."""
+    """Show a click error or a `BadInput`; its text may come from a file or a shell."""
     try:
         error.show(cast("IO[str]", VisibleStream(sys.stderr)))
     except (OSError, ValueError):
-        return error.exit_code  # nothing can be written any more
+        return error.exit_code  # the stream cannot be written any more
     return error.exit_code
 
 
@@ -92,8 +92,8 @@ def _ours(error: Exception) -> str:
     reason = str(error).partition("\n")[0]
     return (
         f"internal error: {type(error).__name__}{': ' if reason else ''}{reason}\n"
-        "This is a mistake of tilewright's own: please report it with what "
-        "`tilewright --traceback …` shows."
+        "This is a mistake of tilewright's own: please report it with the output of "
+        "`tilewright --traceback …`."
     )
 
 
@@ -101,25 +101,25 @@ def _tell(message: str, code: int) -> int:
     try:
         click.echo(visible(message), err=True)
     except (OSError, ValueError):
-        return code  # nothing can be written any more
+        return code  # the stream cannot be written any more
     return code
 
 
 def _escape_what_cannot_be_encoded() -> None:
-    """Let streams of few characters show the others as escapes instead of raising."""
+    """Make streams of few characters escape the others instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
 
 
 def _flushed(code: int) -> int:
-    """Write out what is held back; what cannot be written goes nowhere, and Python says nothing."""
+    """Flush the output; a stream that cannot be written is dropped silently."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno not in _GONE:
             _tell(f"Error: the output cannot be written: {error.strerror}", code)
-        sys.stdout = None  # nor flushed once more at exit
+        sys.stdout = None  # no second flush at exit
         return code or _UNWRITTEN
     return code

@@ -1,4 +1,4 @@
-"""`tilewright explain FILE::kernel`: every check of a kernel, where it was settled, and why."""
+"""`tilewright explain FILE::kernel`: every check of a kernel, its placement, and the reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["explain_command", "specialization_text"]
 @click.option(
     "--witness/--no-witness",
     default=True,
-    help="Look for a small launch that fails, where something is unsafe or left to check.",
+    help="Search for a small failing launch, if the kernel is unsafe or keeps a check.",
 )
 @json_option
 @click.pass_obj
@@ -51,10 +51,11 @@ def explain_command(
     witness: bool,
     as_json: bool,
 ) -> None:
-    """Show the checks of a kernel: where each was settled, and why.
+    """Show the checks of a kernel: the placement of each, and the reason.
 
-    The kernel is compiled for the usual case: contiguous tensors whose sizes divide by 16. For one
-    that is unsafe, keeps a check or is refused for its bounds a counter-example is looked for.
+    The kernel is compiled for the usual case: contiguous tensors with extents divisible by 16. A
+    counter-example is searched for if the kernel is unsafe, keeps a check, or is refused for its
+    bounds.
     """
     kernel = load_kernel(address)
     specialization = specialization_for(kernel, settings, target)
@@ -93,10 +94,10 @@ class _Search:
     is_wanted: bool
 
     def run(self, lines: Iterable[int], *, refused: bool) -> dict[str, Any] | None:
-        """What was found, as plain data."""
+        """The result of the search as plain data."""
         if not self.is_wanted:
             return None
-        with self.screen.working("looking for a launch that fails"):
+        with self.screen.working("searching for a failing launch"):
             return search_elsewhere(self.address, self.settings, lines, refused=refused)
 
 
@@ -105,7 +106,7 @@ def _is_of_bounds(problem: object) -> TypeGuard[Problem]:
 
 
 def specialization_text(kernel: Kernel, specialization: Specialization) -> str:
-    """What a kernel was compiled for, in a line."""
+    """The specialisation of a kernel in one line."""
     specs = zip(kernel.signature.tensors, specialization.tensors, strict=True)
     parts = [
         f"{param.name}: {spec.dtype.label}[{', '.join(map(str, spec.tile or param.dims))}]"

@@ -1,4 +1,4 @@
-"""How a ledger is shown: as a table, or below the source lines that its checks belong to."""
+"""Display of a ledger: as a table, or below the source lines that its checks belong to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def summary_of(ledger: Ledger) -> str:
-    """How many checks there are and where they were settled, in a sentence."""
+    """The number of checks and their placement, in one sentence."""
     total = len(ledger.entries)
     if not total:
         return "no index and no divisor needs a check"
@@ -105,7 +105,7 @@ def _annotated(file: SourceFile, lines: range, entries: tuple[LedgerEntry, ...])
 
 
 def _remark(entry: LedgerEntry, indent: int) -> Table:
-    """One check below its line; a long reason goes on below its own first word."""
+    """One check below its line; a long reason is indented to its own first word."""
     remark = Table.grid(padding=(0, 1))
     subject = _subject(entry).append(":")
     remark.add_row(f"{' ' * indent}↳", _outcome(entry.outcome), subject, _reason(entry))
@@ -124,11 +124,11 @@ def _subject(entry: LedgerEntry) -> Text:
     return Text(entry.subject if entry.axis is None else f"{entry.subject}, axis {entry.axis}")
 
 
-# --- what a launch checks -------------------------------------------------------------------------
+# --- launch checks --------------------------------------------------------------------------------
 
 
 def condition_of(check: LaunchCheck) -> str:
-    """What a launch check asks for, before any numbers are known."""
+    """The condition of a launch check, in symbols."""
     return _CONDITIONS[type(check)](check)
 
 
@@ -145,7 +145,7 @@ _CONDITIONS: dict[type[LaunchCheck], Callable[[Any], str]] = {
 
 
 def shared_dims(signature: Signature) -> Iterator[str]:
-    """The extents that the signature ties to one another, which every launch compares."""
+    """The extents that the signature ties together, which every launch compares."""
     for param, axis, dim in signature.named_axes():
         here = f"{param.name}.shape[{axis}]"
         if isinstance(dim, int) or dim in signature.static_dims:

@@ -1,9 +1,9 @@
-"""Limits of time and memory for a command that does as a file says, and one Ctrl-C that ends it.
+"""Limits of time and memory for a command that executes a file, and a prompt end at Ctrl-C.
 
-The time limit and Ctrl-C both raise in the main thread; where other threads do not end soon after,
-the process does. The memory limit is the kernel's own, where there is one (`RLIMIT_AS`): beyond it
-Python raises `MemoryError`. A process that has no such limit (macOS, Windows) relies on what the
-CPU backend counts before it allocates.
+The time limit and Ctrl-C both raise in the main thread; if other threads do not end soon after, the
+process does. The memory limit is the operating system's (`RLIMIT_AS`), where there is one: beyond
+it Python raises `MemoryError`. A process without such a limit (macOS, Windows) relies on the CPU
+backend, which counts bytes before it allocates.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ else:
 
 __all__ = ["half_of_memory", "limited"]
 
-_GRACE = 2.0  # seconds that threads have to end in once they were asked to
-_SPARE = 1 << 30  # bytes of addresses that threads and libraries reserve and never touch
-_WITHOUT_NUMBER = 4 << 30  # where the system does not say how much memory there is
+_GRACE = 2.0  # seconds that threads have to end
+_SPARE = 1 << 30  # bytes of address space that threads and libraries reserve and never touch
+_WITHOUT_NUMBER = 4 << 30  # default where the system does not report its memory
 _INTERRUPTED, _OVERDUE = 130, 2  # exit codes
 
 
 def half_of_memory() -> int:
-    """Half of the bytes of memory that this machine has."""
+    """Half of the memory of this machine, in bytes."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, OSError, ValueError):
@@ -46,7 +46,7 @@ def half_of_memory() -> int:
 
 @contextmanager
 def limited(what: str, seconds: float, nbytes: int) -> Iterator[None]:
-    """Inside, `what` may take so long and so many bytes more than the process already has."""
+    """Limit the body to so many seconds, and so many bytes beyond those already in use."""
     overdue = (
         f"{what}: not done within {seconds:g} s, and ended; --time-limit SECONDS allows it more"
     )
@@ -63,7 +63,7 @@ def limited(what: str, seconds: float, nbytes: int) -> Iterator[None]:
 
 
 class _Watch:
-    """Ends what the main thread does: when time is up, or at Ctrl-C."""
+    """Ends the work of the main thread: when time is up, or at Ctrl-C."""
 
     def __init__(self, seconds: float, overdue: str) -> None:
         self._seconds = seconds
@@ -75,7 +75,7 @@ class _Watch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch over a part of the main thread; another thread is not watched."""
+        """Watch a part of the main thread; other threads are not watched."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -124,9 +124,9 @@ class _Watch:
         raise KeyboardInterrupt
 
     def _leave(self, message: str, code: int) -> None:
-        """End the process, if a thread of it goes on without looking.
+        """End the process, if one of its threads ignores the request to stop.
 
-        A main thread that has told of the end, and waits for such threads, is not alive any more.
+        A main thread that has reported the end and joins such threads no longer counts as alive.
         """
         with self._lock:
             if not self._is_over:
@@ -139,7 +139,7 @@ class _Watch:
 
 @contextmanager
 def _addresses_limited(nbytes: int) -> Iterator[None]:
-    """Let the process have so many bytes of addresses more, where the system counts them."""
+    """Allow the process so many more bytes of address space, where the system counts them."""
     used = _addresses()
     if resource is None or used is None:
         yield
@@ -156,7 +156,7 @@ def _addresses_limited(nbytes: int) -> Iterator[None]:
 
 
 def _addresses() -> int | None:
-    """Bytes of addresses that this process has in use, if the system says so."""
+    """Bytes of address space in use by this process, if the system reports them."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         return pages * os.sysconf("SC_PAGE_SIZE")

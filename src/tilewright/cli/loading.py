@@ -1,8 +1,8 @@
-"""From `FILE::kernel` on the command line to the kernel itself.
+"""Loading of kernels: from `FILE::kernel` on the command line to the kernel object.
 
-The file is run as an import of it would run (its folder on the path, `__name__` not `__main__`);
-whatever goes wrong is told without a traceback, at the line of the user's file. What the file
-prints goes to the error stream, so that answers stay clean.
+The file runs as if imported (its folder on the path, `__name__` not `__main__`). A failure is
+reported without a traceback, at the line of the user's file. Output of the file goes to stderr, so
+that answers on stdout stay clean.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ SEPARATOR = "::"  # between a file and the name of a kernel in it
 
 
 def load_kernel(address: str) -> Kernel:
-    """The kernel at `FILE::name`; `FILE` alone will do where the file has only one."""
+    """The kernel at `FILE::name`; `FILE` alone suffices for a file with a single kernel."""
     found = _load_one(address)
     return found.kernel if isinstance(found, Autotuned) else found
 
 
 def load_autotuned(address: str) -> Autotuned:
-    """The kernel at `FILE::name`, which has a search space."""
+    """The kernel at `FILE::name`, which must have a search space."""
     found = _load_one(address)
     if isinstance(found, Autotuned):
         return found
@@ -65,14 +65,14 @@ def _load_one(address: str) -> Kernel | Autotuned:
 
 @dataclass(frozen=True)
 class Declared:
-    """What a file declares itself, in the order of its lines; not what it imports."""
+    """The objects that a file declares itself, in the order of its lines; imports are excluded."""
 
     kernels: tuple[Kernel, ...]
     externals: tuple[ExternalKernel, ...]
 
 
 def load_declared(path: Path) -> Declared:
-    """The kernels that a file defines, and those of other compilers that it declares."""
+    """The kernels that a file defines, and the external kernels that it declares."""
     _check_file(path)
     named = (v.kernel if isinstance(v, Autotuned) else v for v in vars(_load(path)).values())
     values, file = {id(v): v for v in named}.values(), str(path.resolve())
@@ -80,7 +80,7 @@ def load_declared(path: Path) -> Declared:
     externals = [
         v for v in values if isinstance(v, ExternalKernel) and v.site.code.co_filename == file
     ]
-    by_line = {kernel.source.node.lineno: kernel for kernel in kernels}  # hints make no other one
+    by_line = {kernel.source.node.lineno: kernel for kernel in kernels}  # hints share a line
     return Declared(
         tuple(by_line[line] for line in sorted(by_line)),
         tuple(sorted(externals, key=lambda kernel: kernel.site.line)),
@@ -91,7 +91,7 @@ def _check_file(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        mode = stat.S_IFREG  # told below, with names that are alike
+        mode = stat.S_IFREG  # refused below, with similar names
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} cannot be read: {os_reason(error)}") from None
     if stat.S_ISDIR(mode):
@@ -131,7 +131,7 @@ def _load(path: Path) -> ModuleType:
         with redirect_stdout(sys.stderr):
             return _imported(path.resolve())
     except TilewrightError:
-        raise  # a kernel was refused: that is the answer
+        raise  # a refused kernel is the answer
     except KeyboardInterrupt:
         raise
     except SystemExit as error:
@@ -140,15 +140,15 @@ def _load(path: Path) -> ModuleType:
         raise BadInput(told(path, error)) from None
 
 
-_FRAMES = 10  # shown of a file that raises
-_GUARD = 'put what should only run as a program under `if __name__ == "__main__":`'
+_FRAMES = 10  # frames shown of a file that raises
+_GUARD = 'put code that runs only as a program under `if __name__ == "__main__":`'
 
 
 def told(path: Path, error: BaseException) -> str:
-    """What a user's file raised, at the innermost line of that file, and the lines on the way."""
+    """An exception of a user's file, at the innermost line of that file, with its frames."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return f"{error.filename}:{error.lineno}: {error.msg}"
-    names = (str(path), str(path.resolve()))  # as it was given, or as it was imported
+    names = (str(path), str(path.resolve()))  # as given, or as imported
     frames = list(dropwhile(lambda frame: frame.filename not in names, _frames(error)))
     own = [frame.lineno for frame in frames if frame.filename in names]
     place = f"{path}:{own[-1]}" if own else str(path)
@@ -159,7 +159,7 @@ def told(path: Path, error: BaseException) -> str:
 
 
 def _frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of a traceback, without those of Python's own imports; of many the innermost."""
+    """The innermost frames of a traceback, without those of Python's import system."""
     found = traceback.StackSummary.extract(
         traceback.walk_tb(error.__traceback__), lookup_lines=False
     )
@@ -181,12 +181,12 @@ def _imported(path: Path) -> ModuleType:
             module = pkgutil.resolve_name(name)
             assert isinstance(module, ModuleType), "a dotted name without a colon names a module"
             return module
-        # Under a name of our own: a file called `numpy.py` must not become NumPy.
+        # Under a name of our own: a file called `numpy.py` must not replace NumPy.
         spec = spec_from_file_location(f"__tilewright_{name}__", path)
         assert spec is not None, "a .py file has a loader"
         assert spec.loader is not None, "a .py file has a loader"
         module = module_from_spec(spec)
-        sys.modules[spec.name] = module  # dataclasses look their module up
+        sys.modules[spec.name] = module  # dataclasses look up their module
         spec.loader.exec_module(module)
         return module
 

@@ -1,4 +1,4 @@
-"""Options that commands share: `--set NAME=VALUE`, `--target`, `--json`, and what they mean."""
+"""Options shared by commands: `--set NAME=VALUE`, `--target`, `--json`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
     "target_here",
 ]
 
-# What tileiras assembles for.
+# Targets of tileiras.
 TARGETS = (
     "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90",
     "sm_100", "sm_103", "sm_107", "sm_110", "sm_120", "sm_121",
@@ -44,7 +44,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def seconds(text: Any) -> float:
-    """The type of an option that is a time: above zero, and such that every clock counts it."""
+    """Option type of a time: above zero, and within the range of every clock."""
     try:
         found = float(text)
     except ValueError:
@@ -55,7 +55,7 @@ def seconds(text: Any) -> float:
 
 
 def amount_of_memory(text: Any) -> int:
-    """The type of an option that is an amount of memory: 4096, 512K, 64M, 8G."""
+    """Option type of an amount of memory: 4096, 512K, 64M, 8G."""
     if isinstance(text, int):
         return text
     found = re.fullmatch(r"(\d{1,18})([KMGT]?)", text, re.ASCII)
@@ -64,17 +64,17 @@ def amount_of_memory(text: Any) -> int:
     return int(found[1]) << 10 * " KMGT".index(found[2] or " ")
 
 
-_LONGEST = 10_000_000  # seconds, some months: what waits for a process or a lock takes no more
+_LONGEST = 10_000_000  # seconds, some months: the longest wait for a process or a lock
 
 
 def json_option(command: Command) -> Command:
     """`--json`."""
-    option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for a machine.")
+    option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     return option(command)
 
 
 def kernel_options(command: Command) -> Command:
-    """The options that say what a kernel is compiled for."""
+    """The options that choose a kernel's specialisation."""
     choose = click.option(
         "--set",
         "settings",
@@ -86,7 +86,7 @@ def kernel_options(command: Command) -> Command:
         "--target",
         type=click.Choice(TARGETS),
         metavar="sm_NN",
-        help=f"The GPU to compile for (default: that of this machine, or {_WITHOUT_GPU}).",
+        help=f"Target GPU (default: that of this machine, or {_WITHOUT_GPU}).",
     )
     return target(choose(command))
 
@@ -94,7 +94,7 @@ def kernel_options(command: Command) -> Command:
 def specialization_for(
     kernel: Kernel, settings: Sequence[str], target: str | None
 ) -> Specialization:
-    """What the options ask for; anything left open is as it usually is."""
+    """The specialisation that the options choose; open choices take their usual values."""
     chosen = read_settings(kernel.signature, settings)
     try:
         wanted = target or target_here()
@@ -104,7 +104,7 @@ def specialization_for(
 
 
 def sample_text(samples: Mapping[str, int]) -> str:
-    """What stands for constants that a launch reads off its tensors; empty if there are none."""
+    """A sentence about sampled constants, which launches infer from tensors; empty if none."""
     if not samples:
         return ""
     shown = ", ".join(f"{name} = {number}" for name, number in samples.items())
@@ -118,7 +118,7 @@ def target_here() -> str:
 
 
 def read_settings(signature: Signature, settings: Sequence[str]) -> dict[str, Any]:
-    """What `--set NAME=VALUE` chose, by name."""
+    """The values of `--set NAME=VALUE`, by name."""
     kinds = settable_names(signature)
     chosen: dict[str, Any] = {}
     for setting in settings:

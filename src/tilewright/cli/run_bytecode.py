@@ -1,6 +1,7 @@
-"""`tilewright run-bytecode`: Tile IR of any producer, on the CPU, over arrays from .npy files.
+"""`tilewright run-bytecode`: run Tile IR of any producer on the CPU, on arrays from .npy files.
 
-An array is passed as cuTile Python passes one: its address, its extents, its strides in elements.
+An array is passed in the calling convention of cuTile Python: address, extents, strides in
+elements.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ _SCALARS = {
 
 @click.command("run-bytecode")
 @click.argument("source", metavar="FILE.tileirbc")
-@click.option("--entry", metavar="NAME", help="Which entry to run, if the file has several.")
-@click.option("--grid", default="1", metavar="X[,Y,Z]", help="How many blocks along each axis.")
+@click.option("--entry", metavar="NAME", help="Entry to run, if the file has several.")
+@click.option("--grid", default="1", metavar="X[,Y,Z]", help="Number of blocks along each axis.")
 @click.option(
     "--arg",
     "given",
@@ -53,15 +54,15 @@ _SCALARS = {
     metavar="FILE.npy | TYPE:NUMBER",
     help="An array (address, extents, strides) or a scalar such as i32:7 or f32:1.5; in order.",
 )
-@click.option("--out", metavar="OUT.npy", help="Where to write the last array.")
-@click.option("--race-check", is_flag=True, help="Watch for races, between and within blocks.")
+@click.option("--out", metavar="OUT.npy", help="Output file of the last array.")
+@click.option("--race-check", is_flag=True, help="Detect races, between and within blocks.")
 @click.option(
     "--time-limit",
     type=seconds,
     metavar="SECONDS",
     default=300.0,
     show_default=True,
-    help="Seconds after which it is ended; inf for none.",
+    help="Time limit in seconds; inf for none.",
 )
 @click.option(
     "--memory-limit",
@@ -69,14 +70,14 @@ _SCALARS = {
     metavar="BYTES",
     default=half_of_memory,
     show_default="half of this machine's",
-    help="The most that its tiles, constants and globals may take: 512M, 8G.",
+    help="Memory limit of tiles, constants and globals: 512M, 8G.",
 )
 @click.pass_obj
 def run_bytecode_command(screen: Screen, /, source: str, **options: Any) -> None:
-    """Run an entry of a file with Tile IR bytecode on the CPU.
+    """Run an entry of a Tile IR bytecode file on the CPU.
 
-    Arrays are read and written in memory of this process; the files they come from stay as they
-    are. What Tile IR leaves undefined is reported, and never done.
+    Arrays are read and written in memory of this process; their files stay unchanged. Behaviour
+    that Tile IR leaves undefined is reported, never executed.
     """
     blocks, limits = _read_grid(options["grid"]), (options["time_limit"], options["memory_limit"])
     with limited(source, *limits):
@@ -86,7 +87,7 @@ def run_bytecode_command(screen: Screen, /, source: str, **options: Any) -> None
 
 
 def _run(screen: Screen, path: Path, blocks: _Grid, options: dict[str, Any]) -> list[Array]:
-    """Read, check and run an entry; gives the arrays that were passed to it."""
+    """Read, verify and run an entry; return the arrays that were passed to it."""
     decoded = read_bytecode(path)
     check_rules(path, decoded.module, decoded.version)
     function = _choose(decoded.module, options["entry"], path)
@@ -133,7 +134,7 @@ def _choose(module: Module, name: str | None, path: Path) -> Function:
 
 @dataclass(frozen=True)
 class _Scalar:
-    """A scalar as it was given."""
+    """A scalar argument."""
 
     text: str
     element: Element
@@ -142,7 +143,7 @@ class _Scalar:
 
 @dataclass(frozen=True)
 class _File:
-    """An array as it was given."""
+    """An array argument."""
 
     text: str
     array: Array
@@ -180,7 +181,7 @@ def _number(text: str, element: Element, number: str) -> float:
 
 
 class _Arguments:
-    """The numbers that an entry takes, and the memories behind its pointers."""
+    """The numbers that an entry takes, and the memory behind its pointers."""
 
     def __init__(self, function: Function, given: Sequence[_Scalar | _File]) -> None:
         self._types: list[Type] = [param.type for param in function.params]
@@ -228,7 +229,7 @@ class _Arguments:
 
 
 def _placed(item: _File, element: Element) -> tuple[Array, Memory]:
-    """The array in memory as aligned as a device's; NumPy has no name for some kinds of bits."""
+    """The array in memory aligned like a device's; some element types have no NumPy dtype."""
     if is_nibble(element):
         raise BadInput(f"--arg {item.text}: arrays of {element} cannot be passed")
     dtype = storage_dtype(element)
@@ -247,7 +248,7 @@ def _placed(item: _File, element: Element) -> tuple[Array, Memory]:
     return placed, memory
 
 
-# Kinds of NumPy dtypes that hold the bits of integers, and of floats that NumPy has no name for.
+# Kinds of NumPy dtypes that hold the bits of integers, and of floats without a NumPy dtype.
 _KINDS = {True: "iub", False: "V"}
 
 

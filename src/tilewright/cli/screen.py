@@ -1,11 +1,11 @@
-"""What the commands write with: two consoles, a spinner, JSON, and colour for error texts.
+"""Terminal output of the commands: two consoles, a spinner, JSON, and coloured error texts.
 
-rich leaves colours away where the output is no terminal or NO_COLOR is set; nothing here needs
-colour to be understood. Commands get a `Screen` from click's context and make none themselves.
+rich omits colours where the output is no terminal or NO_COLOR is set; all output is readable
+without colour. Commands take a `Screen` from click's context and create none.
 
 Names, paths and texts come from files of any author: `visible` shows their control characters as
-escapes, and every text that a console shows goes through it. Consoles read no markup, so that
-brackets of a name are brackets; styles are given as `Text`.
+escapes, and every text on a console passes through it. Consoles interpret no markup, so brackets in
+a name stay brackets; styles are given as `Text`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _THEME = Theme(
         "in place": "red",
     }
 )
-_LOG_WIDTH = 100  # where nobody says how wide the page is
+_LOG_WIDTH = 100  # default width of a page without a terminal
 _CODE_COLOURS = "ansi_dark"  # the terminal's own sixteen
 
 _PARTS_OF_AN_ERROR = (
@@ -66,14 +66,14 @@ _PARTS_OF_AN_ERROR = (
 )
 
 
-# Categories of Unicode that a terminal acts upon, or cannot show: control characters, marks that
-# turn the direction of a line, halves of a pair, ends of a line.
+# Unicode categories that a terminal acts upon or cannot show: control characters, marks that change
+# the direction of a line, surrogates, line separators.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _KEPT = frozenset("\n\t")
 
 
 def visible(text: str) -> str:
-    """A text with every character that is not there to be seen as its escape, `\\x1b`."""
+    """A text with every invisible character as an escape, `\\x1b`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
@@ -85,7 +85,7 @@ def visible(text: str) -> str:
 
 
 class _Console(Console):
-    """A console that shows every text as it is: no markup, no emoji, no control characters."""
+    """A console that shows every text verbatim: no markup, no emoji, no control characters."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(theme=_THEME, highlight=False, markup=False, emoji=False, **options)
@@ -99,47 +99,47 @@ class _Console(Console):
 
 
 class VisibleStream:
-    """A stream for texts of strangers: whatever is written to it is shown as `visible` has it."""
+    """A stream for untrusted text; everything written to it passes through `visible`."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text; a stream that is closed takes none."""
+        """Write a text; a closed stream ignores it."""
         if self._stream is not None:
             self._stream.write(visible(text))
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what is held back."""
+        """Flush the stream."""
         if self._stream is not None:
             self._stream.flush()
 
 
 class BadInput(click.ClickException):
-    """The command was asked for something it cannot do: a message without a usage page."""
+    """An impossible request: a message without a usage page."""
 
     exit_code = 2
 
     def format_message(self) -> str:
-        """The message as a terminal may show it: it names what a user or a file said."""
+        """The message, made safe for a terminal: it may quote a user or a file."""
         return visible(self.message)
 
 
 class ProgramFailed(BadInput):
-    """A program of the user's raised an exception of its own."""
+    """An exception raised by the user's own program."""
 
     exit_code = 1
 
 
 def os_reason(error: OSError | ValueError) -> str:
-    """Why a file cannot be opened; a name may also be none that any file can have."""
+    """The reason why a file cannot be opened; its name may be invalid as well."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 @dataclass(frozen=True)
 class Screen:
-    """Where a command writes: its answer to `out`, remarks and errors to `err`."""
+    """The output of a command: its answer on `out`, remarks and errors on `err`."""
 
     out: Console
     err: Console
@@ -154,19 +154,19 @@ class Screen:
         )
 
     def page(self, *, is_shown: bool) -> Console:
-        """Where people read; nothing is shown where a machine does."""
+        """The console for people; silent under `--json`."""
         return self.out if is_shown else _Console(quiet=True)
 
     def working(self, what: str) -> AbstractContextManager[Any]:
-        """Show that something is going on that may take a second or more."""
+        """Show a spinner during work that may take a second or more."""
         return self.err.status(Text(what), spinner="dots")
 
     def answer(self, data: Any) -> None:
-        """Write data for a machine."""
+        """Write JSON."""
         click.echo(json.dumps(data, indent=2))
 
     def refuse(self, title: str, text: str) -> None:
-        """Write an error: what kind it is, unless it says so, and its text, lines unbroken."""
+        """Write an error: its kind, unless the text names it, and its text, lines unbroken."""
         says_so = text.startswith("error[")
         head = Text() if says_so else Text(f"{title}: ", "bad")
         self.err.print(head + error_text(text), soft_wrap=True)
@@ -174,7 +174,7 @@ class Screen:
 
 @contextmanager
 def answering_refusals(screen: Screen, as_json: bool) -> Iterator[None]:
-    """Where a machine asked, a kernel that is refused is an answer as well."""
+    """Report a refused kernel as JSON under `--json`, where a refusal is an answer."""
     try:
         yield
     except CompileError as error:
@@ -184,7 +184,7 @@ def answering_refusals(screen: Screen, as_json: bool) -> Iterator[None]:
 
 
 def refusal(error: CompileError) -> dict[str, Any]:
-    """Why a kernel is refused, as plain data."""
+    """A refusal as plain data."""
     problems = [_plain(one) for one in error.problems if isinstance(one, Problem)]
     return {"error": str(error), "problems": problems}
 
@@ -208,7 +208,7 @@ def error_text(text: str) -> Text:
 
 
 def code_lines(text: str) -> list[Text]:
-    """Python source with its syntax coloured, a line each."""
+    """Python source with syntax colours, one `Text` for each line."""
     coloured = Syntax("", "python", theme=_CODE_COLOURS).highlight(text)
     lines = list(coloured.split("\n", allow_blank=True))
     return lines[: len(text.splitlines())]

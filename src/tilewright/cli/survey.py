@@ -1,7 +1,7 @@
-"""What this machine has and what it lacks: data for `tilewright doctor`.
+"""The survey of this machine for `tilewright doctor`: its parts, and the missing ones.
 
-Each part is looked at by itself, so that one that is broken does not hide the others. What only a
-GPU needs is no fault where there is none.
+Each part is inspected by itself, so that a broken part does not hide the others. Parts that only a
+GPU needs are no fault on a machine without one.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _DRIVER_PACKAGES = ("cuda-core", "cuda-bindings")
 _TOOLKIT_PACKAGES = ("nvidia-cuda-tileiras", "nvidia-cuda-nvcc", "nvidia-nvvm")
 _INSTALL = "pip install tilewright"
 _INSTALL_CUDA = "pip install 'tilewright[cuda]'"
-_OLDEST_DRIVER = 580  # the first that runs code of CUDA 13
+_OLDEST_DRIVER = 580  # the first one that runs CUDA 13 code
 
 
 class State(Enum):
-    """How a part is."""
+    """The state of a part."""
 
     GOOD = "good"
     ABSENT = "absent"  # and not needed here
@@ -51,7 +51,7 @@ class Finding:
     name: str
     state: State
     detail: str
-    fix: str = ""  # a command, where it is wrong
+    fix: str = ""  # a command, for a wrong part
 
     def to_json(self) -> dict[str, Any]:
         """The finding as plain data."""
@@ -64,14 +64,14 @@ class Finding:
 
 
 def survey(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Look at everything, cheapest first."""
+    """Inspect everything, cheapest first."""
     why_no_gpu = load_backend("cuda").missing()
     gpus = list_gpus()
     has_gpu = why_no_gpu is None or bool(gpus)
     yield Finding("Python", State.GOOD, f"{platform.python_version()}, {sys.executable}")
     yield from (_package(name, _INSTALL, is_needed=True) for name in _PACKAGES)
     yield from (_package(name, _INSTALL_CUDA, is_needed=has_gpu) for name in _DRIVER_PACKAGES)
-    # A toolkit may come from elsewhere, so what lacks there is told by what was found.
+    # A toolkit may come from elsewhere, so its findings decide whether a package is missing.
     yield from (_package(name, _INSTALL_CUDA, is_needed=False) for name in _TOOLKIT_PACKAGES)
     yield _driver(why_no_gpu, gpus)
     yield from map(_gpu, gpus)
@@ -138,7 +138,7 @@ def _toolkits(environment: Mapping[str, str], *, is_needed: bool) -> Iterator[Fi
         return
     yield from _tools(used)
     for one in inspections:
-        if one.problems and one.place in environment:  # a variable that leads nowhere
+        if one.problems and one.place in environment:  # a variable that names a missing folder
             detail = f"{_problem(one)}; {used.root} is used instead"
             yield Finding(one.place, State.ABSENT, f"stale: {detail}", f"unset {one.place}")
 
@@ -160,7 +160,7 @@ def _tools(toolkit: Toolkit) -> Iterator[Finding]:
         yield Finding("tileirdisasm", State.GOOD, f"release {release}, {toolkit.tileirdisasm}")
 
 
-# --- does it work ---------------------------------------------------------------------------------
+# --- test kernels ---------------------------------------------------------------------------------
 
 
 def _works(device: str) -> Finding:

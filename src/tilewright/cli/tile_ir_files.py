@@ -1,4 +1,4 @@
-"""Files that hold Tile IR, as text or as bytecode, for the commands that take them."""
+"""Files of Tile IR, as text or bytecode, for the commands that read them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tilewright.runtime.memory.pool import in_units
 __all__ = ["check_rules", "read_bytecode", "read_bytes", "read_text", "text_of", "write_bytes"]
 
 _ELF = b"\x7fELF"
-_NEWEST_TARGET = "sm_121"  # a file is not for one target; what none of them has is refused
+_NEWEST_TARGET = "sm_121"  # a file names no target; it must be valid for at least one
 _SHOWN = 10
-_LARGEST = 1 << 30  # bytes: what never ends, /dev/zero, is not read to the end
+_LARGEST = 1 << 30  # bytes; an endless file such as /dev/zero is not read to its end
 _CHUNK = 1 << 20
 _LONGEST = 1 << 28  # characters of a text
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file holds, unless that is machine code."""
+    """The contents of a file, unless it is machine code."""
     try:
         with path.open("rb") as file:
             data = b"".join(_chunks(file))
@@ -40,7 +40,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    """What a file holds, up to a little more than the most there can be."""
+    """The contents of a file, up to slightly more than the limit."""
     left = _LARGEST
     while left >= 0 and (chunk := file.read(_CHUNK)):
         yield chunk
@@ -48,7 +48,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Make a file."""
+    """Write a file."""
     try:
         path.write_bytes(data)
     except (OSError, ValueError) as error:
@@ -56,7 +56,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def read_bytecode(path: Path) -> Decoded:
-    """The module of a file with bytecode, of any producer."""
+    """The module of a bytecode file, of any producer."""
     try:
         return decode(read_bytes(path))
     except MalformedBytecodeError as error:
@@ -64,7 +64,7 @@ def read_bytecode(path: Path) -> Decoded:
 
 
 def read_text(path: Path) -> Module:
-    """The module of a file with text."""
+    """The module of a text file."""
     try:
         text = read_bytes(path).decode()
     except UnicodeDecodeError:
@@ -78,7 +78,7 @@ def read_text(path: Path) -> Module:
 
 
 def text_of(path: Path, module: Module) -> str:
-    """The text of a module that was read; one too long to be read is not made."""
+    """The text of a module; one that exceeds the limit is refused before it is made."""
     length = least_length(module)
     if length > _LONGEST:
         raise BadInput(
@@ -89,7 +89,7 @@ def text_of(path: Path, module: Module) -> str:
 
 
 def check_rules(path: Path, module: Module, version: Version | None = None) -> None:
-    """Refuse a module that breaks the rules of Tile IR, with each op that does."""
+    """Refuse a module that breaks the rules of Tile IR, with each invalid op."""
     found = list(violations(module, _NEWEST_TARGET, version, advice=False))
     if found:
         lines = [f"  {violation}" for violation in found[:_SHOWN]]

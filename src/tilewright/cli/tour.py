@@ -1,8 +1,8 @@
-"""The tour: what runs, what is refused, and what a kernel's checks become.
+"""The tour: kernels that run, mistakes that are refused, and the checks of a kernel.
 
-Chapters of steps; a step either compares a kernel's result with NumPy's or shows that something is
-refused. Each step is a small function on the current device, written as a user's code, and its
-source is what the demo shows. Nothing here prints.
+A chapter consists of steps; a step either compares a kernel's result with NumPy's or shows a
+refusal. Each step is a small function on the current device, written as a user's code, and the demo
+shows its source. This module prints nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What tilewright said to something that it does not do."""
+    """The response of tilewright to a mistake."""
 
     what: str
     code: str
@@ -72,7 +72,7 @@ class Refusal:
 
     @property
     def is_right(self) -> bool:
-        """Whether it was refused, and for the expected reason."""
+        """Whether the step was refused, and for the expected reason."""
         return type(self.raised) is self.expected
 
     def to_json(self) -> dict[str, Any]:
@@ -88,20 +88,20 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Runs:
-    """A step that computes something."""
+    """A step that computes a result."""
 
     what: str
     run: Callable[[], Comparison]
-    shows: tw.Kernel | None = None  # whose source is worth reading first
+    shows: tw.Kernel | None = None  # kernel whose source is shown first
 
     def take(self) -> Comparison:
-        """Do it on the current device."""
+        """Run the step on the current device."""
         return self.run()
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A step that must not work."""
+    """A step that must be refused."""
 
     what: str
     run: Callable[[], None]
@@ -109,7 +109,7 @@ class Refused:
     shows: tw.Kernel | None = None
 
     def take(self) -> Refusal:
-        """Try it on the current device."""
+        """Try the step on the current device."""
         raised: tw.TilewrightError | None = None
         try:
             self.run()
@@ -123,12 +123,12 @@ class Chapter:
     """Steps that belong together."""
 
     title: str
-    words: str  # what it is about, in a sentence or two
+    words: str  # the subject of the chapter, in a sentence or two
     steps: tuple[Runs | Refused, ...]
 
 
 def _body(function: Callable[[], None]) -> str:
-    """The statements of a step, as they stand in this file."""
+    """The statements of a step, as written in this file."""
     source = textwrap.dedent(inspect.getsource(function))
     (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.FunctionDef), "a step is a plain function"
@@ -146,7 +146,7 @@ def _random(*shape: int, dtype: npt.DTypeLike = np.float32) -> Array:
     return np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
 
 
-# --- what runs ------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------
 
 
 def _add() -> Comparison:
@@ -204,7 +204,7 @@ def _pick_rows() -> Comparison:
     return _compare("pick_rows", "the launch after it", z.numpy(), a[numbers], 0.0)
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def _alias() -> None:
@@ -214,20 +214,20 @@ def _alias() -> None:
 
 
 def _read_too_early() -> None:
-    """Read what an operation holds that has only been built."""
+    """Read a tensor that a built operation holds."""
     x, y, z = tw.ones((1024,), f32), tw.ones((1024,), f32), tw.zeros((1024,), f32)
     with closing(add(z.partition(128), x, y)):  # built; not submitted
         z.numpy()
 
 
 def _race() -> None:
-    """Choose the place of a store in the kernel."""
+    """Compute the index of a store in the kernel."""
     x, z = tw.ones((1, 8, 128, 64), f32), tw.zeros((1, 8, 128, 64), f32)
     permute_heads_racing(z.partition(1, 1, 32, 64), x)
 
 
 def _leave_the_axis() -> None:
-    """Follow a number from memory out of the tensor."""
+    """Follow an index from memory out of the tensor."""
     x, z = tw.ones((8, 64), f32), tw.zeros((4, 64), f32)
     rows = tw.from_numpy(np.array([0, 3, 9, 1], np.int32))  # there is no row 9
     pick_rows(z.partition(1, 64), x, rows).sync()
@@ -265,7 +265,7 @@ TOUR: tuple[Chapter, ...] = (
     ),
     Chapter(
         "An index that only the kernel knows",
-        "Such a check stays in the kernel: the nearest row is read, and whoever waits is told.",
+        "Such a check stays in the kernel: the nearest row is read, and the next wait raises.",
         (
             Refused(
                 "a row number from memory is too large",

@@ -1,7 +1,7 @@
 """The kernels of the tour, written as a user would write them: public names only.
 
-`permute_heads_racing` is wrong on purpose. The place in its output is computed, so that two blocks
-could write to it; type checkers see that a store takes no index, and so does tilewright.
+`permute_heads_racing` is wrong on purpose. It computes the index of its store, so two blocks could
+write to one place; type checkers and tilewright both reject it, because a store takes no index.
 """
 
 # ruff: noqa: N803 (static dims are upper case: BK)
@@ -79,7 +79,7 @@ def permute_heads(
     z: Mut[f32, Cut[B, Literal[1]], Cut[H, Literal[1]], Cut[M, BM], Cut[D, D]],
     x: Ref[f32, B, H, M, D],
 ) -> None:
-    """The heads in reverse: a block knows where it writes, and computes where it reads."""
+    """The heads in reverse: a block owns its output piece and computes the input."""
     b, h, m, d = z.index
     z.store(x.partition(1, 1, BM, D)[b, H - 1 - h, m, d])
 
@@ -89,7 +89,7 @@ def permute_heads_racing(
     z: Mut[f32, Cut[B, Literal[1]], Cut[H, Literal[1]], Cut[M, BM], Cut[D, D]],
     x: Ref[f32, B, H, M, D],
 ) -> None:
-    """The same with the place in the output computed, two of its indices swapped."""
+    """`permute_heads` with the index of the output computed, two of its indices swapped."""
     b, h, m, d = z.index
     tile = x.partition(1, 1, BM, D)[b, H - 1 - h, m, d]
     z.store(tile, b, m, h, d)  # type: ignore[arg-type,call-arg]  # type checkers see it, too
@@ -99,7 +99,7 @@ def permute_heads_racing(
 def pick_rows(
     z: Mut[f32, Cut[K, Literal[1]], Cut[D, D]], x: Ref[f32, M, D], rows: Ref[i32, K]
 ) -> None:
-    """Rows of x by their numbers: what lies in memory is known to the kernel alone."""
+    """Rows of x by their numbers, which only the kernel knows."""
     i, j = z.index
     row = rows.partition(1)[i].item()
     z.store(x.partition(1, D)[row, j])

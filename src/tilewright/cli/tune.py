@@ -1,7 +1,7 @@
-"""`tilewright tune`: search for fast configurations, and look at the records of earlier searches.
+"""`tilewright tune`: search for fast configurations, and inspect the records of earlier searches.
 
-A search runs in a child process, so that a candidate that hangs or breaks the driver costs its own
-place; its journal says how far it is, and a search that was ended goes on where it was.
+A search runs in a child process, so that a candidate that hangs or breaks the driver costs only
+itself. The journal holds the progress of a search; an interrupted search resumes from it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from tilewright.tune.turns import Need
 
 __all__ = ["tune_command"]
 
-_PATIENCE = 180.0  # seconds: the first candidates have to be assembled, too
+_PATIENCE = 180.0  # seconds; the first candidates include their assembly
 _HERE = (sys.executable, "-m", "tilewright", "tune")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """How to search, and where everything goes."""
+    """The settings of a search, and the paths of its files."""
 
     device: str
     seconds: float
@@ -55,16 +55,16 @@ class Wanted:
 
     @property
     def target(self) -> str:
-        """The architecture that records are of."""
+        """The architecture of the records."""
         return Device(self.device).target
 
     @property
     def plan(self) -> Plan:
-        """For the engine."""
+        """The settings of the engine."""
         return Plan(seconds=self.seconds, finalists=self.finalists)
 
     def child(self, goal: Goal, arguments: tuple[str, ...]) -> list[str]:
-        """The command that makes one search in a process of its own."""
+        """The command of one search in a child process."""
         given = [part for argument in arguments for part in ("--arg", argument)]
         kept = [] if self.output is None else ["--output", str(self.output)]
         return [
@@ -77,10 +77,10 @@ class Wanted:
 
 @click.command("tune")
 @click.argument("names", metavar="[KERNEL | FILE::KERNEL]…", nargs=-1)
-@click.option("--list", "is_list", is_flag=True, help="Show what of the library can be tuned.")
-@click.option("--check", "is_check", is_flag=True, help="Show the records, and which are stale.")
-@click.option("--target", type=click.Choice(TARGETS), metavar="sm_NN", help="Records of this GPU.")
-@click.option("--only", default="", metavar="TEXT", help="Only keys with this text in them.")
+@click.option("--list", "is_list", is_flag=True, help="List the tunable kernels of the library.")
+@click.option("--check", "is_check", is_flag=True, help="List the records, and the stale ones.")
+@click.option("--target", type=click.Choice(TARGETS), metavar="sm_NN", help="GPU of the records.")
+@click.option("--only", default="", metavar="TEXT", help="Only keys that contain this text.")
 @click.option(
     "--arg",
     "arguments",
@@ -88,23 +88,23 @@ class Wanted:
     metavar="NAME=DTYPE:EXTENTS",
     help="A tensor of a kernel in a file, --arg x=f16:4096,1024, or a number, --arg eps=1e-6.",
 )
-@click.option("--device", default="cuda:0", show_default=True, help="Where to measure.")
+@click.option("--device", default="cuda:0", show_default=True, help="Device to measure on.")
 @click.option(
     "--seconds",
     type=seconds,
     metavar="SECONDS",
     default=120.0,
     show_default=True,
-    help="The most for one search.",
+    help="Time limit of one search.",
 )
 @click.option(
     "--budget",
     type=seconds,
     metavar="SECONDS",
     default=math.inf,
-    help="Seconds after which no further search is begun; what needs it most comes first.",
+    help="Seconds after which no further search starts; the neediest keys come first.",
 )
-@click.option("--stale", "is_stale", is_flag=True, help="Only keys that have no fresh record.")
+@click.option("--stale", "is_stale", is_flag=True, help="Only keys without a fresh record.")
 @click.option(
     "--finalists",
     type=click.IntRange(min=1),
@@ -118,23 +118,23 @@ class Wanted:
     metavar="SECONDS",
     default=_PATIENCE,
     show_default=True,
-    help="Seconds without a step.",
+    help="Seconds without progress.",
 )
 @click.option(
     "--journal",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where steps are noted; a search that was ended goes on from there.",
+    help="File of progress, from which an interrupted search resumes.",
 )
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where records are written (default: the folder of TILEWRIGHT_TUNED).",
+    help="File of the records (default: in the folder of TILEWRIGHT_TUNED).",
 )
-@click.option("--in-process", is_flag=True, help="Search here: what hangs cannot be ended.")
+@click.option("--in-process", is_flag=True, help="No child process: a hang cannot be ended.")
 @json_option
 @click.pass_obj
 def tune_command(screen: Screen, /, names: tuple[str, ...], **options: Any) -> None:
-    """Search for the fastest configurations of kernels, and keep them."""
+    """Search for the fastest configurations of kernels, and record them."""
     if options["is_list"]:
         show_tunables(screen, options["as_json"])
         return
@@ -193,7 +193,7 @@ Told = list[Record] | TuneError
 
 
 def _search_here(goal: Goal, wanted: Wanted, _: tuple[str, ...], show: Show) -> Told:
-    """In this process; many searches share what is compiled."""
+    """Search in this process; many searches share compiled kernels."""
 
     def step(now: Step) -> None:
         show(goal.label, now.done, now.total)
@@ -217,7 +217,7 @@ def _keep(record: Record, wanted: Wanted) -> None:
 
 
 def _search_in_child(goal: Goal, wanted: Wanted, arguments: tuple[str, ...], show: Show) -> Told:
-    """In a process of its own, which is watched by its journal."""
+    """Search in a child process, watched through its journal."""
     begun = _lines(wanted.journal)
 
     def look() -> None:
@@ -232,7 +232,7 @@ def _search_in_child(goal: Goal, wanted: Wanted, arguments: tuple[str, ...], sho
 
 
 def _lines(journal: Path) -> int:
-    """How many candidates have come to an end."""
+    """The number of finished candidates."""
     return journal.read_bytes().count(b'"attempt"') if journal.exists() else 0
 
 
@@ -241,7 +241,7 @@ def _records(wanted: Wanted) -> tuple[Record, ...]:
     return read_records(file, wanted.target) if file is not None and file.exists() else ()
 
 
-# --- what is shown --------------------------------------------------------------------------------
+# --- text output ----------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -257,7 +257,7 @@ def _bar(screen: Screen) -> Iterator[Show]:
 
 
 def _needed(screen: Screen, goals: Sequence[Goal]) -> list[Goal]:
-    """Those that have no fresh record."""
+    """The goals without a fresh record."""
     needed = [goal for goal in goals if goal.need is not Need.NONE]
     if len(needed) < len(goals):
         screen.err.print(f"{len(goals) - len(needed)} of {len(goals)} have a fresh record")
@@ -265,7 +265,7 @@ def _needed(screen: Screen, goals: Sequence[Goal]) -> list[Goal]:
 
 
 def _tell_left(screen: Screen, left: Sequence[Goal]) -> None:
-    """What the budget was not enough for, and how to go on."""
+    """Report the goals beyond the budget, and the way to continue."""
     for goal in left:
         screen.err.print(f"no time for {goal.label}", soft_wrap=True)
     screen.err.print(f"the same with --stale goes on with these {len(left)}")

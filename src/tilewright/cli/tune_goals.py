@@ -1,7 +1,7 @@
-"""What `tilewright tune` is asked to tune: kernels of the library by name, or FILE::kernel.
+"""The goals of `tilewright tune`: library kernels by name, or FILE::kernel.
 
-A kernel of the library has a list of shapes. One of the user's is an autotuned kernel, and the
-command line says which tensors it gets: `--arg x=f16:4096,1024`.
+A library kernel has a list of shapes. A user's kernel is an autotuned kernel, whose tensors the
+command line describes: `--arg x=f16:4096,1024`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _DTYPES = {dtype.label: dtype for dtype in DTYPES if dtype not in IN_TILES_ONLY}
 
 @dataclass(frozen=True)
 class Goal:
-    """One search to make."""
+    """One search to run."""
 
-    name: str  # as it was given
-    what: str  # which of its keys, or the arguments
+    name: str  # as given
+    what: str  # one of its keys, or the arguments
     candidates: int
     make: Callable[[Device], Task]
     need: Need = Need.MISSING
@@ -49,10 +49,10 @@ class Goal:
 def find_goals(
     names: Sequence[str], only: str, arguments: Sequence[str], records: Records, target: str
 ) -> list[Goal]:
-    """The searches that the command line asks for, those of the library by need.
+    """The searches that the command line asks for; those of the library sorted by need.
 
-    `records` are those of the target. `only` chooses among the keys of the library: the one that
-    reads like this, or all that have it in them.
+    `records` are those of the target. `only` selects keys of the library: the key with this text,
+    or all keys that contain it.
     """
     files = [name for name in names if _is_file(name)]
     tunables = [_tunable(name, arguments) for name in names if not _is_file(name)]
@@ -121,7 +121,7 @@ def _value(argument: str, text: str, seed: int, device: Device) -> Tensor | floa
 
 
 def _random(label: str, shape: tuple[int, ...], seed: int, device: Device) -> Tensor:
-    """Numbers near one: products of them stay finite, and no two are alike."""
+    """Distinct numbers near one, whose products stay finite."""
     random, dtype = np.random.default_rng(seed), _DTYPES[label]
     if dtype.element.is_float:
         return from_numpy(random.standard_normal(shape, np.float32), device=device).astype(dtype)

@@ -1,4 +1,4 @@
-"""`tilewright tune --list` and `--check`: what can be tuned, and what searches have left."""
+"""`tilewright tune --list` and `--check`: tunable kernels, and the records of searches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["show_records", "show_tunables"]
 
 
 def show_tunables(screen: Screen, as_json: bool) -> None:
-    """Every kernel of the library that can be tuned, with its shapes and candidates."""
+    """Every tunable kernel of the library, with its shapes and candidates."""
     rows = [
         {
             "kernel": name,
@@ -68,7 +68,7 @@ def _rows(target: str) -> list[dict[str, Any]]:
 
 def _row(target: str, record: Record, tileiras: str | None) -> dict[str, Any]:
     origin = record.provenance
-    source: str | None = origin.source  # of kernels that name their module, which is not here
+    source: str | None = origin.source  # names the module, which may not exist here
     if "." not in record.kernel:
         tunable = TUNABLES.get(record.kernel)
         source = None if tunable is None else tunable.source(record.key, target)

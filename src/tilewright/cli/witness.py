@@ -1,7 +1,7 @@
-"""`tilewright witness FILE::kernel`: looks for a counter-example in a process of its own.
+"""`tilewright witness FILE::kernel`: the search for a counter-example, in a child process.
 
-`explain` asks for it this way, because a kernel under suspicion may also never end. It is a command
-like any other, but one that people need not know of.
+`explain` runs it as a command because a suspicious kernel may never end. The command is hidden from
+the list of commands.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PATIENCE = 60.0  # seconds
 @click.command("witness", hidden=True)
 @click.argument("address", metavar="FILE::KERNEL")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE")
-@click.option("--line", "lines", multiple=True, type=int, help="Only what fails on this line.")
-@click.option("--refused", is_flag=True, help="The kernel is refused as it is.")
+@click.option("--line", "lines", multiple=True, type=int, help="Only failures on this line.")
+@click.option("--refused", is_flag=True, help="The kernel is refused without changes.")
 @click.pass_obj
 def witness_command(
     screen: Screen,
@@ -39,7 +39,7 @@ def witness_command(
     lines: tuple[int, ...],
     refused: bool,
 ) -> None:
-    """Look for a launch on which a kernel races or leaves its bounds, and answer in JSON."""
+    """Search for a launch on which a kernel races or leaves its bounds, and print JSON."""
     kernel = load_kernel(address)
     suspects = Suspects(frozenset(lines), refused)
     witness = find_witness(kernel, read_settings(kernel.signature, settings), suspects)
@@ -49,7 +49,7 @@ def witness_command(
 def search_elsewhere(
     address: str, settings: Sequence[str], lines: Iterable[int], *, refused: bool
 ) -> dict[str, Any] | None:
-    """Search in another process; one that does not end has not found anything."""
+    """Search in a child process; a process that does not end has found nothing."""
     command = [sys.executable, "-m", "tilewright", "witness", address]
     command += [part for setting in settings for part in ("--set", setting)]
     command += [part for line in sorted(set(lines)) for part in ("--line", str(line))]
@@ -63,7 +63,7 @@ def search_elsewhere(
 
 
 def show_witness(out: Console, witness: dict[str, Any] | None) -> None:
-    """A counter-example for people, or that there is none in sight."""
+    """A counter-example as text, or the remark that none was found."""
     if witness is None:
         out.print(Text("no small launch was found that fails", "soft"))
         return

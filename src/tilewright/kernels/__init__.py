@@ -1,9 +1,9 @@
-"""Our own kernels, written as a user would: public names only, nothing unsafe, no checks inside.
+"""The kernel library: softmax, norms, matrix products, attention and more, built on the public API.
 
-`kernels.softmax(x)` and its like are functions of tensors: they check their arguments, choose a
-configuration, and give an operation whose result is the output. Each stands beside the kernel that
-it launches, which can be called by itself, `kernels.softmax_rows(…)`. A module is loaded when a
-name of it is first used.
+`kernels.softmax(x)` and the other functions of tensors check their arguments, choose a
+configuration and return an operation whose result is the output. The kernel behind a function is
+public too, as `kernels.softmax_rows(…)`. Library kernels contain no unsafe code and no run-time
+checks. A module is imported on first use of one of its names.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module of a name when it is first used."""
+    """Import the module of a name on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

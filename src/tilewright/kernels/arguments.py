@@ -1,7 +1,7 @@
-"""What the functions of the library ask of their arguments, before anything is launched.
+"""Argument checks of the library functions, made before any launch.
 
-Every function takes tensors of ours and an optional `out`, and gives an operation whose result is
-the output. What cannot be computed is refused here, with the name that the caller used.
+Every function takes Tilewright tensors and an optional `out`, and returns an operation whose result
+is the output. A refusal names the argument as the caller wrote it.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ __all__ = [
     "zeroed_output",
 ]
 
-FLOATS = (f16, bf16, f32, f64)  # that kernels compute with
-INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)  # the signed ones first
-MOVED = (*FLOATS, *INTEGERS, bool_, f8e4m3fn, f8e5m2)  # that need no arithmetic
-INDICES = (i32, i64, u32)  # what rows and classes are numbered with
-# What to convert to, if it is among those that are taken; the first that is.
+FLOATS = (f16, bf16, f32, f64)  # dtypes of arithmetic
+INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)  # signed dtypes first
+MOVED = (*FLOATS, *INTEGERS, bool_, f8e4m3fn, f8e5m2)  # dtypes that can be moved without arithmetic
+INDICES = (i32, i64, u32)  # dtypes of row and class indices
+# Suggested conversions; the first one that the function accepts is offered.
 INSTEAD_OF_FLOATS = (f32, f64, bf16)
 INSTEAD_OF_INTEGERS = (i64, i32, *INSTEAD_OF_FLOATS)
-LONGEST = 1 << 30  # elements of one axis: with a tile on top they can still be counted
+LONGEST = 1 << 30  # elements along one axis; an index plus a tile extent still fits in i32
 
 R = TypeVar("R")
 
@@ -69,7 +69,7 @@ R = TypeVar("R")
 def check_tensor(
     caller: str, name: str, tensor: tw.Tensor, dtypes: tuple[type[tw.DType], ...]
 ) -> None:
-    """A tensor of one of these dtypes; arrays of other libraries have become tensors before."""
+    """Refuse an argument that is no tensor of these dtypes; foreign arrays are wrapped before."""
     if isinstance(tensor, tw.DeviceOp):
         raise tw.LaunchError(
             f"`{name}` of {caller} is a tensor, and an operation gives it only when it runs: chain"
@@ -90,14 +90,14 @@ def check_tensor(
 
 
 def _instead(dtype: type[tw.DType], dtypes: tuple[type[tw.DType], ...]) -> type[tw.DType]:
-    """Which of the dtypes that are taken loses least."""
+    """The accepted dtype that loses the least precision."""
     is_whole = dtype in INTEGERS or dtype is bool_
     wanted = INSTEAD_OF_INTEGERS if is_whole else INSTEAD_OF_FLOATS
     return next((one for one in wanted if one in dtypes), dtypes[-1])
 
 
 def shown(value: Any) -> str:
-    """An argument, as a message shows it."""
+    """An argument as an error message shows it."""
     try:
         return repr(value)
     except Exception:  # noqa: BLE001 (its own, or of an integer with thousands of digits)
@@ -105,17 +105,17 @@ def shown(value: Any) -> str:
 
 
 def whole_number(caller: str, name: str, value: Any) -> int:
-    """An integer of Python or NumPy; a truth value is none."""
+    """A Python or NumPy integer; a bool is refused."""
     try:
         if not isinstance(value, bool):
-            return int.__index__(as_index(value))  # not the subclass of `int` that it may be
+            return int.__index__(as_index(value))  # a plain `int`, never a subclass
     except Exception:  # noqa: BLE001 (of an object's own `__index__`: it is refused below)
         pass
     raise tw.LaunchError(f"`{name}` of {caller} is a whole number, not {shown(value)}")
 
 
 def real_number(caller: str, name: str, value: Any) -> float:
-    """A number of Python or NumPy; a truth value is none."""
+    """A Python or NumPy number; a bool is refused."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise tw.LaunchError(f"`{name}` of {caller} is a number, not {shown(value)}")
     try:
@@ -125,7 +125,7 @@ def real_number(caller: str, name: str, value: Any) -> float:
 
 
 def check_extents(caller: str, name: str, tensor: tw.Tensor, wanted: tuple[int, ...]) -> None:
-    """A tensor of exactly this shape."""
+    """Refuse a tensor of any other shape."""
     if tensor.shape != wanted:
         raise tw.LaunchError(
             f"`{name}` of {caller} has shape {tensor.shape}, and the other arguments ask for"
@@ -134,7 +134,7 @@ def check_extents(caller: str, name: str, tensor: tw.Tensor, wanted: tuple[int, 
 
 
 def check_one_device(caller: str, **tensors: tw.Tensor) -> None:
-    """All of them where the first is."""
+    """Refuse tensors on another device than the first."""
     (first_name, first), *others = tensors.items()
     for name, tensor in others:
         if tensor.device is not first.device:
@@ -145,7 +145,7 @@ def check_one_device(caller: str, **tensors: tw.Tensor) -> None:
 
 
 def axis_of(caller: str, tensor: tw.Tensor, axis: int) -> int:
-    """The number of an axis, counted from the front."""
+    """An axis as a non-negative number."""
     axis = whole_number(caller, "axis", axis)
     if not -tensor.ndim <= axis < tensor.ndim:
         raise tw.LaunchError(
@@ -162,7 +162,7 @@ def output(
     dtype: type[tw.DType],
     like: tw.Tensor,
 ) -> tw.Tensor:
-    """Where the result goes: `out`, if it fits, or new memory beside `like`."""
+    """The tensor of the result: `out` if it fits, else new memory on the device of `like`."""
     if out is None:
         return tw.empty(shape, dtype, device=like.device)
     check_tensor(caller, "out", out, (dtype,))
@@ -181,7 +181,7 @@ def zeroed_output(
     dtype: type[tw.DType],
     like: tw.Tensor,
 ) -> tw.Tensor:
-    """The same where not all of it is written: new memory holds zeros."""
+    """The tensor of a result that is written in part only; new memory holds zeros."""
     if out is not None:
         return output(caller, out, shape, dtype, like)
     with tw.device(like.device):
@@ -192,7 +192,7 @@ def zeroed_output(
 def given_outputs(
     caller: str, out: tuple[tw.Tensor, ...] | None, count: int
 ) -> tuple[tw.Tensor | None, ...]:
-    """Where each of several results goes, if somebody says."""
+    """The tensors of several results, if `out` is given."""
     if out is None:
         return (None,) * count
     if not isinstance(out, tuple) or len(out) != count:
@@ -204,20 +204,20 @@ def given_outputs(
 
 
 def rows_of(caller: str, name: str, tensor: tw.Tensor) -> tw.Tensor:
-    """The tensor as a matrix: its last axis, and all others as one."""
+    """The tensor as a matrix: the last axis, and all other axes merged into one."""
     if not tensor.ndim:
         raise tw.LaunchError(f"{caller} works along the last axis, and `{name}` has none")
     return reshaped(caller, name, tensor, (prod(tensor.shape[:-1]), tensor.shape[-1]))
 
 
 def three_axes(caller: str, name: str, tensor: tw.Tensor, axis: int) -> tw.Tensor:
-    """The tensor with everything before an axis as one axis, and everything behind it."""
+    """The tensor as three axes: those before `axis` merged, `axis`, and those behind it merged."""
     before, behind = prod(tensor.shape[:axis]), prod(tensor.shape[axis + 1 :])
     return reshaped(caller, name, tensor, (before, tensor.shape[axis], behind))
 
 
 def lines_of(caller: str, **tensors: tw.Tensor) -> tuple[tw.Tensor, ...]:
-    """Tensors of one shape as matrices of one shape, with rows as long as their strides allow."""
+    """Tensors of one shape as matrices of one shape, with the longest rows their strides allow."""
     shape = next(iter(tensors.values())).shape
     is_one_line = all(tensor.is_contiguous for tensor in tensors.values())
     if is_one_line and prod(shape) <= LONGEST:
@@ -228,7 +228,7 @@ def lines_of(caller: str, **tensors: tw.Tensor) -> tuple[tw.Tensor, ...]:
 
 
 def as_lines(*tensors: tw.Tensor) -> tuple[tw.Tensor, ...] | None:
-    """Tensors of one shape along one axis, if each lies in one piece."""
+    """Contiguous tensors of one shape as tensors of one axis."""
     size = tensors[0].size
     if size > LONGEST or not all(tensor.is_contiguous for tensor in tensors):
         return None
@@ -236,9 +236,9 @@ def as_lines(*tensors: tw.Tensor) -> tuple[tw.Tensor, ...] | None:
 
 
 def reshaped(caller: str, name: str, tensor: tw.Tensor, shape: tuple[int, ...]) -> tw.Tensor:
-    """Another handle on the same elements, or a refusal that says what to do.
+    """A view of the tensor with this shape, or a refusal with the way out.
 
-    The same handle where nothing changes: a launch with handles that it has seen is faster.
+    An unchanged shape returns the same handle, because launches with known handles are faster.
     """
     if tensor.shape == shape:
         return tensor
@@ -252,5 +252,5 @@ def reshaped(caller: str, name: str, tensor: tw.Tensor, shape: tuple[int, ...]) 
 
 
 def giving(operation: tw.DeviceOp[Any], result: R) -> tw.DeviceOp[R]:
-    """The operation with the result that callers want, in place of a launch's arguments."""
+    """The operation with `result` as its result, in place of the arguments of the launch."""
     return operation.giving(result)

@@ -1,7 +1,7 @@
-"""Arithmetic that the kernels of the library share; inlined into them, never run on the host.
+"""Arithmetic shared by the library kernels; inlined into kernels, never run on the host.
 
-Narrow floats are computed with in f32, f64 in f64. In f32 quotients and powers are the fast ones of
-the GPU: off by two units in the last place at most, and 0 where only a subnormal number would do.
+Floats narrower than f32 are computed in f32, f64 in f64. Quotients and powers in f32 are the fast
+approximations of the GPU: at most two units in the last place off, and 0 in place of a subnormal.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ __all__ = [
 LOG2_E = math.log2(math.e)  # exp(x) is exp2(x * LOG2_E)
 LN_2 = math.log(2)  # and log(x) is log2(x) * LN_2
 
-# Of the normal distribution's tail beyond a >= 0, log2(tail * exp(a² / 2) / t) as a polynomial of
-# t = 1 / (1 + 0.4 a), lowest power first: the best of its degree, 9e-8 of the tail away.
+# Tail of the normal distribution beyond a >= 0: log2(tail * exp(a² / 2) / t) as a polynomial in
+# t = 1 / (1 + 0.4 a), lowest power first. Minimax fit with a relative error of 9e-8.
 TAIL = (
     -2.64752279, 1.43861034, 0.536041699, -0.258473809, 0.774262245, -2.51524796, 2.80124731,
     -1.40286147, 0.27394456,
 )  # fmt: skip
-NO_TAIL = 16.0  # beyond it f32 has no number so small
+NO_TAIL = 16.0  # the tail beyond this underflows f32
 
 
 def wide_dtype(dtype: Any) -> Any:
-    """What numbers of a float dtype are computed in."""
+    """The dtype in which a float dtype is computed."""
     return f64 if dtype == f64 else f32
 
 
 def wide(x: Any) -> Any:
-    """A tile in the dtype that is computed in."""
+    """A tile converted to its wide dtype."""
     return x.astype(wide_dtype(x.dtype))
 
 
 def number(n: Any, dtype: Any) -> Any:
-    """An extent as a number to compute with."""
+    """An extent converted to a dtype of arithmetic."""
     return n.astype(dtype)
 
 
 def quotient(a: Any, b: Any) -> Any:
-    """`a / b`; b is a wide tile."""
+    """`a / b`, where `b` is a wide tile."""
     if b.dtype == f64:
         return a / b
     return tw.divide(a, b, rounding="approx", ftz=True)
 
 
 def power_of_2(x: Any) -> Any:
-    """`2 ** x` of a wide tile."""
+    """`2 ** x`, where `x` is a wide tile."""
     return tw.exp2(x) if x.dtype == f64 else tw.exp2(x, ftz=True)
 
 
@@ -74,7 +74,7 @@ def gated(x: Any, gate: Any) -> Any:
 
 
 def kept(parts: Any, i: Any, count: int) -> Any:
-    """The first parts of rows i, all of them in registers, and read before anything is made."""
+    """The first `count` parts of rows i, loaded into registers before any arithmetic."""
     row: tuple[Any, ...] = ()
     for j in tw.static_range(count):
         row = (*row, parts[i, j])
@@ -82,7 +82,7 @@ def kept(parts: Any, i: Any, count: int) -> Any:
 
 
 def kept_line(parts: Any, count: int) -> Any:
-    """The same of the only row, a weight for each column: no sum has to wait before it is read."""
+    """The first `count` parts of one line of weights, loaded before any sum needs them."""
     row: tuple[Any, ...] = ()
     for j in tw.static_range(count):
         row = (*row, parts[j])
@@ -90,29 +90,30 @@ def kept_line(parts: Any, count: int) -> Any:
 
 
 def afresh(x: Any) -> Any:
-    """The same elements for a step of its own, with -0.0 as 0.0.
+    """A copy of a narrow tile for one step of the kernel; -0.0 becomes 0.0.
 
-    What two steps make alike the assembler makes once and keeps, and a wide copy of a narrow tile
-    takes twice its registers. So each step makes a copy of its own, and the narrow tile is kept.
+    The assembler merges equal expressions of two steps and keeps the result alive between them; a
+    wide copy takes twice the registers of the narrow tile. A distinct copy for each step keeps only
+    the narrow tile alive.
     """
     return x + 0.0 if _is_narrow(x) else x
 
 
 def once_more(x: Any) -> Any:
-    """The same for a third step, with -inf in place of a NaN."""
+    """A second distinct copy, for a third step; a NaN becomes -inf."""
     return tw.maximum(x, -math.inf) if _is_narrow(x) else x
 
 
 def _is_narrow(x: Any) -> bool:
-    """Whether a tile has floats that are computed with in f32."""
+    """Whether a tile holds floats that are computed in f32."""
     return bool(x.dtype == f16 or x.dtype == bf16)
 
 
 def in_lanes(tile: Any, lanes: int, dtype: Any) -> Any:
-    """A tile of rows as [row, load, lane, neighbour], as a tile of this dtype is read.
+    """A tile of rows as [row, load, lane, neighbour], in the layout in which this dtype is loaded.
 
-    A thread reads 16 bytes at once, and the next are those of the next thread. So with a lane for
-    each thread of a row, a reduction along the second and the last axis needs no other thread.
+    A thread loads 16 bytes at a time, and the following 16 bytes belong to the next thread. With
+    one lane for each thread of a row, a reduction along `load` and `neighbour` stays in a thread.
     """
     rows, columns = tile.shape
     neighbours = min(2 if dtype == f64 else 4 if dtype == f32 else 8, columns // lanes)
@@ -120,7 +121,7 @@ def in_lanes(tile: Any, lanes: int, dtype: Any) -> Any:
 
 
 def normal_share(x: Any) -> Any:
-    """`x * (share of a normal distribution below x)`, which is GELU; of f32."""
+    """GELU of an f32 tile: `x * P(X < x)` for a normally distributed X."""
     a = tw.minimum(tw.abs(x), NO_TAIL, nan=True)
     t = quotient(1.0, 1.0 + 0.4 * a)
     exponent = tw.full(x.shape, TAIL[-1], x.dtype)

@@ -1,7 +1,7 @@
-"""How memory-bound kernels are cut into tiles: what was measured, or else a rule of thumb.
+"""Tile configurations of memory-bound kernels: a tuned record, or else a heuristic.
 
-A configuration has BM rows and PART columns of a tile (BK columns and PART rows where columns are
-reduced), SPAN tiles that one block takes, and hints. Each is legal for every shape.
+A configuration has BM rows and PART columns of a tile (BK columns and PART rows for reductions of
+columns), SPAN tiles for each block, and hints. Every configuration is legal for every shape.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ __all__ = [
     "square_config",
 ]
 
-ALIKE = 2.0  # octaves between widths of logits that are cut alike
-NEAR = 1.0  # octaves between shapes whose spans are alike
-MEASURED = 4096  # rows that stand for any number of them in records
-WIDEST_BYTES = 65536  # of rows that a block holds in registers
-SHORT = 1024  # columns of a row that shares its tile with others
-GRADED = 8192  # columns of a row in the gradients of a norm and in running sums
-LONG_PART = 8192  # columns of a row that is read in parts
-REGISTERS, MOST_WARPS = 65536, 64  # of a multiprocessor
-THREADS = 32  # of a warp
-HELD, HELD_WIDE, OTHERS = 1.2, 2.0, 23  # registers for each element of a row, and besides
+ALIKE = 2.0  # octaves between row widths of logits that share a record
+NEAR = 1.0  # octaves between shapes that share a record of spans
+MEASURED = 4096  # rows in the key of a record; the number of rows matters little
+WIDEST_BYTES = 65536  # bytes of rows that a block holds in registers
+SHORT = 1024  # columns of a row that shares its tile with other rows
+GRADED = 8192  # columns of a tile in norm gradients and in running sums
+LONG_PART = 8192  # columns of a part of a row that exceeds the registers
+REGISTERS, MOST_WARPS = 65536, 64  # of one multiprocessor
+THREADS = 32  # of one warp
+HELD, HELD_WIDE, OTHERS = 1.2, 2.0, 23  # registers for an element, narrow or wide; others
 MANY = 32  # elements of a row for each thread
-HELD_BYTES = 16384  # of a row of which a thread compares what it has read
-TILE = 4096  # elements of a tile where any number would do
-SPAN_TILE = 1024  # of a tile that is one of many in a row, each added to what came before
-ENOUGH = 512  # blocks, so that a large GPU has work for all of its multiprocessors
-FEW = 128  # blocks, where each leaves something to be summed over all of them
-MOST_ROWS = 64  # that one of those takes
+HELD_BYTES = 16384  # bytes of a row part in rankings, where each thread compares its own elements
+TILE = 4096  # elements of a tile by default
+SPAN_TILE = 1024  # elements of a tile in a loop along a row
+ENOUGH = 512  # blocks that occupy every multiprocessor of a large GPU
+FEW = 128  # blocks where each adds a partial result to the final sum
+MOST_ROWS = 64  # rows of such a block
 WORD, LOAD = 4, 16  # bytes
 ELEMENTS = Config.of(BM=1, PART=TILE, num_worker_warps=4, occupancy=8)
-# A load of 16 bytes for each thread, and many blocks.
+# One 16-byte load for each thread, and many blocks.
 LINE = Config.of(BM=1, PART=1024, num_worker_warps=4, occupancy=8, allow_tma=False)
 WIDE_LINE = LINE.updated(num_worker_warps=8)
 
 
 class RowWay(NamedTuple):
-    """How a kernel takes rows that it holds, as sweeps on an H200 have shown it."""
+    """Tiling of rows held in registers, from sweeps on an H200."""
 
-    loads: tuple[int, int, int] = (1, 2, 2)  # of a thread for a part, by MANY, twice, more; 0: all
+    loads: tuple[int, int, int] = (1, 2, 2)  # of a thread and part, for rows by MANY; 0: all
     shared: int = 2 * SHORT  # elements of short rows that share a tile
-    by_four: int = TILE // 2  # columns of a row for which four warps are enough
-    wide: int = 0  # columns, rounded up, of a row that is made f32 once and kept so
+    by_four: int = TILE // 2  # columns of a row up to which four warps suffice
+    wide: int = 0  # columns, rounded up, of a row that is converted to f32 once and kept
 
 
-# With parts of one load weights are read before sums are made, which takes registers.
+# Parts of a single load read the weights before the sums are made, which takes registers.
 ROW_WAYS = {
     "add_rms_norm": RowWay(loads=(0, 2, 2)),
     "layer_norm": RowWay(loads=(1, 2, 0), shared=TILE, by_four=TILE, wide=SHORT),
@@ -76,7 +76,7 @@ ROW_WAYS = {
 
 
 class Alike(NamedTuple):
-    """What decides how a tensor is cut."""
+    """Properties of a tensor that decide its configuration."""
 
     shape: tuple[int, ...]
     dtype: type[tw.DType]
@@ -85,7 +85,7 @@ class Alike(NamedTuple):
 
 
 def _of_tensors(choose: Callable[[str, Alike], Config]) -> Callable[[str, tw.Tensor], Config]:
-    """For the tensors of a call, which is asked for at every launch: remembered by what counts."""
+    """Apply a choice to tensors; results are cached, because every launch asks for one."""
     known = remembered(choose)
 
     @wraps(choose)
@@ -96,16 +96,16 @@ def _of_tensors(choose: Callable[[str, Alike], Config]) -> Callable[[str, tw.Ten
 
 
 def power_of_two(extent: int) -> int:
-    """The least that is enough."""
+    """The least power of two that is not below `extent`."""
     return 1 << max(extent - 1, 0).bit_length()
 
 
 def _measured(
     name: str, x: Alike, shape: tuple[int, ...], within: float = math.inf
 ) -> Config | None:
-    """What was fast for this shape, or for the nearest within so many octaves.
+    """The tuned record of this shape, or of the nearest one within so many octaves.
 
-    f16 and bf16 move the same bytes, so one stands for both.
+    f16 and bf16 move the same bytes, so f16 stands for both.
     """
     dtype = f16 if x.dtype is bf16 else x.dtype
     return chosen(name, key_of(dtype, shape), x.target, within=within)
@@ -113,9 +113,9 @@ def _measured(
 
 @_of_tensors
 def row_config(name: str, x: Alike) -> Config:
-    """BM and PART of a kernel that needs all of a row before it writes any of it.
+    """BM and PART of a kernel that reads a whole row before it writes any of it.
 
-    The width of rows decides; how many there are matters little.
+    The width of the rows decides; their number matters little.
     """
     rows, columns = x.shape
     found = _measured(name, x, (MEASURED, columns), within=0.0) or _rows(name, columns, x.itemsize)
@@ -124,22 +124,22 @@ def row_config(name: str, x: Alike) -> Config:
 
 @_of_tensors
 def logits_config(name: str, x: Alike) -> Config:
-    """The same of a kernel that writes none of a row: what was measured counts for widths alike."""
+    """BM and PART of a kernel that writes no rows; records of similar widths count as well."""
     rows, columns = x.shape
     found = _measured(name, x, (MEASURED, columns), ALIKE) or _rows(name, columns, x.itemsize)
     return _of_rows(found, rows)
 
 
 def _of_rows(config: Config, rows: int) -> Config:
-    """So few rows to a block that there are enough blocks, and that they divide all rows."""
+    """Reduce BM until there are enough blocks and BM divides the number of rows."""
     together = _together(rows, config["PART"], _elements(config))
     return _cut(config, min(together, rows & -rows), config["PART"])
 
 
 def in_parts(config: Config, x: tw.Tensor) -> dict[str, int]:
-    """PART, KEPT and EXACT of such a kernel.
+    """PART, KEPT and EXACT of a kernel that reads rows in parts.
 
-    KEPT is how many parts a row has, if registers hold them all.
+    KEPT is the number of parts in a row if registers hold all of them, else 0.
     """
     height, part = config["BM"], config["PART"]
     count = -(-x.shape[1] // part)
@@ -149,18 +149,18 @@ def in_parts(config: Config, x: tw.Tensor) -> dict[str, int]:
 
 
 def keeps_wide(config: Config) -> bool:
-    """Whether rows that registers hold are made wide once; others are so each time."""
+    """Whether rows held in registers are widened once; otherwise each use widens them."""
     return bool(config.values.get("WIDE"))
 
 
 def are_exact(x: tw.Tensor, height: int, part: int) -> bool:
-    """Whether tiles cover a matrix with nothing left over: then no access of them has a mask."""
+    """Whether tiles cover a matrix exactly; then no access needs a mask."""
     rows, columns = x.shape
     return rows % height == 0 and columns % part == 0
 
 
 def lanes_of(config: Config, x: tw.Tensor) -> int:
-    """Threads that a row of a tile is spread over, each with a load of 16 bytes if it can."""
+    """Threads that share a row of a tile, each with a 16-byte load where possible."""
     threads: int = THREADS * (config["num_worker_warps"] or 4)
     each = max(min(LOAD // x.itemsize, _elements(config) // threads), 1)
     lanes: int = min(threads, config["PART"] // each)
@@ -174,7 +174,7 @@ def _elements(config: Config) -> int:
 
 @lru_cache(maxsize=1024)
 def _rows(name: str, columns: int, itemsize: int) -> Config:
-    """Parts that cover a row with nothing left over, or little."""
+    """Parts that cover a row exactly, or with little left over."""
     whole, divisor = power_of_two(columns), columns & -columns
     if whole * itemsize > WIDEST_BYTES:
         part = min(divisor, LONG_PART) if divisor >= SHORT else LONG_PART
@@ -199,7 +199,7 @@ def _rows(name: str, columns: int, itemsize: int) -> Config:
 
 @_of_tensors
 def gradient_config(name: str, x: Alike) -> Config:
-    """ROWS, STEP and PART of a kernel that adds up what its rows give."""
+    """ROWS, STEP and PART of a kernel that accumulates over its rows."""
     return _measured(name, x, x.shape) or _gradients(*x.shape)
 
 
@@ -214,7 +214,7 @@ def _gradients(rows: int, columns: int) -> Config:
 
 @_of_tensors
 def element_config(name: str, x: Alike) -> Config:
-    """BM and PART of a kernel that treats every element by itself."""
+    """BM and PART of an element-wise kernel."""
     rows, columns = x.shape
     found = _measured(name, x, x.shape) or ELEMENTS
     return _fitted(found, rows, min(found["PART"], power_of_two(columns)))
@@ -222,26 +222,26 @@ def element_config(name: str, x: Alike) -> Config:
 
 @_of_tensors
 def line_config(name: str, x: Alike) -> Config:
-    """PART of such a kernel on tensors that lie in one piece."""
+    """PART of an element-wise kernel on contiguous tensors."""
     (length,) = x.shape
     found = _measured(name, x, (1, length)) or (LINE if x.itemsize < WORD else WIDE_LINE)
     return _cut(found, 1, min(found["PART"], power_of_two(length)))
 
 
 def _fitted(config: Config, rows: int, part: int) -> Config:
-    """A configuration for rows of another width: as many elements in a tile, of more rows."""
+    """The configuration for rows of another width: a tile of as many elements, of more rows."""
     return _cut(config, _together(rows, part, _elements(config)), part)
 
 
 @lru_cache(maxsize=1024)
 def _cut(config: Config, together: int, part: int) -> Config:
-    """The same object each time: launches look kernels up by it."""
+    """The cached updated configuration; launches look kernels up by its identity."""
     return config.updated(BM=together, PART=part)
 
 
 @_of_tensors
 def span_config(name: str, x: Alike) -> Config:
-    """BM, PART and SPAN of a kernel along rows that may be cut between blocks."""
+    """BM, PART and SPAN of a reduction along rows that may be split between blocks."""
     return _measured(name, x, x.shape, NEAR) or _spans(*x.shape)
 
 
@@ -255,7 +255,7 @@ def _spans(rows: int, columns: int) -> Config:
 
 @_of_tensors
 def rank_config(name: str, x: Alike) -> Config:
-    """The same of a kernel that computes more with each element than a sum."""
+    """BM, PART and SPAN of a ranking, which computes more with each element than a sum."""
     return _measured(name, x, x.shape) or _ranks(*x.shape, x.itemsize)
 
 
@@ -269,7 +269,7 @@ def _ranks(rows: int, columns: int, itemsize: int) -> Config:
 
 
 def _long_spans(rows: int, columns: int, **hints: int) -> Config:
-    """Rows that are cut between blocks, in tiles whose loads are started far ahead."""
+    """Rows split between blocks, in tiles whose loads are issued far ahead."""
     part = min(power_of_two(columns), TILE)
     together = _together(rows, part, SPAN_TILE)
     span = _span(-(-rows // together), -(-columns // part))
@@ -277,7 +277,7 @@ def _long_spans(rows: int, columns: int, **hints: int) -> Config:
 
 
 def _whole_spans(rows: int, columns: int, part: int, **hints: int) -> Config:
-    """All of a row to a block."""
+    """Whole rows for each block."""
     together = _together(rows, part, 2 * SPAN_TILE)
     span = power_of_two(-(-columns // part))
     return Config.of(BM=together, PART=part, SPAN=span, allow_tma=False, **hints)
@@ -285,7 +285,7 @@ def _whole_spans(rows: int, columns: int, part: int, **hints: int) -> Config:
 
 @_of_tensors
 def scan_config(name: str, x: Alike) -> Config:
-    """The same of a kernel that combines within a tile, which is better done for all of a row."""
+    """BM, PART and SPAN of a scan; a scan within one tile is cheaper for whole rows."""
     return _measured(name, x, x.shape, NEAR) or _scans(*x.shape)
 
 
@@ -300,7 +300,7 @@ def _scans(rows: int, columns: int) -> Config:
 
 @_of_tensors
 def column_config(name: str, x: Alike) -> Config:
-    """BK, PART and SPAN of a kernel along the second of three axes."""
+    """BK, PART and SPAN of a reduction along the second of three axes."""
     return _measured(name, x, x.shape, NEAR) or _columns(*x.shape)
 
 
@@ -332,11 +332,11 @@ def _squares(rows: int, columns: int, itemsize: int) -> Config:
 
 
 def _together(rows: int, part: int, elements: int) -> int:
-    """Rows that share a tile: as many as it has room for, if enough blocks are left."""
+    """Rows that share a tile: as many as fit, while enough blocks remain."""
     return max(min(elements // part, power_of_two(-(-rows // ENOUGH))), 1)
 
 
 def _span(blocks: int, parts: int) -> int:
-    """Tiles of a block, a power of two: all of them, unless that leaves too few blocks."""
+    """Tiles for each block, a power of two: all tiles, unless too few blocks would remain."""
     wanted = max(ENOUGH // blocks, 1)
     return power_of_two(max(-(-parts // wanted), min(4, parts)))

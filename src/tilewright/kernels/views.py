@@ -1,8 +1,8 @@
-"""What library functions make of a handle to launch with, kept as long as the handle.
+"""Cached views of tensor handles, for library functions.
 
-A launch with handles that it has seen finds everything in a table; a function that made a view at
-every call would never launch so. A view refers to the memory of a handle and not to the handle, so
-it goes when the handle goes, and no memory lives longer than it would have.
+A launch with known handles is found in a table; a function that made a new view at every call would
+always miss it. A view refers to the memory of a handle, not to the handle itself, so the cache
+entry ends with the handle and extends no lifetime.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _made: WeakKeyDictionary[tw.Tensor, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 def kept(tensor: tw.Tensor, make: Callable[..., R], *how: Hashable) -> R:
-    """`make(tensor, *how)`: the same each time, for as long as there is the handle.
+    """`make(tensor, *how)`, made once and cached for the lifetime of the handle.
 
-    What is made must not refer to the handle itself, which would then never go.
+    The result must not refer to the handle itself, which would then never be freed.
     """
     made = _made.get(tensor)
     if made is None:

@@ -1,1 +1,1 @@
-"""Kernels over single elements."""
+"""Element-wise kernels, copies, creation and histograms."""

@@ -1,7 +1,7 @@
-"""Kernels that copy, convert and repeat elements, whatever the strides, up to rank 6.
+"""Copy, conversion and fill kernels for any strides, up to rank 6.
 
-A kernel has a rank, so there is one for each; what it does is written once. The functions at the
-end choose the kernel and its tile; `tilewright.runtime.library` says what is asked of them.
+A kernel has a fixed rank, so there is one kernel for each rank; all share one body. The functions
+at the end choose the kernel and its tile; `tilewright.runtime.library` declares their interface.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tilewright.dims import BC, BD, BH, BK, BM, BN, C, D, H, K, M, N, T
 __all__ = ["convert", "repeat"]
 
 BUDGET = 4096  # elements of a tile
-EDGE = 64  # of a tile that is read along one axis and written along another
+EDGE = 64  # elements along either axis of a tile that is read along one and written along the other
 
 
 class FROM(tw.AnyDType):
-    """What is converted."""
+    """dtype of the source."""
 
 
 def _convert(dst: Any, src: Any) -> None:
@@ -32,19 +32,19 @@ def _repeat(dst: Any, value: Any) -> None:
 
 @tw.kernel(deny_checks=True)
 def copy_1d(dst: Mut[T, Cut[N, BN]], src: Ref[FROM, N]) -> None:
-    """Every element, in the dtype of `dst`."""
+    """Copy `src` to `dst`, converted to the dtype of `dst`."""
     _convert(dst, src)
 
 
 @tw.kernel(deny_checks=True)
 def copy_2d(dst: Mut[T, Cut[M, BM], Cut[N, BN]], src: Ref[FROM, M, N]) -> None:
-    """Every element, in the dtype of `dst`."""
+    """Copy `src` to `dst`, converted to the dtype of `dst`."""
     _convert(dst, src)
 
 
 @tw.kernel(deny_checks=True)
 def copy_3d(dst: Mut[T, Cut[K, BK], Cut[M, BM], Cut[N, BN]], src: Ref[FROM, K, M, N]) -> None:
-    """Every element, in the dtype of `dst`."""
+    """Copy `src` to `dst`, converted to the dtype of `dst`."""
     _convert(dst, src)
 
 
@@ -52,7 +52,7 @@ def copy_3d(dst: Mut[T, Cut[K, BK], Cut[M, BM], Cut[N, BN]], src: Ref[FROM, K, M
 def copy_4d(
     dst: Mut[T, Cut[H, BH], Cut[K, BK], Cut[M, BM], Cut[N, BN]], src: Ref[FROM, H, K, M, N]
 ) -> None:
-    """Every element, in the dtype of `dst`."""
+    """Copy `src` to `dst`, converted to the dtype of `dst`."""
     _convert(dst, src)
 
 
@@ -61,7 +61,7 @@ def copy_5d(
     dst: Mut[T, Cut[D, BD], Cut[H, BH], Cut[K, BK], Cut[M, BM], Cut[N, BN]],
     src: Ref[FROM, D, H, K, M, N],
 ) -> None:
-    """Every element, in the dtype of `dst`."""
+    """Copy `src` to `dst`, converted to the dtype of `dst`."""
     _convert(dst, src)
 
 
@@ -70,43 +70,43 @@ def copy_6d(
     dst: Mut[T, Cut[C, BC], Cut[D, BD], Cut[H, BH], Cut[K, BK], Cut[M, BM], Cut[N, BN]],
     src: Ref[FROM, C, D, H, K, M, N],
 ) -> None:
-    """Every element, in the dtype of `dst`."""
+    """Copy `src` to `dst`, converted to the dtype of `dst`."""
     _convert(dst, src)
 
 
 @tw.kernel(deny_checks=True)
 def fill_1d(dst: Mut[T, BN], value: T) -> None:
-    """One value everywhere."""
+    """Set every element to one value."""
     _repeat(dst, value)
 
 
 @tw.kernel(deny_checks=True)
 def fill_2d(dst: Mut[T, BM, BN], value: T) -> None:
-    """One value everywhere."""
+    """Set every element to one value."""
     _repeat(dst, value)
 
 
 @tw.kernel(deny_checks=True)
 def fill_3d(dst: Mut[T, BK, BM, BN], value: T) -> None:
-    """One value everywhere."""
+    """Set every element to one value."""
     _repeat(dst, value)
 
 
 @tw.kernel(deny_checks=True)
 def fill_4d(dst: Mut[T, BH, BK, BM, BN], value: T) -> None:
-    """One value everywhere."""
+    """Set every element to one value."""
     _repeat(dst, value)
 
 
 @tw.kernel(deny_checks=True)
 def fill_5d(dst: Mut[T, BD, BH, BK, BM, BN], value: T) -> None:
-    """One value everywhere."""
+    """Set every element to one value."""
     _repeat(dst, value)
 
 
 @tw.kernel(deny_checks=True)
 def fill_6d(dst: Mut[T, BC, BD, BH, BK, BM, BN], value: T) -> None:
-    """One value everywhere."""
+    """Set every element to one value."""
     _repeat(dst, value)
 
 
@@ -119,17 +119,17 @@ FILLS = (fill_1d, fill_2d, fill_3d, fill_4d, fill_5d, fill_6d)
 
 @tw.function
 def convert(dst: tw.Tensor, src: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
-    """Copy every element of `src`, which has the shape of `dst`, in the dtype of `dst`."""
+    """Copy `src` to `dst`, which has the same shape, converted to the dtype of `dst`."""
     return COPIES[dst.ndim - 1](dst.partition(*_tile(dst, src)), src).giving(dst)
 
 
 def repeat(dst: tw.Tensor, value: int) -> tw.DeviceOp[Any]:
-    """One value everywhere."""
+    """Set every element of `dst` to one value."""
     return FILLS[dst.ndim - 1](dst.partition(*_tile(dst, dst)), value)
 
 
 def _tile(dst: tw.Tensor, src: tw.Tensor) -> tuple[int, ...]:
-    """Long where memory is written one element behind the other, and where it is read so."""
+    """A tile that is long along the contiguous axis of each tensor."""
     axes = range(dst.ndim)
     written, read = (min(axes, key=lambda axis: of.strides[axis]) for of in (dst, src))
     inner = [axis for axis in reversed(axes) if axis not in (written, read)]
@@ -143,7 +143,7 @@ def _tile(dst: tw.Tensor, src: tw.Tensor) -> tuple[int, ...]:
 
 
 def _power_of_two(limit: int, extent: int) -> int:
-    """Enough for an extent if the limit allows, and such that tiles end where indices can be."""
+    """A power of two that covers the extent, within the limit; tile ends fit the index dtype."""
     tile = 1
     while tile < extent and 2 * tile <= limit and extent + 2 * tile < 1 << 31:
         tile *= 2

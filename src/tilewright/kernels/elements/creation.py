@@ -1,7 +1,8 @@
-"""Kernels that make the contents of new tensors: counting, even steps, random numbers.
+"""Creation kernels: ranges, even steps, identity matrices, random numbers.
 
-Tensors come as lines of at most 2**30 elements, of which `first` is the number in the whole. The
-functions at the end build the launches; `tilewright.runtime.library` says what is asked of them.
+A tensor comes as lines of at most 2**30 elements; `first` is the index of a line's first element in
+the whole. The functions at the end build the launches; `tilewright.runtime.library` declares their
+interface.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ __all__ = ["count_up", "even_steps", "normal_numbers", "uniform_numbers", "unit_
 
 TILE = 1024
 MATRIX_TILE = 32
-HALF_SEQUENCE = 1 << 63  # where the second number of each normal one is taken from
+HALF_SEQUENCE = 1 << 63  # offset in the sequence of the second uniform number of each normal one
 
 
 @tw.kernel(deny_checks=True)
 def count(z: Mut[T, B], first: i64) -> None:
-    """The number of each element."""
+    """The index of each element."""
     n = first + (z.index[0] * B + tw.arange(B)).astype(i64)
     z.store(n.astype(z.dtype))
 
@@ -36,7 +37,7 @@ def steps(z: Mut[T, B], first: i64, last: i64, start: f64, step: f64, stop: f64)
 
 @tw.kernel(deny_checks=True)
 def unit(z: Mut[T, BM, BN]) -> None:
-    """Ones where row and column are equal."""
+    """Ones on the diagonal, zeros elsewhere."""
     i, j = z.index
     rows = i * BM + tw.arange(BM)[:, None]
     columns = j * BN + tw.arange(BN)
@@ -45,7 +46,7 @@ def unit(z: Mut[T, BM, BN]) -> None:
 
 @tw.kernel(deny_checks=True)
 def uniform(z: Mut[T, B], first: u64, seed: u64) -> None:
-    """Numbers of [0, 1), each from its own place in the sequence of the seed."""
+    """Uniform numbers in [0, 1), each from its own position in the sequence of the seed."""
     start = first + u64(z.index[0] * B)
     z.store(tw.rand(z.tile, z.dtype, seed=seed, offset=start))
 
@@ -57,7 +58,7 @@ def normal(z: Mut[T, B], first: u64, seed: u64, *, IS_DOUBLE: Const[bool] = Fals
     wide = f64 if IS_DOUBLE else f32
     u = tw.rand(z.tile, wide, seed=seed, offset=start)
     v = tw.rand(z.tile, wide, seed=seed, offset=start + HALF_SEQUENCE)
-    radius = tw.sqrt(-2.0 * tw.log(1.0 - u))  # of (0, 1]: its logarithm is finite
+    radius = tw.sqrt(-2.0 * tw.log(1.0 - u))  # 1 - u is in (0, 1]: a finite logarithm
     z.store((radius * tw.cos(math.tau * v)).astype(z.dtype))
 
 
@@ -65,16 +66,16 @@ def normal(z: Mut[T, B], first: u64, seed: u64, *, IS_DOUBLE: Const[bool] = Fals
 
 
 def count_up(line: tw.Tensor, first: int) -> tw.DeviceOp[Any]:
-    """Each element is its number."""
+    """The index of each element."""
     return count(line.partition(TILE), first)
 
 
 def even_steps(
     line: tw.Tensor, first: int, start: float, stop: float, number: int
 ) -> tw.DeviceOp[Any]:
-    """`number` numbers from `start` to `stop`, both included."""
+    """`number` evenly spaced numbers from `start` to `stop`, both included."""
     step = (stop - start) / max(number - 1, 1)
-    # A single one is the start; there is no step that would have to end at `stop`.
+    # A single element is `start`; no step has to end at `stop`.
     last = number - 1 if number > 1 else -1
     return steps(line.partition(TILE), first, last, start, step, stop)
 
@@ -85,10 +86,10 @@ def unit_matrix(matrix: tw.Tensor) -> tw.DeviceOp[Any]:
 
 
 def uniform_numbers(line: tw.Tensor, first: int, seed: int) -> tw.DeviceOp[Any]:
-    """What `tw.rand` gives in a kernel."""
+    """Uniform numbers in [0, 1), equal to those of `tw.rand` in a kernel."""
     return uniform(line.partition(TILE), first, seed)
 
 
 def normal_numbers(line: tw.Tensor, first: int, seed: int) -> tw.DeviceOp[Any]:
-    """Mean 0, variance 1; narrow dtypes are rounded from f32."""
+    """Normal numbers of mean 0 and variance 1; narrow dtypes are rounded from f32."""
     return normal(line.partition(TILE), first, seed, IS_DOUBLE=line.dtype is f64)

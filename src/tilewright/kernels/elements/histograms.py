@@ -1,11 +1,12 @@
-"""How often each number occurs.
+"""Histograms of integers.
 
-Few bins are a square: a number has a row and a column. How many numbers reach a row and a column,
-or lie beyond them, is the product of two matrices: for each number and row a one if it reaches that
-row, and for columns alike. Numbers lie in words, four of them, so an addition makes four of those
-ones. It takes as long whatever the numbers are. In more bins blocks count by atomic additions; many
-would wait for the same bin, so several rows of bins are counted in, each by some of the blocks, and
-summed.
+Up to 256 bins form a square, where a bin v has the row v // 16 and the column v % 16. The number of
+elements at or beyond each row and column is a matrix product: one factor has a one for each element
+and each row that it reaches, the other likewise for columns. Elements are packed four to a word, so
+that one addition makes four of those ones. The time does not depend on the data.
+
+More bins are counted by atomic additions. Blocks that add to the same bin would wait for each
+other, so the counts have several rows, each shared by some of the blocks, and the rows are summed.
 """
 
 from __future__ import annotations
@@ -28,32 +29,32 @@ from tilewright.kernels.rows.reductions import SUM, launch_reduction
 
 __all__ = ["histogram", "histogram_bins", "histogram_elements", "histogram_products"]
 
-EDGE = 16  # bins of a square, along either side
+EDGE = 16  # rows and columns of a square of bins
 BYTES = 0x0101_0101  # a one in each byte of a word
 HALVES = 0x0001_0001
-GROUPS = 4  # of numbers that are counted apart, by a warp each
-TOGETHER = 2048  # numbers of a product
-BLOCKS = 2048  # that share all numbers
-MOST_SPAN = 1 << 12  # tiles of a block: i32 holds what they count
-MOST_ROWS = 64  # of bins
-MOST_BINS = 1 << 16  # in all rows
+GROUPS = 4  # groups of elements that are counted separately, one by each warp
+TOGETHER = 2048  # elements of one product
+BLOCKS = 2048  # blocks that share all elements
+MOST_SPAN = 1 << 12  # tiles of a block; their counts fit in i32
+MOST_ROWS = 64  # rows of counts
+MOST_BINS = 1 << 16  # bins in all rows together
 
 
 def _joined(parts: Any, bits: int) -> Any:
-    """Pairs along the last axis side by side in words, so many bits apart."""
+    """Pairs along the last axis packed into words, `bits` apart."""
     return tw.sum(parts << (tw.arange(2) * bits), axis=len(parts.shape) - 1)
 
 
 def _as_numbers(x: Any) -> Any:
-    """Integers of a dtype that every bin has a number in."""
+    """Integers in a dtype that holds the number of every bin."""
     is_narrow = x.dtype == u8 or x.dtype == u16 or x.dtype == i8 or x.dtype == i16
     return x.astype(i32) if is_narrow else x
 
 
 def _digits(numbers: Any) -> tuple[Any, Any]:
-    """Rows and columns of four numbers in the bytes of words; a row has EDGE added, if it is one.
+    """Rows and columns of four elements each, packed into bytes; a valid row has EDGE added.
 
-    Numbers up to EDGE * EDGE, which is the one that has no row.
+    Elements are at most EDGE * EDGE, the number of an element that has no bin.
     """
     pairs = _joined(numbers, 16)
     rows = ((pairs // EDGE) ^ (EDGE * HALVES)) & ((2 * EDGE - 1) * HALVES)
@@ -65,12 +66,12 @@ def histogram_products(
     reached: Accum[i32, R, K], x: Ref[T, M, N], ones: i32,
     *, PART: Const[int] = 2048, SPAN: Const[int] = 1, EXACT: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """Add to `reached[r, c]` how many bins v of SPAN tiles have v // 16 >= r and v % 16 >= c.
+    """Add to `reached[r, c]` the number of elements v with v // 16 >= r and v % 16 >= c.
 
-    EXACT: tiles cover rows with nothing left over. `ones` is BYTES, from the launch: of a constant
-    the assembler makes a choice for each thread, with the addition in every branch of it.
+    A block counts SPAN tiles. EXACT: tiles cover the rows exactly. `ones` is BYTES, passed by the
+    launch: for a constant the assembler emits a branch for each thread, with the addition in each.
     """
-    scale = 2 * EDGE * EDGE  # of a product of bytes
+    scale = 2 * EDGE * EDGE  # of a product of two bytes
     tw.static_assert(PART // GROUPS * SPAN * scale < 1 << 31, "i32 holds what a block counts")
     i, s = tw.block_id(0), tw.block_id(1)
     xs = x.partition(1, PART, exact=EXACT)
@@ -83,7 +84,7 @@ def histogram_products(
             is_bin = is_bin & (j * PART + tw.arange(PART) < N)
         number = tw.where(is_bin, numbers, EDGE * EDGE).astype(i32)
         row, column = _digits(number.reshape(GROUPS, 1, PART // GROUPS // 4, 2, 2))
-        # A digit and the rest of its way up have the next bit if it reaches that far.
+        # A digit plus its distance to a row or column carries into the next bit if it reaches it.
         rows = tw.pack((row + rest) & (2 * EDGE * BYTES))
         columns = tw.pack((column + rest) & (EDGE * BYTES))
         found = tw.mma(rows, columns.permute(0, 2, 1), found)
@@ -94,7 +95,7 @@ def histogram_products(
 
 @tw.kernel(deny_checks=True)
 def histogram_bins(z: Mut[i32, BN], reached: Ref[i32, R, K]) -> None:
-    """How often each bin occurs: of those that reach its row and column, all that end there."""
+    """Counts of single bins, as differences of the counts at or beyond each row and column."""
     bins = z.index[0] * BN + tw.arange(BN)
     row, column = bins // EDGE, bins % EDGE
     in_row = reached.gather(row, column) - reached.gather(row, column + 1)
@@ -106,7 +107,7 @@ def histogram_bins(z: Mut[i32, BN], reached: Ref[i32, R, K]) -> None:
 def histogram_elements(
     counts: Accum[i32, R, K], x: Ref[T, M, N], *, ROWS: Const[int] = 1, PART: Const[int] = 1024
 ) -> None:
-    """`counts[row, v] += 1` for every v in x, blocks in ROWS rows; what is no bin is dropped."""
+    """`counts[row, v] += 1` for every v in x, in one of ROWS rows; other values are dropped."""
     i, j = tw.block_id(0), tw.block_id(1)
     columns = j * PART + tw.arange(PART)
     numbers = _as_numbers(x.partition(1, PART)[i, j])
@@ -115,7 +116,7 @@ def histogram_elements(
 
 @tw.function
 def histogram(x: tw.Tensor, bins: int, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
-    """How often each of the numbers 0, 1, … bins - 1 occurs in `x`, i32; others do not count."""
+    """Counts (i32) of the numbers 0, 1, … bins - 1 in `x`; other numbers are not counted."""
     check_tensor("histogram", "x", x, INTEGERS)
     bins = whole_number("histogram", "bins", bins)
     if bins < 1:
@@ -140,7 +141,7 @@ def histogram(x: tw.Tensor, bins: int, *, out: tw.Tensor | None = None) -> tw.De
 
 
 def _in_a_square(result: tw.Tensor, line: tw.Tensor) -> tw.DeviceOp[Any]:
-    """Count few bins; of a square of more, the first are those that were asked for."""
+    """Count up to 256 bins; of the square, the first `bins` are the result."""
     rows, columns = line.shape
     span = min(power_of_two(-(-columns // (TOGETHER * max(BLOCKS // rows, 1)))), MOST_SPAN)
     how = {"PART": TOGETHER, "SPAN": span, "EXACT": are_exact(line, 1, TOGETHER)}

@@ -1,6 +1,6 @@
-"""Functions of single elements: sums, SiLU-mul, GELU, dropout. Computed in f32 (f64 of f64).
+"""Element-wise functions: sum, SiLU-mul, GELU, dropout; computed in f32 (f64 for f64).
 
-Tensors that lie in one piece are walked as one line, others by their rows.
+Contiguous tensors are processed as one line, other tensors row by row.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ __all__ = [
 
 _MASK = (1 << 64) - 1
 
-# Random numbers come in fours from one place. The four are those of elements that lie LANES apart,
-# so that no thread needs what another has made.
+# One position of the generator gives four random numbers. They belong to elements LANES apart, so
+# that no thread needs a number made by another thread.
 WORDS = 4
 LANES = 1024
 GROUP = WORDS * LANES
 
-# Of 2 sqrt(2 / pi) (x + 0.044715 x³).
+# Factors of 2 sqrt(2 / pi) (x + 0.044715 x³).
 TANH_SLOPE = 2 * math.sqrt(2 / math.pi)
 TANH_CUBE = TANH_SLOPE * 0.044715
 
@@ -72,7 +72,7 @@ def _gelu(x: Any, TANH: bool) -> Any:
 def add_elements(
     z: Mut[T, Cut[N, B]], x: Ref[T, N], y: Ref[T, N], *, EXACT: Const[bool] = False
 ) -> None:
-    """`z = x + y`. EXACT: tiles cover `z` with nothing left over."""
+    """`z = x + y` of contiguous tensors. EXACT: tiles cover `z` exactly."""
     i = z.index[0]
     xs, ys = x.partition(B, exact=EXACT), y.partition(B, exact=EXACT)
     z.partition(B, exact=EXACT).store(xs[i] + ys[i], 0)
@@ -80,7 +80,7 @@ def add_elements(
 
 @tw.kernel(deny_checks=True)
 def add_rows(z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
-    """The same of rows that lie apart."""
+    """`z = x + y` of strided rows."""
     z.store(x.load_like(z) + y.load_like(z))
 
 
@@ -88,7 +88,7 @@ def add_rows(z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, N], y: Ref[T, M, N]
 def silu_mul_elements(
     z: Mut[T, Cut[N, B]], gate: Ref[T, N], up: Ref[T, N], *, EXACT: Const[bool] = False
 ) -> None:
-    """`z = gate * sigmoid(gate) * up`. EXACT: tiles cover `z` with nothing left over."""
+    """`z = gate * sigmoid(gate) * up` of contiguous tensors. EXACT: tiles cover `z` exactly."""
     i = z.index[0]
     gates, ups = gate.partition(B, exact=EXACT), up.partition(B, exact=EXACT)
     z.partition(B, exact=EXACT).store(_silu_mul(gates[i], ups[i]), 0)
@@ -96,7 +96,7 @@ def silu_mul_elements(
 
 @tw.kernel(deny_checks=True)
 def silu_mul_rows(z: Mut[T, Cut[M, BM], Cut[N, BN]], gate: Ref[T, M, N], up: Ref[T, M, N]) -> None:
-    """The same of rows that lie apart."""
+    """`z = gate * sigmoid(gate) * up` of strided rows."""
     z.store(_silu_mul(gate.load_like(z), up.load_like(z)))
 
 
@@ -104,9 +104,9 @@ def silu_mul_rows(z: Mut[T, Cut[M, BM], Cut[N, BN]], gate: Ref[T, M, N], up: Ref
 def gelu_elements(
     z: Mut[T, Cut[N, B]], x: Ref[T, N], *, TANH: Const[bool] = False, EXACT: Const[bool] = False
 ) -> None:
-    """`z = x * (share of a normal distribution below x)`; TANH: the usual formula in its place.
+    """`z = x * P(X < x)` for a normally distributed X, of contiguous tensors.
 
-    EXACT: tiles cover `z` with nothing left over.
+    TANH: the usual tanh approximation. EXACT: tiles cover `z` exactly.
     """
     xs = x.partition(B, exact=EXACT)
     z.partition(B, exact=EXACT).store(_gelu(xs[z.index[0]], TANH), 0)
@@ -116,7 +116,7 @@ def gelu_elements(
 def gelu_rows(
     z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, N], *, TANH: Const[bool] = False
 ) -> None:
-    """The same of rows that lie apart."""
+    """GELU of strided rows."""
     z.store(_gelu(x.load_like(z), TANH))
 
 
@@ -131,8 +131,8 @@ def dropout_elements(
 ) -> None:  # fmt: skip
     """`z = x * scale`, or 0 where the random number of the element is below `share`.
 
-    A block has GROUP elements, and `first` is the place of the first random numbers. EXACT: groups
-    cover `z` with nothing left over.
+    A block has GROUP elements; `first` is the position of the first random numbers. EXACT: groups
+    cover `z` exactly.
     """
     tw.static_assert(B == GROUP)
     i = z.index[0]
@@ -156,7 +156,7 @@ def dropout_rows(
     seed: u64,
     first: u64,
 ) -> None:
-    """The same of rows that lie apart, or of elements that begin anywhere in a group."""
+    """Dropout of strided rows, or of elements that begin anywhere in a group."""
     i, j = z.index
     n = first + u64(i) * u64(N) + u64(j) * u64(BN) + tw.arange(BN).astype(u64)
     a, b, c, d = tw.rand4x(n // GROUP * LANES + n % LANES, f32, seed=seed)
@@ -170,7 +170,7 @@ def dropout_rows(
 
 @tw.function
 def add(x: tw.Tensor, y: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
-    """`x + y` of two tensors of one shape and dtype."""
+    """`x + y` of two tensors with one shape and dtype."""
     return _pointwise("add", (add_elements, add_rows), {"x": x, "y": y}, out, (*FLOATS, *INTEGERS))
 
 
@@ -178,7 +178,7 @@ def add(x: tw.Tensor, y: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.Devic
 def silu_mul(
     gate: tw.Tensor, up: tw.Tensor, *, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
-    """`gate * sigmoid(gate) * up`, of one shape: the gate of a feed-forward layer."""
+    """`gate * sigmoid(gate) * up`, the gate of a feed-forward layer; both have one shape."""
     both = (silu_mul_elements, silu_mul_rows)
     return _pointwise("silu_mul", both, {"gate": gate, "up": up}, out, FLOATS)
 
@@ -187,9 +187,9 @@ def silu_mul(
 def gelu(
     x: tw.Tensor, *, approximate: Literal["none", "tanh"] = "none", out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
-    """`x * P(X < x)` for a normally distributed X, of every element.
+    """GELU: `x * P(X < x)` of every element, for a normally distributed X.
 
-    With `approximate="tanh"` it is `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³)))`.
+    With `approximate="tanh"`, `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³)))`.
     """
     if approximate not in ("none", "tanh"):
         raise tw.LaunchError(f"`approximate` of gelu is 'none' or 'tanh', not {shown(approximate)}")
@@ -206,13 +206,13 @@ def dropout(
     offset: SupportsIndex = 0,
     out: tw.Tensor | None = None,
 ) -> tw.DeviceOp[tw.Tensor]:
-    """Every element dropped with probability `share`, and those that stay over `1 - share`.
+    """Drop every element with probability `share`; the others are divided by `1 - share`.
 
-    Element `n` in row-major order is dropped where a random number is below `share`, and `seed` and
-    `p = offset + n` alone decide which number that is: of the four that `tw.rand4x` has for
-    `p // 4096 * 1024 + p % 1024` number `p // 1024 % 4`. So the gradient is the same function of
-    the gradient of the result: `dropout(dz, share, seed=seed, offset=offset)`. Tensors that lie in
-    one piece are faster, and so are offsets that 4096 divides.
+    Element `n` in row-major order is dropped where its random number is below `share`. The number
+    depends on `seed` and `p = offset + n` alone: it is number `p // 1024 % 4` of the four that
+    `tw.rand4x` has at `p // 4096 * 1024 + p % 1024`. The gradient is therefore the same function,
+    applied to the gradient of the result: `dropout(dz, share, seed=seed, offset=offset)`.
+    Contiguous tensors, and offsets that are multiples of 4096, are faster.
     """
     share = real_number("dropout", "share", share)
     if not 0 <= share < 1:
@@ -243,7 +243,7 @@ def _pointwise(
     dtypes: tuple[type[tw.DType], ...],
     **constants: Any,
 ) -> tw.DeviceOp[tw.Tensor]:
-    """A kernel on tensors of one shape and dtype: on lines, or on rows."""
+    """Apply a kernel to tensors of one shape and dtype: as lines, or row by row."""
     (first_name, first), *others = inputs.items()
     check_tensor(name, first_name, first, dtypes)
     for other_name, other in others:

@@ -1,4 +1,4 @@
-"""The last two axes exchanged, in new memory."""
+"""Transposition of the last two axes into new memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def transpose_tiles(
     *,
     EXACT: Const[bool] = False,
 ) -> None:
-    """`z[l, n, m] = x[l, m, n]`. EXACT: tiles cover both with nothing left over."""
+    """`z[l, n, m] = x[l, m, n]`. EXACT: tiles cover both tensors exactly."""
     at, j, i = z.index
     tile = x.partition(1, BM, BN, exact=EXACT)[at, i, j].permute(0, 2, 1)
     z.partition(1, BN, BM, exact=EXACT).store(tile, 0, 0, 0)
@@ -37,8 +37,8 @@ def transpose_tiles(
 def transpose(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """`x` with its last two axes exchanged: `z[..., n, m] = x[..., m, n]`.
 
-    `x.T` and `x.permute(…)` are views of the same memory and cost nothing; this is for whoever
-    reads the result along its rows.
+    `x.T` and `x.permute(…)` are views of the same memory and cost nothing. A copy pays where the
+    result is read along its rows.
     """
     check_tensor("transpose", "x", x, MOVED)
     if x.ndim < 2:

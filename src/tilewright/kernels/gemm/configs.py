@@ -1,13 +1,13 @@
-"""With which tiles matrix products are computed: what was measured, or else a rule.
+"""Tile configurations of matrix products: a tuned record, or else a heuristic.
 
-A configuration of a product has BM rows and BN columns of a tile of the output, and perhaps BX more
-of the last ones, BK of the sum, the LATENCY that its loads are expected to have, the SPLITS that
-the sum is cut into, for all columns or the last TAIL of them, a schedule and hints; one of few rows
-has the FOLDS of a row in place of most. Each is legal for every shape.
+A configuration has BM rows and BN columns of an output tile, perhaps BX columns of a second tile at
+the end of the row, BK elements of the sum, the LATENCY of the loads, the number of SPLITS of the
+sum (split-K), for all columns or for the last TAIL of them, a schedule and hints. A product of few
+rows has FOLDS of a row in place of most of these. Every configuration is legal for every shape.
 
-Which tile is fast is decided by how evenly the tiles of an output go round, which no nearby shape
-tells. So a record counts for its very shape alone, and otherwise the tile is taken that is expected
-to be done first (`matmul_tiles`).
+The fastest tile depends on how evenly the tiles of an output fill the GPU, and neighbouring shapes
+differ in that. A record therefore counts for its exact shape alone; every other shape takes the
+tile with the least estimated time (`tiles`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tilewright.tune import Config, Key, chosen
 
 __all__ = ["FEWEST_ROWS", "MOST_ROWS", "WEIGHTS", "choose_gemv", "choose_grouped", "choose_matmul"]
 
-# Rows that a tile of the tensor cores has at least: a product of no more is a matter of reading.
+# Least rows of a tensor-core tile; a product of no more rows is bound by reading the weights.
 MOST_ROWS = 16
-FEWEST_ROWS = 8  # that the other side of such a tile has
-WEIGHTS = 64  # rows of weights, folded ones, that are the one side
-MOST_FOLDS = 4  # of a row
-FEW_COLUMNS = 4096  # of an output: tiles of whole rows would leave a large GPU idle
-EDGE = 128  # of a tile that the tensor cores of any GPU are well used by
-SMALL_EDGE = 64  # of one that is computed or read without special units
+FEWEST_ROWS = 8  # least rows of the other side of such a tile
+WEIGHTS = 64  # folded rows of weights on the one side
+MOST_FOLDS = 4  # folds of one row
+FEW_COLUMNS = 4096  # columns of an output where tiles of whole rows would leave a large GPU idle
+EDGE = 128  # edge of a tile that uses the tensor cores of any GPU well
+SMALL_EDGE = 64  # edge of a tile without tensor cores or TMA
 
 
 def choose_matmul(form: Form) -> Config:
@@ -39,12 +39,12 @@ def choose_matmul(form: Form) -> Config:
 
 @lru_cache(maxsize=MOST_FORMS)
 def _expected(form: Form) -> Config:
-    """What should be fast for a product of many rows."""
+    """Heuristic for a product of many rows."""
     tiles = tiles_of(form.target, form.factor, form.layout)
     if not tiles or not form.is_aligned:
         return _plain(form)
     batch, (m, n, k) = form.batch, form.shape
-    if batch > 1:  # a batch has about as many tiles as one of its matrices on top of the others
+    if batch > 1:  # a batch has about as many tiles as its matrices stacked
         walked = tuple(tile for tile in tiles if "BX" not in tile.config.values)
         return fastest(walked, batch * m, n, k).updated(SPLITS=1, TAIL=0)
     return fastest(tiles, m, n, k)
@@ -57,7 +57,7 @@ def choose_gemv(form: Form) -> Config:
 
 @lru_cache(maxsize=MOST_FORMS)
 def _expected_of_few(form: Form) -> Config:
-    """What should be fast for a product of few rows."""
+    """Heuristic for a product of few rows."""
     m, n, _ = form.shape
     rows = power_of_two(m)
     folds = max(FEWEST_ROWS // rows, 2) if rows < MOST_ROWS or n <= FEW_COLUMNS else 1
@@ -75,7 +75,7 @@ def choose_grouped(key: Key, target: str) -> Config:
 
 
 def _plain(form: Form) -> Config:
-    """Tiles that any GPU can do, no larger than the product."""
+    """Tiles that every GPU supports, no larger than the product."""
     edge, depth = EDGE, 64
     if not form.is_aligned:
         edge, depth = SMALL_EDGE, 32

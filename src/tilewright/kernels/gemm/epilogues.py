@@ -1,8 +1,8 @@
-"""What a matrix product does to its sums before it stores them: bias, activation, residual.
+"""Epilogues of matrix products: bias, activation, residual, applied before the sums are stored.
 
-These are parts of kernels, inlined into each product that has them. Which of them run is decided
-when the kernel is compiled; in place of a tensor that is not wanted any other of three axes is
-given, and is not read. Not kernels of their own: those of element-wise functions stand elsewhere.
+An epilogue is inlined into each product. Its parts are chosen when the kernel is compiled; any
+tensor of three axes replaces an unused one and is not read. Element-wise kernels of their own are
+in `elements.pointwise`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ __all__ = ["ACTIVATIONS", "BIAS", "FUNCTIONS", "OUT", "RESIDUAL", "finished"]
 
 
 class OUT(tw.AnyDType):
-    """What the result is kept in."""
+    """dtype of the result."""
 
 
 class BIAS(tw.AnyDType):
-    """What the bias is kept in."""
+    """dtype of the bias."""
 
 
 class RESIDUAL(tw.AnyDType):
-    """What the residual is kept in."""
+    """dtype of the residual."""
 
 
 def same(x: Tile[f32]) -> Tile[f32]:
@@ -43,9 +43,9 @@ def silu(x: Tile[f32]) -> Any:
     return gated(x, x)
 
 
-# By the name that a call gives.
+# Activations by the name that a call gives.
 ACTIVATIONS = {None: same, "relu": relu, "gelu": normal_share, "silu": silu}
-# By the number that a kernel is compiled for.
+# Activations by the number that a kernel is compiled for.
 FUNCTIONS = tuple(ACTIVATIONS.values())
 
 
@@ -56,7 +56,7 @@ def finished(
     activation: int,
     residual: Partition[Any] | None,
 ) -> Tile[f32]:
-    """`activation(acc + bias) + residual` of the tile at one place, `[batch, rows, columns]`."""
+    """`activation(acc + bias) + residual` of the tile at `[batch, rows, columns]`."""
     b, i, j = place
     rows, columns = acc.shape
     if bias is not None:

@@ -1,9 +1,9 @@
-"""Products of few rows, as decoding has them: `a @ b.T`, which reads each row of `b` once.
+"""Products of few rows, as in decoding: `a @ b.T`, which reads each row of `b` once.
 
-Such a product is as fast as its weights can be read, so they are the left factor of a tile of the
-tensor cores, whose other side the few rows fill up. Where there are too few weights to occupy a
-GPU, each row of them, and of `a`, is folded into several shorter ones: all of them meet, and of
-their products those of equal parts are summed.
+The bandwidth of the weights bounds such a product. The weights are the left factor of a tensor-core
+tile, and the few rows of `a` fill its other side. Where the weights have too few rows to occupy a
+GPU, each row of `b` and of `a` is folded into several shorter ones: the tile multiplies all folds
+with each other, and the products of equal folds are summed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.tune import Config
 __all__ = ["gemv_kernel", "launch_gemv"]
 
 
-# The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
+# The dims of `bias` and `residual` are independent: an unused one may have any extents.
 @tw.kernel(deny_checks=True, starts_early=True)
 def gemv_kernel(
     out: Mut[OUT, Literal[1], BM, BN], a: Ref[T, P, R, K], b: Ref[T, Q, S, K],
@@ -31,7 +31,7 @@ def gemv_kernel(
     IS_FAST: Const[bool] = False, SHARED_A: Const[bool] = False, SHARED_B: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """`out = activation(a @ b.T + bias) + residual`; each row of `a` and `b` comes as FOLDS."""
+    """`out = activation(a @ b.T + bias) + residual`; each row of `a` and `b` has FOLDS parts."""
     tw.require(out.shape[0] == (Q if SHARED_A else P))
     tw.require(out.shape[1] * FOLDS == R and out.shape[2] * FOLDS == S)
     batch, i, j = out.index
@@ -68,13 +68,13 @@ def launch_gemv(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
 
 @lru_cache(maxsize=MOST_FORMS)
 def _unfolded(config: Config) -> Config:
-    """With as many weights in a tile, none of them folded."""
+    """A configuration with as many weights in a tile and no folds."""
     folds = config.values.get("FOLDS", 1)
     return config.updated(FOLDS=1, BN=config["BN"] * folds)
 
 
 def is_foldable(rows: tw.Tensor, folds: int) -> bool:
-    """Whether each row is as many parts of equal length, which begin where tiles can be read."""
+    """Whether rows divide into equal parts that begin at addresses where tiles can be read."""
     length = rows.shape[2] // folds
     return (
         rows.is_contiguous
@@ -84,6 +84,6 @@ def is_foldable(rows: tw.Tensor, folds: int) -> bool:
 
 
 def folded(rows: tw.Tensor, folds: int) -> tw.Tensor:
-    """Each row as several shorter ones."""
+    """Each row as `folds` shorter rows."""
     batch, count, length = rows.shape
     return rows.reshape(batch, count * folds, length // folds)

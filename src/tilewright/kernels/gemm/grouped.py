@@ -1,7 +1,8 @@
-"""Products of ragged groups of rows, each with a matrix of its own, as mixtures of experts have.
+"""Products of ragged groups of rows, each with its own matrix, as in a mixture of experts.
 
-The output is cut by the offsets at which groups begin. They lie in device memory, and no host needs
-to know them: whatever they hold, no two blocks write one element, and nothing outside is touched.
+The output is partitioned by the offsets at which groups begin. The offsets lie in device memory and
+are never read by the host; whatever they hold, no two blocks write one element, and every access
+stays within bounds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tilewright.tune import key_of
 __all__ = ["grouped_matmul", "grouped_matmul_kernel"]
 
 
-# The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
+# The dims of `bias` and `residual` are independent: an unused one may have any extents.
 @tw.kernel(deny_checks=True)
 def grouped_matmul_kernel(
     out: Mut[OUT, Cut[M, BM], Cut[N, BN]], a: Ref[T, M, K], b: Ref[T, G, K, N],
@@ -37,7 +38,7 @@ def grouped_matmul_kernel(
     group, _, j = out.index
     begin, end = out.rows
     left, right = a.windows(BM, BK, step=(1, BK)), b.partition(1, BK, BN)
-    # A block that has no rows stores nothing, wherever it reads.
+    # A block without rows stores nothing, so the matrix that it reads does not matter.
     first = left.clip(begin, 0)
     acc = tw.zeros((BM, BN), f32)
     if begin < end:
@@ -76,9 +77,9 @@ def grouped_matmul(
 
     Group g has the rows `offsets[g]` to `offsets[g + 1]` of `a`, which is `[M, K]`; `b` is
     `[groups, K, N]` (or `[groups, N, K]`, with `transpose_b`), `offsets` is `[groups + 1]`, i32 or
-    i64 and in device memory, `bias` is `[groups, N]` and `residual` is `[M, N]`. Where offsets
-    fall, no group begins before the one in front of it has ended; rows of no group are left as
-    they are in `out`, and are zero in a new tensor.
+    i64 in device memory, `bias` is `[groups, N]` and `residual` is `[M, N]`. Where offsets
+    decrease, a group begins at the end of the group before it. Rows without a group are left
+    unchanged in `out`, and are zero in a new tensor.
 
     Dtypes and the other options are those of `matmul`.
     """

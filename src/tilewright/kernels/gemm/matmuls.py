@@ -1,11 +1,12 @@
-"""Matrix products: `activation(a @ b + bias) + residual`, one or a batch of them, summed in f32.
+"""Matrix products: `activation(a @ b + bias) + residual`, single or batched, accumulated in f32.
 
-The kernel here walks the tiles of the output; few rows (`gemv`), tiles that all fit the GPU at once
-(`matmul_once`) and tiles of two widths (`matmul_wide`) have kernels of their own. How an operand is
-stored makes no difference to any of them, so a transposed one is a view with its axes exchanged.
-Where the output has too few tiles to occupy a GPU, or the last of them would leave much of it idle,
-their sums over K are cut into splits: each writes sums of its own, and a second kernel adds them in
-a fixed order, so results are the same at every run.
+The kernel here walks the tiles of the output. Separate kernels compute few rows (`gemv`), outputs
+whose tiles all fit the GPU at once (`once`) and tiles of two widths (`wide`). Every kernel takes
+operands of any strides, so a transposed operand is a view with its axes exchanged.
+
+Split-K: where the output has too few tiles to occupy a GPU, or its last tiles would leave much of
+the GPU idle, the sums over K are split. Each split writes partial sums, and a second kernel adds
+them in a fixed order, so results are the same at every run.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ __all__ = [
     "sum_splits_kernel",
 ]
 
-SUM_TILE = (16, 128)  # of the kernel that adds splits
+SUM_TILE = (16, 128)  # tile of the kernel that adds splits
 
 
-# The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
+# The dims of `bias` and `residual` are independent: an unused one may have any extents.
 @tw.kernel(deny_checks=True, starts_early=True)
 def matmul_kernel(
     out: Mapped[OUT, Literal[1], Cut[M, BM], Cut[N, BN]], a: Ref[T, P, M, K], b: Ref[T, Q, K, N],
@@ -57,7 +58,7 @@ def matmul_kernel(
     SHARED_A: Const[bool] = False, SHARED_B: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """`out = activation(a @ b + bias) + residual`, or the sums of SPLITS stretches of K each."""
+    """`out = activation(a @ b + bias) + residual`, or the partial sums of SPLITS ranges of K."""
     tw.require(out.shape[0] == SPLITS * (Q if SHARED_A else P))
     left, right = a.partition(1, BM, BK), b.partition(1, BK, BN)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None
@@ -116,18 +117,19 @@ def matmul(
     tf32: bool = False,
     fast_accumulate: bool = False,
 ) -> tw.DeviceOp[tw.Tensor]:
-    """`activation(a @ b + bias) + residual`, computed in f32 and rounded once, when it is stored.
+    """`activation(a @ b + bias) + residual`, accumulated in f32 and rounded once, when stored.
 
     `a` is `[M, K]` and `b` is `[K, N]`; `transpose_a` and `transpose_b` exchange their last two
-    axes first. Either may have axes of a batch in front, and then the result has them; if both do,
-    they are alike. Both hold f16, bf16, f32 or 8-bit floats. `bias` is `[N]`, `residual` has the
-    shape of the result, and `activation` is None, "relu", "gelu" or "silu".
+    axes first. Either operand may have batch axes in front, and then the result has them too; if
+    both operands have batch axes, these are equal. Both operands hold f16, bf16, f32 or 8-bit
+    floats. `bias` is `[N]`, `residual` has the shape of the result, and `activation` is None,
+    "relu", "gelu" or "silu".
 
-    The result has `out_dtype`, else the dtype of `out`, else that of the factors (bf16 for 8-bit
+    The result has `out_dtype`, else the dtype of `out`, else that of the operands (bf16 for 8-bit
     floats). f32 is multiplied exactly, or rounded to `tf32` first, which is many times faster.
-    `fast_accumulate` lets sums of 8-bit floats be less exact.
+    `fast_accumulate` allows less exact sums of 8-bit floats.
 
-    The operation is lazy, and can be recorded in a graph; its result is `out`, or a new tensor.
+    The operation is lazy and can be recorded in a graph; its result is `out`, or a new tensor.
     """
     request = Request(
         "matmul", out, out_dtype, bias, activation, residual, tf32, fast_accumulate,
@@ -149,11 +151,11 @@ def matvec(
     residual: tw.Tensor | None = None,
     out_dtype: type[tw.DType] | None = None,
 ) -> tw.DeviceOp[tw.Tensor]:
-    """`activation(a @ x + bias) + residual`, of a matrix and a vector: as fast as `a` can be read.
+    """`activation(a @ x + bias) + residual` of a matrix and a vector, at the bandwidth of `a`.
 
-    `a` is `[M, K]` (`[K, M]`, with `transpose_a`) and `x` is `[K]`; with axes of a batch in front
-    both have them. `bias` is `[M]`, `residual` has the shape of the result. Dtypes and the other
-    options are those of `matmul`; several vectors are a matrix, `matmul(xs, a, transpose_b=True)`.
+    `a` is `[M, K]` (`[K, M]`, with `transpose_a`) and `x` is `[K]`; batch axes stand in front of
+    both. `bias` is `[M]`, `residual` has the shape of the result. Dtypes and the other options are
+    those of `matmul`; several vectors are a matrix, `matmul(xs, a, transpose_b=True)`.
     """
     caller = "matvec"
     check_matrices(caller, "a", a)
@@ -176,14 +178,14 @@ def matvec(
 
 
 def as_row(vector: tw.Tensor) -> tw.Tensor:
-    """A vector, or each of a batch, as a matrix of one row."""
+    """A vector, or each vector of a batch, as a matrix of one row."""
     return vector.unsqueeze(-2)
 
 
 def _launched(wanted: Product) -> tw.DeviceOp[Any]:
     form = wanted.form
     m, n, k = form.shape
-    if not k:  # there is nothing to sum, and no part of a sum
+    if not k:  # an empty sum has no parts
         return add_splits(wanted, tw.empty((0, m, n), f32, device=wanted.out.device), 0)
     if m <= MOST_ROWS:
         return launch_gemv(wanted, choose_gemv(form))
@@ -194,16 +196,16 @@ def _launched(wanted: Product) -> tw.DeviceOp[Any]:
 
 
 def launch_splits(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
-    """The launches of a product with a configuration that splits its sums, or some of them."""
+    """The launches of a product with a configuration that splits all sums, or some of them."""
     splits, tail, n = config["SPLITS"], config.values.get("TAIL", 0), wanted.out.shape[2]
-    if 0 < tail < n:  # two parts of one output, which have nothing to do with each other
+    if 0 < tail < n:  # two independent parts of one output
         whole = launch_matmul(_columns(wanted, 0, n - tail), _without_splits(config))
         return tw.zip(whole, _split(_columns(wanted, n - tail, n), config, splits))
     return _split(wanted, config, splits)
 
 
 def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
-    """Sums of as many stretches of K for each element, and then the sums of those."""
+    """Partial sums of SPLITS ranges of K for each element, then the sums of those."""
     batch, m, n = wanted.out.shape
     parts = tw.empty((batch * splits, m, n), f32, device=wanted.out.device)
     kernel, constants = specialised(matmul_kernel, wanted.form, config, is_last=False)
@@ -213,7 +215,7 @@ def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
 
 
 def launch_matmul(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
-    """The launch of a product with a configuration that splits nothing."""
+    """The launch of a product with a configuration without splits."""
     edge = first_columns(wanted.out.shape[2], config) if wanted.form.batch == 1 else None
     if edge is not None:
         return launch_wide(wanted, config, edge)
@@ -226,12 +228,12 @@ def launch_matmul(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
 
 
 def walked(out: tw.Tensor, config: Config) -> tw.PersistentPartition:
-    """An output as the kernel takes it."""
+    """An output with the partition that the kernel takes."""
     return config.walk(out[:].partition(1, config["BM"], config["BN"]))
 
 
 def _columns(wanted: Product, start: int, stop: int) -> Product:
-    """The part of a product that has these columns."""
+    """The part of a product with these columns."""
     place = (slice(None), slice(None), slice(start, stop))
     has = wanted.form.epilogue
     return wanted._replace(
@@ -248,7 +250,7 @@ def _without_splits(config: Config) -> Config:
 
 
 def add_splits(wanted: Product, parts: tw.Tensor, splits: int) -> tw.DeviceOp[Any]:
-    """The launch that adds parts of sums, as many as there are splits for each matrix."""
+    """The launch that adds the partial sums of all splits, for each matrix."""
     cut = wanted.out.partition(1, *SUM_TILE)
     return sum_splits_kernel(
         cut, parts, wanted.bias, wanted.residual, SPLITS=splits, **wanted.form.epilogue

@@ -1,7 +1,7 @@
-"""Products whose tiles all fit the GPU at once: one for each block, and no walk.
+"""Products whose tiles all fit the GPU at once: one tile for each block, and no walk.
 
-A small product is little more than the start of a kernel, so this one has nothing before its loop:
-one matrix, no batch, no order of tiles.
+The start of the kernel dominates the time of a small product. This kernel has nothing before its
+loop: one matrix, no batch, no order of tiles.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilewright.tune import Config
 __all__ = ["cut_at_once", "fits_at_once", "launch_once", "matmul_once_kernel"]
 
 
-# The dims of `bias` and `residual` are tied to no others, because a stand-in may have any.
+# The dims of `bias` and `residual` are independent: an unused one may have any extents.
 @tw.kernel(deny_checks=True, starts_early=True)
 def matmul_once_kernel(
     out: Mut[OUT, Cut[M, BM], Cut[N, BN]], a: Ref[T, M, K], b: Ref[T, K, N],
@@ -44,7 +44,7 @@ def matmul_once_kernel(
 
 
 def fits_at_once(wanted: Product, config: Config) -> bool:
-    """Whether no block of a configuration would have a second tile to compute."""
+    """Whether a configuration gives every block at most one tile."""
     batch, m, n = wanted.out.shape
     blocks: int | None = config["blocks"]
     tiles: int = ceil(m / config["BM"]) * ceil(n / config["BN"])
@@ -52,7 +52,7 @@ def fits_at_once(wanted: Product, config: Config) -> bool:
 
 
 def launch_once(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
-    """The launch of a product of which `fits_at_once` is true."""
+    """The launch of a product that satisfies `fits_at_once`."""
     kernel, constants = specialised(matmul_once_kernel, wanted.form, config)
     a, b = kept(wanted.a, only_matrix), kept(wanted.b, only_matrix)
     out = only_matrix(wanted.out) if wanted.is_new else kept(wanted.out, only_matrix)
@@ -61,9 +61,9 @@ def launch_once(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
 
 
 def cut_at_once(matrix: tw.Tensor, height: int, width: int) -> tw.HostPartition:
-    """Tiles, of which rows or columns run fastest, whatever there are fewer of.
+    """Output tiles numbered along the shorter axis first.
 
-    So those that are computed side by side share most of what they read.
+    Tiles that are computed at the same time then share most of their operands.
     """
     rows, columns = -(-matrix.shape[0] // height), -(-matrix.shape[1] // width)
     if rows <= columns:

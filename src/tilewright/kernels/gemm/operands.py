@@ -1,10 +1,9 @@
-"""What a matrix product is asked for: its operands checked, and seen as batches of matrices.
+"""Operands of a matrix product: checks, and views as batches of matrices.
 
-`product` refuses what cannot be computed, with the names of the call, before anything is launched.
-What it gives is all that the kernels of this family need to know; none of them looks at how many
-axes the caller's tensors have, or at whether one of them is transposed. What is decided about
-operands holds for all others that are alike, so it is decided once (`Form`), and views of a handle
-are made once.
+`product` refuses an impossible product before any launch, with the names of the call. Its result
+holds everything that the kernels of this family need; no kernel looks at the rank of the caller's
+tensors or at transpositions. Decisions depend on the layout of the operands alone, so they are made
+once for each layout (`Form`); views of a handle are made once as well.
 """
 
 from __future__ import annotations
@@ -44,16 +43,16 @@ __all__ = [
 ]
 
 NARROW = (f8e4m3fn, f8e5m2)
-FACTORS = (*NARROW, f16, bf16, f32)  # what can be multiplied; sums are f32 whatever it is
-SUMS = (*NARROW, f16, bf16, f32)  # what sums can be stored as
-NARROW_OUT = bf16  # and are, of narrow factors, if nobody says
-# Bytes, of which the places where rows begin are to be multiples.
+FACTORS = (*NARROW, f16, bf16, f32)  # dtypes of factors; sums are f32 for each of them
+SUMS = (*NARROW, f16, bf16, f32)  # dtypes in which sums are stored
+NARROW_OUT = bf16  # default dtype of the result for 8-bit factors
+# Alignment in bytes of the starts of rows.
 LINE = 16
-MOST_FORMS = 1024  # that are remembered: a program whose shapes never repeat must not grow
+MOST_FORMS = 1024  # size of the cache; a program whose shapes never repeat must not grow
 
 
 class Request(NamedTuple):
-    """What a call asks for, its two factors aside: `activation(sums + bias) + residual`."""
+    """Options of a call, without its two factors: `activation(sums + bias) + residual`."""
 
     caller: str
     out: tw.Tensor | None = None
@@ -67,7 +66,7 @@ class Request(NamedTuple):
     transpose_b: bool = False
 
     def factor(self, dtype: type[tw.DType]) -> type[tw.DType]:
-        """What elements of a dtype are multiplied as."""
+        """The dtype in which factors of a dtype are multiplied."""
         for name, allowed in (("tf32", (f32,)), ("fast_accumulate", NARROW)):
             if getattr(self, name) and dtype not in allowed:
                 known = " or ".join(one.label for one in allowed)
@@ -78,7 +77,7 @@ class Request(NamedTuple):
         return tf32 if self.tf32 else dtype
 
     def sums(self, a: tw.Tensor) -> type[tw.DType]:
-        """What the sums are stored as."""
+        """The dtype in which sums are stored."""
         dtype = self.out_dtype or (NARROW_OUT if a.dtype in NARROW else a.dtype)
         if self.out is not None and self.out_dtype is None:
             check_tensor(self.caller, "out", self.out, SUMS)
@@ -90,7 +89,7 @@ class Request(NamedTuple):
         return dtype
 
     def number(self) -> int:
-        """The activation as kernels know it."""
+        """The activation as a number, which kernels are compiled for."""
         if self.activation not in ACTIVATIONS:
             known = ", ".join(map(repr, ACTIVATIONS))
             raise tw.LaunchError(
@@ -101,7 +100,7 @@ class Request(NamedTuple):
     def check_added(
         self, a: tw.Tensor, bias_shape: tuple[int, ...], shape: tuple[int, ...]
     ) -> None:
-        """Refuse a bias or a residual that has another shape."""
+        """Refuse a bias or a residual of another shape."""
         for name, tensor, wanted in (
             ("bias", self.bias, bias_shape),
             ("residual", self.residual, shape),
@@ -114,44 +113,44 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """What products have in common whose operands are alike."""
+    """Properties shared by all products whose operands have the same layout."""
 
     batch: int
     shape: tuple[int, int, int]  # M, N, K
     result: tuple[tuple[int, ...], type[tw.DType]]  # the shape that the caller sees, and the dtype
-    factor: type[tw.DType]  # what elements are multiplied as
+    factor: type[tw.DType]  # dtype in which elements are multiplied
     target: str
     layout: str  # of each factor: `n` as it is, `t` transposed
-    is_aligned: bool  # tiles can be read by the units that read tiles: rows begin at even places
-    is_one_matrix: bool  # all matrices of `a`, on top of each other
-    constants: dict[str, Any]  # what a kernel that multiplies is compiled for, its epilogue aside
-    epilogue: dict[str, Any]  # what a kernel that stores results is compiled for
+    is_aligned: bool  # rows begin at addresses that TMA accepts
+    is_one_matrix: bool  # the matrices of `a`, stacked, are one matrix
+    constants: dict[str, Any]  # constants of a kernel that multiplies, without the epilogue's
+    epilogue: dict[str, Any]  # constants of a kernel that stores results
 
     @cached_property
     def key(self) -> Key:
-        """What decides which configuration is fast: bf16 is multiplied as fast as f16."""
+        """The key of a tuned record; bf16 is multiplied as fast as f16."""
         factor = f16 if self.factor is bf16 else self.factor
         options: dict[str, Any] = {"fast": True} if self.constants["IS_FAST"] else {}
         return key_of(factor, (self.batch, *self.shape), layout=self.layout, **options)
 
 
 class Product(NamedTuple):
-    """A product that can be computed: `out = activation(a @ b + bias) + residual`."""
+    """A checked product: `out = activation(a @ b + bias) + residual`."""
 
     out: tw.Tensor  # [batch, M, N]
     a: tw.Tensor  # [batch or 1, M, K]
     b: tw.Tensor  # [batch or 1, K, N]
-    bias: tw.Tensor  # [1, 1, N], or a stand-in of as many axes
+    bias: tw.Tensor  # [1, 1, N], or a stand-in of the same rank
     residual: tw.Tensor  # [batch, M, N], or a stand-in
     form: Form
-    is_new: bool = False  # nobody else has the output yet
+    is_new: bool = False  # the output is a new tensor that the caller does not hold yet
 
 
 _forms: dict[tuple[Any, ...], Form] = {}
 
 
 def product(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Product, tw.Tensor]:
-    """The product of two tensors of two axes or more, and the tensor that it is written to."""
+    """The product of two tensors of two axes or more, with the tensor of its result."""
     facet = _facet(a, b, request)
     form = _forms.get(facet)
     if form is None:
@@ -179,15 +178,15 @@ def product(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Product, tw.T
 
 
 def _facet(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Any, ...]:
-    """All that a form is decided by: what tensors are like, and what the call says."""
+    """The key of a form: layouts of the tensors, and options of the call."""
     operands = (a, b, request.out, request.bias, request.residual)
-    # What is no tensor is refused, so nothing is remembered of it.
+    # An argument that is no tensor is refused, so it needs no key.
     alike = [getattr(operand, "facet", operand.__class__) for operand in operands]
     return (*alike, request.caller, request.out_dtype, request.activation, *request[6:])
 
 
 def _form(a: tw.Tensor, b: tw.Tensor, request: Request) -> Form:
-    """Everything that can be decided, or the refusal of what cannot be computed."""
+    """Decide all properties of a product, or refuse it."""
     caller, is_plain = request.caller, not request.transpose_a
     a = a if is_plain else exchanged(caller, "a", a)
     b = exchanged(caller, "b", b) if request.transpose_b else b
@@ -202,7 +201,7 @@ def _form(a: tw.Tensor, b: tw.Tensor, request: Request) -> Form:
     number, factor, sums = request.number(), request.factor(a.dtype), request.sums(a)
     request.check_added(a, shape[-1:], shape)
     out = output(caller, request.out, shape, sums, a)
-    # Where all matrices of `a` meet the same `b`, they are one matrix.
+    # Matrices of `a` that are all multiplied by one `b` are one matrix.
     alike = [one for one in (a, out, request.residual) if one is not None]
     is_one_matrix = is_plain and a.ndim > b.ndim == 2 and all(one.is_contiguous for one in alike)
     batch = 1 if is_one_matrix else prod(shape[:-2])
@@ -239,7 +238,7 @@ def specialised(
 ) -> tuple[tw.Kernel, dict[str, Any]]:
     """A kernel of this family with its hints, and the constants that it takes.
 
-    What is not the last of a product's kernels leaves bias, activation and residual to another.
+    Only the last kernel of a product applies bias, activation and residual.
     """
     known = {**form.constants, **form.epilogue} if is_last else form.constants
     chosen = Config.from_values({**known, **dict(config.constants)})
@@ -247,7 +246,7 @@ def specialised(
 
 
 def check_factors(caller: str, a: tw.Tensor, b: tw.Tensor) -> None:
-    """Two tensors that can be multiplied with each other."""
+    """Refuse two tensors that cannot be multiplied with each other."""
     check_matrices(caller, "a", a)
     check_matrices(caller, "b", b)
     check_one_device(caller, a=a, b=b)
@@ -264,7 +263,7 @@ def check_factors(caller: str, a: tw.Tensor, b: tw.Tensor) -> None:
 
 
 def check_matrices(caller: str, name: str, tensor: tw.Tensor, rank: int | None = None) -> None:
-    """A tensor that can be multiplied: a matrix or, unless its rank is said, a batch of them."""
+    """Refuse an operand that is no matrix or, unless its rank is given, no batch of matrices."""
     check_tensor(caller, name, tensor, FACTORS)
     if tensor.ndim < 2 or rank not in (None, tensor.ndim):
         raise tw.LaunchError(
@@ -281,18 +280,18 @@ def exchanged(caller: str, name: str, tensor: tw.Tensor) -> tw.Tensor:
 
 
 def _one_batch(caller: str, name: str, matrices: tw.Tensor) -> tw.Tensor:
-    """With all axes in front of a matrix's as one, if there are several."""
+    """A view with all batch axes merged into one, if there are several."""
     if matrices.ndim <= 3:
         return matrices
     *batch, rows, columns = matrices.shape
     return reshaped(caller, name, matrices, (prod(batch), rows, columns))
 
 
-# --- views, which refer to other handles than the ones they are made of ---------------------------
+# --- views: each refers to memory, not to the handle it is made of --------------------------------
 
 
 def batch_of(matrices: tw.Tensor) -> tw.Tensor:
-    """With three axes."""
+    """A view with three axes."""
     if matrices.ndim == 2:
         return matrices[None]
     *batch, rows, columns = matrices.shape
@@ -300,23 +299,23 @@ def batch_of(matrices: tw.Tensor) -> tw.Tensor:
 
 
 def exchanged_batch(matrices: tw.Tensor) -> tw.Tensor:
-    """With three axes, the last two exchanged."""
+    """A view with three axes, the last two exchanged."""
     return batch_of(matrices).permute(0, 2, 1)
 
 
 def one_matrix(matrices: tw.Tensor) -> tw.Tensor:
-    """Matrices on top of each other, as a batch of one."""
+    """Stacked matrices as a batch of one matrix."""
     *rows, columns = matrices.shape
     return matrices.reshape(1, prod(rows), columns)
 
 
 def only_matrix(batch: tw.Tensor) -> tw.Tensor:
-    """The one of a batch of one."""
+    """The only matrix of a batch of one."""
     return batch[0]
 
 
 def one_row(bias: tw.Tensor) -> tw.Tensor:
-    """A line as a batch of one matrix of one row."""
+    """A line as a batch of one matrix with one row."""
     return bias[None, None]
 
 

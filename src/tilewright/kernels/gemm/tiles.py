@@ -1,8 +1,8 @@
-"""Tiles of matrix products, and when each is expected to be done with an output.
+"""Tiles of matrix products, with an estimate of the time of each.
 
-A GPU works on as many tiles at a time as it has multiprocessors, so what counts is how many rounds
-an output takes, and how long a round is. Rates are fitted to times of many shapes on one GPU; on
-another of its kind they say which tile is better, not how fast it is.
+A GPU computes as many tiles at a time as it has multiprocessors, so the time of an output is the
+number of rounds times the length of a round. Rates are fitted to measured times of many shapes on
+one GPU; on another GPU of its kind they rank tiles but do not predict times.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from tilewright.tune import Config
 
 __all__ = ["BAND", "HALF", "MULTIPROCESSORS", "NARROW", "SHALLOW", "Tile", "fastest", "tiles_of"]
 
-# Tiles of the output that are finished together, so that they share what is read.
+# Output tiles finished together, so that they share their operands.
 BAND, WIDE_BAND = (1, 8, 1), (1, 16, 1)
-# Of the GPU that tiles were timed on.
+# Of the GPU that the tiles were timed on.
 MULTIPROCESSORS = 132
 
 
-MOST_SPLITS = 8  # of a sum
-LEAST_STEPS = 8  # of a split, or starting it costs more than it saves
-# Of splitting sums: seconds for two more launches, one behind the other, and bytes a second.
+MOST_SPLITS = 8  # splits of a sum
+LEAST_STEPS = 8  # steps of a split; a shorter split costs more than it saves
+# Cost of split-K: seconds for two more dependent launches, and bytes per second.
 SUM_START, SUM_RATE = 1.3e-5, 2.5e12
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of a product, and how fast it is."""
+    """A tile of a product and its estimated speed."""
 
     config: Config
-    rate: float  # 10^12 operations a second, by all multiprocessors together
+    rate: float  # 10^12 operations a second, on all multiprocessors
     start: float  # seconds before the first and after the last step of a sum
 
     def plans(self, m: int, n: int, k: int) -> Iterator[tuple[float, Config]]:
-        """Ways to use the tile for a product of this shape, each with the seconds it may take."""
+        """Configurations of this tile for a product, each with its estimated seconds."""
         height, width, blocks = (self.config[name] for name in ("BM", "BN", "blocks"))
         more = self.config.values.get("BX", 0)
         if more and first_columns(n, self.config) is None:
-            return  # it would not have shares of both widths
+            return  # some share would lack one of the two widths
         rows, columns = ceil(m / height), ceil(n / (width + more))
         one_round = 2 * height * (width + more) * k * blocks / (self.rate * 1e12)
         rounds = ceil(rows * columns / blocks)
-        if more:  # blocks do not stay, so every round has a start
+        if more:  # blocks are not persistent, so every round has a start
             yield rounds * (self.start + one_round), self.config
             return
         yield self.start + rounds * one_round, self.config
-        # Whole rounds for the first columns; the sums of the others are split, for one more round.
+        # Whole rounds for the first columns; split-K of the other columns takes one more round.
         rounds = rows * columns // blocks
         whole = rounds * blocks // rows
         left = rows * (columns - whole)
@@ -67,20 +67,20 @@ class Tile:
 
 
 def fastest(tiles: tuple[Tile, ...], m: int, n: int, k: int) -> Config:
-    """The configuration that is expected to be done first."""
+    """The configuration with the least estimated time."""
     plans = (plan for tile in tiles for plan in tile.plans(m, n, k))
     return min(plans, key=itemgetter(0))[1]
 
 
 def _tile(rows: int, columns: int, depth: int, speed: tuple[float, float], **more: Any) -> Tile:
-    """BM, BN and BK; the rate, and the start in millionths of a second; all else that counts."""
+    """A tile from BM, BN, BK, its rate, its start in microseconds, and its other options."""
     at_once = MULTIPROCESSORS * more.get("occupancy", 1) // more.get("num_ctas", 1)
     values = {"SPLITS": 1, "blocks": at_once, "group": BAND, **more}
     config = Config.of(BM=rows, BN=columns, BK=depth, **values)
     return Tile(config, speed[0], speed[1] * 1e-6)
 
 
-# Of 16-bit floats, however factors are stored.
+# 16-bit floats, for any layout of the factors.
 HALF = (
     _tile(256, 256, 64, (811, 2.7), num_ctas=2, num_worker_warps=8),
     _tile(128, 256, 64, (790, 1.7), LATENCY=6, num_worker_warps=8),
@@ -92,16 +92,16 @@ HALF = (
     _tile(128, 128, 64, (701, 2.9), BX=32, num_worker_warps=8),
     _tile(64, 128, 128, (668, 2.0), BX=32, LATENCY=4, num_worker_warps=4),
 )
-# A step that is half as deep, where it reads whole lines of `b`.
+# A step of half the depth, which reads whole lines of `b`.
 SHALLOW = (_tile(128, 256, 32, (820, 3.0), LATENCY=6, num_worker_warps=8, group=WIDE_BAND),)
-# Of 8-bit floats.
+# 8-bit floats.
 NARROW = (
     _tile(256, 256, 128, (1580, 2.7), LATENCY=6, num_ctas=2, num_worker_warps=8),
     _tile(128, 256, 128, (1600, 1.7), LATENCY=6, num_worker_warps=8),
     _tile(128, 128, 128, (1520, 1.4), num_worker_warps=4),
     _tile(64, 128, 128, (900, 1.2), num_worker_warps=4),
 )
-# By the target and what is multiplied: those for any layout, and those for a `b` stored as it is.
+# By target and dtype of the factors: tiles for any layout, and tiles for an untransposed `b`.
 TILES: dict[tuple[str, type[tw.DType]], tuple[tuple[Tile, ...], tuple[Tile, ...]]] = {
     ("sm_90", f16): (HALF, SHALLOW),
     ("sm_90", bf16): (HALF, SHALLOW),
@@ -111,6 +111,6 @@ TILES: dict[tuple[str, type[tw.DType]], tuple[tuple[Tile, ...], tuple[Tile, ...]
 
 
 def tiles_of(target: str, factor: type[tw.DType], layout: str) -> tuple[Tile, ...]:
-    """Tiles of which it is known how fast they are; of most GPUs there are none."""
+    """Tiles of known speed; most GPUs have none."""
     any_layout, as_it_is = TILES.get((target, factor), ((), ()))
     return any_layout + (as_it_is if layout.endswith("n") else ())

@@ -1,9 +1,9 @@
-"""Products in tiles of two widths, which together are as wide as the output asks for.
+"""Products in shares of two tiles of different widths, side by side.
 
-An extent of a tile is a power of two, and an output that such tiles cover in a round and a bit
-takes two. Here a block has BN of the first columns and BX of the last ones, so that its share may
-be 192 or 320 wide; both sums read the same rows of `a`. There is one share for each block, and no
-walk.
+A tile extent is a power of two, and an output that such tiles cover in slightly more than one round
+takes two rounds. Here the share of a block is a tile of BN columns from the first part of the
+output and one of BX columns from the last part, for instance 192 or 320 columns in all; both
+accumulators read the same rows of `a`. Each block has one share, and there is no walk.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tilewright.tune import Config
 
 __all__ = ["first_columns", "launch_wide", "matmul_wide_kernel"]
 
-EVEN = 16  # elements, of which the place where second parts begin is a multiple
+EVEN = 16  # alignment, in elements, of the start of the second part
 
 
 class BX(tw.Dim):
-    """Columns of the second part of a share."""
+    """Columns of the second tile of a share."""
 
 
-# The dims of biases and residuals are tied to no others, because a stand-in may have any.
+# The dims of biases and residuals are independent: an unused one may have any extents.
 @tw.kernel(deny_checks=True, starts_early=True)
 def matmul_wide_kernel(
     out: Mut[OUT, Cut[M, BM], Cut[N, BN]], last_out: Mut[OUT, Cut[M, BM], Cut[X, BX]],
@@ -39,7 +39,7 @@ def matmul_wide_kernel(
     IS_FAST: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """`activation(a @ b + bias) + residual` of one matrix, its first columns and its last ones."""
+    """`activation(a @ b + bias) + residual` of one matrix, in its first and its last columns."""
     i, j = out.index
     left, right, last = a.partition(BM, BK), b.partition(BK, BN), last_b.partition(BK, BX)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None
@@ -60,18 +60,18 @@ def matmul_wide_kernel(
 
 
 def first_columns(n: int, config: Config) -> int | None:
-    """How many columns are in first parts; None if not every share would have two parts."""
+    """Columns of the first part; None unless every share has both tiles."""
     width, more = config["BN"], config.values.get("BX", 0)
     if not more:
         return None
     shares = -(-n // (width + more))
-    # As many as leave something for the second part of each share; places where tiles can be read.
+    # Leave at least one column for each second tile; the edge is aligned for tile loads.
     edge = min(shares * width, n - (shares - 1) * more - 1) // EVEN * EVEN
     return edge if (shares - 1) * width < edge and n - edge <= shares * more else None
 
 
 def launch_wide(wanted: Product, config: Config, edge: int) -> tw.DeviceOp[Any]:
-    """The launch of a product of one matrix, of which so many columns are in first parts."""
+    """The launch of a product of one matrix, with `edge` columns in the first part."""
     kernel, constants = specialised(matmul_wide_kernel, wanted.form, config)
     epilogue = wanted.form.epilogue
     out, last_out = _parts(wanted.out, edge)
@@ -87,12 +87,12 @@ def launch_wide(wanted: Product, config: Config, edge: int) -> tw.DeviceOp[Any]:
 
 
 def _parts(batch: tw.Tensor, edge: int | None) -> tuple[tw.Tensor, tw.Tensor]:
-    """The columns before and behind the edge; of a stand-in, itself."""
+    """The columns before and behind the edge; a stand-in is returned unchanged."""
     if edge is None:
         return batch, batch
     return kept(batch, columns, 0, edge), kept(batch, columns, edge, batch.shape[2])
 
 
 def columns(batch: tw.Tensor, start: int, stop: int) -> tw.Tensor:
-    """Some columns of each matrix."""
+    """A range of columns of each matrix."""
     return batch[:, :, start:stop]

@@ -1,1 +1,1 @@
-"""Attention and the operations around it: rotary positions, caches."""
+"""Attention, rotary embeddings and KV caches."""

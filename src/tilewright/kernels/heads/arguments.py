@@ -1,7 +1,8 @@
-"""What attention asks of its arguments, before anything is launched.
+"""Argument checks of attention, made before any launch.
 
-Queries, keys and values come as (sequence, head, place, channel); what is packed or lacks an axis
-is brought into that form first (`varlen`, `decode`), so shapes in messages are the caller's own.
+Queries, keys and values have the axes (sequence, head, position, channel). Packed tensors and those
+without a position axis are brought into that form first (`varlen`, `decode`); shapes in messages
+are the caller's own.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ __all__ = [
 ]
 
 DTYPES = (f16, bf16)
-WIDEST = 256  # channels of a head: a tile of them is held in registers
-FARTHEST = 1 << 30  # places: no window reaches further
+WIDEST = 256  # channels of a head; a tile of them is held in registers
+FARTHEST = 1 << 30  # positions; no window reaches further
 
 
 @dataclass(frozen=True)
 class Heads:
-    """The shape of a problem."""
+    """Extents of an attention problem."""
 
     dtype: type[tw.DType]
     target: str  # the GPU to compile for
@@ -58,7 +59,7 @@ class Heads:
 def check_axes(
     caller: str, axes: str, dtypes: tuple[type[tw.DType], ...] = DTYPES, /, **tensors: tw.Tensor
 ) -> None:
-    """Tensors of one of the dtypes, alike, each with as many axes as there are words in `axes`."""
+    """Refuse tensors that differ in dtype, or that lack one of the axes named in `axes`."""
     for name, tensor in tensors.items():
         check_tensor(caller, name, tensor, dtypes)
         dtypes = (tensor.dtype,)
@@ -71,7 +72,7 @@ def check_axes(
 
 
 def check_attention(caller: str, q: tw.Tensor, k: tw.Tensor, v: tw.Tensor) -> Heads:
-    """Queries (B, H, S, D) with keys and values (B, K, L, D)."""
+    """Check queries (B, H, S, D) with keys and values (B, K, L, D)."""
     check_axes(caller, "sequence head place channel", q=q, k=k, v=v)
     batch, heads, queries, channels = q.shape
     key_heads, length = k.shape[1:3]
@@ -84,12 +85,12 @@ def check_attention(caller: str, q: tw.Tensor, k: tw.Tensor, v: tw.Tensor) -> He
         )
     if not 1 <= channels <= WIDEST:
         raise tw.LaunchError(f"a head of {caller} has 1 to {WIDEST} channels, not {channels}")
-    group = max(heads // key_heads, 1)  # also of no heads
+    group = max(heads // key_heads, 1)  # at least 1, also without heads
     return Heads(q.dtype, q.device.target, batch, key_heads, group, queries, length, channels)
 
 
 def check_lse(caller: str, lse: tw.Tensor, shape: tuple[int, ...], like: tw.Tensor) -> tw.Tensor:
-    """A place for logarithms, one for each query."""
+    """Check the tensor of log-sum-exps, one for each query."""
     check_tensor(caller, "lse", lse, (f32,))
     check_extents(caller, "lse", lse, shape)
     check_one_device(caller, q=like, lse=lse)
@@ -97,7 +98,7 @@ def check_lse(caller: str, lse: tw.Tensor, shape: tuple[int, ...], like: tw.Tens
 
 
 def scale_of(caller: str, scale: float | None, heads: Heads) -> float:
-    """The scale of the scores as kernels want it, for powers of two."""
+    """The scale of the scores for powers of two."""
     if scale is None:
         scale = 1 / math.sqrt(heads.channels)
     scale = real_number(caller, "scale", scale)
@@ -109,7 +110,7 @@ def scale_of(caller: str, scale: float | None, heads: Heads) -> float:
 
 
 def window_of(caller: str, window: int | None) -> int:
-    """A window as kernels want it."""
+    """The window as a number of positions."""
     if window is None:
         return FARTHEST
     window = whole_number(caller, "window", window)

@@ -1,9 +1,9 @@
-"""With which tiles attention is computed: what was measured, or else a rule.
+"""Tile configurations of attention: a tuned record, or else a heuristic.
 
-The rule for sm_90 is that of an H200. Two blocks on a multiprocessor: while one takes powers, the
-other has the tensor cores, and where values may be taken in a step behind each does both at once.
-Blocks of short sequences stay and take one tile of queries after the other, which spares the start
-of a tile, if the mask gives all of them as much to do.
+The heuristic for sm_90 is that of an H200. A multiprocessor has two blocks: while one computes
+exponentials, the other uses the tensor cores; where values may lag a step behind the scores, each
+block does both at once. Blocks of short sequences are persistent and take one tile of queries after
+the other, which saves the start of a tile, provided that the mask gives each the same work.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ __all__ = [
     "may_lag",
 ]
 
-# Two blocks at a time.
+# Two blocks on a multiprocessor.
 ALONE = Config.of(BM=64, BN=128, WALK=False, occupancy=2, num_worker_warps=4)
-# The same with values a step behind.
+# Two blocks, with values a step behind the scores.
 LAGGING = ALONE.updated(BEHIND=True)
-# Such blocks that take one tile of queries after the other.
+# Persistent blocks, which take one tile of queries after the other.
 STAYING = LAGGING.updated(WALK=True)
-# The longest tiles of all heads first, whose keys the cache holds for all that read them at once.
+# The longest tiles of all heads first; the L2 cache holds the keys that they share.
 ACROSS = ALONE.updated(ACROSS=True)
-# What any GPU can do.
+# Supported by every GPU.
 SMALL = Config.of(BM=64, BN=64, WALK=False)
-# One query: a tile of keys, and how many blocks read all of them.
+# One query: a tile of keys, and the number of blocks that share all keys.
 SPLIT = Config.of(BN=128, BLOCKS=264, occupancy=2)
 
-RESIDENT = 264  # blocks at a time, two on each multiprocessor
-# Queries up to which blocks stay, by channels and whether the mask is causal.
+RESIDENT = 264  # resident blocks, two on each multiprocessor
+# Queries up to which blocks are persistent, by channels and causality.
 STAY_UP_TO = {(64, False): 1024, (64, True): 2048, (128, False): 1024, (128, True): 8192}
-MOST_ACROSS = 64  # key heads whose tiles run side by side and still find keys in the cache
+MOST_ACROSS = 64  # key heads whose tiles run side by side and still hit the cache
 
 
 @remembered
 def choose_prefill(heads: Heads, *, causal: bool, windowed: bool = False) -> Config:
-    """Tiles of queries and keys. bf16 takes the time of f16."""
+    """Tiles of queries and keys; bf16 takes the time of f16."""
     shape = (heads.batch * heads.key_heads * heads.group, heads.queries, heads.length)
     key = key_of(f16, shape, causal=causal, width=heads.width)
     found = chosen("attention", key, heads.target)
@@ -65,7 +65,7 @@ def choose_prefill(heads: Heads, *, causal: bool, windowed: bool = False) -> Con
 
 
 def may_lag(heads: Heads, config: Config, causal: bool, windowed: bool) -> bool:
-    """Whether each tile of queries sees all tiles of keys whole but for the last one."""
+    """Whether each tile of queries sees every tile of keys whole, except the last one."""
     if windowed or heads.length < 1:
         return False
     diagonal = heads.length - heads.queries
@@ -73,7 +73,7 @@ def may_lag(heads: Heads, config: Config, causal: bool, windowed: bool) -> bool:
 
 
 def _longest_share(heads: Heads) -> float:
-    """Of the blocks that stay, what the busiest one has to do, the mean being one.
+    """The work of the busiest persistent block, relative to the mean.
 
     Tiles of a head come from the longest to the shortest, and blocks take turns from either end.
     """
@@ -94,7 +94,7 @@ def choose_varlen(heads: Heads) -> Config:
 
 @remembered
 def choose_decode(heads: Heads) -> Config:
-    """A tile of keys, and how many blocks read them."""
+    """A tile of keys, and the number of blocks that share all keys."""
     shape = (heads.batch * heads.key_heads, heads.length)
     key = key_of(f16, shape, group=heads.group, width=heads.width)
     return chosen("decode_attention", key, heads.target) or SPLIT

@@ -1,10 +1,10 @@
-"""Attention of one query a sequence, with the keys split between blocks.
+"""Decode attention: one query a sequence, with the keys split between blocks.
 
-Such attention reads every key once and is as fast as memory, if all of the GPU reads. So the keys
-of one head are cut into stretches: each block goes through one of them, with all query heads that
-share it, and leaves the mean of its values and the logarithm of its weight; `merge_splits` joins
-them. How many keys a sequence has is read on the device. `decode_attention` at the end chooses how
-to split and launches; it says what is computed.
+Decode attention reads every key once and runs at the bandwidth of memory if the whole GPU reads.
+The keys of a head are split into ranges: each block processes one range for all query heads that
+share it, and stores the weighted mean of the values with the log-sum-exp of the scores;
+`merge_splits` combines the ranges. The length of each sequence is read on the device.
+`decode_attention` at the end chooses the split and launches.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from tilewright.kernels.heads.online_softmax import (
 __all__ = ["Parts", "attend_split", "decode_attention", "decode_parts", "merge_splits"]
 
 
-MOST_SPLITS = 64  # a tile has all of them
+MOST_SPLITS = 64  # splits that fit in one tile
 
 
 class BG(tw.Dim):
-    """Tile of `G`: all query heads that share a key head."""
+    """Tile extent of `G`: all query heads that share a key head."""
 
 
 @tw.kernel(deny_checks=True, starts_early=True)
@@ -61,9 +61,9 @@ def attend_split(
     q: Ref[T, B, K, G, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D],
     lengths: Ref[i32, B], scale: f32, window: i32, *, BN: Const[int] = 64,
 ) -> None:  # fmt: skip
-    """The query heads of one key head against one stretch of the last `window` keys.
+    """The query heads of one key head against one range of the last `window` keys.
 
-    `scale` is that of the scores times log2(e).
+    `scale` is the scale of the scores times log2(e).
     """
     tw.require(D <= BD and G <= BG)
     b, h, split, _, _ = parts.index
@@ -89,7 +89,7 @@ def merge_splits(
     z: Mut[T, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[G, Literal[1]], Cut[D, BD]],
     parts: Ref[f32, B, K, S, G, D], lses: Ref[f32, B, K, S, G], *, BS: Const[int] = 8,
 ) -> None:  # fmt: skip
-    """The mean of up to BS parts, each with the weight that its block found."""
+    """The mean of up to BS splits, each weighted by its log-sum-exp."""
     tw.require(S <= BS)
     b, h, g, d = z.index
     logs = lses.partition(1, 1, BS, 1, padding=-math.inf)[b, h, 0, g].reshape(BS, 1)
@@ -105,14 +105,14 @@ def merge_splits(
 
 
 class Parts(NamedTuple):
-    """What lies between the two kernels: of each stretch a mean and the logarithm of its weight."""
+    """Partial results between the two kernels: a mean and a log-sum-exp for each range of keys."""
 
     means: tw.Tensor  # f32 (B, K, splits, H / K, D)
     lses: tw.Tensor  # f32 (B, K, splits, H / K)
 
 
 def decode_parts(q: tw.Tensor, k: tw.Tensor) -> Parts:
-    """Memory for `decode_attention` of these queries and keys, to be used again and again."""
+    """Reusable memory for the partial results of `decode_attention` of these queries and keys."""
     q, k = (tw.from_dlpack(one) if hasattr(one, "__dlpack__") else one for one in (q, k))
     heads = _check("decode_parts", q, k, k)
     config = choose_decode(heads)
@@ -133,12 +133,12 @@ def decode_attention(
 ) -> tw.DeviceOp[tw.Tensor]:  # fmt: skip
     """`softmax(scale * q @ k.T) @ v` of one query a sequence, (B, H, D), with cached keys.
 
-    Keys and values are (B, K, L, D), of which sequence b has filled the first `lengths[b]` places;
-    lengths are i32 and read on the device. `window` leaves out all but the last ones. A sequence
-    without keys gives zeros.
+    Keys and values are (B, K, L, D); sequence b has filled the first `lengths[b]` positions. The
+    lengths are i32 and read on the device. `window` restricts attention to the last keys. A
+    sequence without keys gives zeros.
 
-    The result of the operation is `out`, which is new unless it is given. `parts` is memory that is
-    written on the way; a call that is recorded in a graph gives it, from `decode_parts(q, k)`.
+    The result of the operation is `out`, or a new tensor. `parts` holds partial results; a call
+    that is recorded in a graph passes it explicitly, from `decode_parts(q, k)`.
     """
     caller = "decode_attention"
     heads = _check(caller, q, k, v)
@@ -151,7 +151,7 @@ def decode_attention(
         return tw.value(z, device=z.device)
     between = decode_parts(q, k) if parts is None else _checked_parts(caller, parts, heads, q)
     config = choose_decode(heads)
-    rows = max(16, power_of_two(heads.group))  # what tensor cores take at once
+    rows = max(16, power_of_two(heads.group))  # least rows of a tensor-core tile
     first = config.applied_to(attend_split)(
         between.means.partition(1, 1, 1, rows, heads.width),
         between.lses.partition(1, 1, 1, rows),
@@ -163,7 +163,7 @@ def decode_attention(
 
 
 def _check(caller: str, q: tw.Tensor, k: tw.Tensor, v: tw.Tensor) -> Heads:
-    """Queries (B, H, D) with keys and values (B, K, L, D)."""
+    """Check queries (B, H, D) with keys and values (B, K, L, D)."""
     check_axes(caller, "sequence head channel", q=q)
     return check_attention(caller, q.unsqueeze(2), k, v)
 
@@ -174,7 +174,7 @@ def _grouped(tensor: tw.Tensor, heads: Heads) -> tw.Tensor:
 
 
 def _checked_parts(caller: str, parts: Parts, heads: Heads, q: tw.Tensor) -> Parts:
-    """Memory that fits the problem; into how many stretches keys are split is its own affair."""
+    """Check that `parts` fits the problem; the number of splits is free."""
     if not isinstance(parts, Parts):
         raise tw.LaunchError(
             f"`parts` of {caller} is made by `decode_parts(q, k)`, not {shown(parts)}"

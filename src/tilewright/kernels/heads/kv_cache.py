@@ -1,12 +1,13 @@
-"""Keys and values of new tokens written into caches, at places that only the device knows.
+"""KV cache updates: keys and values of new tokens stored at positions that only the device knows.
 
-Few tokens: a block owns all places of one head and writes those that it is told to. Many: places
-are dealt out in tiles, as cards are, to as many blocks as there are tiles of new tokens; so each
-owns about one of theirs, wherever they begin. Caches of lengths that cannot be dealt out evenly:
-blocks share a walk over tiles of places from the first start to the last end, the same in all of
-them. Tiles of new tokens are copied, and where old ones lie beside them both are merged. Either way
-no place has two writers, whatever the starts. `append_kv` at the end chooses and launches; it says
-what is computed.
+- Few tokens: a block owns all positions of one head and writes its new tokens one by one.
+- Many tokens: tiles of positions are dealt round-robin to as many blocks as there are tiles of new
+  tokens, so each block owns about one tile of new tokens wherever they begin.
+- Caches whose length cannot be dealt evenly: blocks share a walk over the tiles of positions from
+  the first start to the last end, and the walk is the same in all blocks.
+
+A tile of new tokens alone is copied; a tile that also holds old tokens is merged. In every case
+each position has one writer, for any starts. `append_kv` at the end chooses and launches.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ __all__ = ["append_dealt", "append_few", "append_kv", "append_many"]
 
 FEW = 16  # tokens that one block writes one after the other
 FARTHEST = 1 << 30
-STEP_BYTES = 2048  # a load of 16 bytes for each thread
-TOGETHER = 2  # such loads that a thread has in flight, of keys and of values each
+STEP_BYTES = 2048  # a 16-byte load for each thread
+TOGETHER = 2  # loads in flight for each thread, of keys and of values each
 
 
 @tw.kernel(deny_checks=True)
@@ -40,7 +41,7 @@ def append_few(
     values: Mut[T, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[L, All], Cut[D, BD]],
     k: Ref[T, B, K, S, D], v: Ref[T, B, K, S, D], starts: Ref[i32, B],
 ) -> None:  # fmt: skip
-    """`keys[b, h, starts[b] + s] = k[b, h, s]` for all s of one head, and the values alike."""
+    """`keys[b, h, starts[b] + s] = k[b, h, s]` for all s of one head, and likewise the values."""
     tw.require(D <= BD)
     b, h, _, _ = keys.index
     ks, vs = k.partition(1, 1, 1, BD), v.partition(1, 1, 1, BD)
@@ -54,12 +55,12 @@ def append_few(
 
 
 def _rows(new: Any, b: Any, h: Any, tokens: Any, width: Any) -> Any:
-    """New tokens of a head, all channels."""
+    """New tokens of a head, with all channels."""
     return new.gather(b, h, tokens, tw.arange(width).reshape(1, width))
 
 
 def _merged(old: Any, new: Any, b: Any, h: Any, first: Any) -> Any:
-    """Of places that may have old tokens, those of new ones with theirs; the first is so many."""
+    """Old positions with the new tokens inserted; the first position has token number `first`."""
     step, width = old.shape[len(old.shape) - 2], old.shape[len(old.shape) - 1]
     tokens = first + tw.arange(step).reshape(step, 1)
     is_new = (tokens >= 0) & (tokens < new.shape[2])
@@ -80,10 +81,11 @@ def append_dealt(
     k: Ref[T, B, K, S, D], v: Ref[T, B, K, S, D], starts: Ref[i32, B],
     *, BM: Const[int], BD: Const[int], DEALT: Const[int] = 1, STEP: Const[int] = 1,
 ) -> None:  # fmt: skip
-    """The same; caches are (B, K, rounds, DEALT, BM, D): a block owns a tile of each round.
+    """`append_few` for many tokens; caches are (B, K, rounds, DEALT, BM, D).
 
-    A round has room for all new tokens: they fill one tile of a block at most, or parts of two.
-    STEP: places that are merged at a time where a tile has places of old tokens too.
+    A block owns one tile of each round. A round has room for all new tokens, so they fill at most
+    one tile of a block, or parts of two. STEP: positions merged at a time in a tile that also holds
+    old tokens.
     """
     tw.require(0 < D <= BD and S <= DEALT * BM)
     b, h, _, place, _, _ = keys.index
@@ -92,7 +94,7 @@ def append_dealt(
     value_parts = values.partition(1, 1, 1, 1, STEP, BD)
     start = tw.clamp(starts.partition(1)[b].item(), -FARTHEST, FARTHEST) - place * BM
     a_round, rounds = DEALT * BM, keys.shape[2]
-    t = (start - BM) // a_round + 1  # the first round in which this block owns places of tokens
+    t = (start - BM) // a_round + 1  # the first round with new tokens in this block's tiles
     first = t * a_round - start
     if 0 <= first < S - (BM - 1):
         if 0 <= t < rounds:
@@ -117,9 +119,9 @@ def append_many(
     k: Ref[T, B, K, S, D], v: Ref[T, B, K, S, D], starts: Ref[i32, B],
     *, BB: Const[int] = 1, STEP: Const[int] = 1,
 ) -> None:  # fmt: skip
-    """The same, BM places of a head at a time; BB is enough for all sequences.
+    """`append_few` for many tokens, BM positions of a head at a time; BB covers all sequences.
 
-    STEP: places that are merged at a time where a tile has places of old tokens too.
+    STEP: positions merged at a time in a tile that also holds old tokens.
     """
     tw.require(D <= BD and B <= BB and S < FARTHEST)
     sequences = tw.arange(BB)
@@ -155,10 +157,10 @@ def append_many(
 def append_kv(
     keys: tw.Tensor, values: tw.Tensor, k: tw.Tensor, v: tw.Tensor, starts: tw.Tensor
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
-    """`keys[b, h, starts[b] + s] = k[b, h, s]`, and the values alike.
+    """`keys[b, h, starts[b] + s] = k[b, h, s]`, and likewise the values.
 
-    Caches are (B, K, L, D), new keys and values (B, K, S, D), all of one dtype, also an 8-bit one;
-    `starts` is i32 (B) and read on the device. A place that the caches do not have is left out,
+    Caches are (B, K, L, D), new keys and values (B, K, S, D), all of one dtype, 8-bit floats
+    included; `starts` is i32 (B) and read on the device. A position outside the caches is skipped,
     whatever `starts` holds. The result of the operation is the two caches.
     """
     caller = "append_kv"
@@ -186,8 +188,8 @@ def append_kv(
         )
         sizes = {"BM": tile, "BD": width, "DEALT": dealt, "STEP": step}
         return giving(append_dealt(*hands, k, v, starts, **sizes), (keys, values))
-    # Starts differ, and most visits may find nothing to do: a block for each tile, if all have
-    # about as many new tokens as old ones.
+    # Starts differ, and most visits of a walk may find no work: launch a block for each tile, if
+    # all sequences have about as many new tokens as old ones.
     blocks = max(batch * heads * 2 * (tiles + 1), 1)
     walks = (cache.partition(1, 1, tile, width).persistent(blocks) for cache in (keys, values))
     how = {"BB": power_of_two(batch), "STEP": step}

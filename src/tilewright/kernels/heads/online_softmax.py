@@ -1,11 +1,11 @@
-"""Softmax and weighted mean of rows whose scores come a tile at a time, for use inside kernels.
+"""Online softmax and weighted mean of rows whose scores come one tile at a time.
 
 A row keeps the highest score so far, the sum of `exp(scale * (score - highest))`, and the sum of
-the values with those weights. A higher score scales both sums down, so nothing is ever larger than
-the sum of as many ones. Powers are of two: `scale` is that of the scores times log2(e), and one
-multiply-add gives the exponent.
+the values with those weights. A higher score scales both sums down, so neither overflows. Powers
+are powers of two: `scale` is the scale of the scores times log2(e), and one multiply-add gives the
+exponent.
 
-Rows that have seen no score give zeros, and minus infinity as the logarithm of their weight.
+A row without scores gives zeros, and minus infinity as its log-sum-exp.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ __all__ = [
     "weigh",
 ]
 
-LOWEST = -1e30  # below any score, and finite: what is masked keeps the weight 0 beside it
-LEAST = 1e-30  # a sum of weights is 1 or more, or there was nothing to sum
+LOWEST = -1e30  # below any score, and finite: masked scores keep the weight 0 beside it
+LEAST = 1e-30  # floor of a sum of weights, which is 1 or more unless the row is empty
 
 
 class Rows(NamedTuple):
-    """Rows under way."""
+    """Running state of rows."""
 
     highest: Tile[f32]  # [BM, 1]
     total: Tile[f32]  # [BM, 1]
-    mean: Tile[f32]  # [BM, D], not yet divided by the total
+    mean: Tile[f32]  # [BM, D], before division by the total
 
 
 class Weights(NamedTuple):
-    """What a tile of values counts, and what those before it are scaled by."""
+    """Weights of a tile of values, and the factor that scales the values before it."""
 
-    powers: Tile[Any]  # [BM, BN], as values are
+    powers: Tile[Any]  # [BM, BN], in the dtype of the values
     fade: Tile[f32]  # [BM, 1]
 
 
 def fresh(count: int, width: int) -> Rows:
-    """Rows that have seen nothing."""
+    """Rows without scores."""
     highest = tw.full((count, 1), LOWEST, f32)
     return Rows(highest, tw.zeros((count, 1), f32), tw.zeros((count, width), f32))
 
 
 def weigh(rows: Rows, scores: Tile[f32], scale: f32, dtype: type[tw.DType]) -> tuple[Weights, Rows]:
-    """What `scores` [BM, BN] weigh, and the rows but for the values; -inf weighs nothing."""
+    """The weights of `scores` [BM, BN], and the rows without their values; -inf weighs nothing."""
     highest = tw.maximum(rows.highest, tw.max(scores, axis=1, keepdims=True))
     powers = tw.exp2(tw.fma(scores, scale, -(highest * scale)), ftz=True)
     fade = tw.exp2((rows.highest - highest) * scale, ftz=True)
@@ -64,7 +64,7 @@ def weigh(rows: Rows, scores: Tile[f32], scale: f32, dtype: type[tw.DType]) -> t
 
 
 def take(rows: Rows, weights: Weights, values: Tile[Any]) -> Rows:
-    """The rows with `values` [BN, D], the oldest that were weighed and not yet taken."""
+    """The rows with `values` [BN, D], the oldest values that were weighed and not yet added."""
     mean = tw.mma(weights.powers, values, rows.mean * weights.fade)
     return Rows(rows.highest, rows.total, mean)
 
@@ -77,10 +77,10 @@ def add(rows: Rows, scores: Tile[f32], values: Tile[Any], scale: f32) -> Rows:
 
 def means(rows: Rows) -> Tile[f32]:
     """The weighted means of the values, [BM, D]."""
-    # One division a row, and not one an element.
+    # One division for each row, not for each element.
     return rows.mean * tw.divide(1.0, tw.maximum(rows.total, LEAST), rounding="approx")
 
 
 def log_of_sums(rows: Rows, scale: f32) -> Tile[f32]:
-    """The natural logarithm of the sum of `exp` over all scores of each row, [BM, 1]."""
+    """The log-sum-exp of all scores of each row, [BM, 1]."""
     return (rows.highest * scale + tw.log2(rows.total)) * LN_2

@@ -1,8 +1,8 @@
-"""Attention of many queries: all keys, causal, a sliding window, grouped heads.
+"""Prefill attention: many queries, full, causal or with a sliding window, with grouped heads.
 
-A block takes BM queries of one head and goes through the tiles of keys that any of them sees, BN
-keys a tile. Only tiles that some query sees in part are masked; they lie at both ends of the range.
-`attention` at the end chooses tiles and launches; it says what is computed.
+A block takes BM queries of one head and iterates over the tiles of BN keys that any of them sees.
+Only tiles that some query sees in part are masked; they lie at both ends of the range.
+`attention` at the end chooses tiles and launches.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ __all__ = [
 ]
 
 
-# Under a causal mask the last queries see most keys, so their tiles come first: head by head, so
-# that those that run at once find their keys in the cache, or of all heads at once.
+# Under a causal mask the last queries see the most keys, so their tiles come first: head by head,
+# so that tiles that run at once share keys in the cache, or interleaved over all heads.
 LONGEST_FIRST = {False: (0, 1, ~2, 3), True: (~2, 0, 1, 3)}
 
 
 class Sight(NamedTuple):
-    """Which keys a query sees: some of those from `low` to `high`.
+    """The mask of a query: which of the keys from `low` to `high` it sees.
 
-    Truth values are known when a kernel is compiled; numbers come from anywhere.
+    Bools are compile-time constants; numbers may be run-time values.
     """
 
-    causal: bool  # those up to its own place
-    windowed: bool  # those less than `window` places away
+    causal: bool  # keys up to its own position
+    windowed: bool  # keys less than `window` positions away
     packed: bool  # `low` may lie inside a tile
-    even: bool  # `high` does not
+    even: bool  # `high` lies at the end of a tile
     window: Any
     low: Any
     high: Any
 
 
 class Tiles(NamedTuple):
-    """The tiles of keys that a tile of queries sees: in part, whole, and in part again."""
+    """Tiles of keys seen by a tile of queries: partly, whole, and partly again."""
 
     begin: Any
     whole: Any
@@ -72,21 +72,21 @@ class Tiles(NamedTuple):
 
 
 def _tiles_in_sight(sight: Sight, first: Any, last: Any, number: int, BN: int) -> Tiles:
-    """Those of `number` tiles of BN keys that queries at the places `first` to `last` see."""
+    """The tiles of BN keys, out of `number`, that queries at positions `first` to `last` see."""
     begin, whole = max(sight.low // BN, 0), max(tw.cdiv(sight.low, BN), 0)
     rest, end = sight.high // BN, min(tw.cdiv(sight.high, BN), number)
     if sight.windowed:
         begin = max((first - sight.window + 1) // BN, begin)
         whole = max(tw.cdiv(last - sight.window + 1, BN), whole)
     if sight.causal or sight.windowed:
-        beyond = 1 if sight.causal else sight.window  # the first place that is not seen
+        beyond = 1 if sight.causal else sight.window  # the first position out of sight
         rest = min((first + beyond) // BN, rest)
         end = min(tw.cdiv(last + beyond, BN), end)
     return Tiles(begin, whole, min(rest, end), end)
 
 
 def _hide(scores: Tile[f32], sight: Sight, first: Any, column: int) -> Tile[f32]:
-    """Scores [BM, BN], of queries from a place on with keys from a column on; unseen ones -inf."""
+    """Scores [BM, BN] with masked ones set to -inf, from a query position and a key position on."""
     places = first + tw.arange(scores.shape[0])[:, None]
     columns = column + tw.arange(scores.shape[1])
     if sight.causal:
@@ -106,7 +106,7 @@ def attend(
     queries: Tile[Any], k: Ref[Any, *tuple[Any, ...]], v: Ref[Any, *tuple[Any, ...]],
     head: tuple[int, int], first: Any, sight: Sight, scale: f32, BN: int,
 ) -> Rows:  # fmt: skip
-    """Queries [BM, BD], the first of them at place `first`, against the keys of one head."""
+    """Queries [BM, BD], the first of them at position `first`, against the keys of one head."""
     b, h = head
     BM, BD = queries.shape
     keys, values = k.partition(1, 1, BN, BD), v.partition(1, 1, BN, BD)
@@ -132,10 +132,10 @@ def attend_behind(
     queries: Tile[Any], k: Ref[Any, *tuple[Any, ...]], v: Ref[Any, *tuple[Any, ...]],
     head: tuple[int, int], first: Any, sight: Sight, scale: f32, BN: int,
 ) -> Rows:  # fmt: skip
-    """As `attend`, where no tile of keys but the last in sight is seen in part.
+    """`attend` where only the last tile of keys in sight is masked.
 
-    That one comes first, and values are taken in a step behind: while the tensor cores have the
-    values of one tile, the scores of the next become powers.
+    The masked tile comes first, and values lag one step behind: while the tensor cores multiply the
+    values of one tile, the scores of the next become exponentials.
     """
     b, h = head
     BM, BD = queries.shape
@@ -163,8 +163,8 @@ def attention_tiles(
 ) -> None:  # fmt: skip
     """BM queries of one head; GROUP query heads share a key head; EVEN: BN divides L.
 
-    BEHIND is for masks that leave but one tile of keys in part: no window, and tiles of queries
-    that divide those of keys. `scale` is that of the scores times log2(e).
+    BEHIND requires a mask that leaves a single tile of keys in part: no window, and tiles of
+    queries that divide those of keys. `scale` is the scale of the scores times log2(e).
     """
     tw.require(D <= BD)
     if EVEN:
@@ -188,7 +188,7 @@ def attention_tiles_with_lse(
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
     WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, BEHIND: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """As `attention_tiles`; `lse` is the logarithm of the sum of each query's powers."""
+    """`attention_tiles` that also stores `lse`, the log-sum-exp of each query."""
     tw.require(D <= BD)
     if EVEN:
         tw.require(L % BN == 0)
@@ -211,7 +211,7 @@ def attention_walk(
     *, BN: Const[int] = 128, GROUP: Const[int] = 1, CAUSAL: Const[bool] = False,
     WINDOWED: Const[bool] = False, EVEN: Const[bool] = False, BEHIND: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """As `attention_tiles`, with blocks that stay and take one tile of queries after the other."""
+    """`attention_tiles` with persistent blocks, which take one tile of queries after the other."""
     tw.require(D <= BD)
     if EVEN:
         tw.require(L % BN == 0)
@@ -238,14 +238,14 @@ def attention(
 ) -> tw.DeviceOp[tw.Tensor]:  # fmt: skip
     """`softmax(scale * q @ k.T) @ v` of every head: queries (B, H, S, D), keys (B, K, L, D).
 
-    H is a multiple of K; neighbouring query heads share a key head. `scale` is 1/sqrt(D) unless it
-    is given. Query s stands at place `L - S + s` among the keys, the last query at the last key.
-    `causal` leaves out the keys behind its place, `window` those that are `window` or more places
-    away. A query that sees no key gives zeros.
+    H is a multiple of K; neighbouring query heads share a key head. `scale` defaults to 1/sqrt(D).
+    Query s has position `L - S + s` among the keys, so the last query is at the last key. `causal`
+    masks the keys behind that position, `window` those `window` or more positions away. A query
+    that sees no key gives zeros.
 
-    The result of the operation is `out`, which is new unless it is given. `lse`, if given, is
-    written too: f32 (B, H, S), the natural logarithm of the sum of `exp(scale * q · k)` over the
-    keys that a query sees.
+    The result of the operation is `out`, or a new tensor. `lse`, if given, is written as well: f32
+    (B, H, S), the natural logarithm of the sum of `exp(scale * q · k)` over the keys that a query
+    sees.
     """
     heads = check_attention("attention", q, k, v)
     z = output("attention", out, q.shape, q.dtype, q)

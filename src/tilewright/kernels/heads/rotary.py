@@ -1,9 +1,9 @@
-"""Rotary positions: pairs of channels turned by an angle that grows with the place in the text.
+"""Rotary position embedding: pairs of channels rotated by an angle proportional to the position.
 
-A block takes BS places of BH heads, which share their angles. Where a text starts is either known
-to the host, which then hands over the right rows of the tables, or to the device only, and rows are
-gathered. Where the channels are no power of two, the two of a pair are an axis of their own, and
-tiles are wider than it. `rope` at the end chooses and launches; it says what is computed.
+A block takes BS positions of BH heads, which share their angles. A start known to the host selects
+rows of the tables there; a start known to the device only makes the kernel gather rows. Where the
+number of channels is no power of two, the two channels of a pair are an axis of their own, and
+tiles are wider than the pairs. `rope` at the end chooses and launches.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ __all__ = [
 
 DTYPES = (f16, bf16, f32)
 TILE = 2048  # elements
-TOGETHER = 2  # heads at least, so that angles are read for several at once
+TOGETHER = 2  # least heads of a block, which share one load of the angles
 HINTS = Config.of(num_worker_warps=4, allow_tma=False)
 
 
 class HALF(tw.Dim):
-    """Half of D: as many angles as pairs."""
+    """Half of D: the number of pairs, and of angles."""
 
 
 class BP(tw.Dim):
-    """Tile of `HALF`: all pairs of a place."""
+    """Tile extent of `HALF`: all pairs of a position."""
 
 
 def _turn(
     z: Mut[Any, Cut[B, Literal[1]], Cut[H, BH], Cut[S, BS], Cut[D, D]], x: Ref[Any, B, H, S, D],
     cos: Tile[f32], sin: Tile[f32], INTERLEAVED: bool, EXACT: bool,
 ) -> None:  # fmt: skip
-    """The piece of `z`, from that of `x` and the angles of its places, [BS, D / 2]."""
+    """The piece of `z` from that of `x` and the angles of its positions, [BS, D / 2]."""
     b, h, i, _ = z.index
     _, BH, BS, D = z.tile
     half = D // 2
@@ -78,7 +78,7 @@ def _turn_pairs(
     ],
     x: Ref[Any, B, H, S, Literal[2], HALF], cos: Tile[f32], sin: Tile[f32],
 ) -> None:  # fmt: skip
-    """The same with the angles in tiles [BS, BP], which may be wider than there are pairs."""
+    """`_turned` with angles in tiles [BS, BP], which may be wider than the number of pairs."""
     b, h, i, _, _ = z.index
     _, BH, BS, _, BP = z.tile
     pairs, parts = x.partition(1, BH, BS, 1, BP), z.partition(1, BH, BS, 1, BP)
@@ -95,7 +95,7 @@ def rope_in_step(
     cosines: Ref[f32, S, HALF], sines: Ref[f32, S, HALF],
     *, INTERLEAVED: Const[bool] = False, EXACT: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """Place s turned by row s of the tables. EXACT: tiles cover `x` with nothing left over."""
+    """Position s rotated by row s of the tables. EXACT: tiles cover `x` exactly."""
     tw.require(D == 2 * HALF)
     i = z.index[2]
     cos = cosines.partition(BS, D // 2, exact=EXACT)[i, 0]
@@ -109,7 +109,7 @@ def rope_at_starts(
     cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], starts: Ref[i32, B],
     *, INTERLEAVED: Const[bool] = False, EXACT: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """Place s of sequence b turned by row `starts[b] + s` of the tables."""
+    """Position s of sequence b rotated by row `starts[b] + s` of the tables."""
     tw.require(D == 2 * HALF)
     b, _, i, _ = z.index
     places = (starts.partition(1)[b].item() + i * BS + tw.arange(BS))[:, None]
@@ -126,7 +126,7 @@ def rope_pairs_in_step(
     x: Ref[T, B, H, S, Literal[2], HALF],
     cosines: Ref[f32, S, HALF], sines: Ref[f32, S, HALF],
 ) -> None:  # fmt: skip
-    """Place s turned by row s of the tables; the two channels of a pair have an axis."""
+    """Position s rotated by row s of the tables; the two channels of a pair have an axis."""
     tw.require(HALF <= BP)
     i = z.index[2]
     _turn_pairs(z, x, cosines.partition(BS, BP)[i, 0], sines.partition(BS, BP)[i, 0])
@@ -140,7 +140,7 @@ def rope_pairs_at_starts(
     x: Ref[T, B, H, S, Literal[2], HALF],
     cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], starts: Ref[i32, B],
 ) -> None:  # fmt: skip
-    """Place s of sequence b turned by row `starts[b] + s` of the tables."""
+    """Position s of sequence b rotated by row `starts[b] + s`; channel pairs have an axis."""
     tw.require(HALF <= BP)
     b, _, i, _, _ = z.index
     places = (starts.partition(1)[b].item() + i * BS + tw.arange(BS))[:, None]
@@ -156,15 +156,15 @@ def rope(
     x: tw.Tensor, cosines: tw.Tensor, sines: tw.Tensor, *, starts: tw.Tensor | int = 0,
     interleaved: bool = False, out: tw.Tensor | None = None,
 ) -> tw.DeviceOp[tw.Tensor]:  # fmt: skip
-    """Queries or keys (B, H, S, D) with each pair of channels (u, v) turned by an angle t.
+    """Queries or keys (B, H, S, D) with each pair of channels (u, v) rotated by an angle t.
 
-    `u cos t - v sin t` and `v cos t + u sin t` take their places. Pair c has the channels c and
-    `c + D/2`, or 2c and `2c + 1` if `interleaved`. The angle of pair c at place p has its cosine
-    in `cosines[p, c]` and its sine in `sines[p, c]`: f32 (P, D/2). Token s of sequence b stands at
-    `starts[b] + s`, where `starts` is a number, or i32 (B) and read on the device; a place without
-    a row in the tables gives zeros there.
+    `u cos t - v sin t` and `v cos t + u sin t` replace the pair. Pair c has the channels c and `c +
+    D/2`, or 2c and `2c + 1` if `interleaved`. The angle of pair c at position p has its cosine in
+    `cosines[p, c]` and its sine in `sines[p, c]`: f32 (P, D/2). Token s of sequence b has position
+    `starts[b] + s`, where `starts` is a number, or i32 (B) and read on the device; a position
+    without a row in the tables gives zeros.
 
-    The result of the operation is `out`, which is new unless it is given.
+    The result of the operation is `out`, or a new tensor.
     """
     check_tensor("rope", "x", x, DTYPES)
     if x.ndim != 4 or x.shape[3] < 2 or x.shape[3] % 2:
@@ -205,7 +205,7 @@ def rope(
 
 
 def _pairs(x: tw.Tensor, interleaved: bool) -> tw.Tensor:
-    """A view with an axis for the two channels of a pair, in front of that of the pairs."""
+    """A view with an axis for the two channels of a pair, in front of the axis of pairs."""
     *outer, channels = x.shape
     if interleaved:
         return x.reshape(*outer, channels // 2, 2).permute(0, 1, 2, 4, 3)
@@ -213,7 +213,7 @@ def _pairs(x: tw.Tensor, interleaved: bool) -> tw.Tensor:
 
 
 def _tile(heads: int, places: int, channels: int) -> tuple[int, int]:
-    """Heads and places of a block."""
+    """Heads and positions of a block."""
     most = max(TILE // channels, 1)
     together = min(power_of_two(heads), max(most // power_of_two(places), TOGETHER))
     return together, min(power_of_two(places), max(most // together, 1))

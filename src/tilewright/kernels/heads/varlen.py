@@ -1,8 +1,8 @@
-"""Attention of sequences of different lengths that lie one behind the other.
+"""Attention of packed sequences of different lengths.
 
-Queries are cut by the offsets at which sequences begin, which lie in device memory; keys are read
-in tiles that do not care about sequences, and what belongs to another one is masked.
-`varlen_attention` at the end chooses tiles and launches; it says what is computed.
+Queries are partitioned by the offsets at which sequences begin, which lie in device memory. Keys
+are read in tiles that ignore sequence boundaries, and keys of other sequences are masked.
+`varlen_attention` at the end chooses tiles and launches.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def varlen_attention_tiles(
     scale: f32, window: i32, *, BN: Const[int] = 128, GROUP: Const[int] = 1,
     CAUSAL: Const[bool] = False, WINDOWED: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """BM queries of one head and one sequence, cut by the offsets of the queries.
+    """BM queries of one head and one sequence, partitioned by the offsets of the queries.
 
-    GROUP query heads share a key head; `scale` is that of the scores times log2(e).
+    GROUP query heads share a key head; `scale` is the scale of the scores times log2(e).
     """
     tw.require(D <= BD and z.segments == C - 1)
     sequence, _, h, _ = z.index
     low, high = k_offsets.gather(sequence), k_offsets.gather(sequence + 1)
-    # The last query stands at the last key.
+    # The last query has the position of the last key.
     first = high - z.segment[1] + z.rows[0]
     sight = Sight(CAUSAL, WINDOWED, packed=True, even=False, window=window, low=low, high=high)
     queries = q.load_like(z).reshape(BM, BD)
@@ -60,11 +60,11 @@ def varlen_attention(
     """Attention of packed sequences: queries (N, H, D), keys and values (M, K, D).
 
     Sequence s has the queries `q_offsets[s]` to `q_offsets[s + 1]` and the keys `k_offsets[s]` to
-    `k_offsets[s + 1]`; offsets are i32, rise, and are read on the device. What a query sees of the
-    keys of its sequence is as in `attention`.
+    `k_offsets[s + 1]`; offsets are i32, increase, and are read on the device. The mask within a
+    sequence is that of `attention`.
 
-    The result of the operation is `out`, which is new unless it is given. Queries of no sequence
-    are left as they are in it, and are zero in a new one.
+    The result of the operation is `out`, or a new tensor. Queries without a sequence are left
+    unchanged in `out`, and are zero in a new tensor.
     """
     caller = "varlen_attention"
     check_axes(caller, "token head channel", q=q, k=k, v=v)

@@ -1,6 +1,6 @@
-"""Attention, rotary positions and caches in NumPy and float64, with whole rows of scores.
+"""Attention, rotary embeddings and KV caches in NumPy and float64, with whole rows of scores.
 
-The definitions that the kernels are tested and tuned against: plain, and slow.
+These definitions are the oracles of the tests and of the tuner: plain, and slow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 
 def _scores(q: Array, k: Array, causal: bool, scale: float | None, window: int | None) -> Array:
-    """Of queries (B, H, S, D) with keys (B, K, L, D): (B, H, S, L), minus infinity if unseen."""
+    """Scores (B, H, S, L) of queries (B, H, S, D) with keys (B, K, L, D); masked ones are -inf."""
     queries, length = q.shape[2], k.shape[2]
     scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
     keys = k.repeat(q.shape[1] // k.shape[1], axis=1).astype(np.float64)
@@ -55,17 +55,17 @@ def log_sums(
     q: Array, k: Array, *,
     causal: bool = False, scale: float | None = None, window: int | None = None,
 ) -> Array:  # fmt: skip
-    """The logarithm of the sum of powers of each query, (B, H, S)."""
+    """The log-sum-exp of each query, (B, H, S)."""
     scores = _scores(q, k, causal, scale, window)
     return np.asarray(np.logaddexp.reduce(scores, axis=-1, initial=-np.inf))
 
 
 def rounding_bound(magnitude: Array, largest: float, keys: int, epsilon: float) -> Array:
-    """How far a kernel may be from the exact mean.
+    """Tolerance of a kernel relative to the exact mean.
 
-    `magnitude` is attention to the magnitudes of the values. Weights and results are rounded to the
-    dtype of the values, of which `epsilon` is half the distance from 1 to the next number; weights
-    that f16 holds as subnormal numbers lose up to 2**-25. Scores, powers and sums are in f32.
+    `magnitude` is attention to the absolute values. Weights and results are rounded to the dtype of
+    the values, whose `epsilon` is half the distance from 1 to the next number; weights that are
+    subnormal in f16 lose up to 2**-25. Scores, exponentials and sums are f32.
     """
     return np.asarray(magnitude * (2 * epsilon + 1e-5) + largest * (keys * 2.0**-25 + 2.0**-24))
 
@@ -101,7 +101,7 @@ def rope(
     x: Array, cosines: Array, sines: Array, *,
     starts: Array | int = 0, interleaved: bool = False,
 ) -> Array:  # fmt: skip
-    """`tilewright.kernels.rope`: (B, H, S, D), turned by tables (P, D/2)."""
+    """`tilewright.kernels.rope`: (B, H, S, D), rotated by tables (P, D/2)."""
     first = np.broadcast_to(starts, x.shape[0])
     places = first[:, None] + np.arange(x.shape[2])
     known = ((places >= 0) & (places < len(cosines)))[:, :, None]
@@ -116,7 +116,7 @@ def rope(
 
 
 def append_kv(cache: Array, new: Array, starts: Array) -> Array:
-    """One of the caches of `tilewright.kernels.append_kv`, after it: (B, K, L, D)."""
+    """A cache (B, K, L, D) after `tilewright.kernels.append_kv`."""
     out = cache.copy()
     for b, start in enumerate(starts):
         for s in range(new.shape[2]):

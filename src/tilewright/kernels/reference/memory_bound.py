@@ -1,7 +1,7 @@
-"""What the memory-bound kernels compute, in NumPy and float64: the functions of the same names.
+"""The memory-bound kernels in NumPy and float64, under the names of the library functions.
 
-Whoever compares with them allows for the arithmetic of the kernels, which round their results to
-the dtype of their inputs. Integers stay integers.
+Comparisons allow for the arithmetic of the kernels, which round their results to the dtype of their
+inputs. Integers stay integers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def silu_mul(gate: Array, up: Array) -> Array:
 
 
 def gelu(x: Array, approximate: str = "none") -> Array:
-    """`x * P(X < x)` for a normally distributed X, or the formula with tanh."""
+    """GELU: `x * P(X < x)` for a normally distributed X, or the tanh approximation."""
     wide = _wide(x)
     if approximate == "tanh":
         below = (1 + np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))) / 2
@@ -69,7 +69,7 @@ def gelu(x: Array, approximate: str = "none") -> Array:
 
 
 def random_words(places: Array, seed: int) -> Array:
-    """Philox 4x32-10, as published: four words of 32 bits for each 64-bit place, (4, …)."""
+    """Philox 4x32-10, as published: four 32-bit words for each 64-bit position, (4, …)."""
     mask = np.uint64(0xFFFFFFFF)
     a, b = places.astype(np.uint64) & mask, places.astype(np.uint64) >> np.uint64(32)
     c, d = np.zeros_like(a), np.zeros_like(a)
@@ -84,7 +84,7 @@ def random_words(places: Array, seed: int) -> Array:
 
 
 def dropout(x: Array, share: float, seed: int, offset: int = 0) -> Array:
-    """`x / (1 - share)` where a random number of [0, 1) is not below `share`, and 0 elsewhere."""
+    """`x / (1 - share)` where the random number in [0, 1) is not below `share`, and 0 elsewhere."""
     n = np.uint64(offset) + np.arange(x.size, dtype=np.uint64)
     four, lanes = np.uint64(4), np.uint64(1024)
     words = random_words(n // (four * lanes) * lanes + n % lanes, seed)
@@ -214,13 +214,13 @@ def cumsum(x: Array, axis: int = -1) -> Array:
 
 
 def argmax(x: Array) -> Array:
-    """Where the highest element along the last axis is; the first of equals, a NaN above all."""
+    """The index of the highest element along the last axis; the first of equals, NaN above all."""
     found: Array = np.argmax(_wide(x), axis=-1)
     return found
 
 
 def top_k(x: Array, k: int) -> tuple[Array, Array]:
-    """The k highest along the last axis and where they are; the first of equals first."""
+    """The k highest elements along the last axis and their indices; the first of equals first."""
     wide = _wide(x)
     order = np.argsort(np.where(np.isnan(wide), -np.inf, -wide), axis=-1, kind="stable")
     nan_first = np.argsort(~np.isnan(np.take_along_axis(wide, order, -1)), axis=-1, kind="stable")
@@ -229,6 +229,6 @@ def top_k(x: Array, k: int) -> tuple[Array, Array]:
 
 
 def histogram(x: Array, bins: int) -> Array:
-    """How often each of the numbers 0, 1, … bins - 1 occurs."""
+    """Counts of the numbers 0, 1, … bins - 1."""
     counted = x[(x >= 0) & (x < bins)]
     return np.bincount(counted.astype(np.int64).ravel(), minlength=bins)

@@ -1,4 +1,4 @@
-"""Matrix products in float64, and how far a computation in f32 may be from them."""
+"""Matrix products in float64, and the tolerance of a computation in f32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ACTIVATIONS", "finish", "grouped_matmul", "matmul", "matvec", "round
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 
-ROUNDING = 2.0**-24  # of one f32 operation, relative
+ROUNDING = 2.0**-24  # relative error of one f32 operation
 SLOPE = 1.13  # of the steepest activation
 FUNCTIONS = 1e-6  # error of an activation, relative to its argument and to one
 
@@ -37,7 +37,7 @@ def _silu(x: Doubles) -> Doubles:
     return np.asarray(x * 0.5 * (1.0 + np.tanh(0.5 * x)))  # the logistic function, no overflow
 
 
-# By the name that a call gives.
+# Activations by the name that a call gives.
 ACTIVATIONS: dict[str | None, Callable[[Doubles], Doubles]] = {
     None: _same,
     "relu": _relu,
@@ -97,7 +97,7 @@ def finish(
     activation: str | None = None,
     residual: Array | None = None,
 ) -> Doubles:
-    """What is done to sums."""
+    """Apply the epilogue to the sums."""
     biased = sums if bias is None else sums + bias.astype(np.float64)
     result = ACTIVATIONS[activation](biased)
     return np.asarray(result if residual is None else result + residual.astype(np.float64))
@@ -111,11 +111,11 @@ def rounding_bound(
     out_rounding: float,
     factor_rounding: float = 0.0,
 ) -> Doubles:
-    """How far a product with sums in f32 may be from the exact one, element by element.
+    """Tolerance of a product with sums in f32, element by element.
 
-    `sizes` is the product of the factors' magnitudes, plus those of bias and residual; `terms` is
-    K. `out_rounding` is the relative error of the result's dtype, `factor_rounding` that of what
-    the factors are rounded to, if they are.
+    `sizes` is the product of the factors' absolute values, plus those of bias and residual; `terms`
+    is K. `out_rounding` is the relative error of the result's dtype, `factor_rounding` that of the
+    dtype to which the factors are rounded, if any.
     """
     sums = ((terms + 4) * ROUNDING + 2 * factor_rounding) * sizes * SLOPE
     return np.asarray(sums + FUNCTIONS * (1.0 + sizes) + out_rounding * np.abs(expected))

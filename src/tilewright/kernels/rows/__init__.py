@@ -1,1 +1,1 @@
-"""Kernels over rows: norms, softmax, losses, reductions, scans, rankings."""
+"""Kernels along rows: norms, softmax, losses, reductions, scans, rankings."""

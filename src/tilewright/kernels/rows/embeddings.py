@@ -1,4 +1,4 @@
-"""Rows of a table, by numbers that stand in memory."""
+"""Embedding: rows of a table selected by indices in memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["embedding", "embedding_rows"]
 
 
 class ID(tw.AnyDType):
-    """An integer that numbers rows."""
+    """Integer dtype of row indices."""
 
 
 @tw.kernel(deny_checks=True)
 def embedding_rows(
     z: Mut[T, Cut[M, Literal[1]], Cut[D, BN]], ids: Ref[ID, M], table: Ref[T, V, D]
 ) -> None:
-    """`z[m] = table[ids[m]]`; an id that the table does not have gives zeros."""
+    """`z[m] = table[ids[m]]`; an id without a row gives zeros."""
     i, j = z.index
     rows = table.partition(1, BN)
     at = ids.gather(i).item()
@@ -42,9 +42,9 @@ def embedding_rows(
 def embedding(
     ids: tw.Tensor, table: tw.Tensor, *, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
-    """`table[ids]`: a row of the table for each id, and zeros for an id that it does not have.
+    """`table[ids]`: a row of the table for each id, and zeros for an id without a row.
 
-    `ids` are integers of any shape, `table` is [V, D], and the result has an axis more than `ids`.
+    `ids` are integers of any shape, `table` is [V, D], and the result has one axis more than `ids`.
     """
     check_tensor("embedding", "ids", ids, INDICES)
     check_tensor("embedding", "table", table, MOVED)

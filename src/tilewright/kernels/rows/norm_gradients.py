@@ -1,12 +1,12 @@
-"""The gradients of RMS norm and layer norm.
+"""Gradients of RMS norm and layer norm.
 
-With `h` the normalised row (before the weight), `g = dz * weight` and `r` what the row was scaled
-by, layer norm has `dx = r * (g - mean g - h * mean(g * h))`, `dweight = sum of dz * h` and
-`dbias = sum of dz` over all rows; RMS norm lacks the mean of g, and the bias. Nothing of the
-forward pass is kept but `x`.
+Let `h` be the normalised row (before the weight), `g = dz * weight` and `r` the scale of the row.
+Layer norm has `dx = r * (g - mean g - h * mean(g * h))`, `dweight = sum of dz * h` and `dbias = sum
+of dz` over all rows; RMS norm lacks the mean of g, and the bias. The forward pass keeps nothing but
+`x`.
 
-A block takes ROWS rows, one after the other, and adds up what they give to the weights; these
-partial sums are then summed over the blocks, always in the same order.
+A block takes ROWS rows, one after the other, and accumulates their contributions to the weights;
+these partial sums are then summed over the blocks, always in the same order.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class ROWS(tw.Dim):
 
 
 class ACC(tw.AnyDType):
-    """What is summed in."""
+    """dtype of the sums."""
 
 
 class Inputs(NamedTuple):
-    """What a gradient is made of, in tiles of one shape; the block's rows begin at tile `start`."""
+    """Operands of a gradient, in tiles of one shape; the block's rows begin at tile `start`."""
 
     dzs: Any
     xs: Any
@@ -62,7 +62,7 @@ def _mean(rows: Any, columns: Any) -> Any:
 
 
 def _whole_rows(dxs: Any, dweights: Any, dbiases: Any, of: Inputs, zeros: Any) -> None:
-    """A row is one tile, read once; what rows give to the weights stays in registers."""
+    """Gradients of rows that fit one tile, read once; sums for the weights stay in registers."""
     weight = wide(of.weights[0])
     by_weight, by_bias = zeros, zeros
     for k in range(dxs.num_tiles(0)):
@@ -98,7 +98,7 @@ def _statistics(of: Inputs, at: Any, is_centred: bool, zeros: Any) -> tuple[Any,
 
 
 def _rows_in_parts(dxs: Any, dweights: Any, dbiases: Any, of: Inputs, zeros: Any) -> None:
-    """A row is read again for each mean; the sums for the weights are added to in memory."""
+    """Gradients of rows read again for each mean; sums for the weights accumulate in memory."""
     nothing = tw.sum(zeros, axis=0, keepdims=True)
     for j in range(dweights.num_tiles(1)):
         dweights.store(nothing, 0, j)
@@ -164,7 +164,7 @@ def layer_norm_gradient_rows(
     PART: Const[int] = 1024,
     WHOLE: Const[bool] = False,
 ) -> None:
-    """The same of a layer norm, and their part of `dbias`."""
+    """`rms_norm_gradient_rows` of a layer norm, with the part of `dbias`."""
     start = dx.index[0] * (ROWS // STEP)
     xs, dzs = x.partition(STEP, PART), dz.partition(STEP, PART)
     of = Inputs(dzs, xs, weight.partition(PART), start, N, eps)
@@ -188,9 +188,9 @@ def rms_norm_gradient(
     eps: float = 1e-6,
     out: tuple[tw.Tensor, tw.Tensor] | None = None,
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
-    """The gradients of `x` and `weight`, of `dz`, that of the result of `rms_norm`, as a pair.
+    """The gradients of `x` and `weight` as a pair, from `dz`, the gradient of `rms_norm`'s result.
 
-    `dz` has the shape of `x`, and `weight` an element for each column; all have one dtype.
+    `dz` has the shape of `x`, and `weight` one element for each column; all have one dtype.
     """
     given = given_outputs("rms_norm_gradient", out, 2)
     return _gradients("rms_norm_gradient", rms_norm_gradient_rows, (dz, x, weight), eps, given)
@@ -205,9 +205,9 @@ def layer_norm_gradient(
     eps: float = 1e-5,
     out: tuple[tw.Tensor, tw.Tensor, tw.Tensor] | None = None,
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor, tw.Tensor]]:
-    """The gradients of `x`, `weight` and `bias`, of `dz`, that of the result of `layer_norm`.
+    """The gradients of `x`, `weight` and `bias`, from `dz`, the gradient of `layer_norm`'s result.
 
-    `dz` has the shape of `x`, and `weight` an element for each column; all have one dtype.
+    `dz` has the shape of `x`, and `weight` one element for each column; all have one dtype.
     """
     given = given_outputs("layer_norm_gradient", out, 3)
     return _gradients("layer_norm_gradient", layer_norm_gradient_rows, (dz, x, weight), eps, given)

@@ -1,7 +1,7 @@
-"""RMS norm and layer norm along the last axis; RMS norm of a sum, which is kept as well.
+"""RMS norm and layer norm along the last axis; RMS norm of a sum, with the sum as a second result.
 
-Rows come in parts. Few of them stay in registers, and the row is read once; those of a longer one
-are read again for the result. Means and variances are f32 (f64 of f64). The gradients are in
+Rows come in parts. The parts of a short row stay in registers, and the row is read once; a longer
+row is read again for the result. Means and variances are f32 (f64 for f64). The gradients are in
 `norm_gradients`.
 """
 
@@ -48,14 +48,14 @@ __all__ = [
 
 
 def _root_scale(squares: Any, columns: Any, eps: Any) -> Any:
-    """`1 / sqrt(mean + eps)` along the last axis, of squares; zeros behind the edge add nothing."""
+    """`1 / sqrt(mean + eps)` along the last axis of squares; zeros behind the edge add nothing."""
     dtype = squares.dtype
     mean = tw.sum(squares, axis=1, keepdims=True) * quotient(1.0, number(columns, dtype))
     return tw.rsqrt(mean + eps.astype(dtype))
 
 
 def _widened(row: Any) -> Any:
-    """A kept row in the dtype that is computed in."""
+    """A kept row in its wide dtype."""
     parts: tuple[Any, ...] = ()
     for part in row:
         parts = (*parts, wide(part))
@@ -71,7 +71,7 @@ def _total(row: Any) -> Any:
 
 
 def _squares(row: Any) -> Any:
-    """The squares of a kept row, summed over its parts."""
+    """The sum of squares of a kept row, over its parts."""
     first = wide(afresh(row[0]))
     squares = first * first
     for j in tw.static_range(1, len(row)):
@@ -81,7 +81,7 @@ def _squares(row: Any) -> Any:
 
 
 def _centred_squares(row: Any, mean: Any, columns: Any, exact: bool) -> Any:
-    """The same of `x - mean`; only the last part can hang over the edge, unless it is exact."""
+    """The sum of squares of `x - mean`; only the last part can exceed the row, unless EXACT."""
     squares = tw.zeros(row[0].shape, mean.dtype)
     for j in tw.static_range(len(row)):
         part = wide(once_more(row[j]))
@@ -106,7 +106,7 @@ def _store_kept(parts: Any, row: Any, scale: Any, weights: Any, dtype: Any) -> N
 
 
 def _store_again(parts: Any, xs: Any, i: Any, scale: Any, weights: Any) -> None:
-    """The same of a row that is read again."""
+    """A row read again, scaled, times the weights."""
     for j in range(parts.num_tiles(1)):
         part = xs[i, j]
         parts.store((wide(part) * scale * wide(weights[j])).astype(part.dtype), 0, j)
@@ -123,10 +123,10 @@ def rms_norm_rows(
     KEPT: Const[int] = 0,
     EXACT: Const[bool] = False,
 ) -> None:
-    """`z = x / sqrt(mean x² + eps) * weight`, BM rows to a block, PART columns at a time.
+    """`z = x / sqrt(mean x² + eps) * weight`, BM rows for each block, PART columns at a time.
 
-    KEPT: the parts of a row, all of which stay in registers; 0: too many, they are read again.
-    EXACT: tiles cover rows with nothing left over.
+    KEPT: the number of parts of a row if all stay in registers; 0: parts are read again. EXACT:
+    tiles cover rows exactly.
     """
     i = z.index[0]
     xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
@@ -195,7 +195,7 @@ def layer_norm_rows(
 ) -> None:
     """`z = (x - mean x) / sqrt(variance x + eps) * weight + bias`.
 
-    WIDE: parts that stay in registers are made wide once, which takes more of them and less work.
+    WIDE: kept parts are widened once, which takes more registers and less arithmetic.
     """
     i = z.index[0]
     xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
@@ -212,7 +212,7 @@ def layer_norm_rows(
             part = (wide(row[j]) - mean) * scale * wide(gains[j]) + wide(offsets[j])
             parts.store(part.astype(z.dtype), 0, j)
     else:
-        # Sums of differences from about the mean: the squares of those cancel nothing.
+        # Sums of differences from an approximate mean: their squares do not cancel.
         about = _first_mean(wide(xs[i, 0]), N)
         sums = tw.zeros((BM, PART), wide_dtype(z.dtype))
         squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
@@ -239,7 +239,7 @@ def _first_mean(part: Any, columns: Any) -> Any:
 
 
 def check_normed(caller: str, x: tw.Tensor, eps: float, **weights: tw.Tensor) -> tw.Tensor:
-    """Rows to normalise, with one weight for each column."""
+    """Check the rows and their weights, one for each column."""
     check_tensor(caller, "x", x, FLOATS)
     rows = rows_of(caller, "x", x)
     for name, weight in weights.items():
@@ -257,7 +257,7 @@ def rms_norm(
 ) -> tw.DeviceOp[tw.Tensor]:
     """`x / sqrt(mean(x²) + eps) * weight` along the last axis.
 
-    `x` has any number of axes, and `weight` an element for each of its columns, in its dtype.
+    `x` has any number of axes, and `weight` one element for each column, in the dtype of `x`.
     """
     rows = check_normed("rms_norm", x, eps, weight=weight)
     z = output("rms_norm", out, x.shape, x.dtype, x)
@@ -280,8 +280,8 @@ def add_rms_norm(
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
     """The RMS norm of `x + y` along the last axis, and `x + y` itself, as a pair.
 
-    `x` and `y` have one shape, and `weight` an element for each column; all have one dtype. The sum
-    is rounded to its dtype before it is normalised, so that the norm is of what is kept.
+    `x` and `y` have one shape, and `weight` one element for each column; all have one dtype. The
+    sum is rounded to its dtype before it is normalised, so the norm belongs to the returned sum.
     """
     name = "add_rms_norm"
     rows = check_normed(name, x, eps, weight=weight)
@@ -309,7 +309,7 @@ def layer_norm(
 ) -> tw.DeviceOp[tw.Tensor]:
     """`(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias` along the last axis.
 
-    `x` has any number of axes; `weight` and `bias` have an element for each column, in its dtype.
+    `x` has any number of axes; `weight` and `bias` have one element for each column, in its dtype.
     """
     rows = check_normed("layer_norm", x, eps, weight=weight, bias=bias)
     z = output("layer_norm", out, x.shape, x.dtype, x)

@@ -1,9 +1,9 @@
-"""The highest elements along the last axis: where the first of them is, and the k highest.
+"""Rankings along the last axis: argmax, and the k highest elements.
 
-An element and its place are one key of 64 bits: the element's bits above, so changed that integers
-compare as the floats do (a NaN above all), and below them the place, counted backwards, so that of
-equal elements the first wins. The highest key has the answer, and keys below the last one found
-give the next.
+An element and its index form one 64-bit key. The upper half holds the bits of the element, mapped
+so that integers compare as floats do (a NaN above all); the lower half holds the index, counted
+backwards, so that the first of equal elements wins. The highest key is the answer; the highest key
+below the last one found is the next.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from tilewright.kernels.cutting import are_exact, lanes_of, power_of_two, rank_c
 
 __all__ = ["argmax", "argmax_rows", "top_k", "top_k_of_keys", "top_keys_of_parts"]
 
-MOST = 256  # results of a row: each costs a pass over its tiles
+MOST = 256  # results of a row; each costs a pass over its tiles
 LONGEST_PART = 4096  # elements that one block ranks
-MOST_KEYS = 16384  # of a row, that the last step ranks
+MOST_KEYS = 16384  # keys of a row that the last step ranks
 LOWEST = -(1 << 63)  # below every key
 PLACES = (1 << 32) - 1
 MAGNITUDE = 0x7FFFFFFF  # all bits of an f32 but the sign
-NOWHERE = (1 << 31) - 1  # behind every place
+NOWHERE = (1 << 31) - 1  # behind every index
 
 
 def _keys(rows: Any, places: Any) -> Any:
-    """Elements and their places as keys."""
-    bits = tw.bitcast(rows.astype(f32) + 0.0, i32)  # -0.0 + 0.0 is 0.0: they are equal
+    """Elements and their indices as keys."""
+    bits = tw.bitcast(rows.astype(f32) + 0.0, i32)  # -0.0 + 0.0 is 0.0: both zeros are equal
     ordered = tw.where(bits < 0, bits ^ MAGNITUDE, bits)
     ordered = tw.where(rows.astype(f32) == rows.astype(f32), ordered, MAGNITUDE)
     return (ordered.astype(i64) << 32) | (PLACES - places.astype(i64))
 
 
 def _tiles(x: Any, rows: Any, part: int, exact: bool) -> Any:
-    """Elements or keys in tiles; behind the edge elements are the lowest."""
+    """Elements or keys in tiles; elements behind the edge are the lowest."""
     return x.partition(rows, part, padding=0.0 if x.dtype == i64 else -math.inf, exact=exact)
 
 
@@ -61,7 +61,7 @@ def _places(keys: Any) -> Any:
 
 
 def _first_highest(tile: Any, lanes: int) -> tuple[Any, Any]:
-    """Of each lane of a tile the highest element, and its first place in the tile."""
+    """The highest element of each lane of a tile, and its first index in the tile."""
     columns = tile.shape[1]
     seen = in_lanes(tile.astype(f32), lanes, tile.dtype)
     rows = in_lanes(afresh(tile).astype(f32), lanes, tile.dtype)
@@ -72,9 +72,9 @@ def _first_highest(tile: Any, lanes: int) -> tuple[Any, Any]:
 
 
 def _highest(xs: Any, i: Any, tiles: Any, shape: Any, lanes: int) -> Any:
-    """Of some tiles of elements the highest key in each lane.
+    """The highest key of each lane, over some tiles of elements.
 
-    What a thread has read is compared before it is a key, and without the other threads.
+    A thread compares its own elements before it makes a key, without the other threads.
     """
     best, at = tw.full((shape[0], lanes), -math.inf, f32), tw.full((shape[0], lanes), 0, i32)
     at += tiles[0] * shape[1]
@@ -86,7 +86,7 @@ def _highest(xs: Any, i: Any, tiles: Any, shape: Any, lanes: int) -> Any:
 
 
 def _highest_keys(xs: Any, i: Any, tiles: Any, shape: Any, columns: Any) -> Any:
-    """Of some tiles of keys the highest in each column of a tile."""
+    """The highest key of each column of a tile, over some tiles of keys."""
     keys = tw.full(shape, LOWEST, i64)
     for j in range(tiles[0], tiles[1]):
         inside = j * shape[1] + tw.arange(shape[1]) < columns
@@ -95,7 +95,7 @@ def _highest_keys(xs: Any, i: Any, tiles: Any, shape: Any, columns: Any) -> Any:
 
 
 def _ranked(x: Any, xs: Any, place: Any, shape: Any, span: int, lanes: int) -> Any:
-    """Of a span of rows the highest keys of lanes."""
+    """The highest keys of the lanes, over a span of rows."""
     i, s = place
     tiles = (s * span, tw.minimum((s + 1) * span, xs.num_tiles(1)))
     if x.dtype == i64:
@@ -117,10 +117,10 @@ def argmax_rows(
     LAST: Const[bool] = True,
     EXACT: Const[bool] = False,
 ) -> None:
-    """The highest key of SPAN tiles of PART columns of each row; LAST: its place instead.
+    """The highest key of SPAN tiles of PART columns of each row; LAST: its index instead.
 
     `x` may hold keys already, those of the spans of a row. LANES: threads of a row. EXACT: tiles
-    cover `x` with nothing left over.
+    cover `x` exactly.
     """
     tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
     xs = _tiles(x, BM, PART, EXACT)
@@ -153,7 +153,7 @@ def top_k_of_keys(
     *,
     PART: Const[int] = 1024,
 ) -> None:
-    """The elements and places of the highest keys of a row, in order."""
+    """The elements and indices of the highest keys of a row, in order."""
     tw.require(N <= PART)
     i = values.index[0]
     elements, numbers = values.partition(1, 1), places.partition(1, 1)
@@ -170,7 +170,7 @@ def top_k_of_keys(
 
 @tw.function
 def argmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
-    """Where the highest element along the last axis is, i64: the first of equals; a NaN wins.
+    """The index (i64) of the highest element along the last axis: the first of equals; a NaN wins.
 
     The result has the shape of `x` without that axis.
     """
@@ -186,7 +186,7 @@ def argmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tens
 
 
 def _argmax_of(z: tw.Tensor, x: tw.Tensor) -> tw.DeviceOp[Any]:
-    """The places of the highest of rows, or of the keys of their spans."""
+    """The indices of the highest elements of rows, or of the keys of their spans."""
     rows, columns = x.shape
     config = rank_config("argmax", x)
     spans = -(-columns // (config["PART"] * config["SPAN"]))
@@ -209,10 +209,10 @@ def _argmax_of(z: tw.Tensor, x: tw.Tensor) -> tw.DeviceOp[Any]:
 def top_k(
     x: tw.Tensor, k: int, *, out: tuple[tw.Tensor, tw.Tensor] | None = None
 ) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
-    """The k highest elements along the last axis, the highest first, and where they are (i64).
+    """The k highest elements along the last axis, in descending order, and their indices (i64).
 
     Both results have k in place of the last extent of `x`. Of equal elements the first comes first;
-    a NaN is higher than all numbers. For small k, 256 at most: what it costs grows with it.
+    a NaN is higher than all numbers. k is at most 256, and the cost grows with it.
     """
     check_tensor("top_k", "x", x, FLOATS[:3])
     rows = rows_of("top_k", "x", x)

@@ -1,9 +1,8 @@
-"""Sum, mean, maximum and minimum along one axis or of everything.
+"""Sum, mean, maximum and minimum along one axis or of all elements.
 
-There are two ways to walk: along rows, where neighbours in memory are reduced, and along columns,
-where neighbours belong to different results. Each block takes a span of what is reduced, or whole
-rows where there are enough of them; where more than one number is left for a result, they are
-reduced once more.
+A reduction along rows combines neighbours in memory; one along columns has neighbours that belong
+to different results. Each block takes a span of the reduced axis, or whole rows where there are
+enough of them; several partial results of one result are reduced once more.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ __all__ = [
     "sum_dtype",
 ]
 
-SUM, MEAN, MAX, MIN = range(4)  # the kinds of reduction, as kernels know them
+SUM, MEAN, MAX, MIN = range(4)  # kinds of reduction, as kernel constants
 NAMES = ("sum", "mean", "max", "min")
 SIGNED = INTEGERS[:4]
-AT_ONCE = 4  # tiles of a row that are read with no loop
+AT_ONCE = 4  # tiles of a row that are loaded without a loop
 
 
 class FROM(tw.AnyDType):
-    """What is reduced."""
+    """dtype of the input."""
 
 
 def _combined(kind: int, a: Any, b: Any) -> Any:
-    """Two partial results in one; a NaN is the highest and the lowest."""
+    """Combine two partial results; a NaN is both the highest and the lowest."""
     if kind <= MEAN:
         return a + b
     if a.dtype == f32 or a.dtype == f64:
@@ -80,14 +79,14 @@ def _finished(kind: int, kept: Any, scale: Any) -> Any:
 
 
 def _padding(kind: int, masked: bool) -> float:
-    """What floats read as behind the edge; integers have only zero, and are masked."""
+    """The padding of floats behind the edge; integers have only zero, and are masked."""
     if kind <= MEAN or masked:
         return 0.0
     return -math.inf if kind == MAX else math.inf
 
 
 def _kept_tiles(tiles: Any, i: Any, begin: Any, count: int) -> Any:
-    """Some tiles of rows i, one behind the other, all of them read before anything is made."""
+    """Some consecutive tiles of rows i, all loaded before any arithmetic."""
     row: tuple[Any, ...] = ()
     for j in tw.static_range(count):
         row = (*row, tiles[i, begin + j])
@@ -95,7 +94,7 @@ def _kept_tiles(tiles: Any, i: Any, begin: Any, count: int) -> Any:
 
 
 def _at_once(kind: int, row: Any, acc: Any) -> Any:
-    """Tiles in one."""
+    """Combine several tiles into one."""
     kept = row[0].astype(acc)
     for j in tw.static_range(1, len(row)):
         kept = _combined(kind, kept, row[j].astype(acc))
@@ -123,10 +122,10 @@ def reduce_rows(
     SPAN: Const[int] = 1,
     EXACT: Const[bool] = False,
 ) -> None:
-    """SPAN tiles of PART columns of each row, reduced in the dtype ACC, beginning with `first`.
+    """SPAN tiles of PART columns of each row, reduced in the dtype ACC, starting with `first`.
 
-    KIND is SUM, MEAN (the sum times `scale`), MAX or MIN. MASKED: `first` takes the place of what
-    lies behind the edge, where no padding does. EXACT: spans cover `x` with nothing left over.
+    KIND is SUM, MEAN (the sum times `scale`), MAX or MIN. MASKED: `first` replaces elements behind
+    the edge, where no padding does. EXACT: spans cover `x` exactly.
     """
     tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
     i, s = z.index
@@ -156,7 +155,7 @@ def reduce_whole_rows(
     SPAN: Const[int] = 1,
     EXACT: Const[bool] = False,
 ) -> None:
-    """The same of all tiles of each row, of which there are SPAN at most: as many, if EXACT."""
+    """`reduce_rows` of all tiles of each row: SPAN at most, and exactly SPAN if EXACT."""
     i = z.index[0]
     xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
     if EXACT and SPAN <= AT_ONCE:
@@ -185,7 +184,7 @@ def reduce_columns(
     PART: Const[int] = 16,
     SPAN: Const[int] = 1,
 ) -> None:
-    """The same along the second of three axes."""
+    """`reduce_rows` along the second of three axes."""
     tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
     i, s, k = z.index
     xs = x.partition(1, PART, BK, padding=_padding(KIND, MASKED))
@@ -226,7 +225,7 @@ def mean(
 def max(
     x: tw.Tensor, axis: int | None = None, *, keepdims: bool = False, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
-    """The highest element along an axis, or of all; a NaN wins, as in NumPy."""
+    """The maximum along an axis, or of all elements; a NaN wins, as in NumPy."""
     return _reduced(MAX, x, axis, keepdims, out)
 
 
@@ -234,7 +233,7 @@ def max(
 def min(
     x: tw.Tensor, axis: int | None = None, *, keepdims: bool = False, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
-    """The lowest element along an axis, or of all; a NaN wins, as in NumPy."""
+    """The minimum along an axis, or of all elements; a NaN wins, as in NumPy."""
     return _reduced(MIN, x, axis, keepdims, out)
 
 
@@ -263,7 +262,7 @@ def _reduced(
 
 
 def _of_everything(kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -> tw.DeviceOp[Any]:
-    """All elements as one row, or each row by itself and then the rest."""
+    """Reduce all elements as one row, or each row first and then the partial results."""
     if x.is_contiguous and x.size <= LONGEST:
         return launch_reduction(kind, z, x.reshape(1, x.size, 1), acc, x.size)
     rows = rows_of(NAMES[kind], "x", x)
@@ -275,7 +274,7 @@ def _of_everything(kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -
 
 
 def sum_dtype(dtype: type[tw.DType]) -> type[tw.DType]:
-    """What numbers are summed in."""
+    """The dtype of the sums."""
     if dtype in FLOATS:
         return f64 if dtype is f64 else f32
     return i64 if dtype in SIGNED else u64
@@ -289,7 +288,7 @@ def _of_nothing(kind: int, z: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
 
 
 def _nothing(kind: int, x: tw.Tensor) -> float:
-    """What leaves every element as it is."""
+    """The identity element of a reduction."""
     if kind <= MEAN:
         return 0
     if x.dtype in FLOATS:
@@ -303,7 +302,7 @@ def _nothing(kind: int, x: tw.Tensor) -> float:
 def launch_reduction(
     kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType], count: int
 ) -> tw.DeviceOp[Any]:
-    """Reduce [outer, n, inner] to [outer, 1, inner], in one step or two; a mean is of `count`."""
+    """Reduce [outer, n, inner] to [outer, 1, inner] in one or two steps; `count` divides a mean."""
     outer, n, inner = x.shape
     in_rows = inner == 1
     source = x.squeeze(2) if in_rows else x

@@ -1,8 +1,9 @@
 """Running sums along an axis.
 
-A block walks its span of a row part by part and carries the sum along. Where there are too few rows
-for that, rows are cut into spans: their sums come first, then the running sums of those, and then
-each span on top of what came before it. Along other axes than the last, blocks take columns.
+A block walks its span of a row part by part and carries the sum along. Where there are too few
+rows, rows are split into spans: the sums of the spans come first, then the running sums of those,
+then the running sums within each span, starting from the sum before it. Along other axes, blocks
+take columns.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from tilewright.kernels.rows.reductions import SUM, reduce_rows, sum_dtype
 
 __all__ = ["cumsum", "scan_columns", "scan_rows"]
 
-GROUP = 8  # elements of a row that a thread has together
+GROUP = 8  # consecutive elements of a row in one thread
 
 
 class FROM(tw.AnyDType):
-    """What is summed."""
+    """dtype of the input."""
 
 
 class ACC(tw.AnyDType):
-    """What is summed in."""
+    """dtype of the sums."""
 
 
 class SPAN(tw.Dim):
-    """Elements of a row that a block takes."""
+    """Elements of a row in one block."""
 
 
 class S(tw.Dim):
@@ -47,15 +48,15 @@ class S(tw.Dim):
 
 
 def _behind(total: Any, _: Any, next_total: Any, next_before: Any) -> tuple[Any, Any]:
-    """Two spans as one: their sum, and the sum of what lies before the last group of the second."""
+    """Combine two spans: their sum, and the sum before the last group of the second."""
     return total + next_total, total + next_before
 
 
 def _running(part: Any, carry: Any, dtype: Any) -> Any:
-    """Running sums along rows on top of `carry`, in whose dtype they are made.
+    """Running sums along rows on top of `carry`, in the dtype of `carry`.
 
-    First within groups, which a thread has for itself, and then of groups. Elements are converted
-    where they are groups: so they stay in the threads that have read them.
+    The first scan runs within groups, each in one thread, the second over groups. Elements are
+    converted as groups, so they stay in the threads that loaded them.
     """
     rows, columns = part.shape
     if columns <= GROUP:
@@ -79,12 +80,12 @@ def scan_rows(
 ) -> None:
     """`z[m, n] = x[m, 0] + … + x[m, n]`; `sums[m, s]` is the sum of the spans up to s.
 
-    EXACT: parts cover rows with nothing left over.
+    EXACT: parts cover rows exactly.
     """
     i, s = z.index
     xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
     rows = i * BM + tw.arange(BM)
-    carry = sums.gather(rows, s - 1).reshape(BM, 1)  # of the first span zero: there is no -1
+    carry = sums.gather(rows, s - 1).reshape(BM, 1)  # the first span reads index -1: zero
     if SPAN == PART:
         parts.store(_running(xs[i, s], carry, z.dtype), 0, 0)
     else:
@@ -99,7 +100,7 @@ def scan_columns(
     z: Mut[T, Cut[L, Literal[1]], Cut[N, tw.All], Cut[K, BK]], x: Ref[FROM, L, N, K],
     *, ACC: Const[type[tw.DType]], PART: Const[int] = 16,
 ) -> None:  # fmt: skip
-    """The same along the second of three axes, BK columns to a block."""
+    """`scan_rows` along the second of three axes, BK columns for each block."""
     i, _, k = z.index
     xs, parts = x.partition(1, PART, BK), z.partition(1, PART, BK)
     carry = tw.zeros((1, 1, BK), ACC)
@@ -114,7 +115,7 @@ def scan_columns(
 
 @tw.function
 def cumsum(x: tw.Tensor, axis: int = -1, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
-    """The running sum along an axis, each element included.
+    """The inclusive running sum along an axis.
 
     Floats keep their dtype and are summed in f32 (f64 in f64); integers give i64 or u64.
     """

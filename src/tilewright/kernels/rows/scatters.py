@@ -1,9 +1,9 @@
-"""Rows put where numbers in memory say: `out[index[k]] = x[k]`.
+"""Scatter of rows: `out[index[k]] = x[k]`.
 
-No block owns the row that a number names, since the same number may stand in two places. So the
-question is turned around. First every place writes its own number to the row it names, and the
-greatest stays: a maximum, which blocks may take in any order. Then each block owns rows of the
-output and reads, for each, the row of `x` that was found for it.
+No block owns the row that an index names, since two indices may be equal. A first kernel inverts
+the index: every k is written to the row it names, and the greatest k stays, a maximum that blocks
+may take in any order. In a second kernel each block owns rows of the output and reads, for each,
+the row of `x` found for it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ PART = 1024  # elements of a block
 
 
 class ID(tw.AnyDType):
-    """An integer that numbers rows."""
+    """Integer dtype of row indices."""
 
 
 @tw.kernel(deny_checks=True)
 def last_places(places: Accum[i32, M], index: Ref[ID, K], *, SIZE: Const[int] = PART) -> None:
-    """`places[index[k]] = max(places[index[k]], k)`; a number that is no row is dropped."""
+    """`places[index[k]] = max(places[index[k]], k)`; an index without a row is dropped."""
     at = tw.block_id(0) * SIZE + tw.arange(SIZE)
     places.max_at(at, index.gather(at), mask=at < K)
 
@@ -51,11 +51,11 @@ def scatter_rows(z: Mut[T, BM, BN], places: Ref[i32, M], x: Ref[T, K, N]) -> Non
 
 @tw.function
 def scatter(x: tw.Tensor, index: tw.Tensor, *, out: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
-    """`out[index[k]] = x[k]` for every row `k` of `x`; the other rows of `out` stay as they are.
+    """`out[index[k]] = x[k]` for every row `k` of `x`; the other rows of `out` stay unchanged.
 
-    Where a number stands in `index` more than once, the last of those rows is written, on every run
-    the same; a number that is no row of `out`, a negative one too, is left out. `x` is [K, …],
-    `out` is [M, …] with the same axes behind, and `index` is [K].
+    Where an index occurs more than once, the last of those rows is written, the same on every run.
+    An index without a row in `out`, negative ones included, is skipped. `x` is [K, …], `out` is
+    [M, …] with the same axes behind, and `index` is [K].
     """
     check_tensor("scatter", "x", x, MOVED)
     check_tensor("scatter", "index", index, INDICES)

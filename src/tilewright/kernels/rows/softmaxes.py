@@ -1,8 +1,8 @@
 """Softmax along the last axis, and the cross-entropy of logits with its gradient.
 
-Rows come in parts. Few of them stay in registers, and the row is read once; of a longer one the
-highest element and the sum of powers are made together as parts come in, and they are read again
-for the result.
+Rows come in parts. The parts of a short row stay in registers, and the row is read once. A longer
+row updates its maximum and its sum of powers together, part by part, and is read again for the
+result.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ LOWEST_32, LOWEST_64 = -3e38, -1e308
 
 
 class LABEL(tw.AnyDType):
-    """An integer that numbers classes."""
+    """Integer dtype of class labels."""
 
 
 def _lowest(dtype: Any) -> float:
-    """The exponent of nothing but -inf: finite, so that no difference of two is undefined."""
+    """The exponent of a row of -inf: finite, so that differences of exponents are defined."""
     return LOWEST_64 if dtype == f64 else LOWEST_32
 
 
 def _exponent(highest: Any) -> Any:
-    """What is taken off exponents where this is the highest element."""
+    """The shift of the exponents for a given highest element."""
     return tw.maximum(highest * LOG2_E, _lowest(highest.dtype))
 
 
@@ -68,7 +68,7 @@ def _powers(part: Any, shift: Any) -> Any:
 
 
 def _highest(part: Any) -> Any:
-    """Of what each lane has read."""
+    """The highest element of each lane."""
     return tw.max(tw.max(part, axis=3), axis=1)
 
 
@@ -77,21 +77,21 @@ def _sum(part: Any) -> Any:
 
 
 def _joined(exponent: Any, total: Any, other: Any, other_total: Any) -> tuple[Any, Any]:
-    """Two sums of powers, each over a power of two with its exponent, as one."""
+    """Combine two sums of powers, each relative to its own exponent."""
     higher = tw.maximum(exponent, other)
     total = total * power_of_2(exponent - higher) + other_total * power_of_2(other - higher)
     return higher, total
 
 
 def _over_lanes(exponents: Any, totals: Any) -> tuple[Any, Any]:
-    """The exponent and the sum of rows, of those of their lanes: all threads meet only once."""
+    """Exponents and sums of rows, from those of their lanes; threads synchronise only once."""
     nothing = (_lowest(exponents.dtype), 0.0)
     exponent, total = tw.reduce((exponents, totals), _joined, nothing, axis=1)
     return exponent[:, None], total[:, None]
 
 
 def _kept_powers(row: Any) -> tuple[Any, Any, Any]:
-    """`exp(x)` over a power of two, of all parts of a row; exponents and sums of its lanes."""
+    """Powers of all parts of a row, relative to the exponents; exponents and sums of its lanes."""
     highest = _highest(row[0])
     for j in tw.static_range(1, len(row)):
         highest = tw.maximum(highest, _highest(row[j]))
@@ -106,7 +106,7 @@ def _kept_powers(row: Any) -> tuple[Any, Any, Any]:
 
 
 def _kept_lanes(parts: Any, i: Any, count: int, lanes: int) -> Any:
-    """The first parts of rows i in lanes, wide, all of them in registers."""
+    """The first parts of rows i in lanes, widened, all in registers."""
     row: tuple[Any, ...] = ()
     for j in tw.static_range(count):
         part = parts[i, j]
@@ -115,7 +115,7 @@ def _kept_lanes(parts: Any, i: Any, count: int, lanes: int) -> Any:
 
 
 def _summed(xs: Any, i: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
-    """Exponents and sums of the lanes of rows that are not kept: sums follow the exponents."""
+    """Exponents and sums of the lanes of rows that are not kept; the sums follow the exponents."""
     exponents = tw.full(shape, _lowest(dtype), dtype)
     totals = tw.zeros(shape, dtype)
     for j in range(xs.num_tiles(1)):
@@ -137,10 +137,10 @@ def softmax_rows(
     LANES: Const[int] = 1,
     EXACT: Const[bool] = False,
 ) -> None:
-    """`z = exp(x - max x) / sum exp(x - max x)`, BM rows to a block, PART columns at a time.
+    """`z = exp(x - max x) / sum exp(x - max x)`, BM rows for each block, PART columns at a time.
 
-    KEPT: the parts of a row, all of which stay in registers; 0: too many, they are read again.
-    LANES: threads of a row. EXACT: tiles cover rows with nothing left over.
+    KEPT: the number of parts of a row if all stay in registers; 0: parts are read again. LANES:
+    threads of a row. EXACT: tiles cover rows exactly.
     """
     i = z.index[0]
     xs = x.partition(BM, PART, padding=-math.inf, exact=EXACT)
@@ -173,7 +173,7 @@ def cross_entropy_rows(
 ) -> None:
     """`log_sum = log sum exp x` of each row, and `loss = log_sum - x[label]`.
 
-    A label that is no column has no loss.
+    A label outside the columns has no loss.
     """
     i = loss.index[0]
     xs = x.partition(BM, PART, padding=-math.inf, exact=EXACT)
@@ -199,7 +199,7 @@ def cross_entropy_gradient_rows(
     log_sum: Ref[f32, M],
     dloss: Ref[f32, M],
 ) -> None:
-    """`dx = (softmax x - [column is label]) * dloss`, and zero where a label is no column."""
+    """`dx = (softmax x - [column is label]) * dloss`, and zero for a label outside the columns."""
     i, j = dx.index
     label = labels.partition(BM)[i].reshape(BM, 1).astype(tw.i64)
     log = log_sum.partition(BM)[i].reshape(BM, 1)
@@ -217,7 +217,7 @@ def cross_entropy_gradient_rows(
 def softmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """`exp(x) / sum exp(x)` along the last axis, with no overflow.
 
-    A row with nothing but -inf, or with +inf, gives NaN.
+    A row of -inf alone, or with +inf, gives NaN.
     """
     check_tensor("softmax", "x", x, FLOATS)
     z = output("softmax", out, x.shape, x.dtype, x)
@@ -240,7 +240,7 @@ def cross_entropy(
     """The loss `log sum exp x - x[label]` of each row of logits, and `log sum exp x`; both f32.
 
     `labels` has the shape of `logits` without its last axis. A label that is no class, such as
-    -100, has loss 0. The second result is what `cross_entropy_gradient` needs.
+    -100, has loss 0. `cross_entropy_gradient` takes the second result.
     """
     name = "cross_entropy"
     rows, classes = _classified(name, logits, labels)

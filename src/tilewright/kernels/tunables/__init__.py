@@ -1,6 +1,6 @@
-"""What of the library is worth tuning: kernels, search spaces, shapes, and how results are checked.
+"""Tunable kernels of the library: search spaces, shapes, and checks of the results.
 
-`tilewright tune` reads these; the library itself only reads the records that come of it.
+`tilewright tune` reads these; the library itself reads only the records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.tune import Tunable
 
 __all__ = ["TUNABLES"]
 
-# By the name that they look their configurations up with.
+# By the name under which a kernel looks up its configuration.
 TUNABLES: dict[str, Tunable] = {
     one.name: one
     for one in (

@@ -1,7 +1,7 @@
-"""Where searches begin: with what the library would launch if nothing had been measured.
+"""Starting points of searches: the configuration that the library launches without a record.
 
-It is asked for tensors that have no memory, so the rules of the library stand in one place. Spaces
-are written for one GPU, and begin with what its rule chooses.
+The configuration is asked for tensors without memory, so the library's heuristics exist in one
+place. Search spaces are written for one GPU and start with the choice of its heuristic.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from tilewright.tune import Config, Key, forcing
 
 __all__ = ["TARGET", "Rule", "dtype_of", "rule_by"]
 
-# The GPU that spaces are written for; another one of its kind will do as well.
+# The GPU of the search spaces; another GPU of its kind works as well.
 TARGET = "sm_90"
 DTYPES: dict[str, type[tw.DType]] = {one.label: one for one in (f16, bf16, f32, f8e4m3fn)}
 
-# How a library function chooses for a tensor.
+# The choice of a library function for a tensor.
 Chooser = Callable[[str, tw.Tensor], Config]
-# What runs without a record: of a key, on a target.
+# The untuned configuration of a key on a target.
 Rule = Callable[[Key, str], Config]
 
 
 def dtype_of(key: Key) -> type[tw.DType]:
-    """The dtype that comes first in a key."""
+    """The dtype that a key starts with."""
     return DTYPES[key.dtypes[0]]
 
 
 def rule_by(
     name: str, choose: Chooser, shape: Callable[[Key], tuple[int, ...]] = lambda key: key.shape
 ) -> Rule:
-    """The rule of a function that chooses by one tensor, which has this shape."""
+    """The heuristic of a function that chooses by one tensor of this shape."""
 
     def rule(key: Key, target: str) -> Config:
         tensor = tw.meta(shape(key), dtype_of(key), target=target)

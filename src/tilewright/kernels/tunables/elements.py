@@ -1,4 +1,4 @@
-"""Kernels that treat every element by itself: sums, gates, activations, and exchanged axes."""
+"""Element-wise kernels: sums, gates, activations, and transposes."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ __all__ = ["ADD", "GELU", "HINTS", "SILU_MUL", "TRANSPOSE", "line_rule", "part_s
 
 SIZES = (1 << 22, 8192 * 12288, 1 << 28)
 SQUARES = (2048, 8192)
-# Of all memory-bound kernels: how many warps and blocks read, and by which way.
+# Hints of all memory-bound kernels: warps, blocks, and TMA or not.
 HINTS: dict[str, tuple[object, ...]] = {
     "num_worker_warps": (4, 8),
     "occupancy": (None, 4, 8, 16),
     "allow_tma": (None, False),
 }
 
-# Of two inputs, and the output.
+# Two inputs and the output.
 Launch = Callable[[tw.Tensor, tw.Tensor, tw.Tensor], tw.DeviceOp[Any]]
 Reference = Callable[[Array, Array], Array]
 
 
 def line_rule(name: str) -> Rule:
-    """Of a function that sees all elements in one line."""
+    """The configuration of a function on contiguous tensors."""
     return rule_by(name, line_config, lambda key: key.shape[1:])
 
 
 def line_space(rule: Rule) -> Callable[[Key], Space]:
-    """Tiles of all elements in one line."""
+    """Tiles of contiguous tensors."""
 
     def space(key: Key) -> Space:
         axes = {"PART": (512, 1024, 2048, 4096), **HINTS}
@@ -56,7 +56,7 @@ def line_space(rule: Rule) -> Callable[[Key], Space]:
 
 
 def part_space(rule: Rule) -> Callable[[Key], Space]:
-    """Tiles of one row, of rows that lie apart."""
+    """Tiles of one row, for strided rows."""
 
     def space(key: Key) -> Space:
         axes = {"PART": (1024, 2048, 4096, 8192), **HINTS}
@@ -124,7 +124,7 @@ SILU_MUL = Tunable(
     trial=_line_trial(lambda x, y, out: silu_mul(x, y, out=out), reference.silu_mul),
     flush=True,
 )
-# As it is, without the approximation.
+# Exact, without the tanh approximation.
 GELU = Tunable(
     name="gelu",
     kernels=(gelu_elements,),

@@ -1,4 +1,4 @@
-"""Attention: heads of 64 and 128 channels, full and causal, and one query against a cache."""
+"""Attention: heads of 64 and 128 channels, full and causal, and one query against a KV cache."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tilewright.tune import Config, Key, Space, Trial, Tunable, forcing, key_of
 
 __all__ = ["ATTENTION", "DECODE"]
 
-TOKENS = 16384  # of all sequences together
+TOKENS = 16384  # in all sequences together
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 HEADS = {64: 32, 128: 16}  # of a sequence, by channels
 NARROW = 64  # channels
 KEY_HEADS = 8  # of a model whose query heads share keys
-# By how many query heads share a key head: key heads of all sequences, and places of a cache.
+# By query heads for each key head: key heads in all sequences, and positions of a cache.
 CACHES = {
     4: ((8, 1024), (8, 8192), (8, 65536), (64, 1024), (64, 4096), (256, 1024), (256, 4096)),
     8: ((8, 4096), (8, 16384), (64, 4096), (256, 4096)),
@@ -37,7 +37,7 @@ CACHES = {
 }
 
 
-# Two blocks at a time, each a pair that shares the keys it reads.
+# Two blocks at a time, each a pair of CTAs that share the keys they read.
 PAIR = Config.of(BM=128, BN=128, WALK=False, num_ctas=2, occupancy=2, num_worker_warps=4)
 # One block with twice as many queries.
 LARGE = LAGGING.updated(BM=128, occupancy=1, num_worker_warps=8)
@@ -52,10 +52,10 @@ def _attention_rule(key: Key, target: str) -> Config:
 
 
 def _attention_space(key: Key) -> Space:
-    """What the rule of the library chooses from, and twice as many queries at a time.
+    """The candidates of the library's heuristic, and twice as many queries at a time.
 
-    The order of tiles matters under a mask alone. Of narrow heads a block may have many queries and
-    leave room for another; of wide ones it would spill.
+    The order of tiles matters under a mask alone. A block of narrow heads may have many queries and
+    leave room for another block; a block of wide heads would spill.
     """
     options = dict(key.options)
     space = Space.around(LAGGING, BEHIND=(False,), WALK=(True,)) | Space.around(PAIR)
@@ -104,7 +104,7 @@ def _decode_rule(key: Key, target: str) -> Config:
 
 
 def _decode_space(key: Key) -> Space:
-    """A tile of keys, and how many blocks read all of them."""
+    """A tile of keys, and the number of blocks that share all keys."""
     del key
     axes = {"BLOCKS": (132, 528), "occupancy": (None, 4), "num_worker_warps": (4, 8)}
     return Space.around(SPLIT, BN=(64, 256), **axes) | Space.around(
@@ -136,7 +136,7 @@ def _decode_trial(key: Key, device: tw.Device) -> Trial:
     return checked_trial(build, out, sample)
 
 
-# Full and causal, sequences of all lengths.
+# Full and causal, for sequences of all lengths.
 ATTENTION = Tunable(
     name="attention",
     kernels=(attention_tiles, attention_walk),
@@ -150,7 +150,7 @@ ATTENTION = Tunable(
     ),
     trial=_attention_trial,
 )
-# One query a sequence, some sequences at once.
+# One query a sequence, several sequences at once.
 DECODE = Tunable(
     name="decode_attention",
     kernels=(attend_split, merge_splits),

@@ -34,22 +34,22 @@ LAYERS = (
 VOCABULARY = (151936, 2560)
 MANY_ROWS = (512, 2048, 8192)
 FEW_ROWS = (1, 16)
-SMALL_TILE = (128, 128)  # the least that keeps the tensor cores busy
-MOST_FOLDED = 64  # rows and folds of them, together
-ROUNDS = 2  # of tiles, below which smaller ones may be better
-NEAR = 1.3  # times what the best is expected to take: no farther plan is tried
-MOST_NEAR = 5  # plans, however many are near
-CENTERS = 2  # plans whose neighbours are tried
-BANDS = ((1, 4, 1), (1, 16, 1))  # beside the usual one
-FAST_LIMIT = 2e-2  # of the error of sums that may be less exact
-ANY = 1 << 20  # blocks: one for each tile, which the GPU starts when there is room
-# Stages that loads are started ahead; shared memory may have room for fewer.
+SMALL_TILE = (128, 128)  # least tile that keeps the tensor cores busy
+MOST_FOLDED = 64  # rows times folds
+ROUNDS = 2  # rounds of tiles below which smaller tiles may be faster
+NEAR = 1.3  # candidates up to this multiple of the least estimated time
+MOST_NEAR = 5  # at most so many near candidates
+CENTERS = 2  # candidates whose neighbours are tried
+BANDS = ((1, 4, 1), (1, 16, 1))  # beside the default
+FAST_LIMIT = 2e-2  # error of sums with fast accumulation
+ANY = 1 << 20  # blocks: one for each tile, started by the GPU as resources allow
+# Stages of loads in flight; shared memory may hold fewer.
 LATENCIES = (3, 4, 5, 6, 8)
 DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
 
 
 def _form(key: Key, target: str) -> Form:
-    """The product of a key, of tensors that have no memory."""
+    """The product of a key, on tensors without memory."""
     _, m, n, k = key.shape
     options, dtype = dict(key.options), dtype_of(key)
     is_transposed = options["layout"] == "nt"
@@ -71,7 +71,7 @@ def _gemv_rule(key: Key, target: str) -> Config:
 
 
 def _matmul_space(key: Key) -> Space:
-    """What the rule of the library would choose from, and the neighbours of the best of that."""
+    """The candidates of the library's heuristic, and the neighbours of its best ones."""
     tiles = tiles_of(TARGET, dtype_of(key), str(dict(key.options)["layout"]))
     _, m, n, k = key.shape
     plans = sorted((plan for tile in tiles for plan in tile.plans(m, n, k)), key=itemgetter(0))
@@ -93,7 +93,7 @@ def _matmul_space(key: Key) -> Space:
 
 
 def _small_tiles(key: Key) -> Space:
-    """Tiles that the rule has no rates of, for outputs that have few of any."""
+    """Tiles without a rate in the heuristic, for outputs of few tiles."""
     shallow, depth, deep = DEPTHS[key.dtypes[0]]
     two = Config.of(
         BM=64, BN=128, BK=depth, SPLITS=1, num_worker_warps=4, occupancy=2,
@@ -110,7 +110,7 @@ def _small_tiles(key: Key) -> Space:
 
 
 def _gemv_space(key: Key) -> Space:
-    """Tiles of the weights that keep enough bytes in flight; short rows of them are folded."""
+    """Tiles of weights that keep enough bytes in flight; short rows of weights are folded."""
     rows = power_of_two(key.shape[1])
     spaces = []
     for folds in (1, 2, 4, 8):
@@ -143,7 +143,7 @@ def _trial(key: Key, device: tw.Device) -> Trial:
         return matmul(left, right, transpose_b=is_transposed, fast_accumulate=is_fast, out=out)
 
     def sample() -> tuple[Any, Any]:
-        """Tiles at corners and in the middle."""
+        """Tiles at the corners and in the middle."""
         found, expected = [], []
         for rows in spread(m, 3, 4):
             left = copied(a[rows])
@@ -161,7 +161,7 @@ def _keys(dtype: type[tw.DType], rows: tuple[int, ...]) -> tuple[Key, ...]:
     return tuple(key_of(dtype, (1, m, n, k), layout="nt") for n, k in LAYERS for m in rows)
 
 
-# Products of many rows: squares, layers, and squares of narrow floats.
+# Products of many rows: squares, layers, and squares of 8-bit floats.
 MATMUL = Tunable(
     name="matmul",
     kernels=(matmul_kernel, matmul_once_kernel, matmul_wide_kernel, sum_splits_kernel),
@@ -176,7 +176,7 @@ MATMUL = Tunable(
     ),
     trial=_trial,
 )
-# Products of few rows, which are a matter of reading weights.
+# Products of few rows, bound by the bandwidth of the weights.
 GEMV = Tunable(
     name="gemv",
     kernels=(gemv_kernel,),

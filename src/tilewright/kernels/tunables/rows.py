@@ -1,4 +1,4 @@
-"""Kernels that read a row, or some, and write it: softmax and the norms."""
+"""Kernels that read rows and write rows: softmax and the norms."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from tilewright.tune import Key, Space, Trial, Tunable, key_of
 
 __all__ = ["LAYER_NORM", "RMS_NORM", "ROWS", "SOFTMAX", "row_space", "rows_of_trial"]
 
-ROWS = 4096  # which stand for any number of them
-FEWEST_ROWS = 8192  # that are timed
-ENOUGH = 1 << 26  # elements, and no less: the start and the end of a launch must not count
+ROWS = 4096  # in keys; the number of rows matters little
+FEWEST_ROWS = 8192  # least rows of a timed problem
+ENOUGH = 1 << 26  # least elements of a timed problem, so that launch overhead does not count
 WIDTHS = (1024, 2560, 4096, 5120, 8192, 16384, 32768)
 MOST = 16384  # elements of a part
-LONG = 4096  # elements of a part of a row that is too long to be held
+LONG = 4096  # elements of a part of a row that exceeds the registers
 SHARED = 8192  # elements of rows that share a tile
-REGISTERS = 65536  # of a multiprocessor: each element of the rows it works on takes one
+REGISTERS = 65536  # of a multiprocessor; each element in flight takes one
 
-# Of the input, a weight and a bias of the length of its rows, and the output.
+# The input, a weight and a bias of the length of its rows, and the output.
 Launch = Callable[[tw.Tensor, tw.Tensor, tw.Tensor, tw.Tensor], tw.DeviceOp[Any]]
 Reference = Callable[[Array, Array, Array], Array]
 
 
 def row_space(rule: Rule) -> Callable[[Key], Space]:
-    """All of a row at once, if it fits, or in parts; more than one row where rows are short.
+    """A whole row at once, if it fits, or parts of it; several rows where rows are short.
 
-    As many blocks at a time as registers hold the rows of.
+    Occupancy is the number of blocks whose rows fit the registers.
     """
 
     def space(key: Key) -> Space:
@@ -56,7 +56,7 @@ def row_space(rule: Rule) -> Callable[[Key], Space]:
 
 
 def rows_of_trial(key: Key) -> int:
-    """How many rows of a key's width are timed, as the number of them matters little."""
+    """The number of rows to time for a key's width; the key's own number matters little."""
     rows, columns = key.shape
     return max(ENOUGH // power_of_two(columns), FEWEST_ROWS) if rows == ROWS else rows
 

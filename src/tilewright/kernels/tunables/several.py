@@ -1,4 +1,4 @@
-"""Kernels of several tensors: a sum that is normalised, losses, dropout, rows of a table."""
+"""Kernels of several tensors: add and RMS norm, losses, dropout, embedding."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["ADD_RMS_NORM", "CROSS_ENTROPY", "CROSS_ENTROPY_GRADIENT", "DROPOUT",
 
 WIDTHS = (1024, 2560, 4096, 8192, 16384, 32768)
 VOCABULARY = 151936  # of the models: classes, and rows of a table
-SHARE, SEED = 0.1, 7  # of what is dropped
+SHARE, SEED = 0.1, 7  # of dropout
 
-# What the reference says of some rows, or of some columns of one row.
+# Values of the reference for some rows, or for some columns of one row.
 Exact = Callable[[slice], Array]
 
 
@@ -108,7 +108,7 @@ def _dropout(key: Key, device: tw.Device) -> Trial:
 
 
 def _dropout_space(key: Key) -> Space:
-    """Tiles are as long as there are random numbers at a time."""
+    """Tiles as long as one batch of random numbers."""
     return Space.around(_DROPOUT(key, TARGET), **HINTS)
 
 
@@ -131,7 +131,7 @@ _CROSS_ENTROPY_GRADIENT = rule_by("cross_entropy_gradient", element_config)
 _DROPOUT = line_rule("dropout")
 _EMBEDDING = rule_by("embedding", element_config)
 
-# The norm of a sum, and the sum.
+# RMS norm of a sum, and the sum.
 ADD_RMS_NORM = Tunable(
     name="add_rms_norm",
     kernels=(add_rms_norm_rows,),
@@ -141,7 +141,7 @@ ADD_RMS_NORM = Tunable(
     trial=_add_rms_norm,
     flush=True,
 )
-# Of the classes of a model.
+# Over the vocabulary of a model.
 CROSS_ENTROPY = Tunable(
     name="cross_entropy",
     kernels=(cross_entropy_rows,),
@@ -150,7 +150,7 @@ CROSS_ENTROPY = Tunable(
     keys=(key_of(f16, (ROWS, VOCABULARY)),),
     trial=_cross_entropy,
 )
-# The same.
+# Over the vocabulary of a model.
 CROSS_ENTROPY_GRADIENT = Tunable(
     name="cross_entropy_gradient",
     kernels=(cross_entropy_gradient_rows,),
@@ -169,7 +169,7 @@ DROPOUT = Tunable(
     trial=_dropout,
     flush=True,
 )
-# Rows of the table of a model.
+# Rows of a model's table.
 EMBEDDING = Tunable(
     name="embedding",
     kernels=(embedding_rows,),

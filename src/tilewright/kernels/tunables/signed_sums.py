@@ -1,10 +1,11 @@
-"""Checking large results quickly: a few rows by the reference, all of them by sums of random signs.
+"""Fast checks of large results: a few rows by the reference, all rows by sums with random signs.
 
-What runs without tuning is compared with the NumPy reference where a few rows are sampled. Every
-candidate is compared with that, whole: the rows of a result, each with a random sign, are summed on
-the device, sixteen times with other signs. Two results that differ anywhere differ there too, by
-about as much; what a kernel leaves unwritten is poisoned, and makes the sums NaN. Each column is
-looked at by itself as well, because a few elements do not show in the norm of millions.
+The result of the default configuration is compared with the NumPy reference at a few sampled rows.
+Every candidate is compared with the default as a whole: the rows of a result, each with a random
+sign, are summed on the device, sixteen times with different signs. Results that differ anywhere
+differ in these sums too, by about as much. Unwritten elements are poisoned with NaN, and so are
+their sums. Each column is compared by itself as well, because a few elements do not show in the
+norm of millions.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from tilewright.tune import Trial, poison, relative_error
 __all__ = ["Array", "checked_trial", "copied", "in_turns", "spread"]
 
 SUMS = 16
-WIDEST = 4096  # columns of a matrix that is summed up
+WIDEST = 4096  # columns of a matrix that is summed
 LARGER_THAN_CACHES = 128 << 20  # bytes
 MOST_COPIES = 8
-ONE_COLUMN = 0.25  # of its error counts: roundings may add up in one, and cancel in all
-LIMITS = {f32: 1e-4, f16: 2e-3, bf16: 1e-2}  # what rounding differently may change
+ONE_COLUMN = 0.25  # weight of a single column's error, where roundings may add up
+LIMITS = {f32: 1e-4, f16: 2e-3, bf16: 1e-2}  # tolerance of different roundings
 
 # Contents of tensors on the host.
 Array = npt.NDArray[Any]
-Sample = Callable[[], tuple[Array, Array]]  # some of the result, and what the reference says of it
+Sample = Callable[[], tuple[Array, Array]]  # a part of the result, and the reference of that part
 
 
 def copied(tensor: tw.Tensor) -> Array:
@@ -43,14 +44,14 @@ def copied(tensor: tw.Tensor) -> Array:
 
 
 def spread(extent: int, count: int, width: int) -> list[slice]:
-    """Stretches of an axis: at its start, at its end, and evenly between."""
+    """Ranges of an axis: at its start, at its end, and evenly between."""
     last = max(extent - width, 0)
     places = sorted({round(place) for place in np.linspace(0, last, count)})
     return [slice(place, min(place + width, extent)) for place in places]
 
 
 def in_turns(*tensors: tw.Tensor) -> Iterator[tuple[tw.Tensor, ...]]:
-    """The tensors and copies of them, in turns: so many that no cache holds all of them."""
+    """The tensors and copies of them in rotation, so many that no cache holds all of them."""
     nbytes = sum(one.nbytes for one in tensors)
     count = min(-(-LARGER_THAN_CACHES // max(nbytes, 1)), MOST_COPIES)
     copies = [tuple(one.clone() for one in tensors) for _ in range(count - 1)]
@@ -64,9 +65,9 @@ def checked_trial(
     *,
     limit: float | None = None,
 ) -> Trial:
-    """A trial whose candidates write `out`, and are as right as the sample says the default is.
+    """A trial whose candidates write `out` and must agree with the sampled default.
 
-    `limit` is that of the error, where it is not a matter of rounding the result alone.
+    `limit` is the tolerance, where it exceeds the rounding of the result.
     """
     limit = LIMITS[out.dtype] if limit is None else limit
     checks = _Checks(build, out, sample, limit)
@@ -74,7 +75,7 @@ def checked_trial(
 
 
 def _as_matrix(out: tw.Tensor) -> tw.Tensor:
-    """All elements, in rows of no more than a few thousand: as many numbers are summed up."""
+    """All elements as rows of at most a few thousand, which bounds the number of sums."""
     columns = gcd(out.shape[-1], WIDEST) if out.shape[-1] > WIDEST else out.shape[-1]
     return out.reshape(prod(out.shape) // columns, columns)
 
@@ -90,7 +91,7 @@ class _Checks:
         self._rows = _as_matrix(out)
         signs = np.random.default_rng(1).choice([-1.0, 1.0], (SUMS, self._rows.shape[0]))
         self._signs = tw.from_numpy(signs.astype(np.float32), device=out.device).astype(out.dtype)
-        # Building it begins its assembly: behind all candidates it would be waited for.
+        # Building the default starts its assembly; behind all candidates it would have to wait.
         self._summed().close()
 
     def error(self, _: Any) -> float:

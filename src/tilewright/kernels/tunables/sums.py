@@ -1,4 +1,4 @@
-"""Sums: of rows, of columns, of everything, and running ones."""
+"""Sums: of rows, of columns, of all elements, and running sums."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["CUMSUM", "SUM"]
 
 ROWS, COLUMNS = 16384, 8192
 EVERYTHING = 1 << 28
-IN_COLUMNS = 3  # axes of a key: what is summed lies between two others
-RUNNING_LIMIT = 5e-3  # of the error of a long running sum
+IN_COLUMNS = 3  # axes of a key whose reduced axis is the middle one
+RUNNING_LIMIT = 5e-3  # tolerance of a long running sum
 
 
 _OF_COLUMNS, _OF_ROWS = (rule_by("sum", choose) for choose in (column_config, span_config))
@@ -36,7 +36,7 @@ def _sum_rule(key: Key, target: str) -> Config:
 
 
 def _sum_space(key: Key) -> Space:
-    """Rows in tiles of several, or columns side by side; how many tiles a block takes."""
+    """Rows in tiles of several, or columns side by side, and the tiles of a block."""
     if len(key.shape) == IN_COLUMNS:
         axes = {"BK": (64, 256), "PART": (16, 64), "SPAN": (32, 128), **HINTS}
         return Space.around(_sum_rule(key, TARGET), **axes)
@@ -83,7 +83,7 @@ def _cumsum_trial(key: Key, device: tw.Device) -> Trial:
     return checked_trial(lambda: cumsum(x, out=out), out, sample, limit=RUNNING_LIMIT)
 
 
-# Of rows, of columns, and of everything.
+# Of rows, of columns, and of all elements.
 SUM = Tunable(
     name="sum",
     kernels=(reductions.reduce_rows, reductions.reduce_whole_rows, reductions.reduce_columns),
