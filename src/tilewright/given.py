@@ -8,10 +8,11 @@ compute.
 
 from __future__ import annotations
 
+from math import isinf
 from operator import index
 from typing import Any
 
-__all__ = ["as_int", "as_ints", "plain_number", "shown"]
+__all__ = ["as_int", "as_ints", "narrowed", "plain_number", "shown"]
 
 _LONGEST = 80  # characters of an object in a message
 
@@ -49,6 +50,16 @@ def plain_number(value: Any) -> Any:
     if issubclass(kind, int):
         return int.__index__(value)
     return float.__float__(value) if issubclass(kind, float) else value
+
+
+def narrowed(value: Any) -> int | float:
+    """A float that may be wider than Python's: the nearest of those.
+
+    A finite number beyond all of them is a whole one, and stays exact as an integer: an infinity in
+    its place would be a value of every float dtype.
+    """
+    number = float(value)
+    return int(value) if isinf(number) and value != number else number
 
 
 def shown(value: Any) -> str:

@@ -1,5 +1,7 @@
 """Kernels that the tests of the command line look at, and other things with a name."""
 
+import enum
+
 import tilewright as tw
 from tilewright import Const, DType, Mut, Ref, f32, i32
 from tilewright.dims import BM, BN, B, K, M, N, T
@@ -23,6 +25,26 @@ def widened(
 @tw.kernel
 def scaled(z: Mut[f32, B], x: Ref[f32, N], *, BY: Const[float] = 2.0) -> None:
     z.store(x.load_like(z) * BY)
+
+
+class Kind(enum.Enum):
+    PLAIN = 0
+    DOUBLE = 2
+    FREE = "as given"
+    OTHER = "2"  # its text is that of DOUBLE's
+
+
+@tw.kernel
+def chosen(
+    z: Mut[f32, B], x: Ref[f32, N], *, KIND: Const[Kind] = Kind.DOUBLE, BY: Const[int] = 1
+) -> None:
+    tile = x.load_like(z) * BY
+    z.store(tile + tile if KIND is Kind.DOUBLE else tile)
+
+
+@tw.kernel
+def widths(z: Mut[f32, B], x: Ref[f32, N], *, N: Const[int]) -> None:
+    z.store(x.load_like(z) * N)
 
 
 def part(x, i):

@@ -97,6 +97,10 @@ def test_a_kernel_without_checks_says_so(run, sample):
         ("widened", ["TWICE=True", "B=32", "TO=f32"], "z: f32[32], x: f16[N], TO = f32, TWICE = T"),
         ("scaled", ["BY=0.5"], "z: f32[1024], x: f32[N], BY = 0.5"),
         ("scaled", [], "BY = 2.0"),
+        ("chosen", ["KIND=PLAIN"], "BY = 1, KIND = __tilewright_cli_samples__.Kind.PLAIN"),
+        ("chosen", ["KIND=0", "BY=0"], "BY = 0, KIND = __tilewright_cli_samples__.Kind.PLAIN"),
+        ("chosen", ["KIND=as given", "BY=-3"], "BY = -3, KIND = __tilewright_cli_samples__.Kind.FREE"),
+        ("widths", ["N=0"], "N = 0"),
     ],
 )
 def test_settings_choose_the_specialisation(run, sample, kernel, settings, shown):

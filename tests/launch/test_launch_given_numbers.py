@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import Const, Mapped, Mut, Ref, bool_, f32, i8, i32, i64
+from tilewright import Const, Mapped, Mut, Ref, bool_, f32, f64, i8, i32, i64
 from tilewright.dims import BM, BN, B, N
 from tilewright.kernels import sum as sum_of
 
@@ -215,6 +215,34 @@ def test_floats():
         for number in (Decimal(2), Fraction(1, 2), 2j, np.timedelta64(2, "s"), True, "2"):
             with refuse("`by` of kernel `spread` is a scalar of f32, not "):
                 spread_out(number)
+
+
+WIDE = np.longdouble("1e4000")  # infinite as a float of Python
+HAS_WIDE_FLOATS = bool(np.isfinite(WIDE))  # where `np.longdouble` is no other name of `np.float64`
+
+
+@pytest.mark.skipif(not HAS_WIDE_FLOATS, reason="np.longdouble is np.float64 on this machine")
+def test_floats_wider_than_those_of_python():
+    """What an f64 cannot hold is out of range, and no infinity."""
+
+    @tw.kernel
+    def spread_wide(z: Mut[f64, B]) -> None:
+        z.store(tw.full((B,), WIDE, f64))
+
+    z = tw.zeros((4,), f64)
+    for _ in range(3):
+        assert spread_out(np.longdouble("2.5")) == 2.5
+        assert spread_out(np.longdouble("-inf")) == -np.inf
+        assert tw.full((4,), np.longdouble("-inf"), f64).numpy()[0] == -np.inf
+        for number in (WIDE, -WIDE):
+            with refuse("is outside -3.40282e+38 to 3.40282e+38"):
+                spread_out(number)
+            with refuse("`n` of kernel `half` is a constant of type float, not np.longdouble("):
+                half(tw.zeros((4,), f32).partition(4), n=number)
+            with refuse("+4000') is no f64"):
+                tw.full((4,), number, f64)
+    with refuse("has more digits than any dtype can hold", tw.CompileError):
+        spread_wide(z.partition(4))
 
 
 def test_truth_values():

@@ -120,6 +120,7 @@ def target_here() -> str:
 def read_settings(signature: Signature, settings: Sequence[str]) -> dict[str, Any]:
     """The values of `--set NAME=VALUE`, by name."""
     kinds = settable_names(signature)
+    lowest = _lowest_extents(signature)
     chosen: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -130,10 +131,21 @@ def read_settings(signature: Signature, settings: Sequence[str]) -> dict[str, An
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(kinds)}"
             raise BadInput(f"--set {setting}: kernel `{signature.kernel}` has no {name}; {hint}")
         try:
-            chosen[name] = _read_setting(kinds[name], text)
+            is_extent = kinds[name] is int and name in lowest
+            chosen[name] = (
+                _read_extent(text, lowest[name]) if is_extent else _read_setting(kinds[name], text)
+            )
         except ValueError as error:
             raise BadInput(f"--set {setting}: {error}") from None
     return chosen
+
+
+def _lowest_extents(signature: Signature) -> dict[str, int]:
+    """The least number for each name that an axis has: a tensor may be empty, a tile may not."""
+    found = {dim: 0 for _, _, dim in signature.named_axes() if isinstance(dim, str)}
+    for output in signature.cut_outputs:
+        found.update((dim, 1) for dim in output.dims if isinstance(dim, str))
+    return found
 
 
 def _read_setting(kind: type, text: str) -> Any:
@@ -141,14 +153,31 @@ def _read_setting(kind: type, text: str) -> Any:
         return _READERS[kind](text)
     if not issubclass(kind, Enum):
         raise ValueError("a function cannot be set here: give the parameter a default")
-    if text not in kind.__members__:
-        raise ValueError(f"it is one of {', '.join(kind.__members__)}")
-    return kind[text]
+    return _read_member(kind, text)
 
 
-def _read_extent(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text)):
-        raise ValueError("a positive whole number is needed")
+def _read_member(kind: type[Enum], text: str) -> Enum:
+    """A member of an enum: by its name, else by its value, as long as only one has it."""
+    if text in kind.__members__:
+        return kind[text]
+    values = {one: str(one.value) for one in kind if type(one.value) in (bool, int, float, str)}
+    found = [one for one, value in values.items() if value == text]
+    if len(found) != 1:
+        members = (f"{one.name} ({values[one]})" if one in values else one.name for one in kind)
+        raise ValueError(f"{kind.__name__} is one of {', '.join(members)}: give a name or a value")
+    return found[0]
+
+
+def _read_extent(text: str, lowest: int) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) >= lowest):
+        sign = "positive whole number" if lowest else "whole number, not negative,"
+        raise ValueError(f"a {sign} is needed")
+    return int(text)
+
+
+def _read_integer(text: str) -> int:
+    if not re.fullmatch(r"-?[0-9]+", text):
+        raise ValueError("a whole number is needed")
     return int(text)
 
 
@@ -176,7 +205,7 @@ def _read_dtype(text: str) -> type[DType]:
 
 
 _READERS: dict[type, Callable[[str], Any]] = {
-    int: _read_extent,
+    int: _read_integer,
     bool: _read_bool,
     float: _read_float,
     str: str,

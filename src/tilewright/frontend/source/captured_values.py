@@ -39,6 +39,7 @@ from tilewright.frontend.operands.operands import (
     TupleOperand,
 )
 from tilewright.frontend.source.capture import SourceFunction
+from tilewright.given import narrowed
 from tilewright.lang import functions
 from tilewright.lang.builtin import Builtin
 from tilewright.lang.dimensions import Dim
@@ -132,7 +133,7 @@ def _number(value: np.generic) -> Static | None:
     if value.dtype.kind in "iu":
         return Static(int(value))
     is_float = value.dtype.kind == "f" or value.dtype.name in _NARROW_FLOATS
-    return Static(float(value)) if is_float else None
+    return Static(narrowed(value)) if is_float else None
 
 
 def _partial(lo: Lowering, value: functools.partial[Any]) -> Operand | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.dtypes import DType, dtype_of_numpy
 from tilewright.frontend.signature.specialization import ExactFloat, NamedConstant
-from tilewright.given import as_int, plain_number
+from tilewright.given import as_int, narrowed, plain_number
 
 __all__ = ["constant_of", "exact_number", "type_name"]
 
@@ -44,7 +44,7 @@ def _exact_of_numpy(value: np.generic[Any]) -> int | float | None:
     if dtype is None and value.dtype.kind != "f":  # of which some are wider than any of ours
         return None
     item = np.asarray(value).item()  # of a subclass's own `item` nothing is asked
-    return item if type(item) in (bool, int, float) else float(item)
+    return item if type(item) in (bool, int, float) else narrowed(item)
 
 
 def _integer(value: Any) -> int:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tilewright.dtypes import IN_TILES_ONLY, AnyDType, DType, dtype_of_numpy, f8e8m0fnu, numpy_dtype
 from tilewright.errors import LaunchError
-from tilewright.given import plain_number, shown
+from tilewright.given import narrowed, plain_number, shown
 
 __all__ = ["check_roundable", "element_bytes", "memory_dtype"]
 
@@ -75,4 +75,4 @@ def _is_kept(given: npt.NDArray[Any], element: npt.NDArray[Any], dtype: type[DTy
         return bool(element == given)
     kept = float(element)
     # What is too large, and a zero where there is none, turn into something else.
-    return isfinite(kept) or kept == float(given) or (isnan(kept) and isnan(float(given)))
+    return isfinite(kept) or kept == narrowed(given[()]) or (isnan(kept) and isnan(float(given)))
