@@ -116,10 +116,6 @@ def _i32(number: int) -> Tile:
     return Tile(np.int64(number).astype(np.int32))
 
 
-def _is_unsigned(index: Any) -> bool:
-    return getattr(index, "dtype", None) is not None and index.dtype.kind == "u"
-
-
 def _count(extent: int, tile: int) -> int:
     return -(-extent // tile)
 
@@ -145,10 +141,10 @@ class Cut:
         return _i32(self.counts[axis])
 
     def clip(self, index: Any, axis: int) -> Tile:
-        """Of an empty axis a number that no load accepts; a launch sure to come here is refused."""
+        """No index lies inside an empty axis; a launch sure to come here is refused."""
         count = self.counts[axis]
         if not count:
-            return _i32(int(index) if _is_unsigned(index) else 0)
+            raise Outside
         return _i32(min(max(int(index), 0), count - 1))
 
     def _box(self, index: tuple[Any, ...]) -> tuple[slice, ...]:

@@ -83,7 +83,24 @@ def summed(z: Mut[f32, B], x: Accum[f32, N], ids: Ref[i32, M]) -> None:
         x.add(z.load(), at)
 
 
-READING = [by_index, at_start, clipped, clipped_unsigned, looped, before_the_loop, windowed, early]
+@tw.kernel
+def only_clipped(z: Mut[f32, B], x: Ref[f32, N], ids: Ref[i32, M]) -> None:
+    at = ids.partition(1)[0].item()
+    if at >= 0:
+        place = x.partition(B).clip(at, 0)
+        z.store(tw.ones((B,), f32) + place.astype(f32))
+
+
+@tw.kernel
+def only_clipped_windows(z: Mut[f32, B], x: Ref[f32, N], ids: Ref[i32, M]) -> None:
+    total = z.load()
+    for k in range(ids.partition(1)[0].item() + 1):
+        total = total + (x.windows(B, step=2).clip(k.astype(u64), 0) + 1).astype(f32)
+    z.store(total)
+
+
+CLIPPING = [clipped, clipped_unsigned, only_clipped, only_clipped_windows]
+READING = [by_index, at_start, looped, before_the_loop, windowed, early]
 
 
 def ids(number):
@@ -96,7 +113,7 @@ def watched():
         yield
 
 
-@pytest.mark.parametrize("kernel", [*READING, summed], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("kernel", [*READING, *CLIPPING, summed], ids=lambda one: one.__name__)
 def test_a_guard_that_holds_the_access_back(kernel):
     z = tw.full((8,), 5, f32)
     for _ in range(3):
@@ -113,6 +130,23 @@ def test_a_guard_that_lets_the_access_through(kernel):
         with pytest.raises(
             tw.OutOfBoundsError, match=r"which has 0 .*; the kernel took zeros"
         ) as e:
+            kernel(z.partition(4), tw.zeros((0,), f32), ids(number)).sync()
+        assert e.value.extent == 0
+    tw.fill(z, 0).sync()
+    kernel(z.partition(4), tw.ones((16,), f32), ids(0)).sync()
+    assert z.numpy().tolist() == [1] * 8
+
+
+@pytest.mark.parametrize("kernel", CLIPPING, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("form", [one for one in tw.ReportForm if one is not tw.ReportForm.NONE])
+def test_no_index_is_clipped_to_an_empty_axis(kernel, form):
+    """The clip itself is reported, whether or not something is loaded by it."""
+    kernel = tw.kernel(report=form)(kernel.source.function)
+    z = tw.full((8,), 5, f32)
+    noun = "windows of 4, one every 2" if "windows" in kernel.__name__ else "tiles of 4"
+    text = f"axis 0 of `x` has 0 {noun}, so no index can be clipped to it; the kernel took 0 instead"
+    for number in (0, 3):
+        with pytest.raises(tw.OutOfBoundsError, match=text) as e:
             kernel(z.partition(4), tw.zeros((0,), f32), ids(number)).sync()
         assert e.value.extent == 0
     tw.fill(z, 0).sync()

@@ -151,8 +151,8 @@ class Partition(InKernel, Generic[D]):
     def clip(self, index: SupportsIndex, axis: int) -> int:
         """The index, or the nearest that the axis has: a place read from memory becomes valid.
 
-        Every launch that is sure to come here checks that the axis is not empty. Behind a guard an
-        empty axis gives a number by which nothing is loaded: a load there is reported.
+        Every launch that is sure to come here checks that the axis is not empty. Behind a guard the
+        kernel reports an empty axis, as `OutOfBoundsError`: no index lies inside it.
         """
 
     def load_unchecked(self, *index: SupportsIndex) -> Tile[D]:

@@ -9,6 +9,7 @@ through a bounds check, whose axis is the tensor's: a partition may have its axe
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from tilewright.check.errors.syntax import BadCall
 from tilewright.check.errors.types import IndexCount, NoSuchAxis, WrongOperand
@@ -127,9 +128,11 @@ def count_along(lo: Lowering, source: PartitionOperand, axis: int) -> Value:
 
 
 def clip(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
-    """`p.clip(i, axis)`: the nearest index that the axis has. A launch that gets here has some.
+    """`p.clip(i, axis)`: the nearest index that the axis has.
 
-    The comparison is made in the index's own width, and only then is it narrowed.
+    The comparison is made in the index's own width, and only then is it narrowed. The check of the
+    result is proved where the axis has a tile, which the launch sees to wherever it can; in a
+    variant for guarded code of an empty axis it reports that no index lies inside.
     """
     where = call.where("index")
     axis = static_int(lo, call.where("axis"), call.operand("axis"), "an axis")
@@ -146,7 +149,9 @@ def clip(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
     if dtype.signed:
         zero = lo.builder.constant(0, dtype.element)
         result = add(MaxI(lhs=result, rhs=zero, signedness=sign, dtype=dtype)).result
-    return convert(lo, TileOperand(result, dtype), i32)
+    nearest = convert(lo, TileOperand(result, dtype), i32)
+    site = replace(_site(source, axis), of_clip=True)
+    return TileOperand(checked(lo, (where, nearest), count, site), i32)
 
 
 def _require_some(lo: Lowering, source: PartitionOperand, axis: int, count: Value) -> None:

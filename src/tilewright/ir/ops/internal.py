@@ -58,6 +58,7 @@ class CheckSite:
     of_piece: bool = False  # tiles are counted within this block's piece, not in the tensor
     of_tile: bool = False  # tiles are counted within a tile of the kernel
     step: int | None = None  # between the starts of windows; None: tiles are adjacent
+    of_clip: bool = False  # the index was clipped to the axis: outside only if the axis is empty
 
     @property
     def place(self) -> str:

@@ -74,6 +74,11 @@ class FailureReader:
 
 
 def _out_of_bounds(check: CheckSite, index: int, extent: int) -> str:
+    if check.of_clip:
+        return (
+            f"axis {check.axis} of {check.place} has {check.counted(extent)}, so no index can be "
+            "clipped to it; the kernel took 0 instead"
+        )
     write = "skipped the insertion" if check.of_tile else "skipped the write"
     read = "read the nearest one instead" if extent > 0 else "took zeros instead"
     access = write if check.is_store else read
