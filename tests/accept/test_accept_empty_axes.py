@@ -144,7 +144,9 @@ def test_no_index_is_clipped_to_an_empty_axis(kernel, form):
     kernel = tw.kernel(report=form)(kernel.source.function)
     z = tw.full((8,), 5, f32)
     noun = "windows of 4, one every 2" if "windows" in kernel.__name__ else "tiles of 4"
-    text = f"axis 0 of `x` has 0 {noun}, so no index can be clipped to it; the kernel took 0 instead"
+    text = (
+        f"axis 0 of `x` has 0 {noun}, so no index can be clipped to it; the kernel took 0 instead"
+    )
     for number in (0, 3):
         with pytest.raises(tw.OutOfBoundsError, match=text) as e:
             kernel(z.partition(4), tw.zeros((0,), f32), ids(number)).sync()
