@@ -218,10 +218,9 @@ def test_floats():
 
 
 WIDE = np.longdouble("1e4000")  # infinite as a float of Python
-HAS_WIDE_FLOATS = bool(np.isfinite(WIDE))  # where `np.longdouble` is no other name of `np.float64`
 
 
-@pytest.mark.skipif(not HAS_WIDE_FLOATS, reason="np.longdouble is np.float64 on this machine")
+@pytest.mark.skipif(not np.isfinite(WIDE), reason="np.longdouble is np.float64 on this machine")
 def test_floats_wider_than_those_of_python():
     """What an f64 cannot hold is out of range, and no infinity."""
 
@@ -229,7 +228,6 @@ def test_floats_wider_than_those_of_python():
     def spread_wide(z: Mut[f64, B]) -> None:
         z.store(tw.full((B,), WIDE, f64))
 
-    z = tw.zeros((4,), f64)
     for _ in range(3):
         assert spread_out(np.longdouble("2.5")) == 2.5
         assert spread_out(np.longdouble("-inf")) == -np.inf
@@ -242,7 +240,7 @@ def test_floats_wider_than_those_of_python():
             with refuse("+4000') is no f64"):
                 tw.full((4,), number, f64)
     with refuse("has more digits than any dtype can hold", tw.CompileError):
-        spread_wide(z.partition(4))
+        spread_wide(tw.zeros((4,), f64).partition(4))
 
 
 def test_truth_values():
