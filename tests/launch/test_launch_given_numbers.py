@@ -222,8 +222,6 @@ WIDE = np.longdouble("1e4000")  # infinite as a float of Python
 
 @pytest.mark.skipif(not np.isfinite(WIDE), reason="np.longdouble is np.float64 on this machine")
 def test_floats_wider_than_those_of_python():
-    """What an f64 cannot hold is out of range, and no infinity."""
-
     @tw.kernel
     def spread_wide(z: Mut[f64, B]) -> None:
         z.store(tw.full((B,), WIDE, f64))
