@@ -12,6 +12,30 @@ from fractions import Fraction
 from math import erf, inf, isfinite
 
 import numpy as np
+from operator_functions import (
+    add,
+    bit_and,
+    bit_or,
+    bit_xor,
+    divide,
+    equal,
+    floor_divide,
+    greater,
+    greater_equal,
+    inverted,
+    less,
+    less_equal,
+    magnitude,
+    modulo,
+    multiply,
+    negative,
+    not_equal,
+    positive,
+    power,
+    shift_left,
+    shift_right,
+    subtract,
+)
 
 import tilewright as tw
 from tilewright import DType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
@@ -55,94 +79,6 @@ class Case:
 # --- operators ------------------------------------------------------------------------------------
 
 
-def plus(a, b):
-    return a + b
-
-
-def minus(a, b):
-    return a - b
-
-
-def times(a, b):
-    return a * b
-
-
-def over(a, b):
-    return a / b
-
-
-def floor_over(a, b):
-    return a // b
-
-
-def modulo(a, b):
-    return a % b
-
-
-def to_the(a, b):
-    return a**b
-
-
-def both(a, b):
-    return a & b
-
-
-def either(a, b):
-    return a | b
-
-
-def one_of(a, b):
-    return a ^ b
-
-
-def shifted_up(a, b):
-    return a << b
-
-
-def shifted_down(a, b):
-    return a >> b
-
-
-def less(a, b):
-    return a < b
-
-
-def at_most(a, b):
-    return a <= b
-
-
-def more(a, b):
-    return a > b
-
-
-def at_least(a, b):
-    return a >= b
-
-
-def equal(a, b):
-    return a == b
-
-
-def different(a, b):
-    return a != b
-
-
-def negative(a):
-    return -a
-
-
-def positive(a):
-    return +a
-
-
-def inverted(a):
-    return ~a
-
-
-def magnitude(a):
-    return abs(a)
-
-
 def _shift(amount):
     """As the language reads an amount: beyond the width, or negative, it moves all bits out."""
     return amount if 0 <= amount < 64 else 64
@@ -164,24 +100,24 @@ def _division(call, exact, real):
 
 # By the name of the method that a tile has for it.
 OPERATORS = {
-    "__add__": Case(plus, NUMBERS, 2, plus, plus),
-    "__sub__": Case(minus, NUMBERS, 2, minus, minus),
-    "__mul__": Case(times, NUMBERS, 2, times, times),
-    "__truediv__": Case(over, FLOATS, 2, None, over),
-    "__floordiv__": _division(floor_over, floor_over, np.floor_divide),
+    "__add__": Case(add, NUMBERS, 2, add, add),
+    "__sub__": Case(subtract, NUMBERS, 2, subtract, subtract),
+    "__mul__": Case(multiply, NUMBERS, 2, multiply, multiply),
+    "__truediv__": Case(divide, FLOATS, 2, None, divide),
+    "__floordiv__": _division(floor_divide, floor_divide, np.floor_divide),
     "__mod__": _division(modulo, modulo, np.mod),
-    "__pow__": Case(to_the, NUMBERS, 2, _power, np.power, ulps=2),
-    "__and__": Case(both, BITS, 2, both),
-    "__or__": Case(either, BITS, 2, either),
-    "__xor__": Case(one_of, BITS, 2, one_of),
-    "__lshift__": Case(shifted_up, INTEGERS, 2, lambda a, b: a << _shift(b)),
-    "__rshift__": Case(shifted_down, INTEGERS, 2, lambda a, b: a >> _shift(b)),
+    "__pow__": Case(power, NUMBERS, 2, _power, np.power, ulps=2),
+    "__and__": Case(bit_and, BITS, 2, bit_and),
+    "__or__": Case(bit_or, BITS, 2, bit_or),
+    "__xor__": Case(bit_xor, BITS, 2, bit_xor),
+    "__lshift__": Case(shift_left, INTEGERS, 2, lambda a, b: a << _shift(b)),
+    "__rshift__": Case(shift_right, INTEGERS, 2, lambda a, b: a >> _shift(b)),
     "__lt__": _comparison(less),
-    "__le__": _comparison(at_most),
-    "__gt__": _comparison(more),
-    "__ge__": _comparison(at_least),
+    "__le__": _comparison(less_equal),
+    "__gt__": _comparison(greater),
+    "__ge__": _comparison(greater_equal),
     "__eq__": _comparison(equal),
-    "__ne__": _comparison(different),
+    "__ne__": _comparison(not_equal),
     "__neg__": Case(negative, NUMBERS, 1, negative, negative),
     "__pos__": Case(positive, STORED, 1, positive, positive),
     "__invert__": Case(inverted, BITS, 1, lambda a: not a if isinstance(a, bool) else ~a),
@@ -261,10 +197,10 @@ ELEMENTWISE |= {
     tw.isinf: Case(tw.isinf, FLOATS, 1, None, np.isinf, gives=bool_),
     tw.isfinite: Case(tw.isfinite, FLOATS, 1, None, np.isfinite, gives=bool_),
     tw.abs: Case(tw.abs, COMPUTED, 1, abs, np.abs),
-    tw.add: Case(tw.add, NUMBERS, 2, plus, plus),
-    tw.subtract: Case(tw.subtract, NUMBERS, 2, minus, minus),
-    tw.multiply: Case(tw.multiply, NUMBERS, 2, times, times),
-    tw.divide: Case(tw.divide, FLOATS, 2, None, over),
+    tw.add: Case(tw.add, NUMBERS, 2, add, add),
+    tw.subtract: Case(tw.subtract, NUMBERS, 2, subtract, subtract),
+    tw.multiply: Case(tw.multiply, NUMBERS, 2, multiply, multiply),
+    tw.divide: Case(tw.divide, FLOATS, 2, None, divide),
     tw.minimum: Case(tw.minimum, COMPUTED, 2, min, np.fmin, has_open_zero=True),
     tw.maximum: Case(tw.maximum, COMPUTED, 2, max, np.fmax, has_open_zero=True),
     tw.pow: OPERATORS["__pow__"],

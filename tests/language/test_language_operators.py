@@ -2,6 +2,29 @@
 
 import numpy as np
 import pytest
+from operator_functions import (
+    add,
+    bit_and,
+    bit_or,
+    bit_xor,
+    divide,
+    equal,
+    floor_divide,
+    greater,
+    greater_equal,
+    inverted,
+    less,
+    less_equal,
+    modulo,
+    multiply,
+    negative,
+    not_equal,
+    positive,
+    power,
+    shift_left,
+    shift_right,
+    subtract,
+)
 from running import (
     LENGTH,
     apply_binary,
@@ -20,78 +43,6 @@ from tilewright.dims import B, N
 
 FLOATS = [f16, bf16, f32]
 SMALLEST = -(2**31)
-
-
-def add(a, b):
-    return a + b
-
-
-def subtract(a, b):
-    return a - b
-
-
-def multiply(a, b):
-    return a * b
-
-
-def divide(a, b):
-    return a / b
-
-
-def floor_divide(a, b):
-    return a // b
-
-
-def modulo(a, b):
-    return a % b
-
-
-def bit_and(a, b):
-    return a & b
-
-
-def bit_or(a, b):
-    return a | b
-
-
-def bit_xor(a, b):
-    return a ^ b
-
-
-def equal(a, b):
-    return a == b
-
-
-def not_equal(a, b):
-    return a != b
-
-
-def less(a, b):
-    return a < b
-
-
-def less_equal(a, b):
-    return a <= b
-
-
-def greater(a, b):
-    return a > b
-
-
-def greater_equal(a, b):
-    return a >= b
-
-
-def negative(a):
-    return -a
-
-
-def positive(a):
-    return +a
-
-
-def inverted(a):
-    return ~a
 
 
 COMPARISONS = [equal, not_equal, less, less_equal, greater, greater_equal]
@@ -146,9 +97,6 @@ def test_float_floor_division_by_zero_is_as_in_true_division():
 
 
 def test_power():
-    def power(a, b):
-        return a**b
-
     x, y = np.abs(floats(f32, 1)), floats(f32, 2)
     np.testing.assert_allclose(apply_binary(power, x, y, f32), x**y, rtol=1e-5)
 
@@ -204,14 +152,6 @@ def test_inverted_truth_values():
 
 
 # --- shifts ---------------------------------------------------------------------------------------
-
-
-def shift_left(a, b):
-    return a << b
-
-
-def shift_right(a, b):
-    return a >> b
 
 
 def test_shifts_by_less_than_the_width():
