@@ -164,7 +164,7 @@ def test_races_are_reported_with_both_blocks():
         ((2,), (ones(4, dtype=complex), ones(4), ones(4), 64, 1.0), "has no dtype complex128"),
         ((2,), (ones(4, dtype=">f4"), ones(4), ones(4), 64, 1.0), "the order of another machine"),
         ((2,), (ones(4), ones(4), ones(4), 64, 2**70), "does not fit int64"),
-        ((2,), (ones(4), ones(4), ones(4), 64, np.timedelta64(1)), "`factor` is a timedelta64"),
+        ((2,), (ones(4), ones(4), ones(4), 64, np.timedelta64(1, "s")), "is a timedelta64"),
         (3, None, "a grid has one to three whole numbers, such as (8, 4, 1); not 3"),
         (("2",), None, "a grid has one to three whole numbers, such as (8, 4, 1); not ('2',)"),
         ((math.nan,), None, "a grid has one to three whole numbers, such as (8, 4, 1); not (nan,)"),

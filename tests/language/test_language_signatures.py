@@ -1,5 +1,6 @@
 """What a kernel's signature can say: strings, local names, constants, extents, placeholders."""
 
+import linecache
 import pickle
 from typing import Literal
 
@@ -186,6 +187,18 @@ def test_a_kernel_needs_source():
     space = {"tw": tw, "Mut": Mut, "f32": f32, "B": B}
     with pytest.raises(tw.CompileError, match="source of `made` is not available"):
         exec("@tw.kernel\ndef made(z: Mut[f32, B]) -> None:\n    pass\n", space)
+
+
+def test_text_that_is_kept_for_another_program_is_no_source(monkeypatch):
+    """Python 3.13 keeps the text of `python -c` by the name that `exec` gives to every text."""
+    text = "@tw.kernel\ndef made(z: Mut[f32, B]) -> None:\n    z.store(tw.zeros((B,), f32))\n"
+    lines = text.splitlines(keepends=True)
+    monkeypatch.setitem(linecache.cache, "<string>", (len(text), None, lines, "<string>"))
+    space = {"tw": tw, "Mut": Mut, "f32": f32, "B": B}
+    exec(text, space)
+    assert space["made"].source.name == "made"
+    with pytest.raises(tw.CompileError, match="source of `made` is not available"):
+        exec(text.replace("zeros", "ones"), space)
 
 
 def test_only_functions_are_kernels():

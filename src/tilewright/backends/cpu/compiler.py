@@ -164,10 +164,13 @@ def _compiled(source: str, name: str) -> CodeType:
 
 
 def _too_deep(name: str, error: Exception) -> CompileError:
-    """Python's own limits: 20 loops inside each other in one function, and how deep it compiles."""
+    """Python's own limits: how deep it compiles, and the loops inside each other in one function.
+
+    Those are 20, and 21 from Python 3.13 on.
+    """
     return CompileError(
-        f"kernel `{name}` nests loops or branches deeper than the CPU can run, which has 20 loops "
-        f"inside each other: {error}"
+        f"kernel `{name}` nests loops or branches deeper than the CPU can run, which has about "
+        f"20 loops inside each other: {error}"
     )
 
 

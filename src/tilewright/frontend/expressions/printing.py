@@ -81,13 +81,14 @@ def joined_string(lo: Lowering, node: ast.JoinedStr) -> Operand:
 
 
 def _add_parts(lo: Lowering, node: ast.JoinedStr, said: _Text) -> None:
+    """The parts of an f-string. Problems are about the whole: Python 3.11 places no part of it."""
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
             spec = "" if part.format_spec is None else _spec(lo, part.format_spec)
             operand = lo.expression(part.value)
             if isinstance(operand, Static) and part.conversion == _REPR:
                 operand = Static(repr(operand.value))
-            _add(lo, part, operand, said, spec)
+            _add(lo, node, operand, said, spec)
         else:
             assert isinstance(part, ast.Constant)
             said.say(str(part.value))

@@ -104,7 +104,7 @@ def capture(function: FunctionType) -> SourceFunction:
     code = function.__code__
     linecache.checkcache(code.co_filename)  # a module may have been edited and loaded again
     lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
-    if not lines:
+    if not lines or (code.co_filename == _SHARED and not _is_made_from(code, lines)):
         raise CompileError(
             f"the source of `{function.__qualname__}` is not available: kernels are compiled from "
             f"their source text, so put it in a file or a notebook cell (not `python -c` or `exec`)"
@@ -120,6 +120,9 @@ def capture(function: FunctionType) -> SourceFunction:
         )
     return SourceFunction(function, node, file)
 
+
+# The name of every text of `exec`, and of that of `python -c`, which Python keeps from 3.13 on.
+_SHARED = "<string>"
 
 _Functions = dict[tuple[int, str], tuple[ast.FunctionDef, ...]]  # by line and name
 
@@ -184,7 +187,11 @@ def _is_unchanged(function: FunctionType, lines: tuple[str, ...]) -> bool:
     """
     if type(function.__globals__.get("__loader__")) is not SourceFileLoader:
         return True
-    return _essence(function.__code__) in _compiled_again(function.__code__.co_filename, lines)
+    return _is_made_from(function.__code__, lines)
+
+
+def _is_made_from(code: CodeType, lines: tuple[str, ...]) -> bool:
+    return _essence(code) in _compiled_again(code.co_filename, lines)
 
 
 @lru_cache(maxsize=256)
