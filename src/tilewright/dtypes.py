@@ -16,6 +16,7 @@ import numpy as np
 
 __all__ = [
     "DTYPES",
+    "INTEGERS_OF_WIDTH",
     "IN_TILES_ONLY",
     "AnyDType",
     "Bitwise",
@@ -276,6 +277,9 @@ IN_TILES_ONLY: dict[type[DType], str] = {
     f4e2m1fn: "pairs of it are kept in u8",
     tf32: "it is kept as f32",
 }
+
+# The signed integers by their bits, the narrowest first; one holds the bits of an element so wide.
+INTEGERS_OF_WIDTH: dict[int, type[DType]] = {8: i8, 16: i16, 32: i32, 64: i64}
 
 
 def numpy_dtype(dtype: type[DType]) -> np.dtype[Any]:

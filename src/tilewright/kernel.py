@@ -34,7 +34,7 @@ from tilewright.jit.loader import load_compiler
 from tilewright.jit.plans.launch import build_launch, check_launch, refuse_guarded
 from tilewright.jit.plans.launch_later import launch_later
 from tilewright.jit.plans.launches import Launches
-from tilewright.lang.hints import Hints, KernelHints
+from tilewright.lang.hints import HINTS, Hints, KernelHints
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.watching import require_watchable
@@ -44,7 +44,6 @@ from tilewright.runtime.ops.operation import DeviceOp
 __all__ = ["GridLaunch", "Kernel", "kernel"]
 
 OPTIONS = tuple(option.name for option in fields(Options))  # the decorator's, beside the hints
-HINTS = tuple(hint.name for hint in fields(Hints))
 OF_LOADS = ("latency",)  # hints of single loads, refused by the decorator
 
 

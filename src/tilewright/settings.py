@@ -15,10 +15,10 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 
-__all__ = ["Settings", "Variable", "current_settings"]
+__all__ = ["LONGEST", "Settings", "Variable", "current_settings"]
 
 
-_LONGEST = 10_000_000  # seconds: timeouts far beyond overflow in the operating system
+LONGEST = 10_000_000  # seconds: timeouts far beyond overflow in the operating system
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ def _by(name: str, read: Callable[[str], Any], doc: str) -> dict[str, Variable]:
 
 def _seconds(text: str) -> float:
     value = float(text)
-    if not 0 < value <= _LONGEST:
-        raise ValueError(f"it must be above zero and at most {_LONGEST:,}")
+    if not 0 < value <= LONGEST:
+        raise ValueError(f"it must be above zero and at most {LONGEST:,}")
     return value
 
 

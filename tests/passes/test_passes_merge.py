@@ -1,6 +1,7 @@
 """Equal scalars, constants and views become one; what only looks equal stays apart."""
 
 import numpy as np
+import pytest
 from ir_samples import Sample, mnemonics, only
 
 from tilewright.dtypes import Element, i32, u32
@@ -39,13 +40,16 @@ def test_a_number_keeps_its_sign_rules():
     assert constants(1, 1, element=Element.I32, dtypes=(i32, u32)) == 2
 
 
-def test_arrays_of_elements_are_not_compared():
+@pytest.mark.parametrize(
+    ("second", "left"), [([0, 1, 2, 3], 1), ([0, 1, 2, 4], 2)], ids=["equal", "different"]
+)
+def test_equal_arrays_of_elements_become_one(second, left):
     builder = Builder(Block())
-    for _ in range(2):
-        elements = np.arange(4, dtype=np.int32)
+    for numbers in ([0, 1, 2, 3], second):
+        elements = np.array(numbers, np.int32)
         builder.add(Constant(value=elements, to=TileType(Element.I32, (4,))))
     builder.add(Return())
-    assert len(only(merge_duplicates(Function("sample", builder.block)), Constant)) == 2
+    assert len(only(merge_duplicates(Function("sample", builder.block)), Constant)) == left
 
 
 def test_equal_views_become_one_and_loads_stay():

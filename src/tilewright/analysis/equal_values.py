@@ -19,7 +19,7 @@ from tilewright.ir.op import Block, Effect, Op, Value
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.rewrite import is_loop
 
-__all__ = ["EqualValues"]
+__all__ = ["EqualValues", "comparable"]
 
 
 class EqualValues:
@@ -54,7 +54,7 @@ class EqualValues:
         if op.regions or not (reads or op.effect is Effect.NONE):
             return None
         operands = tuple(map(self.number, op.operands))
-        attributes = tuple(_comparable(getattr(op, name)) for name in op.attribute_names)
+        attributes = tuple(comparable(getattr(op, name)) for name in op.attribute_names)
         if None in operands:
             return None
         return type(op), op.results[position].dtype, position, attributes, operands
@@ -68,8 +68,11 @@ class EqualValues:
         return None if None in parts else (If, parts)
 
 
-def _comparable(attribute: Any) -> object:
-    """A constant by its text: 0.0 equals -0.0, and True equals 1, but they are not the same."""
+def comparable(attribute: Any) -> object:
+    """An attribute as a part of a key: a number by its text, an array by its bytes.
+
+    0.0 equals -0.0, and True equals 1, but they are not the same.
+    """
     if isinstance(attribute, np.ndarray):
         return attribute.dtype.str, attribute.shape, attribute.tobytes()
     return repr(attribute) if isinstance(attribute, float | int | np.generic) else attribute

@@ -19,7 +19,15 @@ from tilewright.bytecode.read.debug import DebugReader
 from tilewright.bytecode.read.ops import BodyReader
 from tilewright.bytecode.read.tables import ConstantReader, Items, StringReader
 from tilewright.bytecode.read.types import TypeReader
-from tilewright.bytecode.tags import ALIGNMENT, MAGIC, FunctionFlag, Section
+from tilewright.bytecode.tags import (
+    ALIGNMENT,
+    GLOBAL_FLAGS,
+    HAS_ALIGNMENT,
+    MAGIC,
+    PRODUCER_SINCE,
+    FunctionFlag,
+    Section,
+)
 from tilewright.deep_calls import with_room
 from tilewright.ir.attributes import Visibility
 from tilewright.ir.function import Function, Global, Module
@@ -29,9 +37,6 @@ from tilewright.ir.versions import VERSIONS
 
 __all__ = ["Decoded", "decode"]
 
-_HAS_ALIGNMENT = 0x80
-_NEW_GLOBALS = (13, 3)  # first version in which globals state their visibility
-_PRODUCER_SINCE = (13, 3)
 _MANDATORY = (Section.STRINGS, Section.FUNCTIONS)
 _SPARE_PARAMS = 65_536  # parameters of all entries together, beyond one for two bytes
 
@@ -115,11 +120,11 @@ def _read_sections(cursor: Cursor, version: Version) -> dict[Section, Cursor]:
         head = cursor.byte()
         if head == Section.END:
             break
-        section = _section(head & ~_HAS_ALIGNMENT, version)
+        section = _section(head & ~HAS_ALIGNMENT, version)
         if section is None:
-            cursor.fail(f"there is no section {head & ~_HAS_ALIGNMENT}", start)
+            cursor.fail(f"there is no section {head & ~HAS_ALIGNMENT}", start)
         length = cursor.varint()
-        if head & _HAS_ALIGNMENT:
+        if head & HAS_ALIGNMENT:
             _skip_alignment(cursor, section)
         elif ALIGNMENT[section] > 1:
             cursor.fail(f"the section of {section.name.lower()} does not say its alignment", start)
@@ -131,7 +136,7 @@ def _read_sections(cursor: Cursor, version: Version) -> dict[Section, Cursor]:
 
 
 def _section(number: int, version: Version) -> Section | None:
-    known = number in ALIGNMENT and (number != Section.PRODUCER or version >= _PRODUCER_SINCE)
+    known = number in ALIGNMENT and (number != Section.PRODUCER or version >= PRODUCER_SINCE)
     return Section(number) if known else None
 
 
@@ -154,7 +159,7 @@ def _read_global(cursor: Cursor, tables: ReadTables) -> Global:
     assert isinstance(type_, TileType)
     value = tables.constants.value(cursor.varint(), type_, cursor)
     alignment = cursor.varint()
-    if tables.version < _NEW_GLOBALS:
+    if tables.version < GLOBAL_FLAGS:
         return Global(name, type_, value, alignment)
     visibility, constant = cursor.varint(), cursor.varint()
     if visibility > 1 or constant > 1:

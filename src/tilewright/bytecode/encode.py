@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from tilewright.bytecode.tags import ALIGNMENT, MAGIC, FunctionFlag, Section
+from tilewright.bytecode.tags import (
+    ALIGNMENT,
+    GLOBAL_FLAGS,
+    HAS_ALIGNMENT,
+    MAGIC,
+    PRODUCER_SINCE,
+    FunctionFlag,
+    Section,
+)
 from tilewright.bytecode.write.attributes import Tables, put_tagged
 from tilewright.bytecode.write.debug import DebugWriter
 from tilewright.bytecode.write.ops import BodyWriter
@@ -24,10 +32,6 @@ from tilewright.source import Location
 from tilewright.version import VERSION
 
 __all__ = ["Encoded", "encode", "encode_in_oldest"]
-
-_HAS_ALIGNMENT = 0x80
-_PRODUCER_SINCE: Version = (13, 3)
-_GLOBAL_FLAGS: Version = (13, 3)  # first version with visibility and constancy of globals
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def _written(module: Module, version: Version, locations: bool) -> Encoded:
     if _has_locations(module) and locations:
         _put_section(stream, Section.DEBUG, debug.section())
     _put_section(stream, Section.TYPES, tables.types.section())
-    if version >= _PRODUCER_SINCE:
+    if version >= PRODUCER_SINCE:
         producer = Stream()
         name = f"tilewright {VERSION}" if module.producer is None else module.producer
         producer.put_varint(tables.strings.text(name))
@@ -94,7 +98,7 @@ def _written(module: Module, version: Version, locations: bool) -> Encoded:
 def _put_section(stream: Stream, section: Section, payload: bytes) -> int:
     """Append a section; return the offset of its payload."""
     alignment = ALIGNMENT[section]
-    stream.append(section | (_HAS_ALIGNMENT if alignment > 1 else 0))
+    stream.append(section | (HAS_ALIGNMENT if alignment > 1 else 0))
     stream.put_varint(len(payload))
     if alignment > 1:
         stream.put_varint(alignment)
@@ -143,7 +147,7 @@ def _write_globals(module: Module, tables: Tables) -> bytes:
         stream.put_varint(tables.types.type(held.type))
         stream.put_varint(tables.constant(held.value, held.type))
         stream.put_varint(held.alignment)
-        if tables.version >= _GLOBAL_FLAGS:
+        if tables.version >= GLOBAL_FLAGS:
             stream.put_varint(held.visibility.value)
             stream.put_varint(held.constant)
     return bytes(stream)

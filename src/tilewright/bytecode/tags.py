@@ -7,7 +7,20 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["ALIGNMENT", "MAGIC", "AttributeTag", "DebugTag", "FunctionFlag", "Section", "TypeTag"]
+from tilewright.ir.op import Version
+
+__all__ = [
+    "ALIGNMENT",
+    "GLOBAL_FLAGS",
+    "HAS_ALIGNMENT",
+    "MAGIC",
+    "PRODUCER_SINCE",
+    "AttributeTag",
+    "DebugTag",
+    "FunctionFlag",
+    "Section",
+    "TypeTag",
+]
 
 MAGIC = b"\x7fTileIR\x00"  # first bytes of every file
 
@@ -24,6 +37,10 @@ class Section(IntEnum):
     GLOBALS = 6
     PRODUCER = 7
 
+
+HAS_ALIGNMENT = 0x80  # flag beside the number of a section: its alignment follows
+PRODUCER_SINCE: Version = (13, 3)  # first version with a producer section
+GLOBAL_FLAGS: Version = (13, 3)  # first version with visibility and constancy of globals
 
 # Alignment of a section's payload in the file.
 ALIGNMENT: dict[Section, int] = {

@@ -20,6 +20,7 @@ from tilewright.jit.compile.defaults import sample_specialization, settable_name
 from tilewright.kernel import Kernel
 from tilewright.runtime.devices.backend import load_backend
 from tilewright.runtime.devices.device import Device
+from tilewright.settings import LONGEST
 
 __all__ = [
     "TARGETS",
@@ -49,8 +50,8 @@ def seconds(text: Any) -> float:
         found = float(text)
     except ValueError:
         raise click.BadParameter(f"{text!r} is no number of seconds") from None
-    if not 0 < found <= _LONGEST and found != math.inf:
-        raise click.BadParameter(f"{text} is not above 0 and at most {_LONGEST:,} seconds")
+    if not 0 < found <= LONGEST and found != math.inf:
+        raise click.BadParameter(f"{text} is not above 0 and at most {LONGEST:,} seconds")
     return found
 
 
@@ -62,9 +63,6 @@ def amount_of_memory(text: Any) -> int:
     if found is None or not int(found[1]):
         raise click.BadParameter(f"{text!r} is no amount of memory: write 4096, 512K, 64M or 8G")
     return int(found[1]) << 10 * " KMGT".index(found[2] or " ")
-
-
-_LONGEST = 10_000_000  # seconds, some months: the longest wait for a process or a lock
 
 
 def json_option(command: Command) -> Command:

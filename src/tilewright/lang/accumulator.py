@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Generic, SupportsIndex, TypeVar, TypeVarTuple
 
-from tilewright.dtypes import DType, bool_
+from tilewright.dtypes import DType
 from tilewright.lang.outside import InKernel
-from tilewright.lang.tile import Operand, Tile
+from tilewright.lang.tile import Mask, Operand, Tile
 
 __all__ = ["Accum"]
 
@@ -21,7 +21,6 @@ D = TypeVar("D", bound=DType)
 Dims = TypeVarTuple("Dims")
 
 Elements = Tile[Any] | DType | SupportsIndex
-Mask = Tile[bool_] | bool_ | bool | None
 
 
 class Accum(InKernel, Generic[D, *Dims]):

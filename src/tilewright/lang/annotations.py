@@ -25,14 +25,13 @@ from typing import (
 
 from tilewright.dtypes import DType, bool_
 from tilewright.lang.outside import InKernel
-from tilewright.lang.tile import Tile
+from tilewright.lang.tile import Mask, Tile
 
 __all__ = ["Const", "Index", "Mapped", "Mut", "MutPartition", "Partition", "Ref"]
 
 D = TypeVar("D", bound=DType)
 Dims = TypeVarTuple("Dims")
 
-Mask = Tile[bool_] | bool_ | bool | None  # which elements are written
 Range = tuple[SupportsIndex, SupportsIndex]  # where it starts, and where it has stopped
 
 

@@ -15,7 +15,7 @@ from tilewright.errors import CompileError
 from tilewright.given import plain_number, shown
 from tilewright.ir.function import ENTRY_HINTS, EntryHints
 
-__all__ = ["Hints", "KernelHints", "starts_kernels_early"]
+__all__ = ["HINTS", "Hints", "KernelHints", "starts_kernels_early"]
 
 _OPT_LEVELS = range(4)
 _TRUTHS = ("allow_tma", "starts_early")
@@ -52,6 +52,9 @@ class Hints(EntryHints):
         """What is not left to the assembler."""
         values = {of.name: getattr(self, of.name) for of in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
+
+
+HINTS = tuple(hint.name for hint in fields(Hints))  # their names, in the order of the fields
 
 
 def _check(name: str, value: Any, wanted: str, allowed: Any) -> None:

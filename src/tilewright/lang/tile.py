@@ -40,7 +40,7 @@ from tilewright.lang.dimensions import DimType
 from tilewright.lang.outside import InKernel
 from tilewright.lang.rounding import Direction
 
-__all__ = ["AxisSelection", "Extents", "Operand", "Tile"]
+__all__ = ["AxisSelection", "Extents", "Mask", "Operand", "Tile"]
 
 D = TypeVar("D", bound=DType)
 To = TypeVar("To", bound=DType)
@@ -133,3 +133,6 @@ class Tile(InKernel, Generic[D]):
 
 Operand: TypeAlias = Tile[D] | D | float | DimType
 """What can stand beside a tile: a tile or scalar of its dtype, a number, a dim."""
+
+Mask: TypeAlias = Tile[bool_] | bool_ | bool | None
+"""Which elements are read or written, each or all of them; None: all."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from tilewright.dtypes import DType, bool_
+from tilewright.dtypes import DType
 from tilewright.lang.builtin import builtin
 from tilewright.lang.pointers import Ptr
-from tilewright.lang.tile import Operand, Tile
+from tilewright.lang.tile import Mask, Operand, Tile
 
 __all__ = [
     "assume",
@@ -38,7 +38,6 @@ __all__ = [
 D = TypeVar("D", bound=DType)
 Countable = TypeVar("Countable", bound=Tile[Any] | DType | Ptr[Any] | int)
 
-Mask: TypeAlias = Tile[bool_] | bool_ | bool | None
 Scope: TypeAlias = Literal["block", "device", "system"]
 LoadOrder: TypeAlias = Literal["weak", "relaxed", "acquire"]
 StoreOrder: TypeAlias = Literal["weak", "relaxed", "release"]

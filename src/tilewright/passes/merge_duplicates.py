@@ -12,10 +12,7 @@ lets `order_tokens` see that two views are the same; needs nothing earlier.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
+from tilewright.analysis.equal_values import comparable
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op
 from tilewright.ir.ops.shape import Constant
@@ -48,11 +45,7 @@ class _Merging(Rewriter):
         if key is None:
             super().visit(op)
             return
-        try:
-            seen = self._seen.get(key)
-        except TypeError:  # an array of elements
-            super().visit(op)
-            return
+        seen = self._seen.get(key)
         if seen is None:
             self._seen[key] = self.keep(op)
         else:
@@ -62,7 +55,7 @@ class _Merging(Rewriter):
         """What makes two ops equal, or None for ops that stay apart."""
         if op.effect is not Effect.NONE or op.region_fields or not _is_light(op):
             return None
-        attributes = [_comparable(getattr(op, name)) for name in op.attribute_names]
+        attributes = [comparable(getattr(op, name)) for name in op.attribute_names]
         return (type(op), op.results[0].dtype, *attributes, *map(self.new, op.operands))
 
 
@@ -75,8 +68,3 @@ def _is_light(op: Op) -> bool:
         if isinstance(type_, TileType) and type_.shape and not any_shape:
             return False
     return bool(op.results)
-
-
-def _comparable(attribute: Any) -> object:
-    """A number by its text: 0.0 equals -0.0, and True equals 1, but they are not the same."""
-    return repr(attribute) if isinstance(attribute, float | int | np.generic) else attribute

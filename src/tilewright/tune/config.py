@@ -9,14 +9,14 @@ names a kernel wants is the kernel's own business: nothing here knows one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
 from tilewright.dtypes import DTYPES, DType
 from tilewright.errors import CompileError, TuneError
 from tilewright.kernel import Kernel
-from tilewright.lang.hints import Hints
+from tilewright.lang.hints import HINTS, Hints
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.memory.partition import Partition, PersistentPartition
 
@@ -26,10 +26,9 @@ __all__ = ["SETTINGS", "Config", "Constant", "Schedule"]
 Constant = int | bool | type[DType]
 
 _BY_LABEL = {dtype.label: dtype for dtype in DTYPES}
-_HINTS = tuple(hint.name for hint in fields(Hints))
 _SCHEDULE = ("blocks", "group")
 # Names that are no constants of a kernel: None for one of them leaves the choice open.
-SETTINGS = (*_HINTS, *_SCHEDULE, "report")
+SETTINGS = (*HINTS, *_SCHEDULE, "report")
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Config:
             _check_constant(name, value)
         return Config(
             tuple(sorted(constants.items())),
-            _hints({name: values.get(name) for name in _HINTS}),
+            _hints({name: values.get(name) for name in HINTS}),
             _schedule({name: values[name] for name in _SCHEDULE if values.get(name) is not None}),
             _report(values.get("report")),
         )
@@ -223,7 +222,7 @@ def _form(value: Any) -> Any:
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    **{name: lambda value: value for name in (*_HINTS, "blocks")},
+    **{name: lambda value: value for name in (*HINTS, "blocks")},
     "group": _group,
     "report": _form,
 }

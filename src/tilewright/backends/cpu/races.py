@@ -29,13 +29,12 @@ from tilewright.backends.cpu.accesses import (
 from tilewright.backends.cpu.faults import Access, Site
 from tilewright.backends.cpu.frontiers import CONFLICTS, Frontier
 from tilewright.backends.cpu.memory import AddressSpace
-from tilewright.backends.cpu.synchronisation import Synchronisation
+from tilewright.backends.cpu.synchronisation import BlockId, Synchronisation
 from tilewright.backends.cpu.views import IndexedView, TiledView, is_injective
 
 __all__ = ["Race", "Record", "find_race"]
 
 Array = np.ndarray[Any, Any]
-BlockId = tuple[int, int, int]
 Record = tuple[BlockId, list[Any]]  # what one block did: tuples of the parts of `Event`
 
 

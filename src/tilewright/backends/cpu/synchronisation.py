@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 from tilewright.backends.cpu.accesses import Event, stretches
 from tilewright.backends.cpu.faults import Site
 
-__all__ = ["Synchronisation"]
+__all__ = ["BlockId", "Synchronisation"]
 
-BlockId = tuple[int, int, int]
+BlockId = tuple[int, int, int]  # along x, y and z
 
 
 class _Turn(NamedTuple):

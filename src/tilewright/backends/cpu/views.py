@@ -23,7 +23,13 @@ from tilewright.backends.cpu.memory import (
     storage_dtype,
 )
 from tilewright.dtypes import Element
-from tilewright.ir.types import GatherScatterViewType, Padding, PartitionViewType, StridedViewType
+from tilewright.ir.types import (
+    GatherScatterViewType,
+    Padding,
+    PartitionViewType,
+    StridedViewType,
+    ViewType,
+)
 
 __all__ = ["IndexedView", "TiledView", "View", "is_injective", "is_sliced"]
 
@@ -31,7 +37,6 @@ Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]  # an int for each axis; an array for the axis whose rows are picked
 Widths = tuple[int, ...]  # the bits in which each index is read
 Combine = Callable[[Any, Any], Any]
-ViewType = PartitionViewType | StridedViewType | GatherScatterViewType
 
 
 def is_sliced(type_: object) -> bool:

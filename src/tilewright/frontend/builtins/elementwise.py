@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_
 from tilewright.frontend.builtins.maths import check_floats
 from tilewright.frontend.builtins.modifiers import are_usual, modified
-from tilewright.frontend.calling.arguments import Arguments
+from tilewright.frontend.calling.arguments import Arguments, Lowers
 from tilewright.frontend.expressions.operators import quotient_up
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.abilities import check_computes
@@ -35,8 +34,6 @@ __all__ = [
     "lower_clamp",
     "lower_where",
 ]
-
-Lowers = Callable[[Lowering, Arguments], Operand]
 
 
 def absolute(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import bool_
 from tilewright.frontend.builtins.modifiers import are_usual, modified
-from tilewright.frontend.calling.arguments import Arguments
+from tilewright.frontend.calling.arguments import Arguments, Lowers
 from tilewright.frontend.expressions.operators import apply_binary
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.abilities import check_computes
@@ -29,8 +28,6 @@ __all__ = [
     "lower_mulhi",
     "lower_pow",
 ]
-
-Lowers = Callable[[Lowering, Arguments], Operand]
 
 
 def check_floats(lo: Lowering, node: ast.AST, what: str, tile: TileOperand) -> None:

@@ -19,7 +19,7 @@ from tilewright.frontend.builtins.axes import (
 )
 from tilewright.frontend.builtins.folding import Combine, Fold, Scalars
 from tilewright.frontend.builtins.maths import check_floats
-from tilewright.frontend.calling.arguments import Arguments
+from tilewright.frontend.calling.arguments import Arguments, Lowers
 from tilewright.frontend.expressions.conversions import convert
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.abilities import check_computes
@@ -42,8 +42,6 @@ from tilewright.ir.ops.internal import Averaged
 
 __all__ = ["ALL", "ANY", "MAXIMUM", "MINIMUM", "PRODUCT", "SUM", "Reduction", "Truth",
            "lower_mean", "reduced_truth", "reduction", "scan", "truth"]  # fmt: skip
-
-Lowers = Callable[[Lowering, Arguments], Operand]
 
 
 @dataclass(frozen=True)

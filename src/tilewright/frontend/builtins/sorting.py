@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import (
+    INTEGERS_OF_WIDTH,
     DType,
     bf16,
     bool_,
@@ -30,9 +31,7 @@ from tilewright.dtypes import (
     f64,
     i4,
     i8,
-    i16,
     i32,
-    i64,
     tf32,
     u8,
 )
@@ -42,7 +41,7 @@ from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.operands import Operand, TileOperand, TupleOperand
 from tilewright.frontend.operands.tile_formulas import TileFormula
 from tilewright.frontend.operands.tiles import as_tile, is_power_of_two, static_int
-from tilewright.ir.ops.shape import Cat, Extract
+from tilewright.ir.ops.shape import Cat
 
 __all__ = ["lower_argsort", "lower_sort", "lower_top_k"]
 
@@ -57,7 +56,6 @@ _LARGEST = {
     f32: 0x7F80_0000,
     f64: 0x7FF << 52,
 }
-_OF_WIDTH: dict[int, type[DType]] = {8: i8, 16: i16, 32: i32, 64: i64}
 _MOST = 1 << 11  # elements along the axis: 66 steps
 
 
@@ -136,7 +134,8 @@ class _Line:
     @property
     def _packed(self) -> type[DType] | None:
         """An integer that holds an element, its place and a sign; None: there is none so wide."""
-        return next((d for w, d in _OF_WIDTH.items() if w >= self._bits + self._low_bits), None)
+        wide = self._bits + self._low_bits
+        return next((integer for w, integer in INTEGERS_OF_WIDTH.items() if w >= wide), None)
 
     # --- integers in the order of the elements ----------------------------------------------------
 
@@ -161,7 +160,7 @@ class _Line:
 
     def _key(self) -> TileFormula:
         """A signed integer for each element, in its order."""
-        integer = _OF_WIDTH[self._bits]
+        integer = INTEGERS_OF_WIDTH[self._bits]
         top = -(1 << (self._bits - 1))
         bits = self.tile.bits_as(integer) if self._is_float else self.tile.astype(integer)
         if self._is_float:
@@ -177,7 +176,7 @@ class _Line:
         """The place of each element, and below it the sign of a zero."""
         shape = (self.extent, *(1,) * (len(self.shape) - self.axis - 1))
         places = self.tile.counted(self.extent).reshaped(*shape) << 1
-        bits = self.tile.bits_as(_OF_WIDTH[self._bits])
+        bits = self.tile.bits_as(INTEGERS_OF_WIDTH[self._bits])
         if not self._is_float:
             return places | bits.astype(i32).filled(0)
         return places | bits.equals(-(1 << (self._bits - 1))).astype(i32)
@@ -186,7 +185,7 @@ class _Line:
 
     def elements(self, keys: Sequence[TileFormula], extent: int) -> Operand:
         """The elements that integers stand for."""
-        integer, top = _OF_WIDTH[self._bits], -(1 << (self._bits - 1))
+        integer, top = INTEGERS_OF_WIDTH[self._bits], -(1 << (self._bits - 1))
         bits, low = keys[0], keys[-1]
         if bits.dtype is not integer:
             bits = (bits >> (bits.dtype.element.bits - self._bits)).astype(integer)
@@ -258,12 +257,10 @@ def _is_less(lhs: Sequence[TileFormula], rhs: Sequence[TileFormula]) -> TileForm
 
 def _part(keys: TileFormula, shape: tuple[int, int, int], number: int) -> TileFormula:
     """One of the parts along the middle axis."""
-    lo, tile = keys.lo, keys.tile
-    if tile.shape == shape:
+    if keys.shape == shape:
         return keys
-    index = tuple(lo.builder.index(number if axis == 1 else 0) for axis in range(3))
-    op = Extract(source=tile.value, indices=index, to=tile.type.with_shape(shape), dtype=tile.dtype)
-    return keys.like(TileOperand(lo.builder.add(op).result, tile.dtype))
+    index = keys.lo.builder.index
+    return keys.part(shape, (index(0), index(number), index(0)))
 
 
 def _joined(first: TileFormula, second: TileFormula) -> TileFormula:

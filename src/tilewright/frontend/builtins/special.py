@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tilewright.dtypes import DType, bf16, f16, f32, f64, i32, i64
 from tilewright.frontend.builtins.error_function import LARGEST, SMALLEST, TAIL
 from tilewright.frontend.builtins.maths import check_floats
-from tilewright.frontend.calling.arguments import Arguments
+from tilewright.frontend.calling.arguments import Arguments, Lowers
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.operands import Operand
 from tilewright.frontend.operands.tile_formulas import TileFormula
@@ -23,8 +23,6 @@ from tilewright.ir.ops.elementwise import AbsF, Exp, Floor, Log
 
 __all__ = ["composed", "erf", "expm1", "is_finite", "is_infinite", "is_nan", "log1p", "rounded",
            "sigmoid"]  # fmt: skip
-
-Lowers = Callable[[Lowering, Arguments], Operand]
 
 
 @dataclass(frozen=True)

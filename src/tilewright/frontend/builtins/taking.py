@@ -10,22 +10,18 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.check.errors.types import WrongOperand
-from tilewright.dtypes import DType, bool_, f16, f32, i4, i8, i16, i32, i64, tf32
+from tilewright.dtypes import INTEGERS_OF_WIDTH, DType, bool_, f16, f32, i4, i8, i16, i32, tf32
 from tilewright.frontend.builtins.axes import axis_argument
 from tilewright.frontend.builtins.folding import Combine, Fold, Scalars
 from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.indices import integer_tile
 from tilewright.frontend.operands.operands import Operand, TileOperand
-from tilewright.frontend.operands.tile_formulas import TileFormula, repeated
+from tilewright.frontend.operands.tile_formulas import TileFormula, compared_at_once, repeated
 from tilewright.frontend.operands.tiles import as_tile
 from tilewright.ir.ops.elementwise import OrI
-from tilewright.ir.ops.shape import Extract
 
 __all__ = ["lower_take_along_axis"]
-
-_AT_ONCE = 1 << 14  # comparisons: what a block holds in its registers
-_OF_WIDTH: dict[int, type[DType]] = {8: i8, 16: i16, 32: i32, 64: i64}
 
 
 def lower_take_along_axis(lo: Lowering, call: Arguments) -> Operand:
@@ -71,7 +67,7 @@ def _bits(x: TileFormula) -> TileFormula:
         return x.astype(f16).bits_as(i16)
     if x.dtype is tf32:
         return x.astype(f32).bits_as(i32)
-    return x.bits_as(_OF_WIDTH[x.dtype.element.bits])
+    return x.bits_as(INTEGERS_OF_WIDTH[x.dtype.element.bits])
 
 
 def _read_back(bits: TileFormula, dtype: type[DType]) -> TileFormula:
@@ -91,14 +87,12 @@ def _matched(bits: TileFormula, places: TileFormula) -> TileFormula:
     """The bits at each place: all that match, of which there is one at most, joined by `|`."""
     lo, (before, extent, behind) = bits.lo, bits.shape
     number = places.shape[1]
-    width = max(1, min(extent, _AT_ONCE // prod(places.shape)))
+    width = compared_at_once(extent, prod(places.shape))
     wanted = places.reshaped(before, number, 1, behind)
 
     def turn(counter: TileFormula, total: TileFormula) -> TileFormula:
         index = (lo.builder.index(0), counter.tile.value, lo.builder.index(0))
-        to = bits.tile.type.with_shape((before, width, behind))
-        part = Extract(source=bits.tile.value, indices=index, to=to, dtype=bits.dtype)
-        some = bits.like(TileOperand(lo.builder.add(part).result, bits.dtype))
+        some = bits.part((before, width, behind), index)
         numbers = (counter * width + counter.counted(width)).astype(places.dtype)
         is_here = wanted.equals(numbers.reshaped(1, 1, width, 1))
         kept = some.reshaped(before, 1, width, behind).where(is_here, 0)

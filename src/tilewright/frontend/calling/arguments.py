@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -29,6 +29,7 @@ from tilewright.frontend.operands.shown_values import shown_value
 __all__ = [
     "Arguments",
     "Given",
+    "Lowers",
     "Place",
     "bind",
     "bind_operands",
@@ -70,6 +71,9 @@ class Arguments:
     def operands(self, name: str) -> tuple[Operand, ...]:
         """The operands of a variadic parameter."""
         return tuple(operand for _, operand in self.places(name))
+
+
+Lowers = Callable[[Lowering, Arguments], Operand]  # a rule: from a call to what it gives
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,11 @@ from tilewright.frontend.operands.operands import (
     Static,
     TileOperand,
 )
-from tilewright.frontend.operands.tile_formulas import TileFormula, repeated
+from tilewright.frontend.operands.tile_formulas import TileFormula, compared_at_once, repeated
 from tilewright.frontend.operands.tiles import as_tile, broadcast_together, check_tile_shape
 from tilewright.ir.op import Value
-from tilewright.ir.ops.shape import Extract
 
 __all__ = ["scatter"]
-
-_AT_ONCE = 1 << 14  # comparisons: what a block holds in its registers
 
 
 def scatter(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
@@ -107,7 +104,7 @@ def _is_written_again(indices: list[TileFormula], inside: TileFormula) -> TileFo
     shape, number = inside.shape, prod(inside.shape)
     lines = [index.reshaped(number) for index in indices]
     written = inside.reshaped(number)
-    width = max(1, min(number, _AT_ONCE // number))
+    width = compared_at_once(number, number)
     own = lines[0].counted(number)
 
     def turn(counter: TileFormula, lost: TileFormula) -> TileFormula:
@@ -127,6 +124,4 @@ def _is_written_again(indices: list[TileFormula], inside: TileFormula) -> TileFo
 
 
 def _part(line: TileFormula, number: Value, width: int) -> TileFormula:
-    to = line.tile.type.with_shape((width,))
-    op = Extract(source=line.tile.value, indices=(number,), to=to, dtype=line.dtype)
-    return line.like(TileOperand(line.lo.builder.add(op).result, line.dtype)).reshaped(1, width)
+    return line.part((width,), (number,)).reshaped(1, width)

@@ -8,7 +8,7 @@ formula beside them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +23,12 @@ from tilewright.frontend.operands.tiles import broadcast_together, constant, res
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.elementwise import Fma, Select
-from tilewright.ir.ops.shape import Iota
+from tilewright.ir.ops.shape import Extract, Iota
 from tilewright.ir.types import TileType, scalar
 
-__all__ = ["Number", "TileFormula", "Turn", "repeated"]
+__all__ = ["Number", "TileFormula", "Turn", "compared_at_once", "repeated"]
+
+_MOST_COMPARISONS = 1 << 14  # at a time: what a block holds in its registers
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +177,12 @@ class TileFormula:
         """The same elements in another shape."""
         return self.like(reshaped(self.lo, self.tile, shape))
 
+    def part(self, shape: Sequence[int], number: Sequence[Value]) -> TileFormula:
+        """One of the parts of this shape, by its number along each axis."""
+        to = self.tile.type.with_shape(tuple(shape))
+        made = Extract(source=self.tile.value, indices=tuple(number), to=to, dtype=self.dtype)
+        return self.like(TileOperand(self.lo.builder.add(made).result, self.dtype))
+
 
 # From the number of a turn and the value before it to the value behind it.
 Turn = Callable[[TileFormula, TileFormula], TileFormula]
@@ -196,6 +204,11 @@ def repeated(turns: int, start: TileFormula, turn: Turn) -> TileFormula:
     last = lo.builder.add(loop).result_values[0]
     last.dtype = start.dtype
     return start.like(TileOperand(last, start.dtype))
+
+
+def compared_at_once(extent: int, others: int) -> int:
+    """How many of `extent` elements are compared with `others` elements in one turn of a loop."""
+    return max(1, min(extent, _MOST_COMPARISONS // others))
 
 
 # What can stand beside a formula.

@@ -12,13 +12,18 @@ from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Op
 from tilewright.ir.ops.addresses import Alloca, GetGlobal, IntToPtr, PtrToInt, PtrToPtr
 from tilewright.ir.types import PtrType, TileType
-from tilewright.ir.verify.rules import Rule, TileClass, bit_width, tiles
+from tilewright.ir.verify.rules import (
+    POINTER,
+    POINTERS,
+    Rule,
+    TileClass,
+    bit_width,
+    tiles,
+)
 from tilewright.ir.verify.types import type_problems
 
 __all__ = ["ADDRESS_RULES", "MODULE_RULES", "global_problems", "name_problems"]
 
-_POINTERS = TileClass(pointers=True)
-_POINTER = TileClass(pointers=True, rank=0)
 _MOST_BYTES = (1 << 47) - 1  # size of a process's address space
 _ADDRESSES = TileClass(frozenset({Element.I64}))
 
@@ -43,11 +48,11 @@ def _size(op: Alloca) -> Iterator[str]:
 
 # By op class.
 ADDRESS_RULES: dict[type[Op], tuple[Rule, ...]] = {
-    IntToPtr: (tiles(_ADDRESSES, "source"), tiles(_POINTERS, "result")),
-    PtrToInt: (tiles(_POINTERS, "source"), tiles(_ADDRESSES, "result")),
-    PtrToPtr: (tiles(_POINTERS, "source", "result"),),
-    Alloca: (tiles(_POINTER, "result"), _size, _alignment),
-    GetGlobal: (tiles(_POINTER, "result"),),
+    IntToPtr: (tiles(_ADDRESSES, "source"), tiles(POINTERS, "result")),
+    PtrToInt: (tiles(POINTERS, "source"), tiles(_ADDRESSES, "result")),
+    PtrToPtr: (tiles(POINTERS, "source", "result"),),
+    Alloca: (tiles(POINTER, "result"), _size, _alignment),
+    GetGlobal: (tiles(POINTER, "result"),),
 }
 
 

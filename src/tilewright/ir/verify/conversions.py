@@ -12,9 +12,11 @@ from tilewright.ir.ops.elementwise import Bitcast, ExtI, FToF, FToI, IToF, Trunc
 from tilewright.ir.ops.families import Conversion
 from tilewright.ir.types import TileType
 from tilewright.ir.verify.rules import (
+    FLOAT,
     FLOATS,
-    INTEGERS,
-    NUMBERS,
+    INTEGER,
+    INTEGER_OR_I4,
+    NUMBER,
     Rule,
     TileClass,
     allowed,
@@ -27,10 +29,6 @@ from tilewright.ir.verify.rules import (
 __all__ = ["CONVERSION_RULES", "float_roundings"]
 
 _R = Rounding
-_FLOAT = TileClass(FLOATS)
-_INT = TileClass(INTEGERS)
-_INT_OR_I4 = TileClass(INTEGERS | {Element.I4})
-_NUMBER = TileClass(NUMBERS)
 
 _ANY_DIRECTION: tuple[Rounding, ...] = (_R.NEAREST_EVEN, _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF)
 _ANY: tuple[Rounding, ...] = (*_ANY_DIRECTION, _R.NEAREST_AWAY)
@@ -115,22 +113,22 @@ def _widths(wanted: str, least: int, most: int) -> Rule:
 # By op class.
 CONVERSION_RULES: dict[type[Op], tuple[Rule, ...]] = {
     Conversion: (same_shape("source", "result"),),
-    Bitcast: (tiles(_NUMBER, "source", "result"), _widths("equal", 0, 0)),
-    ExtI: (tiles(_INT_OR_I4, "source", "result"), _widths("wider", 1, 64)),
-    TruncI: (tiles(_INT_OR_I4, "source", "result"), _widths("narrower", -64, -1)),
+    Bitcast: (tiles(NUMBER, "source", "result"), _widths("equal", 0, 0)),
+    ExtI: (tiles(INTEGER_OR_I4, "source", "result"), _widths("wider", 1, 64)),
+    TruncI: (tiles(INTEGER_OR_I4, "source", "result"), _widths("narrower", -64, -1)),
     FToF: (
-        tiles(_FLOAT, "source", "result"),
+        tiles(FLOAT, "source", "result"),
         when(lambda op: op.source.type == op.to, "the result has the type of the source"),
         _rounding,
     ),
     IToF: (
-        tiles(_INT, "source"),
+        tiles(INTEGER, "source"),
         tiles(TileClass(FLOATS - {Element.F8E8M0FNU}), "result"),
         allowed("rounding_mode", *_NEAREST),
     ),
     FToI: (
-        tiles(_FLOAT, "source"),
-        tiles(_INT, "result"),
+        tiles(FLOAT, "source"),
+        tiles(INTEGER, "result"),
         allowed("rounding_mode", _R.NEAREST_INT_TO_ZERO),
     ),
 }

@@ -9,7 +9,8 @@ from tilewright.ir.op import Op
 from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI
 from tilewright.ir.types import TileType
 from tilewright.ir.verify.rules import (
-    NUMBERS,
+    BYTES,
+    NUMBER,
     Rule,
     TileClass,
     same_element,
@@ -20,8 +21,6 @@ from tilewright.ir.verify.rules import (
 __all__ = ["MATRIX_RULES", "SCALE_GROUPS"]
 
 _E = Element
-_NUMBER = TileClass(NUMBERS)
-_BYTES = TileClass(frozenset({_E.I8}))
 _SUMS = TileClass(frozenset({_E.I32}))
 _SINGLE = TileClass(frozenset({_E.F32}))
 
@@ -95,15 +94,15 @@ def _scales(op: MmaFScaled) -> Iterator[str]:
 # By op class.
 MATRIX_RULES: dict[type[Op], tuple[Rule, ...]] = {
     MmaF: (
-        tiles(_NUMBER, "lhs", "rhs", "acc"),
+        tiles(NUMBER, "lhs", "rhs", "acc"),
         same_rank("lhs", "rhs", "acc"),
         same_element("lhs", "rhs"),
         _float_product,
         _product_shapes,
     ),
-    MmaI: (tiles(_BYTES, "lhs", "rhs"), tiles(_SUMS, "acc"), _product_shapes),
+    MmaI: (tiles(BYTES, "lhs", "rhs"), tiles(_SUMS, "acc"), _product_shapes),
     MmaFScaled: (
-        tiles(_NUMBER, "lhs", "rhs", "lhs_scale", "rhs_scale"),
+        tiles(NUMBER, "lhs", "rhs", "lhs_scale", "rhs_scale"),
         tiles(_SINGLE, "acc"),
         same_rank("lhs", "rhs", "acc", "lhs_scale", "rhs_scale"),
         same_element("lhs", "rhs"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.dtypes import Element
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops import dependencies, memory
 from tilewright.ir.types import PtrType, TensorViewType, TileType
@@ -17,9 +16,12 @@ from tilewright.ir.verify.access import (
     tokens,
 )
 from tilewright.ir.verify.rules import (
-    INTEGERS,
+    INTEGER,
+    POINTER,
+    POINTERS,
+    SCALAR_INTEGER,
+    TRUTH,
     Rule,
-    TileClass,
     alike,
     same_shape,
     tiles,
@@ -28,12 +30,6 @@ from tilewright.ir.verify.rules import (
 )
 
 __all__ = ["MEMORY_RULES"]
-
-_POINTERS = TileClass(pointers=True)
-_POINTER = TileClass(pointers=True, rank=0)
-_TRUTH = TileClass(frozenset({Element.I1}))
-_INT = TileClass(INTEGERS)
-_SCALAR_INT = TileClass(INTEGERS, rank=0)
 
 
 def _pointer(pointers: Value) -> PtrType | None:
@@ -90,33 +86,33 @@ MEMORY_RULES: dict[type[Op], tuple[Rule, ...]] = {
     dependencies.GdcWait: (tokens("token"),),
     dependencies.MemoryFenceAlias: (tokens("token"),),
     memory.MakeTensorView: (
-        tiles(_POINTER, "base"),
-        tiles(_SCALAR_INT, "dynamic_shape", "dynamic_strides"),
+        tiles(POINTER, "base"),
+        tiles(SCALAR_INTEGER, "dynamic_shape", "dynamic_strides"),
         alike("dynamic_shape", "dynamic_strides"),
         _tensor_view,
     ),
     memory.GetTensorShape: (
-        tiles(_SCALAR_INT, "extents"),
+        tiles(SCALAR_INTEGER, "extents"),
         when(lambda op: not isinstance(op.src.type, TensorViewType), "`src` must be a tensor view"),
         when(lambda op: not op.extents, "a tensor view of rank 0 has no extents to ask for"),
     ),
-    memory.Offset: (tiles(_POINTERS, "ptr"), tiles(_INT, "offset"), same_shape("ptr", "offset")),
+    memory.Offset: (tiles(POINTERS, "ptr"), tiles(INTEGER, "offset"), same_shape("ptr", "offset")),
     memory.LoadPtr: (
-        tiles(_POINTERS, "source"), tiles(_TRUTH, "mask"), same_shape("source", "mask"),
+        tiles(POINTERS, "source"), tiles(TRUTH, "mask"), same_shape("source", "mask"),
         alike("padding_value", "result"), tokens("token"), *LOAD,
     ),
     memory.StorePtr: (
-        tiles(_POINTERS, "destination"), tiles(_TRUTH, "mask"),
+        tiles(POINTERS, "destination"), tiles(TRUTH, "mask"),
         same_shape("destination", "value", "mask"), _points_to("destination", "value"),
         tokens("token"), *STORE,
     ),
     memory.AtomicRmw: (
-        tiles(_POINTERS, "pointers"), tiles(_TRUTH, "mask"),
+        tiles(POINTERS, "pointers"), tiles(TRUTH, "mask"),
         same_shape("pointers", "arg", "mask"), _points_to("pointers", "arg"), tokens("token"),
         atomic_element("arg"), ATOMIC,
     ),
     memory.AtomicCas: (
-        tiles(_POINTERS, "pointers"), tiles(_TRUTH, "mask"), alike("cmp", "val"),
+        tiles(POINTERS, "pointers"), tiles(TRUTH, "mask"), alike("cmp", "val"),
         same_shape("pointers", "val", "mask"), _points_to("pointers", "val"), tokens("token"),
         _swappable, ATOMIC,
     ),

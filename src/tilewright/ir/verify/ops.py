@@ -34,10 +34,14 @@ from tilewright.ir.types import PtrType, TileType
 from tilewright.ir.verify.access import tokens
 from tilewright.ir.verify.promises import promise_problems
 from tilewright.ir.verify.rules import (
+    ANY_ELEMENT,
     BASE_FLOATS,
-    FLOATS,
+    BYTES,
+    INTEGER,
     INTEGERS,
+    NUMBER,
     NUMBERS,
+    TRUTH,
     Rule,
     TileClass,
     alike,
@@ -53,14 +57,7 @@ __all__ = ["ELEMENTWISE_RULES", "SHAPE_RULES"]
 
 _R = Rounding
 _BASE_FLOAT = TileClass(BASE_FLOATS)
-_FLOAT = TileClass(FLOATS)
-_INT = TileClass(INTEGERS)
-_WIDE_INT = TileClass(INTEGERS | {Element.I4})
-_NUMBER = TileClass(NUMBERS)
-_TRUTH = TileClass(frozenset({Element.I1}))
-_ANY = TileClass(NUMBERS | {Element.I4}, pointers=True)
 _PACKABLE = TileClass(NUMBERS | {Element.I4})
-_BYTES = TileClass(frozenset({Element.I8}))
 _SMALL_INT = TileClass(INTEGERS - {Element.I64})
 _SCALAR_I32 = TileClass(frozenset({Element.I32}), rank=0)
 
@@ -102,10 +99,10 @@ ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
         _E.AbsF, _E.Ceil, _E.Cos, _E.Cosh, _E.Floor, _E.Log, _E.Log2, _E.NegF, _E.Sin, _E.Sinh,
         _E.Tan,
     ),
-    **_rows(_INT, "source", _E.AbsI),
+    **_rows(INTEGER, "source", _E.AbsI),
     **_rows(_BASE_FLOAT, "lhs", _E.RemF),
     **_rows(
-        _INT, "lhs", _E.AddI, _E.SubI, _E.MulI, _E.ShLI, _E.ShRI, _E.MaxI, _E.MinI, _E.RemI,
+        INTEGER, "lhs", _E.AddI, _E.SubI, _E.MulI, _E.ShLI, _E.ShRI, _E.MaxI, _E.MinI, _E.RemI,
         _E.AndI, _E.OrI, _E.XOrI,
     ),
     **{
@@ -140,10 +137,10 @@ ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
         same_shape("source", "exponent"),
     ),
     _E.Atan2: (tiles(_BASE_FLOAT, "x"), alike("x", "y")),
-    _E.MulHiI: (tiles(_INT, "x"), alike("x", "y")),
-    NegI: (tiles(_INT, "source"), allowed("overflow", Overflow.NONE, Overflow.NSW, Overflow.NW)),
+    _E.MulHiI: (tiles(INTEGER, "x"), alike("x", "y")),
+    NegI: (tiles(INTEGER, "source"), allowed("overflow", Overflow.NONE, Overflow.NSW, Overflow.NW)),
     DivI: (
-        tiles(_INT, "lhs"),
+        tiles(INTEGER, "lhs"),
         allowed("rounding", _R.ZERO, _R.NEGATIVE_INF, _R.POSITIVE_INF),
         when(
             lambda op: op.signedness is Signedness.UNSIGNED and op.rounding is _R.NEGATIVE_INF,
@@ -151,10 +148,10 @@ ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
         ),
     ),
     CmpF: (tiles(_BASE_FLOAT, "lhs"),),
-    CmpI: (tiles(_INT, "lhs"),),
+    CmpI: (tiles(INTEGER, "lhs"),),
     Select: (
-        tiles(_TRUTH, "cond"),
-        tiles(_ANY, "val_if_true"),
+        tiles(TRUTH, "cond"),
+        tiles(ANY_ELEMENT, "val_if_true"),
         alike("val_if_true", "val_if_false"),
         same_shape("cond", "val_if_true"),
         when(lambda op: _element(op) is Element.F4E2M1FN, "4-bit elements cannot be selected"),
@@ -265,46 +262,46 @@ def _format(op: control.Print) -> Iterator[str]:
 
 # By op class.
 SHAPE_RULES: dict[type[Op], tuple[Rule, ...]] = {
-    shape.Constant: (tiles(_NUMBER, "result"), _constant_size, _constant_fits),
-    shape.Iota: (tiles(_INT, "result"), _counting),
+    shape.Constant: (tiles(NUMBER, "result"), _constant_size, _constant_fits),
+    shape.Iota: (tiles(INTEGER, "result"), _counting),
     shape.Broadcast: (
-        tiles(_ANY, "source"),
+        tiles(ANY_ELEMENT, "source"),
         same_rank("source", "result"),
         same_element("source", "result"),
         _broadcastable,
     ),
     shape.Reshape: (
-        tiles(_ANY, "source"),
+        tiles(ANY_ELEMENT, "source"),
         same_element("source", "result"),
         when(
             lambda op: op.source.type.size != op.to.size,
             "the number of elements must stay the same",
         ),
     ),
-    shape.Permute: (tiles(_ANY, "source"), _permutation),
+    shape.Permute: (tiles(ANY_ELEMENT, "source"), _permutation),
     shape.Cat: (
-        tiles(_ANY, "lhs", "rhs"),
+        tiles(ANY_ELEMENT, "lhs", "rhs"),
         same_rank("lhs", "rhs"),
         same_element("lhs", "rhs"),
         _concatenation,
     ),
     shape.Extract: (
-        tiles(_ANY, "source"),
+        tiles(ANY_ELEMENT, "source"),
         tiles(_SCALAR_I32, "indices"),
         same_rank("source", "result"),
         same_element("source", "result"),
         _parts,
     ),
     shape.Insert: (
-        tiles(_ANY, "source", "destination"),
+        tiles(ANY_ELEMENT, "source", "destination"),
         tiles(_SCALAR_I32, "indices"),
         same_rank("source", "destination"),
         same_element("source", "destination"),
         _insertion,
     ),
-    shape.Pack: (tiles(_PACKABLE, "source"), tiles(_BYTES, "result"), _packed),
-    shape.Unpack: (tiles(_BYTES, "source"), tiles(_PACKABLE, "result"), _packed),
+    shape.Pack: (tiles(_PACKABLE, "source"), tiles(BYTES, "result"), _packed),
+    shape.Unpack: (tiles(BYTES, "source"), tiles(_PACKABLE, "result"), _packed),
     control.Assume: (promise_problems,),
-    control.Assert: (tiles(_TRUTH, "condition"),),
-    control.Print: (tiles(_ANY, "args"), tokens("token"), _format),
+    control.Assert: (tiles(TRUTH, "condition"),),
+    control.Print: (tiles(ANY_ELEMENT, "args"), tokens("token"), _format),
 }

@@ -26,8 +26,9 @@ from tilewright.ir.ops.control import (
 from tilewright.ir.ops.reduction import Reduce, Scan
 from tilewright.ir.types import TensorViewType, TileType, Type, ViewType, scalar
 from tilewright.ir.verify.rules import (
-    INTEGERS,
-    NUMBERS,
+    ANY_ELEMENT,
+    FLOATS,
+    SCALAR_INTEGER,
     Rule,
     TileClass,
     alike,
@@ -37,9 +38,7 @@ from tilewright.ir.verify.rules import (
 
 __all__ = ["ENDINGS", "REGION_RULES", "TERMINATOR_RULES"]
 
-_BOUND = TileClass(INTEGERS, rank=0)
 _TRUTH = TileClass(frozenset({Element.I1}), rank=0)
-_NUMBER = TileClass(NUMBERS | {Element.I4}, pointers=True)
 Around = tuple[Op, ...]  # the enclosing ops, innermost first
 
 # Legal terminators of an op's regions; None stands for the function.
@@ -108,7 +107,7 @@ def _identities(op: Reduce | Scan) -> Iterator[str]:
         return
     for identity, source in zip(op.identities, op.sources, strict=True):
         assert isinstance(source.type, TileType)
-        kind = FloatIdentity if source.type.element in _FLOATS else IntIdentity
+        kind = FloatIdentity if source.type.element in FLOATS else IntIdentity
         if identity.element != source.type.element or not isinstance(identity, kind):
             yield f"the identity of {source.type} is one of {identity.element}"
 
@@ -132,21 +131,27 @@ def _inside(body: Block) -> Iterator[Op]:
         yield from op.walk()
 
 
-_FLOATS = frozenset(element for element in Element if element.is_float)
 _NOT_PURE = frozenset({"assume"})
+_COMBINING: tuple[Rule, ...] = (
+    tiles(ANY_ELEMENT, "sources"),
+    same_shape("sources"),
+    _axis,
+    _identities,
+    _combination,
+)
 
 # By op class.
 REGION_RULES: dict[type[Op], tuple[Rule, ...]] = {
     For: (
-        tiles(_BOUND, "lower_bound", "upper_bound", "step"),
+        tiles(SCALAR_INTEGER, "lower_bound", "upper_bound", "step"),
         alike("lower_bound", "upper_bound", "step"),
         _counter,
         _carried(lambda op: op.body.args[1:]),
     ),
     Loop: (_carried(lambda op: op.body.args),),
     If: (tiles(_TRUTH, "condition"), _branches),
-    Reduce: (tiles(_NUMBER, "sources"), same_shape("sources"), _axis, _identities, _combination),
-    Scan: (tiles(_NUMBER, "sources"), same_shape("sources"), _axis, _identities, _combination),
+    Reduce: _COMBINING,
+    Scan: _COMBINING,
     GetTileBlockId: (),
     GetNumTileBlocks: (),
 }

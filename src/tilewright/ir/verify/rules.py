@@ -16,10 +16,20 @@ from tilewright.ir.op import Op, Value
 from tilewright.ir.types import PtrType, TileType
 
 __all__ = [
+    "ANY_ELEMENT",
     "BASE_FLOATS",
+    "BYTES",
+    "FLOAT",
     "FLOATS",
+    "INTEGER",
     "INTEGERS",
+    "INTEGER_OR_I4",
+    "NUMBER",
     "NUMBERS",
+    "POINTER",
+    "POINTERS",
+    "SCALAR_INTEGER",
+    "TRUTH",
     "Rule",
     "TileClass",
     "alike",
@@ -63,6 +73,20 @@ class TileClass:
         names = [element.spelling for element in Element if element in self.elements]
         names += ["pointers"] if self.pointers else []
         return f"a {'scalar' if self.rank == 0 else 'tile'} of {' or '.join(names)}"
+
+
+# --- classes that several tables name -------------------------------------------------------------
+
+FLOAT = TileClass(FLOATS)  # any, those that are only stored too
+INTEGER = TileClass(INTEGERS)  # any but i4
+INTEGER_OR_I4 = TileClass(INTEGERS | {Element.I4})  # of ops that i4 is computed by
+SCALAR_INTEGER = TileClass(INTEGERS, rank=0)  # an index or a bound
+NUMBER = TileClass(NUMBERS)  # any but i4
+TRUTH = TileClass(frozenset({Element.I1}))  # a mask or a condition for each element
+BYTES = TileClass(frozenset({Element.I8}))  # packed elements too
+POINTERS = TileClass(pointers=True)  # one for each element
+POINTER = TileClass(pointers=True, rank=0)  # to one place
+ANY_ELEMENT = TileClass(NUMBERS | {Element.I4}, pointers=True)  # what a tile can hold at all
 
 
 def values_of(op: Op, name: str) -> tuple[Value, ...]:

@@ -29,11 +29,18 @@ from tilewright.ir.verify.access import (
     atomic_target,
     tokens,
 )
-from tilewright.ir.verify.rules import INTEGERS, Rule, TileClass, allowed, tiles, when
+from tilewright.ir.verify.rules import (
+    INTEGERS,
+    SCALAR_INTEGER,
+    Rule,
+    TileClass,
+    allowed,
+    tiles,
+    when,
+)
 
 __all__ = ["TARGET_RULES", "VIEW_RULES"]
 
-_SCALAR_INT = TileClass(INTEGERS, rank=0)
 _ROW_NUMBERS = TileClass(INTEGERS, rank=1)
 _Accesses = LoadView | StoreView | AtomicRedView
 
@@ -63,8 +70,8 @@ def _index(op: _Accesses) -> Iterator[str]:
     if isinstance(view, GatherScatterViewType):
         yield from _rows(view, scalars.pop(view.sparse_dim))
     for value in scalars:
-        if not _SCALAR_INT.holds(value.type):
-            yield f"`index` must be {_SCALAR_INT}, but is {value.type}"
+        if not SCALAR_INTEGER.holds(value.type):
+            yield f"`index` must be {SCALAR_INTEGER}, but is {value.type}"
     kinds = {value.type for value in scalars}
     if len(kinds) > 1 and not isinstance(op, AtomicRedView):
         listed = ", ".join(str(value.type) for value in scalars)
@@ -121,7 +128,7 @@ VIEW_RULES: dict[type[Op], tuple[Rule, ...]] = {
     MakeStridedView: (_made_from(StridedViewType),),
     MakeGatherScatterView: (_made_from(GatherScatterViewType),),
     GetIndexSpaceShape: (
-        tiles(_SCALAR_INT, "extents"),
+        tiles(SCALAR_INTEGER, "extents"),
         when(lambda op: not isinstance(op.src.type, ViewType), "`src` must be a view of tiles"),
     ),
     LoadView: (

@@ -23,6 +23,7 @@ from tilewright.kernels.arithmetic import LOG2_E
 from tilewright.kernels.cutting import power_of_two
 
 __all__ = [
+    "FARTHEST",
     "WIDEST",
     "Heads",
     "check_attention",
@@ -34,7 +35,7 @@ __all__ = [
 
 DTYPES = (f16, bf16)
 WIDEST = 256  # channels of a head; a tile of them is held in registers
-FARTHEST = 1 << 30  # positions; no window reaches further
+FARTHEST = 1 << 30  # positions; no window and no start of a sequence lies further away
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,11 @@ from tilewright.kernels.arguments import (
     giving,
 )
 from tilewright.kernels.cutting import power_of_two
-from tilewright.kernels.heads.arguments import check_axes
+from tilewright.kernels.heads.arguments import FARTHEST, check_axes
 
 __all__ = ["append_dealt", "append_few", "append_kv", "append_many"]
 
 FEW = 16  # tokens that one block writes one after the other
-FARTHEST = 1 << 30
 STEP_BYTES = 2048  # a 16-byte load for each thread
 TOGETHER = 2  # loads in flight for each thread, of keys and of values each
 
