@@ -1,1 +1,1 @@
-"""What kernel authors import: names, types and documentation. What they mean is in `frontend`."""
+"""The kernel language as authors import it: names, types and documentation, without lowering."""

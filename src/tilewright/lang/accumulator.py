@@ -1,7 +1,7 @@
 """`Accum`: a tensor that all blocks add to, as kernel authors and type checkers see it.
 
-Methods have a docstring and no body, as in `annotations`. There is no way to read one: what the
-other blocks have added so far is not defined before the launch ends.
+Methods have a docstring and no body, as in `annotations`. An accumulator has no read: its contents
+are undefined before the launch ends, since other blocks add to it.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -24,11 +24,11 @@ Elements = Tile[Any] | DType | SupportsIndex
 
 
 class Accum(InKernel, Generic[D, *Dims]):
-    """A tensor into which every block may accumulate, element by element, and which none reads.
+    """A tensor that every block may accumulate into, element by element, and none may read.
 
-    One kind of accumulation for each parameter of a kernel: then the order of the blocks does not
+    Each parameter of a kernel has one kind of accumulation: then the order of the blocks does not
     matter, except for the rounding of float sums. A tile is placed as in a partition into tiles of
-    its shape, and what hangs over the edge is dropped; a number is a tile of one element.
+    its shape, and elements over the edge are dropped; a number is a tile of one element.
     """
 
     @property
@@ -40,7 +40,7 @@ class Accum(InKernel, Generic[D, *Dims]):
         """The type of the elements."""
 
     def add(self, tile: Operand[D], *index: SupportsIndex) -> None:
-        """Add a tile to the one at this place, one index for each axis."""
+        """Add a tile to the one at this index, one number for each axis."""
 
     def add_at(self, values: Operand[D], *index: Elements, mask: Mask = None) -> None:
         """Add to single elements, one integer tile for each axis, broadcast as in NumPy.
@@ -50,31 +50,31 @@ class Accum(InKernel, Generic[D, *Dims]):
         """
 
     def min(self, tile: Operand[D], *index: SupportsIndex) -> None:
-        """Keep the lesser of each element and the tile's; integers of 32 or 64 bits."""
+        """Keep the minimum of each element and the tile's; integers of 32 or 64 bits."""
 
     def min_at(self, values: Operand[D], *index: Elements, mask: Mask = None) -> None:
-        """Keep the lesser of each value and its element; indices as for `add_at`."""
+        """Keep the minimum of each value and its element; indices as for `add_at`."""
 
     def max(self, tile: Operand[D], *index: SupportsIndex) -> None:
-        """Keep the greater of each element and the tile's; integers of 32 or 64 bits."""
+        """Keep the maximum of each element and the tile's; integers of 32 or 64 bits."""
 
     def max_at(self, values: Operand[D], *index: Elements, mask: Mask = None) -> None:
-        """Keep the greater of each value and its element; indices as for `add_at`."""
+        """Keep the maximum of each value and its element; indices as for `add_at`."""
 
     def and_(self, tile: Operand[D], *index: SupportsIndex) -> None:
-        """Keep the bits that the tile has, too; integers of 32 or 64 bits."""
+        """Clear the bits that are clear in the tile; integers of 32 or 64 bits."""
 
     def and_at(self, values: Operand[D], *index: Elements, mask: Mask = None) -> None:
-        """Keep the bits that each value has, too; indices as for `add_at`."""
+        """Clear the bits that are clear in each value; indices as for `add_at`."""
 
     def or_(self, tile: Operand[D], *index: SupportsIndex) -> None:
-        """Set the bits that the tile has; integers of 32 or 64 bits."""
+        """Set the bits that are set in the tile; integers of 32 or 64 bits."""
 
     def or_at(self, values: Operand[D], *index: Elements, mask: Mask = None) -> None:
-        """Set the bits that each value has; indices as for `add_at`."""
+        """Set the bits that are set in each value; indices as for `add_at`."""
 
     def xor(self, tile: Operand[D], *index: SupportsIndex) -> None:
-        """Flip the bits that the tile has; integers of 32 or 64 bits."""
+        """Flip the bits that are set in the tile; integers of 32 or 64 bits."""
 
     def xor_at(self, values: Operand[D], *index: Elements, mask: Mask = None) -> None:
-        """Flip the bits that each value has; indices as for `add_at`."""
+        """Flip the bits that are set in each value; indices as for `add_at`."""

@@ -1,9 +1,9 @@
-"""What a kernel's parameters can be: `Ref`, `Mut`, `Mapped`, `Const`, and what they give access to.
+"""Annotations of a kernel's parameters: `Ref`, `Mut`, `Mapped`, `Const`, and their methods.
 
 The first argument of an annotation is a dtype, the others are dims or fixed extents; at run time
 `typing.get_origin` and `typing.get_args` take it apart. Methods have a docstring and no body:
-kernels are read, never run. What may be written, and where, is checked by the front end; that a
-`Ref` has no `store` is something every type checker can see as well.
+kernels are compiled, never run as Python. The front end checks ownership and bounds; that a `Ref`
+has no `store` is visible to type checkers as well.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -32,7 +32,7 @@ __all__ = ["Const", "Index", "Mapped", "Mut", "MutPartition", "Partition", "Ref"
 D = TypeVar("D", bound=DType)
 Dims = TypeVarTuple("Dims")
 
-Range = tuple[SupportsIndex, SupportsIndex]  # where it starts, and where it has stopped
+Range = tuple[SupportsIndex, SupportsIndex]  # start, and stop (exclusive)
 
 
 class Ref(InKernel, Generic[D, *Dims]):
@@ -49,7 +49,7 @@ class Ref(InKernel, Generic[D, *Dims]):
     def __getitem__(
         self, index: SupportsIndex | tuple[SupportsIndex, ...], /
     ) -> Ref[D, *tuple[Any, ...]]:
-        """The tensor at a place of its first axes, with the axes that are left: `q[b, h]`.
+        """The tensor at an index of its first axes, with the remaining axes: `q[b, h]`.
 
         Each index is checked like that of a tile. `q[b, h].partition(BM, D)[i, 0]` is a tile of two
         axes, and `x[i].item()` is one element.
@@ -77,16 +77,16 @@ class Ref(InKernel, Generic[D, *Dims]):
         start: SupportsIndex | tuple[SupportsIndex, ...] = 0,
         padding: float = 0.0,
     ) -> Partition[D]:
-        """Tiles of this shape of which one starts every `step` elements: they may overlap.
+        """Tiles of this shape, one starting every `step` elements: they may overlap.
 
         Window `k` starts at element `k*step + start`; there is one for each element `k*step` of the
-        tensor. `start`, for halos, is less than a tile away from 0, before or behind it.
-        What lies before the tensor or beyond its edge reads as `padding`, as in `partition`, which
-        is faster where tiles lie side by side.
+        tensor. `start`, for halos, is less than a tile away from 0, in either direction. Elements
+        before the tensor or beyond its edge read as `padding`, as in `partition`, which is faster
+        for tiles side by side.
         """
 
     def load_like(self, output: Mut[Any, *tuple[Any, ...]], *, padding: float = 0.0) -> Tile[D]:
-        """The tile at the place of this block's piece of `output`.
+        """The tile at the index of this block's piece of `output`.
 
         Both tensors must have the same shape, which every launch checks. Elements beyond the edge
         read as `padding`, as in `partition`.
@@ -117,8 +117,8 @@ class Ref(InKernel, Generic[D, *Dims]):
     ) -> Any:
         """The elements at these indices, one integer tile or scalar for each axis.
 
-        They broadcast together as in NumPy; scalars give a scalar, `x.gather(i)`. Where
-        an index lies outside the tensor or `mask` is false nothing is read, and the result is
+        They broadcast together as in NumPy; scalars give a scalar, `x.gather(i)`. An element whose
+        index lies outside the tensor, or whose `mask` is false, is not read, and the result is
         `padding`; -1 is outside, not the last element.
         """
 
@@ -130,7 +130,7 @@ class Partition(InKernel, Generic[D]):
     """A tensor seen as tiles, side by side or overlapping, for reading."""
 
     def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...], /) -> Tile[D]:
-        """Load the tile at this place, one index for each axis."""
+        """Load the tile at this index, one number for each axis."""
 
     def load(
         self,
@@ -138,24 +138,24 @@ class Partition(InKernel, Generic[D]):
         latency: int | None = None,
         allow_tma: bool | None = None,
     ) -> Tile[D]:
-        """Load the tile at this place, like `p[i, j]`, with advice to the assembler.
+        """Load the tile at this index, like `p[i, j]`, with hints to the assembler.
 
-        `latency` (1 to 10) says how slow the load is expected to be, and so how far ahead to start
-        it; `allow_tma` whether the tensor memory accelerator may serve it.
+        `latency` (1 to 10) is the expected cost of the load, and so how far ahead to start it;
+        `allow_tma` is whether the tensor memory accelerator may serve it.
         """
 
     def num_tiles(self, axis: int) -> int:
         """Tiles along an axis that begin inside the tensor; the last may hang over the edge."""
 
     def clip(self, index: SupportsIndex, axis: int) -> int:
-        """The index, or the nearest that the axis has: a place read from memory becomes valid.
+        """The index clamped to the axis: an index read from memory becomes valid.
 
-        Every launch that is sure to come here checks that the axis is not empty. Behind a guard the
-        kernel reports an empty axis, as `OutOfBoundsError`: no index lies inside it.
+        A launch that is known to reach this checks that the axis is not empty. Under a guard, the
+        kernel reports an empty axis as `OutOfBoundsError`: no index lies inside it.
         """
 
     def load_unchecked(self, *index: SupportsIndex) -> Tile[D]:
-        """Load the tile at a place that nobody checks; only inside `with tw.unsafe(…)`."""
+        """Load the tile at an unchecked index; only inside `with tw.unsafe(…)`."""
 
 
 class Mut(InKernel, Generic[D, *Dims]):
@@ -171,25 +171,25 @@ class Mut(InKernel, Generic[D, *Dims]):
 
     @property
     def index(self) -> tuple[int, ...]:
-        """The place of the piece, counted in pieces along each axis.
+        """The index of the piece, counted in pieces along each axis.
 
-        Of an output cut by segments the first two numbers are the segment and the piece of it.
+        For an output cut by segments, the first two numbers are the segment and the piece in it.
         """
 
     @property
     def rows(self) -> tuple[int, int]:
-        """Where the piece begins and ends along the first axis, in elements of the tensor."""
+        """Start and end of the piece along the first axis, in elements of the tensor."""
 
     @property
     def segment(self) -> tuple[int, int]:
-        """Where the segment of the piece begins and ends; without any it is all rows."""
+        """Start and end of the piece's segment; without segments, of all rows."""
 
     @property
     def segments(self) -> int:
-        """How many segments the rows are cut into, which the launch knows; without any it is 1.
+        """Number of segments of the rows, known at launch; 1 without segments.
 
-        `tw.require(z.segments == E)` ties it to the extent of what has an element for each:
-        `z.index[0]` is then one of its places.
+        `tw.require(z.segments == E)` ties it to the extent of a tensor with an element for each:
+        `z.index[0]` is then a valid index of it.
         """
 
     @property
@@ -199,16 +199,16 @@ class Mut(InKernel, Generic[D, *Dims]):
     def __getitem__(
         self, index: SupportsIndex | tuple[SupportsIndex, ...], /
     ) -> Mut[D, *tuple[Any, ...]]:
-        """The piece without leading axes of which a block has one element: `z[b, h]`.
+        """The piece without leading axes along which it has one element: `z[b, h]`.
 
-        The places are those of the piece, `b, h, i, _ = z.index`; others are refused.
+        The indices are those of the piece, `b, h, i, _ = z.index`; others are refused.
         """
 
     def load(self) -> Tile[D]:
-        """The piece as it is now."""
+        """The current contents of the piece."""
 
     def store(self, tile: Tile[D], *, mask: Mask = None) -> None:
-        """Overwrite the piece; what hangs over the edge of the tensor is dropped.
+        """Overwrite the piece; elements over the edge of the tensor are dropped.
 
         Elements where `mask` is false keep their value.
         """
@@ -219,8 +219,8 @@ class Mut(InKernel, Generic[D, *Dims]):
         """Overwrite single elements of the piece, one integer tile or scalar for each axis.
 
         Indices count from the first element of the piece, and broadcast together with the values.
-        Where an index lies outside the piece or the tensor, or `mask` is false, nothing is written.
-        Of several values for one element the last in row-major order is.
+        An element whose index lies outside the piece or the tensor, or whose `mask` is false, is
+        not written. Of several values for one element, the last in row-major order is written.
         """
 
     def partition(self, *part: SupportsIndex, exact: bool = False) -> MutPartition[D]:
@@ -234,26 +234,26 @@ class MutPartition(InKernel, Generic[D]):
     """This block's piece of an output cut into parts, for reading and writing."""
 
     def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...], /) -> Tile[D]:
-        """Load the part at this place of the piece, one index for each axis."""
+        """Load the part at this index of the piece, one number for each axis."""
 
     def store(self, tile: Tile[D], *index: SupportsIndex, mask: Mask = None) -> None:
-        """Overwrite the part at this place of the piece, or where `mask` is true of it."""
+        """Overwrite the part at this index of the piece, where `mask` is true."""
 
     def num_tiles(self, axis: int) -> int:
         """Parts along an axis that begin inside the tensor."""
 
     def load_unchecked(self, *index: SupportsIndex) -> Tile[D]:
-        """Load the part at a place that nobody checks; only inside `with tw.unsafe(…)`.
+        """Load the part at an unchecked index; only inside `with tw.unsafe(…)`.
 
-        Places are counted from the piece: outside `num_tiles` lie the pieces of other blocks.
+        Indices count from the piece: outside `num_tiles` lie the pieces of other blocks.
         """
 
     def store_unchecked(self, tile: Tile[D], *index: SupportsIndex) -> None:
-        """Overwrite the part at a place that nobody checks; only inside `with tw.unsafe(…)`."""
+        """Overwrite the part at an unchecked index; only inside `with tw.unsafe(…)`."""
 
 
 class Index(InKernel):
-    """One place of a walk. It unpacks into numbers; only the walk itself makes one."""
+    """One index of a walk. It unpacks into numbers; only the walk itself mints one."""
 
     def __iter__(self) -> Iterator[int]:
         """`i, j = at`: one number for each axis, counted in tiles."""
@@ -263,7 +263,7 @@ class Index(InKernel):
 
 
 class Mapped(InKernel, Generic[D, *Dims]):
-    """An output whose tiles are dealt out to the blocks; each block walks its own share."""
+    """An output whose tiles are distributed over the blocks; each block walks its own share."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -278,13 +278,13 @@ class Mapped(InKernel, Generic[D, *Dims]):
         """The type of the elements."""
 
     def indices(self) -> Iterator[Index]:
-        """The places of this block's tiles, one after another: `for at in z.indices():`."""
+        """The indices of this block's tiles, one after another: `for at in z.indices():`."""
 
     def indices_within(self, *ranges: Range | None) -> Iterator[Index]:
-        """The places of this block's share of a range of the tiles.
+        """The indices of this block's share of a range of the tiles.
 
-        For each axis `(start, stop)`, counted in tiles, or None for all of it. What lies outside
-        the output is not visited. The range must be the same in all blocks and at every visit.
+        For each axis `(start, stop)`, counted in tiles, or None for all of it. Tiles outside the
+        output are not visited. The range must be the same in all blocks and at every visit.
         """
 
     def indices_with(
@@ -292,20 +292,20 @@ class Mapped(InKernel, Generic[D, *Dims]):
         *others: Mapped[Any, *tuple[Any, ...]],
         within: tuple[Range | None, ...] | None = None,
     ) -> Iterator[Index]:
-        """One walk of several outputs that are cut alike: its places are good for each of them.
+        """One walk of several outputs with the same grid: its indices are valid for each of them.
 
         The launch checks that they have the same number of tiles along each axis. `within` are
         ranges as in `indices_within`.
         """
 
     def piece(self, at: Index) -> Mut[D, *Dims]:
-        """What this block owns at a place of the walk, to be used like a `Mut` inside the loop."""
+        """This block's piece at an index of the walk, to be used like a `Mut` inside the loop."""
 
     def load(self, at: Index) -> Tile[D]:
-        """The tile at a place of the walk, as it is now."""
+        """The current tile at an index of the walk."""
 
     def store(self, tile: Tile[D], at: Index, *, mask: Mask = None) -> None:
-        """Overwrite the tile at a place of the walk, or where `mask` is true of it."""
+        """Overwrite the tile at an index of the walk, where `mask` is true."""
 
 
 if TYPE_CHECKING:
@@ -314,9 +314,9 @@ if TYPE_CHECKING:
 else:
 
     class Const(InKernel):
-        """A keyword parameter whose value the kernel is compiled for: `BK: Const[int] = 64`.
+        """A compile-time keyword parameter: `BK: Const[int] = 64`.
 
-        Without a default, one that is also a dim of a tensor may be left out of a call: it is the
-        tensor's extent. A dtype is a `Const[type[DType]]`: the class itself, as type checkers read
-        it, too.
+        Without a default, a constant that is also a dim of a tensor may be left out of a call: it
+        is the tensor's extent. A dtype is a `Const[type[DType]]`: the class itself, also for type
+        checkers.
         """

@@ -1,8 +1,8 @@
-"""The functions of the kernel language as objects that the front end recognises.
+"""Builtins: the functions of the kernel language, as objects that the front end recognises.
 
-A builtin is declared by a typed function without a body. The object found in a kernel's globals
-is what the front end looks up, so there is no table of names. On the host it refuses to be called,
-unless somebody has given it a meaning there (`zeros` makes a tensor).
+A builtin is declared by a typed function without a body. The front end looks up the object found in
+a kernel's globals, so there is no table of names. On the host a call is refused, unless the builtin
+has a host implementation (`zeros` makes a tensor).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Builtin(Generic[P, R]):
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """How it is called; annotations are text."""
+        """The signature of a call; annotations are text."""
         return inspect.signature(self._stub)
 
     @property
     def on_host(self) -> Callable[..., Any] | None:
-        """What it does when it is called outside a kernel, if anything. Set once."""
+        """The implementation outside a kernel, if there is one. Set once."""
         return self._on_host
 
     @on_host.setter
@@ -49,7 +49,7 @@ class Builtin(Generic[P, R]):
         self._on_host = meaning
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do what it means on the host, or say that it means nothing there."""
+        """Run the host implementation, or refuse the call if there is none."""
         if self._on_host is None:
             raise OutsideKernelError(
                 f"`tw.{self.name}` works inside a kernel only: call it in a function that is "

@@ -2,9 +2,9 @@
 
 `Cut` joins two of them: the extent of an axis, and the tile that it is cut into.
 
-A dim is a class, so that it can stand in an annotation; its metaclass lets type checkers take it
-for a number as well. Run as Python, those operators say that a dim has no value here. Equality and
-hash stay by identity, because `typing` keeps annotations in caches that compare their arguments.
+A dim is a class, so that it can stand in an annotation; its metaclass lets type checkers accept it
+as a number as well. Run as Python, those operators raise, since a dim has no value there. Equality
+and hash are by identity, because `typing` keeps annotations in caches that compare their arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Tile = TypeVar("_Tile")
 
 
 class DimType(type):
-    """The type of dims: an integer to type checkers, nothing to compute with in Python."""
+    """The type of dims: an integer to type checkers, without arithmetic at run time."""
 
     def _has_no_value(cls) -> Never:
         raise OutsideKernelError(
@@ -52,7 +52,7 @@ class DimType(type):
 
     __rtruediv__ = __truediv__
 
-    # No `|`: between classes it makes the type that is either.
+    # No `|`: between classes it makes a union type.
     def __and__(cls, other: int | DimType) -> int:
         cls._has_no_value()
 
@@ -72,7 +72,7 @@ class DimType(type):
     __le__ = __gt__ = __ge__ = __lt__
 
     if TYPE_CHECKING:
-        # Strict checkers refuse `BM == 64` between a class and a number, unless this says it works.
+        # Strict checkers refuse `BM == 64` between a class and a number without this declaration.
         def __eq__(cls, other: object) -> bool: ...
         def __hash__(cls) -> int: ...
 
@@ -88,18 +88,18 @@ class Dim(metaclass=DimType):
 
 
 class All(Dim):
-    """In the annotation of an output: the whole axis, whatever its extent.
+    """In the annotation of an output: the whole axis, of any extent.
 
-    `z: Mut[f32, BM, tw.All]` owns entire rows; the call says `z.partition(BM, None)`.
+    `z: Mut[f32, BM, tw.All]` owns entire rows; the call passes `z.partition(BM, None)`.
     """
 
 
 class Cut(Generic[_Extent, _Tile]):
-    """In the annotation of an output: an axis of this extent, cut into tiles of that one.
+    """In the annotation of an output: an axis of one extent, cut into tiles of another.
 
-    In `z: Mut[f32, Cut[M, BM]]` the axis has as many elements as every other axis that is called
-    `M`, which each launch checks, and a block owns `BM` of them. Fixed numbers are
-    `Cut[Literal[128], B]`, and `Cut[N, tw.All]` is a whole axis of extent `N`.
+    In `z: Mut[f32, Cut[M, BM]]` the axis has the extent of every other axis named `M`, which each
+    launch checks, and a block owns `BM` of them. Fixed numbers are `Cut[Literal[128], B]`, and
+    `Cut[N, tw.All]` is a whole axis of extent `N`.
     """
 
     if not TYPE_CHECKING:

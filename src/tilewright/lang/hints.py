@@ -1,7 +1,7 @@
-"""Advice to the assembler on a whole kernel: for every target, and for some of them in particular.
+"""Hints: advice to the assembler on a whole kernel, for every target and for single ones.
 
-A hint changes how fast a kernel runs and never what it computes. Tile IR drops a value that it does
-not know without a word, so each is checked where it is written.
+A hint changes how fast a kernel runs and never what it computes. Tile IR silently drops an unknown
+value, so every hint is checked when it is set.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["HINTS", "Hints", "KernelHints", "starts_kernels_early"]
 
 _OPT_LEVELS = range(4)
 _TRUTHS = ("allow_tma", "starts_early")
-_FIRST_WITH_CLUSTERS = 90  # before it a kernel has one CTA for each block, and none starts early
+_FIRST_WITH_CLUSTERS = 90  # older targets have one CTA for each block, and no early start
 
 
 @dataclass(frozen=True)
 class Hints(EntryHints):
-    """Advice on a kernel; None leaves the choice to the assembler.
+    """Hints on a kernel; None leaves the choice to the assembler.
 
     `num_ctas` work together on one block (sm_90 and newer), `occupancy` blocks share a
     multiprocessor, `num_worker_warps` compute in each, and `opt_level` (0 to 3) is the assembler's.
-    `allow_tma` says whether the tensor memory accelerator may serve loads and stores: False is
-    better where a block has few of them, because warps of their own wait for the accelerator.
-    With `starts_early` (sm_90 and newer) blocks come to the GPU while the kernel before is still
-    leaving it, and wait there; left open, kernels without matrix products do.
+    `allow_tma` is whether the tensor memory accelerator may serve loads and stores: False is better
+    where a block has few of them, because the accelerator takes warps of its own. With
+    `starts_early` (sm_90 and newer) blocks start on the GPU while the kernel before is still
+    ending, and wait there; None means yes for kernels without matrix products.
     """
 
     opt_level: int | None = None
@@ -49,7 +49,7 @@ class Hints(EntryHints):
                 raise CompileError(f"the hint `{name}` is True or False, not {shown(value)}")
 
     def given(self) -> dict[str, Any]:
-        """What is not left to the assembler."""
+        """The hints that are not None."""
         values = {of.name: getattr(self, of.name) for of in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -65,13 +65,13 @@ def _check(name: str, value: Any, wanted: str, allowed: Any) -> None:
 
 @dataclass(frozen=True)
 class KernelHints:
-    """The hints of one kernel. Those for a target stand above those for all."""
+    """The hints of one kernel. Those for a target override those for all."""
 
     general: Hints = field(default_factory=Hints)
     targets: tuple[tuple[str, Hints], ...] = ()
 
     def updated(self, general: Hints, by_target: Any = None) -> KernelHints:
-        """With some hints set anew. What is set for all targets is so for each of them."""
+        """With some hints replaced. A hint for all targets replaces those of single ones."""
         unset: dict[str, Any] = dict.fromkeys(general.given())
         merged = {target: replace(old, **unset) for target, old in self.targets}
         for target, new in _by_target(by_target).items():
@@ -107,7 +107,7 @@ def _by_target(hints: Any) -> dict[str, Hints]:
 
 
 def starts_kernels_early(target: str) -> bool:
-    """Whether a target is a GPU on which a kernel may wait itself for the one before it."""
+    """Whether a target is a GPU on which a kernel may itself wait for the one before it."""
     return target.startswith("sm_") and _has_clusters(target)
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic on Python's integers that kernels and the host share."""
+"""Arithmetic on Python's integers, shared by kernels and the host."""
 
 from __future__ import annotations
 

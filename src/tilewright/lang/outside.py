@@ -1,6 +1,7 @@
-"""What the names of the kernel language answer when they are used outside a kernel.
+"""Names of the kernel language outside a kernel, where they raise.
 
-The body of a kernel is read, never run, so tiles, partitions and dims have no values in Python.
+The body of a kernel is compiled, never run as Python, so tiles, partitions and dims have no values
+there.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ __all__ = ["InKernel", "OutsideKernelError"]
 
 
 class OutsideKernelError(TilewrightError, TypeError):
-    """Something that has a meaning inside a kernel only was used outside one."""
+    """A name of the kernel language was used outside a kernel."""
 
 
 class InKernel:
-    """Base of what exists inside a kernel only: it can be annotated with, and never made."""
+    """Base of types that exist inside a kernel only: for annotations, without instances."""
 
     if TYPE_CHECKING:
 

@@ -1,7 +1,7 @@
 """Philox 4x32-10, the counter-based generator behind `tw.rand`, over any 32-bit words.
 
-Words are tiles in kernels, and on the host whatever can be multiplied. Element `n` uses the counter
-`offset + n` alone, which is why numbers do not depend on how a tensor is cut into tiles.
+Words are tiles in kernels, and any numbers on the host. Element `n` uses the counter `offset + n`
+alone, so the numbers do not depend on the partition of a tensor into tiles.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ __all__ = ["PRECISIONS", "Words", "philox"]
 PRECISIONS: dict[type[DType], int] = {f16: 11, bf16: 8, f32: 24, f64: 53}
 
 _FACTORS = (0xD2511F53, 0xCD9E8D57)  # the constants of Philox
-_STEPS = (0x9E3779B9, 0xBB67AE85)  # what the key grows by in each round
+_STEPS = (0x9E3779B9, 0xBB67AE85)  # increments of the key in each round
 _ROUNDS = 10
 
 W = TypeVar("W")
 
 
 class Words(Protocol[W]):
-    """What the generator computes with: 32-bit words that wrap."""
+    """Arithmetic of the generator: 32-bit words that wrap."""
 
     def product(self, word: W, factor: int) -> tuple[W, W]:
-        """The high and the low half."""
+        """The high and the low half of a product."""
 
     def exclusive_or(self, *words: W) -> W:
-        """Bits set in an odd number of them."""
+        """The exclusive or of words."""
 
     def sum(self, word: W, step: int) -> W:
-        """A word and a constant."""
+        """The sum of a word and a constant."""
 
 
 def philox(words: Words[W], counter: Sequence[W], key: Sequence[W]) -> tuple[W, W, W, W]:

@@ -1,9 +1,9 @@
 """`Ptr`: raw pointers, as type checkers and readers see them.
 
 A kernel gets pointers as parameters only if it is declared `@tw.kernel(unsafe=True)`, and uses them
-only inside `with tw.unsafe("why this is sound"):`. What is read and written through them is in
-`unsafe`: `tw.load`, `tw.store` and the atomics. Nothing here checks an address; the CPU device
-reports one that lies outside the tensors of the launch, and never uses it.
+only inside `with tw.unsafe("why this is sound"):`. Accesses through pointers are in `unsafe`:
+`tw.load`, `tw.store` and the atomics. Addresses are unchecked; the CPU device reports one that lies
+outside the tensors of the launch, and never uses it.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -33,7 +33,7 @@ class Ptr(InKernel, Generic[D]):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents, known when the kernel is compiled; none for a single pointer."""
+        """Extents, known when the kernel is compiled; empty for a single pointer."""
 
     @property
     def dtype(self) -> type[D]:
@@ -49,6 +49,6 @@ class Ptr(InKernel, Generic[D]):
         """`p[:, None]`: the same pointers with axes of extent one added."""
 
     def __add__(self, offset: Offset, /) -> Ptr[D]:
-        """Pointers so many elements further."""
+        """Pointers moved by so many elements."""
 
     __radd__ = __sub__ = __add__

@@ -1,4 +1,4 @@
-"""The words for how a result is rounded that its dtype cannot hold, as type checkers see them."""
+"""Names of rounding modes, as type checkers see them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Direction", "Precision", "QuotientRounding", "RootRounding"]
 
 # To the nearest number (ties to the even one), or to a neighbour on a chosen side.
 Direction = Literal["nearest", "zero", "down", "up"]
-# As exact as can be had, or the fast one of the GPU.
+# Full precision, or the fast approximation of the GPU.
 Precision = Literal["full", "approx"]
 # Of a quotient: "full" and "approx" are faster and less exact.
 QuotientRounding = Literal["nearest", "zero", "down", "up", "approx", "full"]

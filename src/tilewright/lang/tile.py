@@ -1,7 +1,8 @@
 """`Tile`: the value that kernels compute with, as type checkers and readers see it.
 
-Methods have a docstring and no body: kernels are read, never run, and a tile cannot be made in
-Python. Shapes are checked by the front end; dtypes here as far as Python's types can say it.
+Methods have a docstring and no body: kernels are compiled, never run as Python, and a tile has no
+instance there. The front end checks shapes; type checkers check dtypes as far as Python's types
+express them.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -48,8 +49,8 @@ Narrow = TypeVar("Narrow", f16, bf16, f32, tf32, f8e4m3fn, f8e5m2)
 Byte = TypeVar("Byte", i8, u8)
 Placeholder = TypeVar("Placeholder", bound=AnyDType)
 
-Extents = SupportsIndex | tuple[SupportsIndex, ...]  # of a shape, written out or as a tuple
-AxisSelection = slice | EllipsisType | None  # what can stand between the brackets of a tile
+Extents = SupportsIndex | tuple[SupportsIndex, ...]  # of a shape, as arguments or as a tuple
+AxisSelection = slice | EllipsisType | None  # an index of a tile
 
 
 class Tile(InKernel, Generic[D]):
@@ -74,10 +75,10 @@ class Tile(InKernel, Generic[D]):
     def astype(self, dtype: type[To], *, rounding: Direction = "nearest") -> Tile[To]:
         """Every element converted.
 
-        Float to integer is cut and saturates, NaN gives 0; integers keep their low bits; floats of
-        8 and 4 bits end at their largest number, infinities too. `rounding` is for float to float;
-        what is there depends on the two. f8e8m0fnu, whose numbers are powers of two, needs it:
-        `"zero"` or `"up"`.
+        Float to integer truncates and saturates, NaN gives 0; integers keep their low bits; floats
+        of 8 and 4 bits saturate at their largest number, infinities too. `rounding` is for float to
+        float; the modes depend on the two dtypes. f8e8m0fnu, whose numbers are powers of two, needs
+        one: `"zero"` or `"up"`.
         """
 
     def reshape(self, *shape: Extents) -> Tile[D]:
@@ -132,7 +133,7 @@ class Tile(InKernel, Generic[D]):
 
 
 Operand: TypeAlias = Tile[D] | D | float | DimType
-"""What can stand beside a tile: a tile or scalar of its dtype, a number, a dim."""
+"""An operand of a tile: a tile or scalar of its dtype, a number, a dim."""
 
 Mask: TypeAlias = Tile[bool_] | bool_ | bool | None
-"""Which elements are read or written, each or all of them; None: all."""
+"""The elements to read or write, each or all of them; None: all."""

@@ -1,8 +1,8 @@
 """The public names of unsafe kernel code: the block, assumptions, loads and stores by pointer.
 
-Everything here but `unsafe` itself is refused outside `with tw.unsafe("why this is sound"):`, a
-block that counts where it is written: a helper that is called from it needs its own. The front end
-knows each function by its object; none has a body.
+Every function but `unsafe` itself is refused outside `with tw.unsafe("why this is sound"):`, a
+lexical block: a helper that is called from it needs its own. The front end recognises each function
+by its object; none has a body.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -46,9 +46,9 @@ AtomicOrder: TypeAlias = Literal["relaxed", "acquire", "release", "acquire_relea
 
 @builtin
 def unsafe(reason: str) -> AbstractContextManager[None]:
-    """Allow, in this block, what the compiler cannot check: `with tw.unsafe("why it is sound"):`.
+    """Allow unchecked operations in this block: `with tw.unsafe("why it is sound"):`.
 
-    The reason is a string written out here, for readers and for `tilewright check`, which lists it.
+    The reason is a string literal, for readers and for `tilewright check`, which lists it.
     """
 
 
@@ -90,8 +90,8 @@ def load(
 ) -> Tile[D]:
     """The elements that pointers point to; where the mask is false, `padding`.
 
-    `ordering` other than "weak" makes the access one that blocks may synchronise by; `scope` says
-    which blocks then see it in order.
+    An `ordering` other than "weak" makes the access one that blocks may synchronise by; `scope` is
+    the set of blocks that see it in order.
     """
 
 
@@ -104,7 +104,7 @@ def store(
     ordering: StoreOrder = "weak",
     scope: Scope = "device",
 ) -> None:
-    """Write values where pointers point to; nothing is written where the mask is false."""
+    """Write values through pointers; elements whose mask is false are not written."""
 
 
 @builtin
@@ -116,10 +116,10 @@ def atomic_add(
     ordering: AtomicOrder = "relaxed",
     scope: Scope = "device",
 ) -> Tile[D]:
-    """Add to memory, each element at once; gives what was there before.
+    """Add to memory, each element atomically; returns the old values.
 
-    For integers of 32 and 64 bits, f16, f32 and f64, and bf16 from sm_90 on. Where the mask is
-    false nothing is done, and what comes back there means nothing.
+    For integers of 32 and 64 bits, f16, f32 and f64, and bf16 from sm_90 on. Elements whose mask is
+    false are not touched, and their results are undefined.
     """
 
 
@@ -205,7 +205,7 @@ def atomic_cas(
     ordering: AtomicOrder = "relaxed",
     scope: Scope = "device",
 ) -> Tile[D]:
-    """Replace numbers of 32 or 64 bits where memory holds what is expected, bit by bit.
+    """Replace numbers of 32 or 64 bits where memory equals the expected ones, bit by bit.
 
-    Gives what was there before: equal to `expected` where the replacement took place.
+    Returns the old values: equal to `expected` where the replacement took place.
     """

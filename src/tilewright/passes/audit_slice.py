@@ -1,4 +1,4 @@
-"""The part of a kernel that computes its checked indices, as a kernel of its own.
+"""The audit kernel: the slice of a kernel that computes its checked indices.
 
     before                                  after: NAME_audit
     %i = load ids[…]                        %i = load ids[…]
@@ -7,8 +7,8 @@
     store %t, z[…]
     record (%i is outside), …
 
-Launched with the same grid just before the kernel itself, it reports what that kernel would have
-to report, and the kernel only clamps. It writes nothing but its report. Needs `place_checks`.
+Launched with the same grid just before the kernel itself, it reports the failures of that kernel,
+which only clamps. The report is its only write. Needs `place_checks`.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ __all__ = ["audit_slice"]
 
 
 def audit_slice(function: Function) -> Function | None:
-    """What a function computes for its records, or None if that depends on its own writes."""
+    """The slice of a function for its records, or None if it depends on its own writes."""
     stripped = drop_dead_code(_Stripping().function(function))
     if _depends_on_writes(stripped, function):
         return None
-    # The hints are for the kernel's tiles, of which the audit has none.
+    # The hints are for the tiles of the kernel, of which the audit has none.
     return replace(stripped, name=f"{function.name}_audit", hints=None)
 
 
 class _Stripping(Rewriter):
-    """Leaves out what can be seen from outside, but the reports."""
+    """Removes ops with visible effects, except the reports."""
 
     def visit(self, op: Op) -> None:
-        """Keep an op that is not seen, and every record."""
+        """Keep an op without visible effects, and every record."""
         is_seen = op.effect in (Effect.WRITE, Effect.OBSERVE)
         if not is_seen or isinstance(op, Record):
             super().visit(op)
 
 
 def _depends_on_writes(stripped: Function, whole: Function) -> bool:
-    """Whether something left out feeds what is left, by a value or through memory."""
+    """Whether a removed op feeds a remaining one, by a value or through memory."""
     roots = MemoryRoots(definitions(whole))
     writes = [op for op in whole.walk() if op.effect is Effect.WRITE]
     written = frozenset().union(*map(roots.of, writes))

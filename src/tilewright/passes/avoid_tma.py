@@ -7,11 +7,11 @@
       continue %t                                 continue %t
     }                                           }
 
-tileiras gives accesses that the accelerator serves to warps of their own, which hand tokens on by
-barriers. Where a token goes through control flow those warps repeat it, and can fall out of step:
-a kernel whose loop is left by `break` inside an `if` inside a `for` never ended (13.4, sm_90). Such
-accesses are of outputs that a block reads and writes more than once; all others are left alone.
-Needs tokens in place and nothing dead among them.
+tileiras runs accesses of the accelerator on warps of their own, which pass tokens on by barriers.
+Where a token goes through control flow those warps replicate it, and can fall out of step: a kernel
+whose loop is left by `break` inside an `if` inside a `for` did not terminate (13.4, sm_90). Such
+accesses are of outputs that a block reads and writes more than once; all others keep their hints.
+Needs tokens in place and no dead code among them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def avoid_tma(function: Function) -> Function:
 
 
 class _Webs:
-    """Tokens that wait for each other, in sets; those that control flow hands on are marked."""
+    """Sets of connected tokens; sets that pass through control flow are marked."""
 
     def __init__(self, function: Function) -> None:
         self._leaders: dict[Value, Value] = {}
-        # What waits for a fresh token waits for nothing.
+        # A fresh token orders nothing.
         self._fresh = {op.result for op in function.walk() if isinstance(op, MakeToken)}
         handed_on: list[Value] = []
         for op in function.walk():
@@ -50,7 +50,7 @@ class _Webs:
         self.marked = {self._leader(token) for token in handed_on}
 
     def is_marked(self, op: Op) -> bool:
-        """Whether an access waits for, or is waited for, through control flow."""
+        """Whether an access is ordered through control flow."""
         return any(self._leader(token) in self.marked for token in self._tokens(op))
 
     def _tokens(self, op: Op) -> list[Value]:
@@ -71,7 +71,7 @@ class _Webs:
 
 
 class _Marking(Rewriter):
-    """Puts the hint on marked accesses."""
+    """Adds the hint to marked accesses."""
 
     def __init__(self, webs: _Webs) -> None:
         super().__init__(_RULES)
@@ -88,7 +88,7 @@ def _access(marking: _Marking, op: LoadView | StoreView) -> None:
 
 
 def _off(hints: Hints | None) -> Hints:
-    """The same advice, and no accelerator on any target."""
+    """The same hints, with the accelerator disabled on every target."""
     given = {} if hints is None else dict(hints.targets)
     given.setdefault(EVERY_TARGET, Dictionary())
     return Hints(tuple((target, _without_tma(known)) for target, known in given.items()))

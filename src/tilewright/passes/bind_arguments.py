@@ -1,4 +1,4 @@
-"""The entry's parameters, and the launch-known values as what they promise.
+"""Binds launch-known values to the entry's parameters, with their promises.
 
     before                              after
     entry () {                          entry (%x: ptr<f32>, %n: i32) {
@@ -10,9 +10,9 @@
       %t = launch_value ceil(… / 128)
     }                                   }
 
-Each value is made once, on top, and only if it is used. The promises are those of the `Argument`,
-which the host keeps by checking every launch or by choosing another specialisation. Runs when no
-other pass adds launch values: after `lower_walks` and `lower_records`.
+Each value is computed once, at the top, and only if it is used. The promises are those of the
+`Argument`; the host ensures them by checking every launch or by choosing another specialisation.
+Runs after the last pass that adds launch values: after `lower_walks` and `lower_records`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["bind_arguments"]
 
 
 def bind_arguments(function: Function, arguments: tuple[Argument, ...]) -> Function:
-    """Give the entry its parameters, in the given order, and name them in place of their terms."""
+    """Add the entry's parameters, in the given order, and replace their terms by them."""
     return _Binding(arguments).function(function)
 
 
@@ -54,7 +54,7 @@ class _Binding(Rewriter):
         self._top = Block()
 
     def function(self, function: Function) -> Function:
-        """The whole function; what its values are made from stands on top."""
+        """The whole function, with the bound values at the top."""
         assert not function.params, f"{function.name} has its parameters already"
         body = self.block(function.body)
         body.args = tuple(self._params.values())
@@ -62,7 +62,7 @@ class _Binding(Rewriter):
         return replace(function, body=body)
 
     def value(self, term: LaunchTerm, to: TileType) -> Value:
-        """A launch-known value in a type, made on first use."""
+        """A launch-known value in a type, created on first use."""
         if (term, to) not in self._made:
             loc, self.builder.loc = self.builder.loc, None
             with self.builder.inside(self._top):
@@ -72,12 +72,12 @@ class _Binding(Rewriter):
         return self._made[term, to]
 
     def fixed(self, term: LaunchTerm) -> int | None:
-        """The number that a term always is, if its argument can have only one."""
+        """The number of a term whose argument can have only one."""
         argument = self._argument(term)
         return argument.lower if argument.lower == argument.upper else None
 
     def constant(self, number: int, to: TileType) -> Value:
-        """A number on top."""
+        """A constant at the top."""
         return self.builder.add(Constant(value=number, to=to)).result
 
     def _argument(self, term: LaunchTerm) -> Argument:
@@ -93,7 +93,7 @@ class _Binding(Rewriter):
             return self._promised(self._params[term], argument)
         assert isinstance(to.element, Element)
         plain = self.value(term, argument.type)
-        # The promises hold in the other width too, and are lost in the conversion.
+        # The promises hold in the other width too, but a conversion loses them.
         return self._promised(Integers(self.builder).resized(plain, to.element), argument)
 
     def _promised(self, value: Value, argument: Argument) -> Value:
@@ -120,13 +120,13 @@ def _tile_count(binding: _Binding, term: TileCount, to: TileType) -> Value:
         return whole
     emit = Integers(binding.builder)
     if term.tile > _LARGEST:
-        # No extent has a second tile of that size, which would be no number of this type.
+        # No extent has a second tile of that size, which does not fit the type.
         return emit.least(whole, 1)
     divisor = binding.constant(term.tile, to)
     if term.tile <= MAX_TILE_ELEMENTS:
         # An extent rounded up to the tile fits, so no intermediate sum wraps.
         return emit.divide(whole, divisor, Rounding.POSITIVE_INF)
-    # It may not fit: (extent - 1) / tile, rounded towards zero, plus one unless there is nothing.
+    # The sum may not fit: (extent - 1) / tile, rounded towards zero, plus one unless it is empty.
     before = emit.divide(emit.subtract(whole, emit.least(whole, 1)), divisor)
     return emit.add(before, emit.least(whole, 1))
 
@@ -135,7 +135,7 @@ def _blocks(binding: _Binding, term: Blocks, to: TileType) -> Value:
     return binding.builder.add(GetNumTileBlocks()).x
 
 
-_LARGEST = 2**31 - 1  # of the type that extents and counts have
+_LARGEST = 2**31 - 1  # of the type of extents and counts
 
 _MAKERS: dict[type[Any], Callable[[_Binding, Any, TileType], Value]] = {
     Blocks: _blocks,
@@ -144,7 +144,7 @@ _MAKERS: dict[type[Any], Callable[[_Binding, Any, TileType], Value]] = {
 
 
 def _name(term: LaunchTerm) -> str:
-    """The parameter's name, for people who read the IR."""
+    """The parameter's name in the IR text."""
     if isinstance(term, GridExtent):
         return f"grid{term.axis}"
     return str(getattr(term, "param", "record"))

@@ -1,9 +1,9 @@
-"""Variables that a pass keeps while it rebuilds a function, turned into carried values.
+"""Variables of a pass that rebuilds a function, turned into loop-carried values.
 
-A pass that says "the token of the last store to x" or "the first check that failed" has a
-variable; the IR has none. `StateRewriter` makes each variable a carried value of every loop and a
-result of every `if` in which it may change, and hands it on at `continue`, `break` and `yield`.
-The pass names the variables that an op's regions may change; all others pass through untouched.
+"The token of the last store to x" and "the first check that failed" are variables of a pass; the IR
+has only SSA values. `StateRewriter` makes each variable a carried value of every loop and a result
+of every `if` in which it may change, and an operand of its `continue`, `break` and `yield`. The
+pass names the variables that an op's regions may change; all others pass through untouched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Cell = TypeVar("Cell")
 
 @dataclass(frozen=True, eq=False)
 class Frame(Generic[Key]):
-    """A region op that is being rebuilt: which variables it carries, and as which arguments."""
+    """A region op that is being rebuilt: the variables it carries, and their block arguments."""
 
     op: Op
     keys: tuple[Key, ...]
@@ -33,7 +33,7 @@ class Frame(Generic[Key]):
 
 
 class StateRewriter(Rewriter, Generic[Key, Cell]):
-    """A rewriter with variables `state[key]`; a pass reads and sets them as it meets ops."""
+    """A rewriter with variables `state[key]`, which a pass reads and sets at each op."""
 
     def __init__(self, rules: Mapping[type[Op], Rule] | None = None) -> None:
         super().__init__(rules)
@@ -46,18 +46,18 @@ class StateRewriter(Rewriter, Generic[Key, Cell]):
 
     @abstractmethod
     def as_value(self, cell: Cell) -> Value:
-        """The one value that a variable's content is handed on as; may add ops."""
+        """The SSA value that carries a variable's content; may add ops."""
 
     @abstractmethod
     def as_cell(self, value: Value) -> Cell:
-        """A variable's content when it comes back as one value."""
+        """A variable's content from the SSA value that carried it."""
 
     def at_entry(self, frame: Frame[Key], key: Key, argument: Value) -> Cell:
         """A variable's content at the top of a loop's body."""
         return self.as_cell(argument)
 
     def at_exit(self, frame: Frame[Key], key: Key, argument: Value | None) -> Value:
-        """What a variable hands on to the next iteration, or out of the region."""
+        """The value of a variable at the end of an iteration or of the region."""
         return self.as_value(self.state[key])
 
     def visit(self, op: Op) -> None:
@@ -72,7 +72,8 @@ class StateRewriter(Rewriter, Generic[Key, Cell]):
     def _enter(self, op: Op) -> None:
         keys = self.touched(op)
         first = tuple(self.as_value(self.state[key]) for key in keys)
-        # Both branches, and what follows a loop, share the one value instead of making it again.
+        # Both branches, and the code after a loop, share the one value instead of computing it
+        # again.
         self.state.update(
             (key, self.as_cell(value)) for key, value in zip(keys, first, strict=True)
         )
@@ -111,7 +112,7 @@ class StateRewriter(Rewriter, Generic[Key, Cell]):
         self.builder.add(with_parts(op, values=values))
 
     def _target(self, op: Op) -> Frame[Key]:
-        """The region op that a terminator hands its values to."""
+        """The region op that receives the operands of a terminator."""
         if isinstance(op, Yield):
             return self.frames[-1]
         return next(frame for frame in reversed(self.frames) if is_loop(frame.op))

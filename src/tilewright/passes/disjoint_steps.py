@@ -1,10 +1,10 @@
-"""Loops whose steps never meet in memory.
+"""Loops whose steps access disjoint memory.
 
-A `walk` mints different coordinates at every step and a `for` a different counter. If every access
+A `walk` mints different coordinates at every step, a `for` has a different counter. If every access
 to a tensor inside the loop has those numbers among its indices, each along one fixed axis that all
-of them cut in the same way, two steps touch different tiles, and no order between them is needed.
-Only the number itself counts, or it plus or minus something that does not change in the loop:
-`j // 2` and `j % 2` collide. A part of a piece counts as the piece.
+accesses cut in the same way, two steps touch different tiles, and need no order. An index must be
+the number itself, plus or minus a loop-invariant value: `j // 2` and `j % 2` collide. A part of a
+piece counts as the piece.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def steps_are_disjoint(
 
 
 def _minted(loop: Op) -> tuple[Value, ...]:
-    """The numbers that are different at every step, taken together."""
+    """The numbers whose tuple is different at every step."""
     if isinstance(loop, Walk):
         return loop.body.args[: len(loop.counts)]
     return loop.body.args[:1] if isinstance(loop, For) else ()
@@ -47,7 +47,7 @@ class _Steps:
         self._definitions = definitions
 
     def place(self, access: Op, minted: tuple[Value, ...]) -> object | None:
-        """How an access cuts its tensor along the minted numbers, or None if not plain."""
+        """How an access cuts its tensor along the minted numbers, or None if that is not known."""
         if not isinstance(access, LoadView | StoreView):
             return None
         view = self._definitions.get(access.view)
@@ -59,7 +59,7 @@ class _Steps:
     def _cut(
         self, number: Value, index: tuple[Value, ...], tile: tuple[int, ...]
     ) -> tuple[int, Value, int] | None:
-        """Along which axis a number counts, what counts there, and stretches of which extent."""
+        """The axis that a number indexes, the index there, and the extent of its steps."""
         for axis, value in enumerate(index):
             if self._follows(value, number):
                 return axis, value, tile[axis]
@@ -70,7 +70,7 @@ class _Steps:
         return None
 
     def _follows(self, value: Value, number: Value) -> bool:
-        """Whether a value is a minted number, or that plus or minus something fixed."""
+        """Whether a value is a minted number, plus or minus a loop-invariant one."""
         if value is number:
             return True
         definition = self._definitions.get(value)
@@ -85,7 +85,7 @@ class _Steps:
         )
 
     def _is_fixed(self, value: Value) -> bool:
-        """Whether a value is the same at every step."""
+        """Whether a value is loop-invariant."""
         definition = self._definitions.get(value)
         if definition is None:
             return True

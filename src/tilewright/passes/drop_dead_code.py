@@ -1,4 +1,4 @@
-"""Ops, carried values and whole regions that nothing needs.
+"""Dead code elimination: ops, carried values and whole regions.
 
     before                                          after
     %s, %t = for … iter_values(%a = %x, %b = %y) {  %s = for … iter_values(%a = %x) {
@@ -6,10 +6,10 @@
     }                                               }
     store %s                                        store %s
 
-Needed are writes and what a person can see; then, step by step, what those need: operands, the
-ops around them, and the jumps that decide whether they run. A load, a loop or an `if` that only
-computes unused values goes; so does a carried value that only feeds itself. An endless loop
-without effects is dropped like any other. Needs nothing earlier.
+The roots of liveness are writes and visible output; a live op makes its operands live, the ops
+around it, and the jumps that decide whether it runs. A load, a loop or an `if` without a live
+result is dropped, and so is a carried value that only feeds itself. An endless loop without effects
+is dropped like any other. Needs nothing earlier.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _ROOTS = (Effect.WRITE, Effect.OBSERVE)
 
 
 def drop_dead_code(function: Function) -> Function:
-    """Keep what the writes and the visible ops of a function need."""
+    """Remove the ops that no write and no visible op of a function depends on."""
     live = _Liveness(function)
     return _Sweep(live).function(function)
 
 
 @dataclass(eq=False)
 class _Exits:
-    """The terminators that hand values to one region op, by where the values go."""
+    """The terminators that pass values to one region op, by their receivers."""
 
-    next_round: list[Op] = field(default_factory=list)  # to a loop's body arguments
+    next_round: list[Op] = field(default_factory=list)  # to the block arguments of a loop's body
     out: list[Op] = field(default_factory=list)  # to the results
 
 
 class _Liveness:
-    """Which ops, values and carried values are needed. Nothing is ever unmarked."""
+    """Live ops, values and carried values. The marks only grow."""
 
     def __init__(self, function: Function) -> None:
         self.ops: set[Op] = set()
-        self.carried: set[tuple[Op, int]] = set()  # by loop and place among its carried values
-        self.targets: dict[Op, Op] = {}  # where the values of a terminator go
+        self.carried: set[tuple[Op, int]] = set()  # by loop and position among its carried values
+        self.targets: dict[Op, Op] = {}  # the receivers of a terminator's operands
         self._values: set[Value] = set()
         self._definitions = definitions(function)
         self._parents: dict[Op, Op | None] = {}
@@ -63,15 +63,15 @@ class _Liveness:
                 self._follow_value(item)
 
     def is_needed(self, value: Value) -> bool:
-        """Whether something live uses a value."""
+        """Whether a live op uses a value."""
         return value in self._values
 
     def _survey(self, block: Block, parent: Op | None) -> None:
-        """Note what stands in what, where each terminator leads, and what is needed anyhow."""
+        """Record the parent of each op, the target of each terminator, and the live roots."""
         for op in block.ops:
             self._parents[op] = parent
             if op.effect in _ROOTS or isinstance(op, Return):
-                # A return in a branch decides about everything behind it.
+                # A return in a branch decides about all code after it.
                 self._mark_op(op)
             elif op.effect is Effect.CONTROL:
                 self._survey_terminator(op, parent)
@@ -101,7 +101,7 @@ class _Liveness:
             self.carried.add((op, place))
             self._mark(first_values(op)[place])
             exits = self._exits[op]
-            # A break of a counted loop hands on what is carried; of an endless one, its results.
+            # A break of a counted loop carries the loop's values; of an endless loop, its results.
             out = [] if isinstance(op, Loop) else exits.out
             for jump in (*exits.next_round, *out):
                 self._mark(jump.operands[place])
@@ -111,14 +111,14 @@ class _Liveness:
         if parent is not None:
             self._mark_op(parent)
         if op in self.targets:
-            return  # a terminator's operands are needed one by one
+            return  # operands of a terminator are live one by one
         for value in op.operands[: len(op.operands) - len(first_values(op))]:
             self._mark(value)
         if not op.regions:
             return
         exits = self._exits[op]
         for jump in (*exits.next_round, *exits.out):
-            self._mark_op(jump)  # and so the branch that it stands in
+            self._mark_op(jump)  # and with it the enclosing branch
             if not _can_shrink(op):
                 for value in jump.operands:
                     self._mark(value)
@@ -134,7 +134,7 @@ class _Liveness:
             if is_loop(op) and place >= 0:
                 self._mark_carried(op, place)
         elif is_loop(op) and not isinstance(op, Loop):
-            self._mark_carried(op, place)  # a counted loop gives what its last round handed on
+            self._mark_carried(op, place)  # the last iteration gives a counted loop's results
         elif op.regions:
             for jump in self._exits[op].out:
                 self._mark(jump.operands[place])
@@ -188,12 +188,12 @@ class _Sweep(Rewriter):
         return new
 
     def _carried(self, op: Op) -> list[int]:
-        """The places of the carried values that stay."""
+        """Positions of the carried values that stay."""
         places = range(len(first_values(op)))
         return [place for place in places if (op, place) in self._live.carried]
 
     def _results(self, op: Op) -> list[int]:
-        """The places of the results that stay."""
+        """Positions of the results that stay."""
         if is_loop(op) and not isinstance(op, Loop):
             return self._carried(op)
         places = range(len(op.results))
@@ -203,5 +203,5 @@ class _Sweep(Rewriter):
 
 
 def _can_shrink(op: Op) -> bool:
-    """Whether single results can go; a reduction is one piece."""
+    """Whether single results can be dropped; those of a reduction cannot."""
     return is_loop(op) or isinstance(op, If)

@@ -1,14 +1,14 @@
-"""Parameters that carry something of a tensor that no entry uses.
+"""Drops unused parameters of tensors.
 
     before                                          after
     entry (%x: ptr<f32>, %n: i32, %one: i32) {      entry (%x: ptr<f32>, %n: i32) {
       …uses of %x and %n                              …uses of %x and %n
     }                                               }
 
-A stride that is known to be one, an extent that another stands for, all of a tensor that stands in
-for one that was left out: the driver copies each of them at every launch, and a small kernel begins
-later if there are many. Scalars stay, since launch checks read them from what is passed. Both
-entries of a module take the same arguments. Runs last.
+Examples are a stride known to be one, an extent equal to another one, and a placeholder of an
+optional tensor. The driver copies each parameter at every launch, which delays a small kernel.
+Scalars stay, since launch checks read them from the passed arguments. Both entries of a module take
+the same arguments. Runs last.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OF_TENSORS = (BaseAddress, Extent, Stride)
 def drop_parameters(
     entries: tuple[Function, ...], arguments: tuple[Argument, ...]
 ) -> tuple[tuple[Function, ...], tuple[Argument, ...]]:
-    """The entries without parameters that none of them uses, and the arguments that are left."""
+    """The entries without parameters that none of them uses, and the remaining arguments."""
     uses = [use_counts(entry) for entry in entries]
     is_kept = [
         not isinstance(argument.term, _OF_TENSORS)

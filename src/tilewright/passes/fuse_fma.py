@@ -1,4 +1,4 @@
-"""Products that are only added, fused with the addition.
+"""Fuses products with the sum that is their only use.
 
     before                              after
     %p = mulf %a, %b                    %r = fma %a, %b, %c
@@ -10,9 +10,9 @@
     %r = subf %c, %p                    %n = negf %a
                                         %r = fma %n, %b, %c
 
-The assembler does not contract by itself. Only a product with one use, rounded as the sum is, can
-go; where both operands are such products the left one is taken. The product itself stays behind
-without a use: `drop_dead_code` runs before, so that unused sums do not count as uses, and after.
+The assembler does not contract by itself. A product is fused if it has one use and the rounding of
+the sum; of two such operands the left one is fused. The product itself remains without a use:
+`drop_dead_code` runs before, so that unused sums do not count as uses, and after.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Fusion(Rewriter):
         self._uses = uses
 
     def product(self, value: Value, sum: AddF | SubF) -> MulF | None:
-        """The product that an old operand of a sum is, if it can be fused."""
+        """The product behind an old operand of a sum, if it can be fused."""
         definition = self._definitions.get(value)
         if definition is None or not isinstance(definition.op, MulF) or self._uses[value] != 1:
             return None
@@ -59,7 +59,7 @@ class _Fusion(Rewriter):
         return product if same and value.type.element in _FUSED else None
 
     def fuse(self, op: AddF | SubF, lhs: Value, rhs: Value, acc: Value) -> None:
-        """Put a fused multiply-add of new values in the place of a sum."""
+        """Replace a sum by a fused multiply-add of new values."""
         modes: dict[str, Any] = {
             "rounding_mode": op.rounding_mode,
             "flush_to_zero": op.flush_to_zero,
@@ -68,7 +68,7 @@ class _Fusion(Rewriter):
         self.replace(op, self.builder.add(fused).result)
 
     def negative(self, old: Value) -> Value:
-        """An old value with its sign turned; exact, so it rounds nothing."""
+        """An old value negated; exact, so without rounding."""
         return self.builder.add(NegF(source=self.new(old), dtype=old.dtype)).result
 
 

@@ -1,4 +1,4 @@
-"""Moves checks before the loops that do not change what they check.
+"""Hoists loop-invariant checks out of their loops.
 
     before                              after
     for %k in %low to %high {           %runs = %low < %high
@@ -9,8 +9,8 @@
                                           %t = load %v[%j, %k]
                                           …
 
-Where the loop does not run, the check is of nothing that could fail. A check climbs one loop after
-the other. Needs settled checks: what is proved inside a loop is not moved out of it.
+If the loop does not run, the operands are replaced by ones that pass the check. A check leaves one
+loop after the other. Needs settled checks: a check that is proved inside a loop is not hoisted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = ["hoist_checks"]
 
 
 def hoist_checks(function: Function) -> Function:
-    """Move every check as far out as it is still made exactly when it was."""
+    """Move every check out of loops as far as it still fails exactly when it did."""
     while find_hoisted(function.body):
         function = _Hoisting(_RULES).function(function)
     return function
 
 
 class _Hoisting(Rewriter):
-    """One step: each check leaves the innermost loop around it."""
+    """One round: each check leaves its innermost loop."""
 
 
 def _loop(hoisting: _Hoisting, op: For) -> None:
@@ -54,14 +54,14 @@ def _loop(hoisting: _Hoisting, op: For) -> None:
 
 
 def _runs(hoisting: _Hoisting, op: For) -> Value:
-    """Whether the loop has a turn."""
+    """Whether the loop runs at least once."""
     sign = Signedness.UNSIGNED if op.unsigned_cmp else Signedness.SIGNED
     low, high = hoisting.new(op.lower_bound), hoisting.new(op.upper_bound)
     return Integers(hoisting.builder).compare(low, Predicate.LESS_THAN, high, sign)
 
 
 def _move(hoisting: _Hoisting, op: Op, runs: Value) -> None:
-    """Make what is checked harmless where the loop does not run."""
+    """Replace the checked operands by harmless ones if the loop does not run."""
     outer, hoisting.builder.loc = hoisting.builder.loc, op.loc
     new = op.rebuilt(hoisting.values, ())
     if isinstance(new, BoundsCheck):

@@ -1,8 +1,8 @@
-"""Which elements of a tile lie inside the tensor that it was loaded from.
+"""Masks of the elements of a tile that lie inside the tensor it was loaded from.
 
-What a load pads is no data: a check of the elements must not report it. The truth values are made
-where a builder stands, from the load's own index and the extents of its tensor. Tiles are followed
-back through conversions, reshapes and broadcasts; of anything else nothing is known.
+Padding is no data: a check of the elements must not report it. The mask is computed at the
+builder's insertion point, from the load's own index and the extents of its tensor. Tiles are traced
+back through conversions, reshapes and broadcasts; other ops end the trace.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["InsideElements"]
 
 
 class InsideElements:
-    """Answers for the values of one function; `new` says what stands for a value of it now."""
+    """Masks for the values of one function; `new` maps a value to its replacement."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class InsideElements:
         self._new = new
 
     def of(self, tile: Value) -> Value | None:
-        """A truth value for each element; None if there is no padding, or it is not known."""
+        """A mask of the elements inside; None if there is no padding, or it is not known."""
         op = self._made_by(tile)
         if isinstance(op, (Conversion, ReadAs)):
             return self.of(op.source)
@@ -69,7 +69,7 @@ class InsideElements:
         return inside
 
     def _extent(self, tensor: MakeTensorView, axis: int, tile: int) -> Value | None:
-        """How far an axis goes; None if tiles divide it for certain."""
+        """The extent of an axis; None if tiles are known to divide it."""
         shape = tensor.to.shape
         fixed = shape[axis]
         if fixed is None:
@@ -78,9 +78,9 @@ class InsideElements:
         return self._builder.index(fixed) if fixed % tile else None
 
     def _before(self, tile: tuple[int, ...], axis: int, index: Value, extent: Value) -> Value:
-        """Whether each element comes before the end of an axis.
+        """A mask of the elements before the end of an axis.
 
-        Extents rounded up to the tile fit in 32 bits, so the place of an element does.
+        Extents rounded up to the tile fit in 32 bits, and so does the position of an element.
         """
         emit = Integers(self._builder)
         left = emit.subtract(extent, emit.multiply(index, tile[axis]))

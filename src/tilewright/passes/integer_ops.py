@@ -1,8 +1,8 @@
 """Integer formulas over a builder: each method adds one op and gives its result.
 
 A Python number beside a value becomes a constant of that value's type, and results keep the dtype
-of the left operand, so that lowered arithmetic reads like the formula that it is. Everything wraps;
-nothing here promises the absence of overflow.
+of the left operand, so that lowered arithmetic reads like its formula. All ops wrap; none promises
+the absence of overflow.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ Number = Value | int
 
 
 def element_of(value: Value) -> Element:
-    """What an integer tile holds."""
+    """The element type of an integer tile."""
     assert isinstance(value.type, TileType)
     assert isinstance(value.type.element, Element)
     return value.type.element
 
 
 def is_unsigned(value: Value) -> bool:
-    """Whether the author's dtype has no sign; Tile IR's own integers do not say."""
+    """Whether the author's dtype is unsigned; Tile IR's own integers have no signedness."""
     return value.dtype is not None and not value.dtype.signed
 
 
 class Integers:
-    """Adds integer ops where a builder stands."""
+    """Adds integer ops at the builder's insertion point."""
 
     def __init__(self, builder: Builder) -> None:
         self._add = builder.add
 
     def constant(self, number: Number, like: Value) -> Value:
-        """A number in every element of a tile like another; a value stays itself."""
+        """A number in every element of a tile like another; a value is returned unchanged."""
         if isinstance(number, Value):
             return number
         assert isinstance(like.type, TileType)
@@ -76,7 +76,7 @@ class Integers:
         return self._add(MulI(lhs=lhs, rhs=rhs, dtype=lhs.dtype)).result
 
     def negative(self, source: Value) -> Value:
-        """The sign turned."""
+        """The negated value."""
         return self._add(NegI(source=source, dtype=source.dtype)).result
 
     def both(self, lhs: Value, rhs: Value) -> Value:
@@ -88,12 +88,12 @@ class Integers:
         return self._add(XOrI(lhs=lhs, rhs=rhs, dtype=lhs.dtype)).result
 
     def least(self, lhs: Value, rhs: Number, signedness: Signedness = Signedness.SIGNED) -> Value:
-        """The lesser of two."""
+        """The minimum of two."""
         rhs = self.constant(rhs, lhs)
         return self._add(MinI(lhs=lhs, rhs=rhs, signedness=signedness, dtype=lhs.dtype)).result
 
     def greatest(self, lhs: Value, rhs: Number) -> Value:
-        """The greater of two, read as signed."""
+        """The maximum of two, read as signed."""
         rhs = self.constant(rhs, lhs)
         return self._add(MaxI(lhs=lhs, rhs=rhs, dtype=lhs.dtype)).result
 
@@ -121,19 +121,19 @@ class Integers:
         rhs: Number,
         signedness: Signedness = Signedness.SIGNED,
     ) -> Value:
-        """Truth values."""
+        """The truth values of a comparison."""
         rhs = self.constant(rhs, lhs)
         op = CmpI(lhs=lhs, rhs=rhs, comparison_predicate=predicate, signedness=signedness)
         return self._add(op).result
 
     def select(self, condition: Value, yes: Number, no: Value) -> Value:
-        """One of two by a truth value."""
+        """One of two values by a truth value."""
         yes = self.constant(yes, no)
         op = Select(cond=condition, val_if_true=yes, val_if_false=no, dtype=no.dtype)
         return self._add(op).result
 
     def resized(self, source: Value, element: Element) -> Value:
-        """The same number in another width, if it fits; its low bits otherwise."""
+        """The number in another width; its low bits if it does not fit."""
         own = element_of(source)
         if own is element:
             return source

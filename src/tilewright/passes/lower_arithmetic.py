@@ -1,4 +1,4 @@
-"""Division rounded down or up, and modulo, in ops of Tile IR, which say how they read bits.
+"""Lowers floor division, ceiling division and modulo to ops of Tile IR with explicit signedness.
 
     before                      after, signs unknown            after, both certainly not negative
     %q = floor_div %a, %b       %m = cmpi equal %b, -1          %q = divi %a, %b signed
@@ -7,13 +7,12 @@
                                 %n = negi %a
                                 %q = select %m, %n, %f
 
-The least integer divided by -1 has no quotient, and Tile IR leaves it undefined; here the
-division by -1 is never done: the negative, which wraps, stands for it. A quotient that is rounded
-up is the same with the other rounding; of integers without a sign, for which Tile IR only cuts, it
-is one more where a remainder is left. Values read as another
-dtype, by which a division knows its signs, are one value afterwards. Needs nothing but divisors
-that are not zero (`place_checks` has replaced the others); runs before `lower_walks`, which takes
-away the ops by which a tile number is known not to be negative.
+The least integer divided by -1 has no quotient, and Tile IR leaves it undefined; so a division by
+-1 is replaced by the negation, which wraps. Ceiling division is the same with the other rounding;
+for unsigned integers, where Tile IR only truncates, it adds one if there is a remainder. A value
+read as another dtype, which gives a division its signedness, becomes the value itself. Needs
+non-zero divisors (`place_checks` has replaced the others); runs before `lower_walks`, which removes
+the ops that show a tile number to be non-negative.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = ["lower_arithmetic"]
 
 
 def lower_arithmetic(function: Function) -> Function:
-    """Replace every division that rounds down or up, and every floor modulo."""
+    """Replace every floor division, ceiling division and floor modulo."""
     if not has_any(function, _RULES):
         return function
     return _Arithmetic(function).function(function)
@@ -46,11 +45,11 @@ class _Arithmetic(Rewriter):
         self._signs = Signs(self._definitions)
 
     def is_natural(self, value: Value) -> bool:
-        """Whether an old value is certainly not negative."""
+        """Whether an old value is known to be non-negative."""
         return self._signs.is_non_negative(value)
 
     def may_be_minus_one(self, value: Value) -> bool:
-        """Whether an old value can hold a -1."""
+        """Whether an old value may hold a -1."""
         definition = self._definitions.get(value)
         if definition is not None and isinstance(definition.op, Constant):
             return bool(np.any(np.asarray(definition.op.value) == -1))
@@ -77,7 +76,7 @@ def _ceil_div(rewriter: _Arithmetic, op: CeilDiv) -> None:
     lhs, rhs = rewriter.new(op.lhs), rewriter.new(op.rhs)
     quotient = emit.divide(lhs, rhs, signedness=Signedness.UNSIGNED)
     left_over = emit.remainder(lhs, rhs, Signedness.UNSIGNED)
-    # No remainder is left by 1, so the largest number is not counted up.
+    # Division by 1 leaves no remainder, so the largest number is never incremented.
     is_exact = emit.compare(left_over, Predicate.EQUAL, 0)
     rewriter.replace(op, emit.select(is_exact, quotient, emit.add(quotient, 1)))
 

@@ -1,11 +1,11 @@
-"""Conditions that the author promised, as promises of Tile IR.
+"""Lowers the author's assumptions to those of Tile IR.
 
     before                      after
     assumption %c               %i = exti %c unsigned
                                 assume bounded<1, 1>, %i
 
-Tile IR has no promise about a truth value, so it is one about a number; what it says to a prover
-of ours was used up by `check`. Nothing uses the result: runs after `drop_dead_code`.
+Tile IR has no assumption about a truth value, so it becomes one about a number; `check` has used it
+as a fact before. The result has no use: runs after `drop_dead_code`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["lower_assumptions"]
 
 
 def lower_assumptions(function: Function) -> Function:
-    """Say every assumption in Tile IR's words."""
+    """Replace every assumption."""
     if not any(isinstance(op, Assumption) for op in function.walk()):
         return function
     return Rewriter({Assumption: _promise}).function(function)

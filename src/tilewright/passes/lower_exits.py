@@ -1,4 +1,4 @@
-"""Counted loops that can end early, as endless loops that count themselves.
+"""Lowers counted loops with early exits to endless loops with a counter.
 
     before                                  after
     %r = for %i in (%a to %n, step %s)      %r = loop iter_values(%i = %a, %v = %x) {
@@ -11,8 +11,8 @@
                                             }
 
 Tile IR has no `break` and no `return` inside `for`. A loop without them stays a `for`, which is
-much faster: only that is pipelined. The sum cannot wrap where the `for` could not, which adds the
-step once more behind the last turn too. Runs after `lower_walks`, which makes such loops.
+much faster: only that is pipelined. The sum wraps only if the `for` did, which also adds the step
+once more after the last iteration. Runs after `lower_walks`, which makes such loops.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _ends_early(loop: For) -> bool:
 class _Counting(Rewriter):
     def __init__(self) -> None:
         super().__init__(_RULES)
-        self.counters: list[tuple[Value, Value] | None] = []  # with its step, of each loop around
+        self.counters: list[tuple[Value, Value] | None] = []  # and step, of each enclosing loop
 
 
 def _for(rewriter: _Counting, op: For) -> None:

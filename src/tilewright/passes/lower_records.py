@@ -1,4 +1,4 @@
-"""The report of a failed check, as a write that only one block wins.
+"""Lowers the report of a failed check to a write that one block claims.
 
     before                                  after
     record %failed, %i, %n, %site           if %failed {
@@ -8,9 +8,8 @@
                                             }
 
 The record is 16 words of 32 bits in memory that the host can read: word 0 is the claim, then site
-number plus one, index, count, and the block's physical id along x, y and z. Nobody but the winner
-of the claim writes the other words, so nothing is ordered by tokens, neither here nor elsewhere:
-runs after `order_tokens`.
+number plus one, index, count, and the block's physical id along x, y and z. Only the block that
+wins the claim writes the other words, so the writes need no tokens: runs after `order_tokens`.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def _record(rewriter: Rewriter, op: Record) -> None:
 
 
 def _store_words(builder: Builder, record: Value, words: tuple[Value, ...]) -> None:
-    """Write the words behind the claim."""
+    """Write the words after the claim."""
     for number, word in enumerate(words, start=1):
         place = builder.add(Offset(ptr=record, offset=builder.index(number))).result
         builder.add(StorePtr(destination=place, value=word))

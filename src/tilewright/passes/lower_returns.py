@@ -1,4 +1,4 @@
-"""A `return` inside a loop, as a `break` that says so and a `return` behind the loop.
+"""Lowers a `return` inside a loop to a `break` with a flag and a `return` after the loop.
 
     before                                  after
     %r = loop iter_values(%v = %x) {        %r, %over = loop iter_values(%v = %x) {
@@ -8,9 +8,9 @@
     }                                       }
                                             if %over { return }
 
-tileiras forgets a `return` in a loop that stands inside a branch or another loop, and goes on
-behind it (13.4). What the loop would have given is not looked at on that path. Runs after
-`lower_exits`: a counted loop has no `return` any more.
+tileiras drops a `return` in a loop that is nested in a branch or another loop, and runs the code
+after it (13.4). The results of the loop are dead on that path. Runs after `lower_exits`: a counted
+loop has no `return` any more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TRUTH = scalar(Element.I1)
 
 
 def lower_returns(function: Function) -> Function:
-    """Replace every `return` that stands in a loop."""
+    """Replace every `return` in a loop."""
     loops = (op for op in function.walk() if isinstance(op, Loop))
     return _Leaving().function(function) if any(map(_returns, loops)) else function
 
@@ -43,15 +43,15 @@ def _returns(loop: Loop) -> bool:
 class _Leaving(Rewriter):
     def __init__(self) -> None:
         super().__init__(_RULES)
-        # Of each loop around: what it gives besides the news, or None where there is no news.
+        # Result types of each enclosing loop without the flag, or None for a loop without a flag.
         self.loops: list[tuple[Type, ...] | None] = []
 
     def news(self, is_over: bool) -> Value:
-        """Whether the kernel is over."""
+        """The flag whether the kernel has returned."""
         return self.builder.add(Constant(value=is_over, to=_TRUTH)).result
 
     def anything(self, of: Type) -> Value:
-        """A value that nobody will look at."""
+        """A placeholder value, which is dead."""
         if isinstance(of, TokenType):
             return self.builder.add(MakeToken()).result
         assert isinstance(of, TileType), "a loop carries tiles and tokens"

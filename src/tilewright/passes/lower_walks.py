@@ -1,4 +1,4 @@
-"""Logical block and tile coordinates, parts of pieces, and walks, as plain loops and arithmetic.
+"""Lowers logical block and tile coordinates, parts of pieces, and walks to loops and arithmetic.
 
     before                                  after (two axes, group 1)
     %i, %j = block_index %m, %n             %x, %y, %z = get_tile_block_id
@@ -15,12 +15,12 @@
 
 Blocks are launched as a line, the last logical axis fastest. With `group` (g, h) the last two axes
 are walked in bands of g rows, each band in groups of h columns, and each group row by row; the last
-band and the last group of a band are as large as what is left, and all axes before them keep their
+band and the last group of a band have the remaining extent, and all axes before them keep their
 order. With an `order` that has the last tiles of an axis first, because they take longest, blocks
-take turns from either end: the first block of one round is the last of the next. A range is cut to
-the grid and numbered from zero; its start is added to the coordinate. Numbers here are otherwise
-never negative, and the launch has checked that tiles and blocks together stay below 2^31. Runs
-after `order_tokens`, which knows from a `walk` that its steps touch different tiles, and after
+alternate from either end: the first block of one round is the last of the next. A range is cut to
+the grid and numbered from zero; its start is added to the coordinate. All other numbers are
+non-negative, and the launch has checked that tiles and blocks together stay below 2^31. Runs after
+`order_tokens`, which relies on a `walk` to have steps on different tiles, and after
 `lower_arithmetic`.
 """
 
@@ -96,7 +96,7 @@ def _descends(op: Walk) -> bool:
 
 
 class _Turns:
-    """Rounds of all blocks, every other one from the last block to the first."""
+    """Rounds of all blocks, every other one in reverse block order."""
 
     def __init__(self, emit: Integers, total: Value, blocks: Value, block: Value) -> None:
         self._emit, self._blocks, self._block = emit, blocks, block
@@ -117,7 +117,7 @@ class _Turns:
 
 
 def _cut(emit: Integers, count: Value, start: Value, stop: Value) -> tuple[Value, Value]:
-    """The first tile of a range and its length, of which only what lies in [0, count) is left."""
+    """The first tile and the length of a range, cut to [0, count)."""
     first = emit.least(emit.greatest(start, 0), count)
     behind = emit.least(emit.greatest(stop, first), count)
     return first, emit.subtract(behind, first)
@@ -126,7 +126,7 @@ def _cut(emit: Integers, count: Value, start: Value, stop: Value) -> tuple[Value
 def _numbering(
     emit: Integers, counts: tuple[Value, ...], op: Walk
 ) -> Callable[[Value], tuple[Value, ...]]:
-    """What gives the coordinates of a tile number; computes here what all tiles share."""
+    """The function from a tile number to its coordinates; emits the invariant parts here."""
     if op.group[0] > 1 and len(counts) > 1:
         return _Bands(emit, counts, op.group).place
     if op.order:
@@ -137,7 +137,7 @@ def _numbering(
 def _ordered(
     emit: Integers, number: Value, counts: tuple[Value, ...], order: tuple[int, ...]
 ) -> tuple[Value, ...]:
-    """Coordinates of a number when the axes change as an order says, the last one fastest."""
+    """Coordinates of a number when the axes vary as an order says, the last one fastest."""
     axes = [max(axis, ~axis) for axis in order]
     places = _row_major(emit, number, tuple(counts[axis] for axis in axes))
     found = dict(zip(axes, places, strict=True))
@@ -149,13 +149,13 @@ def _ordered(
 class _Bands:
     """Bands of rows of the last two axes, each walked group by group of its columns.
 
-    What does not change from tile to tile is computed on construction, before the loop.
+    The constructor emits the loop-invariant parts, before the loop.
     """
 
     def __init__(self, emit: Integers, counts: tuple[Value, ...], group: tuple[int, int]) -> None:
         *leading, self._rows, self._columns = counts
         self._emit, self._leading = emit, tuple(leading)
-        # No band is higher than the axis; this also keeps its size below that of the plane.
+        # A band is at most as high as the axis; this also keeps its size below that of the plane.
         self._height = emit.least(self._rows, group[0])
         self._width = emit.least(self._columns, group[1]) if group[1] > 1 else None
         self._band_size = emit.multiply(self._height, self._columns)
@@ -189,11 +189,11 @@ class _Bands:
 def _row_major(emit: Integers, number: Value, counts: tuple[Value, ...]) -> tuple[Value, ...]:
     """Coordinates of a number when the last axis is fastest.
 
-    No division waits for another one: a block starts by finding out which one it is.
+    The divisions are independent of each other, since every block begins with them.
     """
     if not counts:
         return ()
-    sizes = list(accumulate(reversed(counts[1:]), emit.multiply))  # of what lies behind an axis
+    sizes = list(accumulate(reversed(counts[1:]), emit.multiply))  # of the axes after each one
     quotients = [
         *(emit.divide(number, size, signedness=Signedness.UNSIGNED) for size in reversed(sizes)),
         number,
@@ -206,7 +206,7 @@ def _row_major(emit: Integers, number: Value, counts: tuple[Value, ...]) -> tupl
 
 
 def _split(emit: Integers, number: Value, size: Value) -> tuple[Value, Value]:
-    """Quotient and remainder of numbers that are not negative."""
+    """Quotient and remainder of non-negative numbers."""
     return emit.divide(number, size), emit.remainder(number, size)
 
 

@@ -1,11 +1,10 @@
-"""Which tensor argument a memory op touches.
+"""Alias analysis: the tensor arguments that a memory op may touch.
 
 Every view and pointer of a safe kernel leads back to the base address of one argument, and
-arguments do not overlap where one of them is written (the host checks it), so two accesses can
-only meet if they have a root in common. The pointers of an unsafe kernel may all lead to the same
-memory, and so have one root together, which no tensor has: an author who reaches a tensor's memory
-by a pointer to another has left what the language can order. A pointer whose origin is not in sight
-may be any of them.
+arguments do not overlap where one of them is written (the host checks it), so two accesses can only
+alias if they have a root in common. The pointers of an unsafe kernel may alias each other, and so
+have one common root, distinct from that of every tensor: accesses to a tensor by a pointer into
+another are not ordered. A pointer of unknown origin may have any root.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from tilewright.ir.types import PtrType, TensorViewType, TileType, Type, ViewTyp
 
 __all__ = ["ANYWHERE", "OUTPUT_FOR_PEOPLE", "POINTED_TO", "MemoryRoots"]
 
-OUTPUT_FOR_PEOPLE = ">"  # what is printed, in the order of the program
+OUTPUT_FOR_PEOPLE = ">"  # printed text, in program order
 ANYWHERE = "?"  # no name of a parameter
-POINTED_TO = "*"  # what any pointer argument leads to
+POINTED_TO = "*"  # memory behind any pointer argument
 _UNKNOWN = frozenset({ANYWHERE})
 _MEMORY = (Effect.READ, Effect.WRITE)
 
 
 class MemoryRoots:
-    """Answers about the ops of one function."""
+    """The roots of the memory ops of one function."""
 
     def __init__(self, definitions: Mapping[Value, Definition]) -> None:
         self._definitions = definitions
@@ -63,7 +62,7 @@ class MemoryRoots:
             return frozenset({term.param})
         if isinstance(term, PointerArgument):
             return frozenset({POINTED_TO})
-        # Nothing but reports lives in the failure record, and they need no order.
+        # The failure record holds nothing but reports, which need no order.
         return frozenset() if isinstance(term, FailureRecord) else _UNKNOWN
 
 

@@ -1,13 +1,13 @@
-"""One op where the same scalar, constant or view is computed twice.
+"""Common subexpression elimination of scalars, constants and views.
 
     before                              after
     %a = constant 4 : i32               %a = constant 4 : i32
     %b = constant 4 : i32               …uses of %b now name %a
 
-Only ops without effects and regions, and only those whose results cost no registers worth
-speaking of: scalars, views and constants. An op is merged with an earlier one of the same block
-or of a block around it, so the earlier one is always computed. Keeps the IR short for people and
-lets `order_tokens` see that two views are the same; needs nothing earlier.
+Only ops without effects and regions are merged, and only those whose results take few registers:
+scalars, views and constants. The earlier op is in the same or an enclosing block, so it dominates
+the later one. Keeps the IR short for readers and lets `order_tokens` identify equal views; needs no
+earlier pass.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["merge_duplicates"]
 
 
 def merge_duplicates(function: Function) -> Function:
-    """Let later copies of an op name the results of the first."""
+    """Replace later copies of an op by the results of the first."""
     return _Merging().function(function)
 
 
@@ -33,14 +33,14 @@ class _Merging(Rewriter):
         self._seen: dict[object, Op] = {}
 
     def block(self, block: Block) -> Block:
-        """One block; what it computes is unknown outside."""
+        """One block; its results are not visible outside."""
         outer, self._seen = self._seen, dict(self._seen)
         new = super().block(block)
         self._seen = outer
         return new
 
     def visit(self, op: Op) -> None:
-        """Rebuild one op, unless an equal one is in sight."""
+        """Rebuild one op, unless an equal one dominates it."""
         key = self._key(op)
         if key is None:
             super().visit(op)
@@ -52,7 +52,7 @@ class _Merging(Rewriter):
             self.replace(op, *seen.results)
 
     def _key(self, op: Op) -> tuple[object, ...] | None:
-        """What makes two ops equal, or None for ops that stay apart."""
+        """The key by which ops are equal, or None for ops that are never merged."""
         if op.effect is not Effect.NONE or op.region_fields or not _is_light(op):
             return None
         attributes = [comparable(getattr(op, name)) for name in op.attribute_names]

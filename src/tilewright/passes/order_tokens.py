@@ -1,4 +1,4 @@
-"""Order between the memory accesses of one block, by tokens, where they can really conflict.
+"""Orders the conflicting memory accesses of one block by tokens.
 
     before                                  after
     %a = load x[…]                          %a = load x[…]
@@ -6,18 +6,18 @@
     %b = load z[…]                          %b, %u = load z[…] token = %t
     store %c, z[…]                          store %c, z[…] token = %u
 
-What is printed counts as one more tensor, which every `print` writes. Accesses to a tensor that is
-only read, or only changed by atomic ops whose results nobody uses, get no tokens. For every other
-tensor a load waits for the last store, a store for the last store and the loads since; a load never
-waits for a load, because that would undo the pipelining of loops. The tokens go through every `if`,
-`for`, `loop` and `walk` that touches the tensor, so a store in a branch or in a loop is ordered
-before what follows. Where the steps of a loop touch different tiles (`disjoint_steps`), they wait
-only for what came before the loop.
+Printed text counts as one more tensor, which every `print` writes. Accesses to a tensor that is
+only read, or only changed by atomic ops without uses, get no tokens. For every other tensor a load
+waits for the last store, a store for the last store and the loads since; a load never waits for a
+load, because that would undo the pipelining of loops. The tokens go through every `if`, `for`,
+`loop` and `walk` that touches the tensor, so a store in a branch or in a loop is ordered before
+later accesses. Where the steps of a loop touch different tiles (`disjoint_steps`), they wait only
+for accesses before the loop.
 
-But steps that read small tiles and write them wait for each other. Threads of several warps hold
-the same elements of a tile that has fewer than there are threads to hold them; tileiras (13.4,
-sm_90) reads the first tiles ahead and, inside a second loop, has no barrier before it stores them,
-so the last warp could read what another has stored already.
+But steps that read and write small tiles wait for each other. A tile with fewer elements than
+threads is replicated in several warps; tileiras (13.4, sm_90) prefetches the first tiles and,
+inside a second loop, has no barrier before it stores them, so the last warp could read elements
+that another has stored already.
 
 Needs `place_checks` (it puts stores into branches), `merge_duplicates` (equal views are one value)
 and `drop_dead_code` (an unused load would be kept alive by its token); runs before `lower_walks`.
@@ -44,13 +44,13 @@ from tilewright.passes.memory_roots import ANYWHERE, MemoryRoots
 __all__ = ["order_tokens"]
 
 _MOST_THREADS = 256  # that hold the elements of a tile, in each CTA of a block
-_MOST_AT_ONCE = 16  # bytes that one of them reads or writes by one instruction
+_MOST_AT_ONCE = 16  # bytes that a thread reads or writes by one instruction
 
-Tokens = tuple[Value, ...]  # all of them have to be waited for; none: nothing to wait for
+Tokens = tuple[Value, ...]  # all of them are waited for; empty: no wait
 
 
 class _Last(Enum):
-    """What a variable of this pass is about: the stores so far, or all accesses so far."""
+    """The kind of a variable: the stores so far, or all accesses so far."""
 
     STORE = auto()
     ACCESS = auto()
@@ -60,13 +60,13 @@ Variable = tuple[str, _Last]  # of one tensor
 
 
 def order_tokens(function: Function) -> Function:
-    """Give every memory op that can conflict with another its tokens."""
+    """Add tokens to every memory op that can conflict with another."""
     conflicts = _Conflicts(function)
     return _Ordering(conflicts).function(function) if conflicts.ordered else function
 
 
 class _Conflicts:
-    """Which tensors each op touches, counting only tensors where order matters."""
+    """The tensors that each op touches, of those with conflicts."""
 
     def __init__(self, function: Function) -> None:
         self._held_once = _held_once(function)
@@ -75,7 +75,7 @@ class _Conflicts:
         roots = MemoryRoots(self._definitions)
         touched = {op: found for op in function.walk() if (found := roots.of(op))}
         everything = frozenset().union(*touched.values())
-        # An access that may be anywhere, or that orders others, takes part in every order.
+        # An access with an unknown root, or one that synchronizes, conflicts with every other.
         self._touched = {
             op: everything if ANYWHERE in found or _synchronizes(op) else found
             for op, found in touched.items()
@@ -83,7 +83,7 @@ class _Conflicts:
         self.ordered = frozenset(root for root in everything if self._needs_order(root))
 
     def of(self, op: Op) -> list[str]:
-        """The tensors for which one op has to be ordered, by name."""
+        """The names of the tensors whose accesses order an op."""
         return sorted(self._touched.get(op, frozenset()) & self.ordered)
 
     def inside(self, op: Op) -> dict[str, list[Op]]:
@@ -102,7 +102,7 @@ class _Conflicts:
         return all(map(_changes, accesses)) or all(map(self._is_held_once, accesses))
 
     def _is_held_once(self, op: Op) -> bool:
-        """Whether no two threads have the same element of a tile."""
+        """Whether no element of a tile is replicated in two threads."""
         assert isinstance(op, LoadView | StoreView), "other accesses are nowhere disjoint"
         of = op.tile.type
         assert isinstance(of, TileType)
@@ -117,7 +117,7 @@ class _Conflicts:
         return is_written and not all(map(self._is_blind_atomic, accesses))
 
     def _is_blind_atomic(self, op: Op) -> bool:
-        """An atomic op whose old value nobody sees: such ops may run in any order."""
+        """Whether an op is atomic and its old value is unused: such ops may run in any order."""
         seen = any(self._uses[v] for v in op.results if not isinstance(v.type, TokenType))
         return _order_of(op) is MemoryOrder.RELAXED and not seen
 
@@ -131,7 +131,7 @@ class _Ordering(StateRewriter[Variable, Tokens]):
         self.state = {(root, last): () for root in conflicts.ordered for last in _Last}
 
     def function(self, function: Function) -> Function:
-        """The whole function; a token that waits for nothing stands on top."""
+        """The whole function, with a fresh token at the top."""
         new = super().function(function)
         new.body.ops.insert(0, self._start)
         return new
@@ -156,12 +156,12 @@ class _Ordering(StateRewriter[Variable, Tokens]):
             if is_write:
                 self.state[root, _Last.STORE] = self.state[root, _Last.ACCESS] = (done,)
             else:
-                # Whoever waits for this load waits for what the load has waited for.
+                # A wait for this load includes the tokens that the load has waited for.
                 others = (t for t in self.state[root, _Last.ACCESS] if t not in waits)
                 self.state[root, _Last.ACCESS] = (*others, done)
 
     def touched(self, op: Op) -> tuple[Variable, ...]:
-        """A region that only reads a tensor leaves its last store as it was."""
+        """A region that only reads a tensor keeps the token of its last store."""
         keys: list[Variable] = []
         for root, accesses in self._conflicts.inside(op).items():
             keys.append((root, _Last.ACCESS))
@@ -170,24 +170,24 @@ class _Ordering(StateRewriter[Variable, Tokens]):
         return tuple(keys)
 
     def as_value(self, cell: Tokens) -> Value:
-        """One token for several."""
+        """One token that joins several."""
         if len(cell) > 1:
             return self.builder.add(JoinTokens(tokens=cell)).result
         return cell[0] if cell else self._start.result
 
     def as_cell(self, value: Value) -> Tokens:
-        """A token that may have to be waited for."""
+        """The tokens of a carried value."""
         return () if value is self._start.result else (value,)
 
     def at_entry(self, frame: Frame[Variable], key: Variable, argument: Value) -> Tokens:
-        """Steps that never meet wait only for what came before their loop."""
+        """Disjoint steps wait only for the accesses before their loop."""
         if not self._conflicts.are_disjoint(frame.op, key[0]):
             return self.as_cell(argument)
         self._outside[frame.op, key] = self.state[key]
         return self.state[key]
 
     def at_exit(self, frame: Frame[Variable], key: Variable, argument: Value | None) -> Value:
-        """After a loop whose steps never meet, all of them have to be waited for."""
+        """Code after a loop with disjoint steps waits for all of them."""
         outside = self._outside.get((frame.op, key))
         if outside is None or argument is None:
             return self.as_value(self.state[key])
@@ -196,7 +196,7 @@ class _Ordering(StateRewriter[Variable, Tokens]):
 
 
 def _held_once(function: Function) -> int:
-    """Bytes from which on all threads are needed for one tile."""
+    """The least number of bytes of a tile that no thread replicates."""
     ctas = () if function.hints is None else function.hints.named(ENTRY_HINTS["num_ctas"].name)
     return _MOST_THREADS * _MOST_AT_ONCE * max((n for n in ctas if isinstance(n, int)), default=1)
 
@@ -206,7 +206,7 @@ def _distinct(tokens: Iterable[Value]) -> Tokens:
 
 
 def _changes(op: Op) -> bool:
-    """Whether an op writes: to memory, or what a person reads in the order of the program."""
+    """Whether an op writes to memory, or to the printed text."""
     return op.effect in (Effect.WRITE, Effect.OBSERVE)
 
 
@@ -216,5 +216,5 @@ def _order_of(op: Op) -> MemoryOrder:
 
 
 def _synchronizes(op: Op) -> bool:
-    """Whether an op orders accesses to other memory than its own."""
+    """Whether an op orders accesses to memory other than its own."""
     return _order_of(op) not in (MemoryOrder.WEAK, MemoryOrder.RELAXED)

@@ -1,7 +1,7 @@
-"""From checked IR to Tile IR: every pass once, in the one order that works.
+"""The pipeline from checked IR to Tile IR: the passes in their only valid order.
 
-The input is what the front end built and `check` left: internal ops may occur everywhere. The
-output has none, and the entry has its parameters.
+The input is the IR of the front end after `check`: internal ops may occur everywhere. The output
+has none, and its entry has parameters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Lowered", "lower_to_tile_ir"]
 
 @dataclass(frozen=True)
 class Lowered:
-    """Pure Tile IR: the kernel, then the audit kernel if it has one; what they take; its checks."""
+    """Pure Tile IR: the kernel, then its audit kernel if any; their arguments; the checks."""
 
     module: Module
     arguments: tuple[Argument, ...]
@@ -46,9 +46,9 @@ def lower_to_tile_ir(
     *,
     starts_early: bool = False,
 ) -> Lowered:
-    """Lower a checked function. Both entries of the module take the same arguments, as needed.
+    """Lower a checked function. Both entries of the module take the same arguments.
 
-    One that `starts_early` waits itself for what comes before it.
+    A kernel that `starts_early` waits itself for the grids before it.
     """
     placed = place_checks(function, report)
     entries = [placed.function] if placed.audit is None else [placed.function, placed.audit]
@@ -58,26 +58,26 @@ def lower_to_tile_ir(
 
 
 def _lower(function: Function, arguments: tuple[Argument, ...], starts_early: bool) -> Function:
-    # While blocks and walks are still known as such: no sign is lost, no step seems to collide.
+    # While block indices and walks are still ops: their signs and disjoint steps are known.
     function = lower_arithmetic(function)
-    # Equal views become one value, and unused loads go, before anything is ordered.
+    # Equal views become one value, and dead loads are removed, before accesses are ordered.
     function = merge_duplicates(function)
     function = drop_dead_code(function)
     function = order_tokens(function)
     function = lower_walks(function)
     function = lower_exits(function)
     function = lower_returns(function)
-    # Behind the ordering: a report waits for nothing and nothing waits for it.
+    # After the ordering: a report has no order with other accesses.
     function = lower_records(function)
-    # The last pass to name launch values has run.
+    # The last pass that adds launch values has run.
     function = bind_arguments(function, arguments)
     function = fuse_fma(function)
-    # What the passes left behind: tokens nobody waits for, fused products, repeated constants.
+    # Dead code of the passes: unused tokens, fused products, repeated constants.
     function = merge_duplicates(function)
     function = drop_dead_code(function)
-    # Behind both: a token that nobody waits for orders nothing.
+    # After both: an unused token orders nothing.
     function = avoid_tma(function)
-    if starts_early:  # behind that: the end of other grids is no order that control flow hands on
+    if starts_early:  # after that: the grid-wait token never flows through control flow
         function = wait_for_grids(function)
-    # Last, since nothing uses what they become.
+    # Last, since the results have no uses.
     return lower_assumptions(function)

@@ -1,4 +1,4 @@
-"""Checks that could not be settled before the kernel runs: made harmless, and reported.
+"""Lowers the remaining checks: bad operands are made harmless, and reported.
 
     before                                  after
     %j = bounds_check %i, %n                %last = subi %n, 1
@@ -12,12 +12,12 @@
     %d = divisor_check %b                   %zero = cmpi equal %b, 0
                                             %d = select %zero, 1, %b
 
-A load reads the nearest valid tile; where the axis may be empty (`skips`) it is made only if there
-is one, and gives zeros otherwise. A store or an insertion is skipped, a zero divides as one (and is
-reported if it lies inside the tensor that it was loaded from: padding is no data). Whatever
-happens, nothing is undefined. How a failure is reported is a `ReportForm`. Requirements were
-checked by the launch and leave nothing behind. Runs first: the checks are the front end's, less
-what was proved.
+A load reads the nearest valid tile; where the axis may be empty (`skips`) it runs only if there is
+one, and gives zeros otherwise. A store or an insertion is skipped, a zero divides as one (and is
+reported if it lies inside the tensor that it was loaded from: padding is no data). No failure leads
+to undefined behaviour. A `ReportForm` selects how failures are reported. Requirements were checked
+by the launch and are dropped. Runs first: its input has the front end's checks, less the settled
+ones.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from tilewright.source import Location
 
 __all__ = ["Placed", "Site", "has_residual_checks", "place_checks"]
 
-# Where a check stands, and what it is about.
+# The location of a check, and its description.
 Site = tuple[Location | None, CheckSite | DivisorSite | AssertSite]
 _Check = BoundsCheck | DivisorCheck | Assertion
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
@@ -63,11 +63,11 @@ _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 
 @dataclass(frozen=True)
 class Placed:
-    """A function without checks, and what is needed to report their failures."""
+    """A function without checks, and the data to report their failures."""
 
     function: Function
     audit: Function | None  # the kernel that reports, if it is another one
-    sites: tuple[Site, ...]  # what each site number means
+    sites: tuple[Site, ...]  # by site number
 
 
 def has_residual_checks(function: Function) -> bool:
@@ -78,8 +78,8 @@ def has_residual_checks(function: Function) -> bool:
 def place_checks(function: Function, form: ReportForm) -> Placed:
     """Replace the checks of a function.
 
-    A kernel whose checked indices depend on what it has itself written cannot be audited
-    beforehand; it reports at its end instead.
+    A kernel whose checked indices depend on its own writes cannot be audited beforehand; it reports
+    at its end instead.
     """
     checks = [op for op in function.walk() if isinstance(op, _Check)]
     numbers: dict[Op, int] = {op: number for number, op in enumerate(checks)}
@@ -100,7 +100,7 @@ def _site(check: _Check) -> CheckSite | DivisorSite | AssertSite:
 
 
 class _First(Enum):
-    """The first failure of a block, as three numbers that are carried to the kernel's end."""
+    """The first failure of a block: three numbers carried to the kernel's end."""
 
     SITE = auto()  # its number plus one; zero: none yet
     INDEX = auto()
@@ -109,7 +109,7 @@ class _First(Enum):
 
 @dataclass(frozen=True, eq=False)
 class _Failure:
-    """What a check found: all i32 scalars but the first, a truth value."""
+    """The operands of a report: i32 scalars, except the first, a truth value."""
 
     failed: Value
     index: Value
@@ -126,7 +126,7 @@ class _Placer(StateRewriter[_First, Value]):
         self.skips: dict[Value, tuple[Value, ...]] = {}  # old value -> conditions of its loads
 
     def function(self, function: Function) -> Function:
-        """The whole function; no failure is known at its start."""
+        """The whole function; at its start there is no failure."""
         self.inside = InsideElements(definitions(function), self.builder, self.new)
         with self.builder.inside(Block()) as top:
             self.state = dict.fromkeys(_First, self.builder.index(0))
@@ -149,7 +149,7 @@ class _Placer(StateRewriter[_First, Value]):
         return value
 
     def visit(self, op: Op) -> None:
-        """Rebuild one op; a write by way of a checked index runs only if the index is valid."""
+        """Rebuild one op; a write at a checked index runs only if the index is valid."""
         guards, skips = _needed_by(op, self.guards), _needed_by(op, self.skips)
         if guards and op.effect is Effect.WRITE:
             self._write_if(guards, op)
@@ -169,7 +169,7 @@ class _Placer(StateRewriter[_First, Value]):
             super().visit(op)
 
     def _read_if(self, skips: tuple[Value, ...], op: Op) -> None:
-        """A load from an axis that is empty is not made, and gives zeros."""
+        """Skip a load from an empty axis, which gives zeros."""
         tile, *others = op.results
         type_ = tile.type
         assert isinstance(type_, TileType)
@@ -187,7 +187,7 @@ class _Placer(StateRewriter[_First, Value]):
         self.replace(op, made, *(self.new(other) for other in others))
 
     def _insert_if(self, guards: tuple[Value, ...], op: Insert) -> None:
-        """A part that has no place replaces nothing: the tile stays as it was."""
+        """Skip an insertion at an invalid index, which leaves the tile unchanged."""
         super().visit(op)
         type_ = op.destination.type
         assert isinstance(type_, TileType)
@@ -207,7 +207,7 @@ class _Placer(StateRewriter[_First, Value]):
 
 
 def _needed_by(op: Op, known: dict[Value, tuple[Value, ...]]) -> tuple[Value, ...]:
-    """The conditions that the operands of an op stand under."""
+    """The conditions on the operands of an op."""
     if known.keys().isdisjoint(op.operands):
         return ()
     return tuple(dict.fromkeys(one for value in op.operands for one in known.get(value, ())))
@@ -235,7 +235,7 @@ def _bounds_check(placer: _Placer, op: BoundsCheck) -> None:
 
 
 def _as_i32(emit: Integers, number: Value) -> Value:
-    """A number for the report: the nearest that 32 bits can hold."""
+    """A number for the report, clamped to 32 bits."""
     if element_of(number).bits > Element.I32.bits:
         if is_unsigned(number):
             number = emit.least(number, _INT32_MAX, Signedness.UNSIGNED)
@@ -250,7 +250,7 @@ def _divisor_check(placer: _Placer, op: DivisorCheck) -> None:
     inside = placer.inside.of(op.divisor)
     counted = divisor
     if inside is not None:
-        # What lies outside the tensor divides nothing that is kept.
+        # Quotients of elements outside the tensor are never used.
         counted = emit.select(inside, divisor, emit.constant(1, divisor))
     failed = emit.compare(_least_element(placer, counted), Predicate.EQUAL, 0)
     zero = placer.builder.index(0)
@@ -260,7 +260,7 @@ def _divisor_check(placer: _Placer, op: DivisorCheck) -> None:
 
 
 def _assertion(placer: _Placer, op: Assertion) -> None:
-    """An assertion is only reported: nothing depends on it."""
+    """Report an assertion, which has no other effect."""
     truth = _least_element(placer, placer.new(op.condition))
     failed = Integers(placer.builder).compare(truth, Predicate.EQUAL, 0)
     zero = placer.builder.index(0)
@@ -284,11 +284,11 @@ def _least_element(placer: _Placer, tile: Value) -> Value:
 
 
 def _drop_requirement(placer: _Placer, op: Require | NotEmpty) -> None:
-    """The launch has checked it; its condition is left to `drop_dead_code`."""
+    """Drop a requirement, which the launch has checked; its condition becomes dead code."""
 
 
 def _end(placer: _Placer, op: Return) -> None:
-    """Report the failure that was carried here, if a check could have set it."""
+    """Report the carried failure, if a check could have set it."""
     first = placer.state
     if first[_First.SITE] is not placer.nothing:
         emit = Integers(placer.builder)
@@ -317,7 +317,7 @@ def _silent(placer: _Placer, failure: _Failure) -> None:
 
 
 def _in_place(placer: _Placer, failure: _Failure) -> None:
-    """Report where the check stands."""
+    """Report at the check itself."""
     placer.builder.add(
         Record(
             failed=failure.failed,
@@ -329,13 +329,13 @@ def _in_place(placer: _Placer, failure: _Failure) -> None:
 
 
 def _carry(placer: _Placer, failure: _Failure) -> None:
-    """Remember a failure, unless there was one before."""
+    """Carry a failure, unless there is an earlier one."""
     emit, first = Integers(placer.builder), placer.state
     zero = placer.nothing
     site = emit.select(failure.failed, failure.site + 1, zero)
     index, count = failure.index, failure.count
     if first[_First.SITE] is not zero:
-        # Index and count mean nothing while there is no site, so any value will do then.
+        # Index and count have no meaning without a site, so any value will do then.
         before = emit.compare(first[_First.SITE], Predicate.NOT_EQUAL, 0)
         site = emit.select(before, first[_First.SITE], site)
         index = emit.select(before, first[_First.INDEX], index)

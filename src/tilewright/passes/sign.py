@@ -1,8 +1,8 @@
-"""Which integers are certainly not negative, by a glance at what defines them.
+"""Non-negative integers, found from their defining ops alone.
 
-No analysis and no facts: constants, launch-known sizes, block and tile numbers, loop counters
-that start at such a value, and a few ops that keep the sign. Used where a cheaper instruction is
-right for such values; "no" is always a safe answer.
+No dataflow and no facts: constants, launch-known sizes, block and tile numbers, loop counters that
+start at such a value, and a few ops that keep the sign. For choosing a cheaper instruction; "no" is
+always a safe answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Signs"]
 
 
 class Signs:
-    """Answers about the values of one function."""
+    """The signs of the values of one function."""
 
     def __init__(self, definitions: Mapping[Value, Definition]) -> None:
         self._definitions = definitions
@@ -44,7 +44,7 @@ class Signs:
     def is_non_negative(self, value: Value) -> bool:
         """Whether no element, read as signed, can be below zero."""
         if value not in self._known:
-            self._known[value] = False  # a value that depends on itself is not known
+            self._known[value] = False  # a value that depends on itself is unknown
             self._known[value] = self._look(value)
         return self._known[value]
 

@@ -1,4 +1,4 @@
-"""Kernels that may be on the GPU before the ones that they depend on have ended.
+"""Grid waits: kernels that may start before the grids they depend on have ended.
 
     before                              after
     %b = get_tile_block_id              gdc_launch_dependents_tko
@@ -6,17 +6,17 @@
     %x = load_view_tko %v[%b]           %t = gdc_wait_tko
                                         %x = load_view_tko %v[%b] token = %t
 
-A GPU takes its time between the last block of one grid and the first of the next. A grid whose code
-waits for the grids before it needs none of that: its blocks come to lie on the multiprocessors as
-those of the grid before leave them, find out what they are, and wait there. All accesses come
-behind the wait, by tokens, so nothing is read or written sooner than by a kernel that starts later.
-Before it there are no branches, so no block ends without it: a grid that has ended has waited for
-all before it. Whoever comes next may do the same from the first op on: it waits for the end of this
-grid, not for that op.
+A GPU has a gap between the last block of one grid and the first of the next. A grid whose code
+waits for the grids before it avoids the gap: its blocks are resident on the multiprocessors as soon
+as those of the grid before leave, compute their coordinates, and wait there. Tokens order all
+accesses after the wait, so no memory is accessed sooner than by a kernel that starts later. No
+branch precedes the wait, so no block ends without it: a grid that has ended has waited for all
+before it. The next grid may start from the first op on, since its wait is for the end of this grid,
+not for that op.
 
-A kernel goes through here if its hints say so, because tileiras plans some loops anew, and not
-always better, in a kernel that waits. The launch relies on it: `backends.cuda` lets no kernel start
-early but those of which `waits_for_grids` holds. Runs behind all passes that look at tokens.
+The hints of a kernel select this pass, because tileiras schedules some loops differently, and not
+always better, in a kernel that waits. The launch relies on it: `backends.cuda` starts only kernels
+early for which `waits_for_grids` holds. Runs after all passes that read tokens.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["wait_for_grids", "waits_for_grids"]
 
 
 def wait_for_grids(function: Function) -> Function:
-    """Order every access behind the grids before."""
+    """Order every access after the grids before."""
     return _Waiting().function(function)
 
 
 def waits_for_grids(module: Module) -> bool:
-    """Whether every block of all entries waits before all else, so that they may start early."""
+    """Whether every block of all entries waits first, so that they may start early."""
     return all(map(_waits_first, module.functions))
 
 
@@ -46,7 +46,7 @@ def _waits_first(function: Function) -> bool:
 
 
 class _Waiting(Rewriter):
-    """Puts the wait before the first op that matters, and its token wherever there is none."""
+    """Adds the wait before the first visible op, and its token to every access without one."""
 
     def __init__(self) -> None:
         super().__init__({MakeToken: _start})
@@ -59,7 +59,7 @@ class _Waiting(Rewriter):
         return new
 
     def visit(self, op: Op) -> None:
-        """Rebuild one op; an access that waits for nothing in its block waits for the grids."""
+        """Rebuild one op; an access without a token in its block waits for the grids."""
         if _may_matter(op):
             self.start()
         if _is_free(op):
@@ -70,19 +70,19 @@ class _Waiting(Rewriter):
             super().visit(op)
 
     def start(self) -> Value:
-        """What stands for the end of the grids before."""
+        """The token for the end of the grids before."""
         if self._token is None:
             self._token = self.builder.add(GdcWait()).result_token
         return self._token
 
 
 def _start(waiting: _Waiting, op: MakeToken) -> None:
-    """A token that waits for nothing in its block."""
+    """Replace a fresh token by that of the wait."""
     waiting.replace(op, waiting.start())
 
 
 def _may_matter(op: Op) -> bool:
-    """Whether an op is more than a number: accesses, prints, choices, and the end."""
+    """Whether an op is more than arithmetic: accesses, prints, branches, and the end."""
     return op.effect is not Effect.NONE or bool(op.regions)
 
 

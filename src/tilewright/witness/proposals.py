@@ -1,8 +1,8 @@
-"""Small launches that might break a kernel: extents, scalars, contents of integer tensors, grids.
+"""Proposals: small launches that might break a kernel, with extents, scalars, integers, grids.
 
-The first ones are the usual ones, every axis alike; then come mixtures, drawn from a generator with
-a fixed seed, so that the same kernel gets the same answer every time. What a launch refuses is not
-sorted out here: it costs little to try.
+The first proposals are the usual ones, with all axes equal; then come mixtures, drawn from a
+generator with a fixed seed, so that the same kernel gets the same answer every time. Launches that
+are refused are proposed as well: trying one costs little.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Axis = str | tuple[str, int]  # a dim that axes share by name, or one axis of on
 
 @dataclass(frozen=True)
 class Fill:
-    """What the integer tensors hold: one number, or counting up from it."""
+    """Contents of the integer tensors: one number, or counting up from it."""
 
     start: int
     counts: bool = False
@@ -41,7 +41,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Proposal:
-    """One launch, apart from what the specialisation fixes."""
+    """One launch, apart from the constants of its specialisation."""
 
     extents: Mapping[Axis, int]
     scalars: Mapping[str, int | float]
@@ -50,7 +50,7 @@ class Proposal:
 
 
 def axes_of(signature: Signature) -> list[Axis]:
-    """The extents that a launch is free to choose; an output's are its own, not its tile's."""
+    """The extents that a launch is free to choose; an output has extents of its own."""
     found: dict[Axis, None] = {}
     for param in signature.tensors:
         for axis, dim in enumerate(param.extents):
@@ -75,7 +75,7 @@ def proposals(signature: Signature, tile: int, grid_rank: int) -> Iterator[Propo
     draw = random.Random(_SEED)
     for turn in range(_MIXTURES):
         common = draw.choice(sizes)
-        alone = turn % 3 == 0  # now and then every axis has an extent of its own
+        alone = turn % 3 == 0  # every third proposal has an independent extent for each axis
         extents = {axis: draw.choice(sizes) if alone else common for axis in axes}
         numbers = (0, 1, 2, 3, -1, common - 1, common, common + 1, tile, _LARGE)
         scalars = {param.name: _fitting(param, draw.choice(numbers)) for param in signature.scalars}
@@ -83,7 +83,7 @@ def proposals(signature: Signature, tile: int, grid_rank: int) -> Iterator[Propo
 
 
 def _fitting(param: ScalarParam, number: int) -> int | float:
-    """A number as a scalar of some dtype can be given it."""
+    """A number as a scalar of some dtype."""
     if param.dtype is bool_:
         return bool(number % 2)
     if not hasattr(param.dtype, "element"):  # a placeholder: its dtype is not known yet

@@ -1,6 +1,6 @@
-"""Runs one proposal on the CPU device, watched for races, and tells what went wrong.
+"""Runs one proposal on the CPU device with the race checker, and describes its failure.
 
-Nothing here stops a kernel that does not end: callers give the whole search its own process.
+A kernel that does not terminate is not stopped: callers run the whole search in its own process.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ _BLOCK = re.compile(r"\bblock \((\d+), 0, 0\)")
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the specialisation fixes: static dims, constants and dtypes, by name."""
+    """The constants of a specialisation: static dims, constants and dtypes, by name."""
 
     constants: Mapping[str, Any]
     dtypes: Mapping[str, type[DType]]
 
     def dtype(self, declared: type[DType]) -> type[DType]:
-        """A declared dtype with placeholders filled in."""
+        """A declared dtype with placeholders replaced."""
         return self.dtypes[declared.__name__] if issubclass(declared, AnyDType) else declared
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a launch ended: its arguments in words, and its failure, if it has one."""
+    """How a launch ended: its arguments as text, and its failure, if it has one."""
 
     arguments: tuple[str, ...]
     failure: KernelFailure | None
@@ -64,7 +64,7 @@ class Outcome:
 def run(kernel: Kernel, chosen: Chosen, proposal: Proposal, *, forced: bool) -> Outcome | None:
     """Run a proposal; None if the launch, or the kernel with these tiles, is refused.
 
-    `forced` settles no check before the kernel runs.
+    `forced` keeps every check in the kernel.
     """
     with tw.device("cpu"), tw.race_check(), force_checks() if forced else nullcontext():
         call = _Call(kernel, chosen, proposal)
@@ -79,7 +79,7 @@ def run(kernel: Kernel, chosen: Chosen, proposal: Proposal, *, forced: bool) -> 
 
 
 class _Call:
-    """The arguments of one call, and each of them in words."""
+    """The arguments of one call, and the text of each."""
 
     def __init__(self, kernel: Kernel, chosen: Chosen, proposal: Proposal) -> None:
         self._chosen = chosen
@@ -134,7 +134,7 @@ class _Call:
         return partition
 
     def retold(self, text: str) -> str:
-        """A failure with addresses as elements of tensors, and blocks by their logical place."""
+        """The text of a failure, with addresses as tensor elements and blocks by logical index."""
         text = _ADDRESS.sub(lambda found: self._element(int(found[1], 16), found[0]), text)
         return _BLOCK.sub(lambda found: f"block {self._place(int(found[1]))}", text)
 
@@ -160,7 +160,7 @@ class _Call:
 
 
 def _tensor(shape: tuple[int, ...], dtype: type[DType], fill: Fill) -> Tensor:
-    """A tensor of integers that may be indices, or of floats that do not matter."""
+    """A tensor of integers that may be indices, or of arbitrary floats."""
     if dtype.element.is_float:
         ones: Tensor = tw.ones(shape, dtype)
         return ones

@@ -1,8 +1,8 @@
-"""Looks for a launch on which a kernel races, leaves its bounds or does what is undefined.
+"""Searches for a launch on which a kernel races, leaves its bounds or has undefined behaviour.
 
-Every proposal is run on the CPU device under the watch for races, so whatever is found has happened
-and is told with its block, index and line. That nothing is found proves nothing. Where the solver
-is installed (extra `verify`), what it proposes is tried last: it finds what chance does not.
+Every proposal runs on the CPU device with the race checker, so every reported failure has happened,
+and is described with its block, index and line. A search without a result proves nothing. Where the
+solver is installed (extra `verify`), its proposals are tried last: they reach rare failures.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tilewright.witness.solver import solved_proposals
 __all__ = ["Suspects", "Witness", "find_witness"]
 
 _SECONDS = 10.0  # after which no further launch is tried
-_TILES = (8, 32, 128)  # extents of a tile, the first with which the kernel compiles is used
+_TILES = (8, 32, 128)  # extents of a tile; the first with which the kernel compiles is used
 
 
 @dataclass(frozen=True)
 class Suspects:
-    """What would count: failures on some lines, or, with none given, any failure at all."""
+    """The failures to search for: those on some lines, or any failure without lines."""
 
     lines: frozenset[int] = frozenset()
-    refused: bool = False  # the kernel as it is cannot be compiled: its checks are forced into it
+    refused: bool = False  # the kernel is refused as it is: its checks are forced into it
 
     def has(self, failure: KernelFailure) -> bool:
-        """Whether a failure is one of those looked for."""
+        """Whether a failure is one of those searched for."""
         if isinstance(failure, KernelAssertionError):
             return False
         if not self.lines:
@@ -46,15 +46,15 @@ class Suspects:
 
 @dataclass(frozen=True)
 class Witness:
-    """A launch that fails: its arguments in words, and how it failed."""
+    """A launch that fails: its arguments as text, and its failure."""
 
     arguments: tuple[str, ...]
     failure: KernelFailure
-    text: str  # the failure in the words of the launch
+    text: str  # the failure, in terms of the launch
 
     @property
     def kind(self) -> str:
-        """What was found, in a word or two."""
+        """The kind of failure, in a word or two."""
         if isinstance(self.failure, OutOfBoundsError):
             return "an index outside its axis"
         return "a race" if str(self.failure).startswith("race") else "undefined behaviour"
@@ -73,9 +73,9 @@ class Witness:
 
 
 def find_witness(kernel: Kernel, settings: Mapping[str, Any], suspects: Suspects) -> Witness | None:
-    """A launch that fails in one of the ways looked for, or None if none was found in time.
+    """A launch with one of the suspected failures, or None if none was found in time.
 
-    A race is worth more than a pointer that leaves its tensor: that may be the fault of the launch.
+    A race ranks above a pointer that leaves its tensor, which may be the fault of the launch.
     """
     until = time.monotonic() + _SECONDS
     ranks = (1, 2, 3) if not kernel.signature.cut_outputs else (1,)
@@ -93,13 +93,13 @@ def find_witness(kernel: Kernel, settings: Mapping[str, Any], suspects: Suspects
                 second = second or witness
             if time.monotonic() > until:
                 break
-        if was_run:  # the first tile and the lowest rank with which the kernel works will do
+        if was_run:  # the first tile and the lowest rank with which the kernel runs suffice
             return second
     return None
 
 
 def _solved(kernel: Kernel, chosen: Chosen, rank: int) -> Iterator[Proposal]:
-    """What the solver proposes for the usual specialisation with these tiles, if it is there."""
+    """The solver's proposals for the usual specialisation with these tiles, if it is installed."""
     names = {**chosen.constants, **chosen.dtypes}
     try:
         usual = sample_specialization(kernel.signature, "cpu", names)
@@ -113,7 +113,7 @@ def _solved(kernel: Kernel, chosen: Chosen, rank: int) -> Iterator[Proposal]:
 def _outcomes(
     kernel: Kernel, chosen: Chosen, tried: Iterable[Proposal], suspects: Suspects
 ) -> Iterator[Outcome]:
-    """What became of the launches that were not refused."""
+    """The outcomes of the launches that were not refused."""
     for proposal in tried:
         outcome = run(kernel, chosen, proposal, forced=suspects.refused)
         if outcome is not None:

@@ -1,11 +1,10 @@
-"""Launches that a solver finds: it looks where running small launches would seldom hit.
+"""Proposals of a solver, for failures that small launches seldom reach.
 
-Each index that was not proved to lie inside is a term over what the launch knows, what varies in
-the kernel and what is read from memory; z3 is asked for numbers with which it lies outside. Terms
-are mathematical integers that say themselves where a machine wraps (`Held`), so the numbers mean
-what they would on a machine. What is not followed may be anything in this, so an answer is only a
-proposal: whether it fails is seen by running it. z3 is an extra (`verify`); without it nothing is
-proposed.
+Each index that is not proved to lie inside is a term over launch terms, variables of the kernel and
+loaded values; z3 searches for numbers with which it lies outside. Terms are mathematical integers
+with explicit wraps (`Held`), so a solution is also one of the machine arithmetic. Untracked values
+are unconstrained, so a solution is only a proposal: running it decides. z3 is an extra (`verify`);
+without it there are no proposals.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ from tilewright.witness.proposals import Fill, Proposal, axes_of
 
 __all__ = ["is_solver_installed", "solved_proposals"]
 
-_MILLISECONDS = 2000  # for one question
-_SIZES = (64, 4096)  # the largest extent to look at: small ones first, none too large to run
+_MILLISECONDS = 2000  # for one query
+_SIZES = (64, 4096)  # the largest extent to search: small ones first, none too large to run
 
 
 @cache
@@ -58,7 +57,7 @@ def _z3() -> Any | None:
 
 
 def is_solver_installed() -> bool:
-    """Whether z3 can be asked."""
+    """Whether z3 is installed."""
     return _z3() is not None
 
 
@@ -99,14 +98,14 @@ def _solved(
 
 
 def _of_every_launch(flow: Dataflow, obligation: Obligation) -> Iterator[Linear]:
-    """What the launch sees to by itself: it would be refused if another index were outside."""
+    """Goals of the other unguarded checks: a launch that fails one of them is refused."""
     for other in flow.obligations.values():
         if other is not obligation and not other.scope.is_guarded:
             yield from (goal for goal in other.goals if goal.is_launch_known)
 
 
 class _Question:
-    """Terms in the solver's words, and what holds of the parts that they are made of."""
+    """Terms as solver expressions, and the constraints on their atoms."""
 
     def __init__(self, z3: Any, largest: int) -> None:
         self.sides: list[Any] = []
@@ -116,7 +115,7 @@ class _Question:
         self._launch: dict[LaunchTerm, Any] = {}
 
     def term(self, term: Linear) -> Any:
-        """A sum."""
+        """The expression of a sum."""
         parts = (self._atom(atom) * times for atom, times in term.coefficients.items())
         return sum(parts, self._z3.IntVal(term.constant))
 
@@ -126,35 +125,35 @@ class _Question:
         return self._atoms[atom]
 
     def launch(self, term: LaunchTerm) -> Any:
-        """A number that the launch chooses; a count of tiles follows from its extent."""
+        """The expression of a launch term; a tile count follows from its extent."""
         if term not in self._launch:
             if isinstance(term, TileCount):
                 extent = self.launch(Extent(term.param, term.axis))
                 self._launch[term] = (extent + term.tile - 1) / term.tile
             else:
                 self._launch[term] = self.fresh()
-                if isinstance(term, Extent | Blocks | GridExtent):  # nothing happens on none
+                if isinstance(term, Extent | Blocks | GridExtent):  # an empty one runs no block
                     self.between(self._launch[term], 1, self._largest)
         return self._launch[term]
 
     def fresh(self) -> Any:
-        """A new integer."""
+        """A new integer variable."""
         return self._z3.FreshInt()
 
     def between(self, value: Any, low: int, high: int) -> None:
-        """Hold a value to a range."""
+        """Constrain a value to a range."""
         self.sides += [value >= low, value <= high]
 
     def either(self, condition: Any, then: Any, otherwise: Any) -> Any:
-        """One of two."""
+        """One of two expressions, by a condition."""
         return self._z3.If(condition, then, otherwise)
 
     def any_of(self, conditions: list[Any]) -> Any:
-        """At least one of several."""
+        """The disjunction of several conditions."""
         return self._z3.Or(conditions)
 
     def proposal(self, model: Any, signature: Signature, grid: tuple[int, ...]) -> Proposal:
-        """The launch that a model describes; what it leaves open is small."""
+        """The launch of a model; numbers that it leaves open are small."""
 
         def value(term: LaunchTerm, otherwise: int) -> int:
             found = self._launch.get(term)
@@ -203,7 +202,7 @@ def _extreme(is_beyond: Callable[[Any, Any], Any]) -> Callable[[_Question, Any],
 
 
 def _division(question: _Question, atom: Quotient | Remainder) -> tuple[Any, Any]:
-    """Quotient and remainder as Python has them; the divisor is not zero."""
+    """Quotient and remainder of floor division; the divisor is not zero."""
     dividend, divisor = question.term(atom.dividend), question.term(atom.divisor)
     quotient, rest = question.fresh(), question.fresh()
     question.sides += [

@@ -1,8 +1,8 @@
 """The public functions of the kernel language: signatures for type checkers, and documentation.
 
-None has a body: the front end knows each by its object. They are declared by subject in the modules
-of this folder and all offered here, which is where the rest of the package takes them from. In one
-family the words are those of NumPy; where ours differ, the documentation says how.
+None has a body: the front end recognises each by its object. The modules of this folder declare
+them by subject, and the rest of the package imports them from here. Names and parameters follow
+NumPy; the docstrings state the differences.
 """
 
 from tilewright.lang.functions.arithmetic import add, divide, multiply, subtract

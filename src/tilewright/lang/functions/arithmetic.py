@@ -1,7 +1,7 @@
-"""Arithmetic as functions, for modifiers that an operator has no room for.
+"""Arithmetic as functions, with the modifiers that an operator cannot take.
 
-Without modifiers each is its operator, of integers too. `rounding` says how a result that the dtype
-cannot hold is rounded, `ftz` flushes subnormal numbers to zero (f32 only).
+Without modifiers each is its operator, of integers too. `rounding` selects the rounding of a result
+that the dtype cannot hold, `ftz` flushes subnormal numbers to zero (f32 only).
 """
 
 # mypy: disable-error-code="empty-body"

@@ -1,4 +1,4 @@
-"""The same bits as other elements."""
+"""Reinterpretation of bits as other elements."""
 
 # mypy: disable-error-code="empty-body"
 # pyright: reportReturnType=false
@@ -36,4 +36,4 @@ def pack(x: Tile[Any]) -> Tile[u8]:
 
 @builtin
 def unpack(x: Tile[u8] | Tile[i8], dtype: type[To]) -> Tile[To]:
-    """Bytes along the last axis as elements of a dtype: what `pack` undoes."""
+    """Bytes along the last axis as elements of a dtype: the inverse of `pack`."""

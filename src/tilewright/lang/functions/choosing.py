@@ -1,4 +1,4 @@
-"""Choosing between two values, element by element."""
+"""Selection between two values, element by element."""
 
 # mypy: disable-error-code="empty-body"
 # pyright: reportReturnType=false
@@ -67,7 +67,7 @@ def clamp(x: D, low: D | float, high: D | float) -> D: ...
 def clamp(x: int, low: int, high: int) -> int: ...
 @builtin
 def clamp(x: Any, low: Any, high: Any) -> Any:
-    """Every element brought into `[low, high]`: `minimum(maximum(x, low), high)`."""
+    """Every element clamped to `[low, high]`: `minimum(maximum(x, low), high)`."""
 
 
 @overload
@@ -84,7 +84,7 @@ def where(condition: Tile[bool_], x: float, y: float) -> Tile[Any]: ...
 def where(condition: Any, x: Any, y: Any) -> Any:
     """`x` where the condition holds and `y` elsewhere, element by element.
 
-    Both are computed, and the result has the dtype that one of them has. Two numbers are together
-    like a literal: `tw.where(mask, 1, 0)` takes the dtype of the output or the tile that it meets,
-    and is an i32, an f32 or a bool, as the numbers are, where it meets none.
+    Both are computed, and the result has the dtype of the one that has a dtype. Two numbers
+    together behave like a literal: `tw.where(mask, 1, 0)` takes the dtype of the output or the tile
+    that it meets; without one it is an i32, an f32 or a bool, by the type of the numbers.
     """

@@ -1,4 +1,4 @@
-"""Tiles from nothing. On the host the same functions make tensors, which is why they are `Any`."""
+"""Creation of tiles. On the host the same functions make tensors, so their type is `Any`."""
 
 # mypy: disable-error-code="empty-body"
 # pyright: reportReturnType=false
@@ -28,8 +28,8 @@ D = TypeVar("D", bound=DType)
 def zeros(shape: Sequence[SupportsIndex], dtype: type[DType]) -> Any:
     """Zeros in this shape.
 
-    In a kernel a tile, whose extents are powers of two known at compile time; on the host a tensor
-    of any shape.
+    In a kernel the result is a tile, whose extents are powers of two known at compile time; on the
+    host it is a tensor of any shape.
     """
 
 
@@ -62,8 +62,8 @@ def rand(
     """Floats spread evenly over [0, 1): in a kernel a tile, on the host a tensor.
 
     Element `n` in row-major order is a function of `seed` and `offset + n` alone (Philox 4x32-10),
-    so the same call gives the same numbers on every device, in every run and however a tensor is
-    cut into tiles. Seed and offset may be scalars of the kernel; they count modulo 2**64.
+    so the same call gives the same numbers on every device, in every run and for every partition
+    into tiles. Seed and offset may be scalars of the kernel; they count modulo 2**64.
     """
 
 
@@ -71,8 +71,8 @@ def rand(
 def rand4x(
     places: Tile[Any], dtype: type[D], *, seed: SupportsIndex = 0
 ) -> tuple[Tile[D], Tile[D], Tile[D], Tile[D]]:
-    """Four tiles of floats spread evenly over [0, 1), for what one of `rand` costs.
+    """Four tiles of floats spread evenly over [0, 1), at the cost of one `rand`.
 
-    Their elements are functions of `seed` and the integer at their place in `places` alone; in the
-    first tile they are the numbers that `rand` has there. f16, bf16 or f32.
+    Each element is a function of `seed` and the integer at its position in `places` alone; the
+    first tile has the numbers of `rand` at these offsets. f16, bf16 or f32.
     """

@@ -1,4 +1,4 @@
-"""What a kernel can ask about its launch, and what it can demand of it."""
+"""The launch in a kernel: block indices, grid extents, preconditions."""
 
 # mypy: disable-error-code="empty-body"
 # pyright: reportReturnType=false
@@ -22,19 +22,20 @@ __all__ = [
 
 @builtin
 def block_id(axis: int = 0) -> int:
-    """This block's place along an axis of the grid."""
+    """This block's index along an axis of the grid."""
 
 
 @builtin
 def num_blocks(axis: int = 0) -> int:
-    """The blocks along an axis of the grid."""
+    """Number of blocks along an axis of the grid."""
 
 
 @builtin
 def cdiv(a: SupportsIndex, b: SupportsIndex) -> int:
-    """`a / b` rounded up, exactly: how many parts of size `b` cover `a`.
+    """`a / b` rounded up, exactly: the number of parts of size `b` that cover `a`.
 
-    Of tiles and scalars of every integer dtype, and of constants; on the host of Python's integers.
+    For tiles and scalars of every integer dtype, and for constants; on the host for Python's
+    integers.
     """
 
 
@@ -42,16 +43,16 @@ def cdiv(a: SupportsIndex, b: SupportsIndex) -> int:
 def next_power_of_2(n: SupportsIndex) -> int:
     """The least power of two that is not below `n`, a compile-time value: an extent of a tile.
 
-    On the host of any integer. Of zero and below it is 1.
+    On the host for any integer. For zero and below it is 1.
     """
 
 
 @builtin
 def require(condition: bool) -> None:
-    """State what a launch must satisfy: `tw.require(K % 64 == 0)`.
+    """State a precondition of the launch: `tw.require(K % 64 == 0)`.
 
-    The condition is over dims, scalars and the grid. It is checked before every launch, which it
-    refuses when it does not hold, and is a known fact in the rest of the kernel.
+    The condition is over dims, scalars and the grid. Every launch checks it, and is refused when it
+    does not hold; in the kernel it is a fact.
     """
 
 

@@ -1,8 +1,8 @@
-"""Mathematics of every element: floats, unless a function says otherwise.
+"""Element-wise mathematics, of floats unless a function states otherwise.
 
-Modifiers are for those who know that they need them: `rounding` says how a result that the dtype
-cannot hold is rounded (`"approx"` is the fast one of the GPU, f32 only), `ftz` flushes subnormal
-numbers to zero (f32 only).
+Modifiers trade accuracy for speed: `rounding` selects the rounding of a result that the dtype
+cannot hold (`"approx"` is the GPU's fast one, f32 only), `ftz` flushes subnormal numbers to zero
+(f32 only).
 """
 
 # mypy: disable-error-code="empty-body"
@@ -34,7 +34,7 @@ def exp(x: V, *, rounding: Precision = "full") -> V:
 
 @builtin
 def exp2(x: V, *, ftz: bool = False) -> V:
-    """Two to the power of every element; on a GPU the cheapest of the exponentials."""
+    """Two to the power of every element; on a GPU the cheapest exponential."""
 
 
 @builtin
@@ -50,7 +50,7 @@ def log2(x: V) -> V: ...
 def log2(x: Any) -> Any:
     """The logarithm to base two of every element; NaN below zero.
 
-    Of a compile-time power of two it is a compile-time integer.
+    For a compile-time power of two the result is a compile-time integer.
     """
 
 
@@ -140,7 +140,7 @@ def floor(x: V) -> V:
 def round(x: V) -> V:
     """Every element rounded to the nearest whole number, halves to the even one; the dtype stays.
 
-    So do Python and NumPy. A zero keeps the sign of what was rounded.
+    Python and NumPy round the same way. A zero keeps the sign of the rounded number.
     """
 
 
@@ -173,7 +173,7 @@ def isfinite(x: Any) -> Any:
 
 @builtin
 def abs(x: V) -> V:
-    """The magnitude of every element, of integers too; the lowest of a dtype stays as it is."""
+    """The magnitude of every element, also of integers; the lowest integer stays unchanged."""
 
 
 @overload

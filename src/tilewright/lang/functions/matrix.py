@@ -18,7 +18,7 @@ D = TypeVar("D", bound=DType)
 
 @builtin
 def mma(a: Tile[Any], b: Tile[Any], acc: Tile[D], *, fast_acc: bool = False) -> Tile[D]:
-    """The matrix product of `a` and `b`, added to `acc`, whose dtype it is summed in.
+    """The matrix product of `a` and `b`, added to `acc`, and summed in its dtype.
 
     `a` is [M, K], `b` is [K, N] and `acc` is [M, N]; all three may have one leading batch axis.
     f16 and 8-bit floats sum in f32 or f16, bf16, tf32 and f32 in f32, f64 in f64, and 8-bit

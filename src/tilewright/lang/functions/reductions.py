@@ -1,8 +1,7 @@
-"""Combining the elements along an axis: reductions to one element, and running scans.
+"""Reductions and scans: the elements along an axis combined, to one or cumulatively.
 
-An axis may be negative, counted from the end. Where several may be given they stand in a tuple;
-None means all elements. `keepdims` leaves axes of extent one, so that a result broadcasts against
-what it was made of.
+A negative axis counts from the end. Several axes are a tuple; None means all elements. `keepdims`
+leaves axes of extent one, so that a result broadcasts against its operand.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -30,7 +29,7 @@ Axes = int | tuple[int, ...] | None
 def sum(x: Tile[D], axis: Axes = None, keepdims: bool = False) -> Tile[D]:
     """The sum along axes, or of all elements.
 
-    The dtype stays: convert narrow floats first where their precision is not enough.
+    The dtype is kept: convert narrow floats first where their precision does not suffice.
     """
 
 
@@ -38,13 +37,13 @@ def sum(x: Tile[D], axis: Axes = None, keepdims: bool = False) -> Tile[D]:
 def mean(x: Tile[D], axis: Axes = None, keepdims: bool = False) -> Tile[D]:
     """The mean along axes, or of all elements, of floats.
 
-    f16 and bf16 are summed in f32. Elements that a load has padded count like others.
+    f16 and bf16 are summed in f32. Padding of a load counts as elements.
     """
 
 
 @builtin
 def prod(x: Tile[D], axis: Axes = None, keepdims: bool = False) -> Tile[D]:
-    """The product along axes, or of all elements; the dtype stays."""
+    """The product along axes, or of all elements; the dtype is kept."""
 
 
 @builtin
@@ -65,22 +64,22 @@ def min(x: Tile[D], axis: Axes = None, keepdims: bool = False, *, nan: bool = Fa
 
 @builtin
 def any(x: Tile[Any], axis: Axes = None, keepdims: bool = False) -> Tile[bool_]:
-    """Whether some element along axes is true; a number is when it is not zero."""
+    """Whether any element along axes is true; a non-zero number is true."""
 
 
 @builtin
 def all(x: Tile[Any], axis: Axes = None, keepdims: bool = False) -> Tile[bool_]:
-    """Whether every element along axes is true; a number is when it is not zero."""
+    """Whether every element along axes is true; a non-zero number is true."""
 
 
 @builtin
 def argmax(
     x: Tile[Any], axis: int | None = None, keepdims: bool = False, *, nan: bool = False
 ) -> Tile[i32]:
-    """Where the largest element along an axis is, or of all in row-major order.
+    """The index of the largest element along an axis, or of all in row-major order.
 
-    Of equal ones it is the first. A NaN loses against every number; with `nan=True` the first NaN
-    is found, as in NumPy.
+    Of equal elements the first counts. A NaN loses against every number; with `nan=True` the first
+    NaN wins, as in NumPy.
     """
 
 
@@ -88,10 +87,10 @@ def argmax(
 def argmin(
     x: Tile[Any], axis: int | None = None, keepdims: bool = False, *, nan: bool = False
 ) -> Tile[i32]:
-    """Where the smallest element along an axis is, or of all in row-major order.
+    """The index of the smallest element along an axis, or of all in row-major order.
 
-    Of equal ones it is the first. A NaN loses against every number; with `nan=True` the first NaN
-    is found, as in NumPy.
+    Of equal elements the first counts. A NaN loses against every number; with `nan=True` the first
+    NaN wins, as in NumPy.
     """
 
 
@@ -133,10 +132,10 @@ def reduce(
 ) -> Any:
     """Elements along axes combined by a function of two scalars: `lambda a, b: a + b`.
 
-    The function is associative and commutative, the order of combination is free, and `identity`
-    is a constant that it leaves everything as it is with. It only computes: no loads, stores,
-    branches, or divisions that may be by zero. Of a tuple of tiles of one shape, the function takes
-    one scalar of each, then one of each again, and gives as many back in a tuple.
+    The function is associative and commutative, the order of combination is free, and `identity` is
+    its neutral element, a constant. The function is pure: no loads, stores, branches, or divisions
+    that may be by zero. For a tuple of tiles of one shape, the function takes one scalar of each,
+    then one of each again, and returns a tuple of as many.
     """
 
 
@@ -164,7 +163,7 @@ def scan(
 ) -> Any:
     """The running combination along an axis, each element included; `reverse` runs from the end.
 
-    The function takes what was combined before and then the element, and is associative; all else
-    is as in `reduce`. Without an axis the elements are taken in row-major order, and the result has
-    one axis.
+    The function takes the combination so far and then the element, and is associative; otherwise as
+    in `reduce`. Without an axis the elements are taken in row-major order, and the result has one
+    axis.
     """
