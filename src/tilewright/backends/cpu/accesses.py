@@ -1,8 +1,8 @@
-"""What an access touches, as stretches of addresses.
+"""Footprints of accesses, as intervals of addresses.
 
-A watched program notes an access as a view with an index, a strided box, or as the `Spans` of a
-tile of pointers. `stretches` gives either as intervals of addresses, `meet` says whether two share
-a byte; boxes of one tensor are compared as boxes.
+A watched program records an access as a view with an index, a strided box, or as the `Spans` of a
+tile of pointers. `stretches` converts either to intervals of addresses, `meet` tests whether two
+share a byte; boxes of one tensor are compared as boxes.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ Array = np.ndarray[Any, Any]
 
 
 class Spans(NamedTuple):
-    """Intervals of addresses, sorted and apart."""
+    """Sorted, disjoint intervals of addresses."""
 
     starts: Array
     ends: Array
 
 
 class Event(NamedTuple):
-    """One access of a block; generated code writes them as plain tuples."""
+    """One access of a block; generated code makes them as plain tuples."""
 
     site: int
     where: TiledView | IndexedView | Spans
-    at: tuple[Any, ...]  # the index, if it is a view
-    before: int  # the events of the block that its token waits for, a bit each
-    turn: int = -1  # its place among all that release or acquire, if it does
+    at: tuple[Any, ...]  # the index, for a view
+    before: int  # events of the block that its token is ordered after, a bit each
+    turn: int = -1  # rank among all releases and acquires, if it is one
 
 
 def spans(element: Element, places: Any, mask: Any) -> Spans:
-    """What a tile of pointers touches, of those that are not masked."""
+    """Return the addresses that a tile of pointers touches, masked elements excluded."""
     flat = np.asarray(places).reshape(-1) if mask is None else places[np.asarray(mask)]
     return _joined(flat, storage_dtype(element).itemsize)
 
 
 def _joined(addresses: Array, length: int) -> Spans:
-    """Stretches of one length as few intervals."""
+    """Merge intervals of one length."""
     if addresses.size == 0:
         return Spans(addresses, addresses)
     if addresses.size > 1 and (np.diff(addresses) == length).all():
@@ -57,7 +57,7 @@ def _joined(addresses: Array, length: int) -> Spans:
 
 
 def stretches(where: TiledView | IndexedView | Spans, at: tuple[Any, ...]) -> Spans:
-    """The intervals that an access touches; what lies outside a tensor is not among them."""
+    """Return the intervals that an access touches, inside its tensor."""
     if isinstance(where, TiledView):
         return _box(where, at)
     if isinstance(where, IndexedView):
@@ -86,12 +86,12 @@ _NONE = np.empty(0, np.int64)
 
 
 def meet(first: Event, second: Event) -> int | None:
-    """An address that two accesses share."""
+    """Return an address that two accesses share, if any."""
     if _apart(first, second):
         return None
     starts, ends = stretches(first.where, first.at)
     others = stretches(second.where, second.at)
-    # The last stretch that starts before each end is the only one that can reach into it.
+    # The last interval that starts before each end is the only one that can overlap it.
     found = np.searchsorted(others.starts, ends) - 1
     reaches = found >= 0
     reaches[reaches] = others.ends[found[reaches]] > starts[reaches]
@@ -102,7 +102,7 @@ def meet(first: Event, second: Event) -> int | None:
 
 
 def _first_reaching(spans_: Spans, address: int) -> int:
-    """Where the first stretch starts that ends behind an address."""
+    """Return the start of the first interval that ends after an address."""
     return int(spans_.starts[np.searchsorted(spans_.ends, address, "right")])
 
 
@@ -118,12 +118,12 @@ def _apart(first: Event, second: Event) -> bool:
 
 
 def layout(view: TiledView) -> tuple[Any, ...]:
-    """What views have in common whose boxes can be compared."""
+    """Return a key that is equal for views whose boxes can be compared."""
     return view.array.ctypes.data, view.array.shape, view.array.strides
 
 
 def element_at(where: TiledView | IndexedView | Spans, at: tuple[Any, ...], address: int) -> str:
-    """How a reader knows the element at an address: by its place in a tensor, if there is one."""
+    """Describe the element at an address: by its index in a tensor, if there is one."""
     if isinstance(where, Spans):
         return ""
     if isinstance(where, TiledView):

@@ -1,11 +1,11 @@
-"""One thread for each matrix product while blocks run on threads of their own.
+"""A limit of one BLAS thread for each matrix product while blocks run on threads of their own.
 
-A linear algebra library that spreads a small product over all cores waits for every core, and
-blocks on several threads would wait for each other there. NumPy's own OpenBLAS can be told how many
-threads to use; where another library is in its place nothing is changed, and `can_limit` says so.
-The number is the process's: other threads that multiply at the same time use one core as well.
-(threadpoolctl lets the thread that set a limit alone take it back; here the first stream worker to
-start sets it and the last to end, often another one, puts the old number back.)
+A BLAS that spreads a small product over all cores waits for every core, and blocks on several
+threads would wait for each other there. The number of threads of NumPy's own OpenBLAS can be set;
+with any other BLAS nothing is changed, and `can_limit` returns False. The limit is process-wide:
+other threads that multiply at the same time use one core as well. (In threadpoolctl only the thread
+that set a limit can remove it; here the first stream worker to start sets it, and the last to end,
+often another one, restores the old number.)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Library(NamedTuple):
 
 
 class _Users:
-    """How many runs want one thread, and how many threads there were before the first of them."""
+    """Number of runs that hold the limit, and the number of threads before the first of them."""
 
     def __init__(self) -> None:
         self.lock = ForkedLock()
@@ -53,7 +53,7 @@ def _library() -> _Library | None:
 
 
 def _functions(path: Path) -> _Library | None:
-    """How a copy of OpenBLAS names what we need; its names depend on how it was built."""
+    """Return the thread functions of an OpenBLAS, whose names depend on its build."""
     try:
         library = ctypes.CDLL(str(path))
     except OSError:
@@ -68,13 +68,13 @@ def _functions(path: Path) -> _Library | None:
 
 
 def can_limit() -> bool:
-    """Whether products can be kept to one thread."""
+    """Whether products can be limited to one thread."""
     return _library() is not None
 
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Keep every product of the process to one thread; uses of it may overlap."""
+    """Limit every product of the process to one thread; uses may overlap."""
     library = _library()
     if library is None:
         yield

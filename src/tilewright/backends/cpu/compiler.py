@@ -1,8 +1,8 @@
 """Compiles a function of pure Tile IR into one Python function, with `exec`.
 
-The source has two parts: the outer function does what is alike in all blocks and gives the inner
-one, which runs one block. Straight NumPy code, values in local variables: nothing is dispatched
-while a kernel runs. Internal ops must be gone (`passes`); the IR must be valid (the verifier).
+The source has two parts: the outer function executes ops that are uniform across blocks and returns
+the inner one, which runs one block. The code is straight NumPy on local variables, so that a run
+has no dispatch. Internal ops must be lowered (`passes`), and the IR must be valid (the verifier).
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ from tilewright.ir.types import TensorViewType, TileType
 
 __all__ = ["Program", "RunBlock", "translate"]
 
-RunBlock = Callable[[int, int, int], None]  # takes the block's place in the grid
+RunBlock = Callable[[int, int, int], None]  # takes the block's coordinates
 
 
-# Below this many elements NumPy holds the interpreter for most of an operation: threads only wait.
+# For smaller arrays NumPy holds the GIL for most of an operation, so threads only wait.
 _ELEMENTS_WORTH_A_THREAD = 1 << 14
-_MOST_AXES = 32  # of NumPy's arrays, in every release
+_MOST_AXES = 32  # limit of NumPy's arrays, in every release
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The compiled text of a function: `enter` does the uniform part and gives the block's."""
+    """The compiled source of a function: `enter` runs the uniform part and returns the block's."""
 
     name: str
     source: str
     sites: tuple[Site, ...]
     parameters: tuple[Value, ...]
     threads_pay: bool
-    multiplies: bool  # matrices
+    multiplies: bool  # whether the function has matrix products
     enter: Callable[..., RunBlock]
-    nbytes: int  # of its constants and of one block's tiles, at the most
+    nbytes: int  # upper bound of its constants and of one block's tiles
 
     def convert(self, arguments: Sequence[float]) -> list[Any]:
-        """Arguments as the program holds scalars."""
+        """Convert arguments to the program's scalars."""
         if len(arguments) != len(self.parameters):
             raise InternalError(
                 f"{self.name} takes {len(self.parameters)} arguments, got {len(arguments)}"
@@ -93,10 +93,10 @@ def translate(
     as_gpus: bool = False,
     limit: int | None = None,
 ) -> Program:
-    """Write a function as Python and compile it; a watched one notes every access of memory.
+    """Translate a function to Python and compile it; a watched program records every access.
 
     `globals` are the addresses of the module's globals by name. With `as_gpus` some undefined
-    behaviour is done as GPUs do it instead of reported (`executor.compile_module`). A function that
+    behaviour follows GPUs instead of being reported (`executor.compile_module`). A function that
     holds more bytes at once than `limit` is refused with an `OutOfMemoryError`.
     """
     try:
@@ -140,7 +140,7 @@ def _translated(
 
 
 def _require_axes(name: str, op: Op) -> None:
-    """Refuse tiles and tensors of more axes than NumPy's arrays have."""
+    """Refuse tiles and tensors of higher rank than NumPy's arrays."""
     for value in op.results:
         if isinstance(value.type, TileType | TensorViewType) and value.type.rank > _MOST_AXES:
             raise CompileError(
@@ -154,7 +154,7 @@ def _compiled(source: str, name: str) -> CodeType:
     try:
         return compile(source, filename, "exec")
     except IndentationError:
-        pass  # 100 levels of indentation are Python's most
+        pass  # Python's tokenizer reads at most 100 levels of indentation
     except (SyntaxError, MemoryError) as error:
         raise _too_deep(name, error) from None
     try:
@@ -164,9 +164,9 @@ def _compiled(source: str, name: str) -> CodeType:
 
 
 def _too_deep(name: str, error: Exception) -> CompileError:
-    """Python's own limits: how deep it compiles, and the loops inside each other in one function.
+    """Return the error for Python's own limits: nested loops, and the compiler's depth.
 
-    Those are 20, and 21 from Python 3.13 on.
+    A function has at most 20 nested loops, and 21 from Python 3.13 on.
     """
     return CompileError(
         f"kernel `{name}` nests loops or branches deeper than the CPU can run, which has about "
@@ -188,10 +188,10 @@ def _source(emitter: Emitter, names: list[str]) -> str:
 
 
 def _threads_pay(function: Function) -> bool:
-    """Whether blocks should be spread over threads.
+    """Whether blocks should run on several threads.
 
-    NumPy lets other threads run while it works on a large array. Matrix products have threads of
-    their own, which blocks on several threads would get in the way of unless they can be limited.
+    NumPy releases the GIL while it works on a large array. Matrix products have threads of their
+    own, which compete with threads of blocks unless they can be limited.
     """
     types = (value.type for op in function.walk() for value in op.results)
     largest = max((tile.size for tile in types if isinstance(tile, TileType)), default=1)

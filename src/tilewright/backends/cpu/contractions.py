@@ -1,12 +1,12 @@
-"""Finds counted loops that only add up products of tiles along the counter.
+"""Recognises counted loops that only accumulate products of tiles along the counter.
 
     for k in range(lower, upper):          # step 1, nothing else carried
         acc = mma(x[i, k], y[k, j], acc)
 
-Such a loop is one product of two panels. What lies outside a tensor counts as zero in it, so the
+Such a loop is one product of two panels. Elements outside a tensor count as zero in it, so the
 views must pad with zeros; and the accumulator must be at least as wide as the sum inside a product,
-so f16 accumulators are left alone. Between a load and its product there may be conversions and
-permutations of axes.
+which excludes f16 accumulators. Conversions and permutations may stand between a load and its
+product.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _WIDE = (Element.F32, Element.F64, Element.I32)
 
 @dataclass(frozen=True)
 class Contraction:
-    """The loads of a product, each with the axis of its tile that the counter runs along."""
+    """The loads of a product, each with the tile axis that the counter runs along."""
 
     lhs: tuple[LoadView, int]
     rhs: tuple[LoadView, int]
 
 
 def contraction(loop: For, outside: AbstractSet[Op]) -> Contraction | None:
-    """The product that a loop is; `outside` are ops that do not depend on its turns."""
+    """Return the product that a loop computes; `outside` are ops invariant in the loop."""
     ops = [op for op in loop.body.ops[:-1] if op not in outside]
     products = [op for op in ops if isinstance(op, MmaF | MmaI)]
     if loop.unsigned_cmp or len(products) != 1 or not all(isinstance(op, _ALLOWED) for op in ops):
@@ -60,7 +60,7 @@ def contraction(loop: For, outside: AbstractSet[Op]) -> Contraction | None:
 
 
 def _accumulates(loop: For, product: MmaF | MmaI) -> bool:
-    """Whether the product's sum is all that the loop carries."""
+    """Whether the product's sum is the only value that the loop carries."""
     carried = [arg for arg in loop.body.args[1:] if not isinstance(arg.type, TokenType)]
     handed = [v for v in loop.body.ops[-1].operands if not isinstance(v.type, TokenType)]
     wide = isinstance(product.acc.type, TileType) and product.acc.type.element in _WIDE
@@ -68,7 +68,7 @@ def _accumulates(loop: For, product: MmaF | MmaI) -> bool:
 
 
 def _loaded(value: Value, axis: int, made: dict[Value, Op]) -> tuple[LoadView, int] | None:
-    """The load that a value comes from, and which axis of the tile became `axis`."""
+    """Return the load that a value comes from, and the tile axis that became `axis`."""
     op = made.get(value)
     if isinstance(op, LoadView):
         return op, axis
@@ -80,7 +80,7 @@ def _loaded(value: Value, axis: int, made: dict[Value, Op]) -> tuple[LoadView, i
 
 
 def _runs_along(load: LoadView, axis: int, counter: Value, inner: AbstractSet[Value]) -> bool:
-    """Whether the counter is the index of that axis, and the others stay as they are."""
+    """Whether the counter indexes that axis, and the other indices are loop-invariant."""
     return (
         isinstance(load.view.type, PartitionViewType)
         and is_sliced(load.view.type)

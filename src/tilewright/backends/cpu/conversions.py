@@ -1,4 +1,4 @@
-"""Conversions between integers and floats, and the ones that only some formats have."""
+"""Conversions between integers and floats, and those that only some formats have."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = [
     "sticky",
 ]
 
-Array = Any  # an array, or a NumPy scalar where all elements are alike
+Array = Any  # an array, or a NumPy scalar where all elements are equal
 
 _E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 
 
 def cut(site: int, x: Array, dtype: np.dtype[Any], bits: int) -> Array:
-    """Floats cut to integers of a width, signed as the dtype; one that does not fit is reported."""
+    """Truncate floats to integers of a width, signed as the dtype; overflow is reported."""
     wide = x.astype(np.float64)
     low, high = _open_range(dtype, bits)
     wrong = ~((wide > low) & (wide < high))
-    if low == -(2.0**63):  # the bound itself fits, and f64 has nothing between it and the next
+    if low == -(2.0**63):  # the bound itself fits, and f64 has no number between it and the next
         wrong &= wide != low
     if np.any(wrong):
         report_element(site, wrong, f"cuts {{}}, which does not fit in {bits} bits", wide)
@@ -38,7 +38,7 @@ def cut(site: int, x: Array, dtype: np.dtype[Any], bits: int) -> Array:
 
 
 def cut_saturating(x: Array, dtype: np.dtype[Any], bits: int) -> Array:
-    """Floats cut to integers of a width; too large gives the limit, NaN gives 0."""
+    """Truncate floats to integers of a width; too large gives the limit, NaN gives 0."""
     wide = np.trunc(x.astype(np.float64))
     least, greatest = (dtype.type(end) for end in limits(bits, dtype.kind == "i"))
     low, high = _open_range(dtype, bits)
@@ -47,20 +47,20 @@ def cut_saturating(x: Array, dtype: np.dtype[Any], bits: int) -> Array:
 
 
 def _open_range(dtype: np.dtype[Any], bits: int) -> tuple[float, float]:
-    """Bounds that a float must lie strictly between to fit after it is cut."""
+    """Return exclusive bounds of the floats that fit after truncation."""
     low, high = limits(bits, dtype.kind == "i")
     return float(low) - 1.0, float(high) + 1.0
 
 
 def float_of_integer(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Integers, in the signedness of their array, as floats: rounded once to nearest even."""
+    """Convert integers, in the signedness of their array, to floats, rounding to nearest even."""
     return x.astype(dtype) if dtype in (np.float32, np.float64) else nearest(sticky(x), dtype)
 
 
 def sticky(x: Array) -> Array:
-    """Integers as f64; rounding that to a format of up to 16 bits of mantissa is rounding once."""
+    """Convert integers to f64 with a sticky bit, so that narrowing to 16 bits rounds once."""
     if x.dtype.itemsize == 8:
-        # Formats this short need only know that something was lost below the 16th bit.
+        # Such short formats need only a sticky bit for everything below the 16th.
         lost = (x & x.dtype.type(0xFFFF)) != 0
         short = (x | (lost.astype(x.dtype) << x.dtype.type(16))) & ~x.dtype.type(0xFFFF)
         large = (x >= x.dtype.type(1 << 40)) | (x.astype(np.float64) <= -(2.0**40))
@@ -69,13 +69,13 @@ def sticky(x: Array) -> Array:
 
 
 def power_of_two_below(x: Array) -> Array:
-    """The power of two at or below each number, in the format of scales."""
+    """Return the power of two at or below each number, in the format of scales."""
     _, exponent = np.frexp(x.astype(np.float64))
     return _scale(x, exponent - 1)
 
 
 def power_of_two_above(x: Array) -> Array:
-    """The power of two at or above each number, in the format of scales."""
+    """Return the power of two at or above each number, in the format of scales."""
     mantissa, exponent = np.frexp(x.astype(np.float64))
     return _scale(x, np.where(mantissa == 0.5, exponent - 1, exponent))
 

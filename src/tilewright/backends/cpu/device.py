@@ -1,5 +1,5 @@
-"""The CPU as a device: the same streams, borrows and failures as a GPU, for tests and for people
-without one. Kernels are run by `executor`; this file only queues them.
+"""The CPU as a device: the same streams, borrows and failures as a GPU, for tests and for machines
+without one. `executor` runs the kernels; this module only queues them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Runnable(Protocol):
         race_check: bool = False,
         stop: Stop | None = None,
     ) -> None:
-        """Run every block of a grid, unless it is told to stop."""
+        """Run every block of a grid, unless it is asked to stop."""
 
 
 class CpuFunction:
@@ -61,10 +61,10 @@ class CpuFunction:
         arguments: tuple[int | float, ...],
         memories: tuple[Reachable, ...],
     ) -> None:
-        """Put a launch of `blocks` blocks on a stream; no blocks are no launch."""
+        """Enqueue a launch of `blocks` blocks; without blocks it does nothing."""
         if blocks == 0:
             return
-        # The queue holds the bytes themselves, so they outlive the launch whatever is dropped.
+        # The queue holds the memories, so they outlive the launch.
         held = tuple(cast("Memory", memory.allocation) for memory in memories)
         run = partial(self._kernel.run, (blocks, 1, 1), arguments, held, threads=self._threads)
         if is_watching():
@@ -72,7 +72,7 @@ class CpuFunction:
         cast("Tasks", stream.queue).put_kernel(lambda stop: run(stop=stop))
 
     def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
-        """The same launch, to be made any number of times."""
+        """Return the same launch, to be repeated."""
 
         def launch(stream: Stream, tensors: tuple[Handle, ...]) -> None:
             self.launch(stream, blocks, arguments, tuple(tensor.storage for tensor in tensors))
@@ -82,7 +82,7 @@ class CpuFunction:
     def prepare_for(
         self, blocks: int, arguments: tuple[int | float, ...], addresses: tuple[Filled, ...]
     ) -> ReadyCall:
-        """The same for any tensors."""
+        """Return the same launch, for any tensors."""
 
         def launch(stream: Stream, tensors: tuple[Handle, ...]) -> None:
             filled = list(arguments)
@@ -103,7 +103,7 @@ class _Records(RecordPool):
 
 
 class CpuBackend:
-    """One CPU device; `cpu:1` is as good as `cpu`, with streams and tensors of its own."""
+    """One CPU device; `cpu:1` is equivalent to `cpu`, with streams and tensors of its own."""
 
     target = runs = "cpu"
     can_run = True
@@ -114,54 +114,54 @@ class CpuBackend:
         self._records = _Records()
 
     def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
-        """Blocks that run at once: one on each core, whatever a GPU is advised to do."""
+        """Return the number of blocks that run at once: one for each core, whatever the hints."""
         del occupancy, num_ctas
         return usable_cores()
 
     def new_queue(self, label: str) -> CpuQueue:
-        """A queue with a worker of its own."""
+        """Return a new queue."""
         return CpuQueue(label)
 
     def adopt_queue(self, number: int) -> NoReturn:
-        """Refused: no other library has streams here."""
+        """Refuse: other libraries have no streams on the CPU."""
         raise LaunchError(f"the CPU has no streams of other libraries, and {number:#x} is none")
 
     def new_pool(self, release_threshold: int | None, limit: int | None) -> CpuPool:
-        """Host memory with a limit; none of it is kept when it is not in use."""
+        """Return a pool of host memory with a limit; it caches no free memory."""
         del release_threshold
         return CpuPool(limit)
 
     def build_graph(self, nodes: Sequence[tuple[Recipe, tuple[int, ...]]]) -> CpuGraph:
-        """A graph whose nodes run one by one."""
+        """Return a graph whose nodes run one by one."""
         return CpuGraph(nodes)
 
     def take_record(self) -> FailureRecord:
-        """A failure record in plain memory."""
+        """Return a failure record in plain memory."""
         return self._records.take()
 
     def stage(self, nbytes: int) -> None:
-        """Any host memory will do."""
+        """Do nothing: any host memory serves as a staging buffer."""
         del nbytes
 
     def adopt(self, address: int, nbytes: int, *, read_only: bool) -> Memory:
-        """Host memory of another library."""
+        """Return host memory of another library."""
         return Memory.at(address, nbytes, read_only=read_only)
 
     def end(self) -> None:
-        """Nothing: threads that have nothing to do end with the process."""
+        """Do nothing: idle threads end with the process."""
 
     def owner_of(self, address: int) -> int:
-        """All host memory belongs to the first."""
+        """Return the first device, to which all host memory belongs."""
         del address
         return 0
 
 
 def missing() -> str | None:
-    """Why there is no CPU: there always is one."""
+    """Return None: the CPU always exists."""
     return None
 
 
 def open_device(ordinal: int) -> CpuBackend:
-    """The CPU device of a number; any number will do."""
+    """Return the CPU device of an ordinal, which may be any number."""
     assert ordinal >= 0, "a device name has no sign"
     return CpuBackend()

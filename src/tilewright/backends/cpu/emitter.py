@@ -1,16 +1,17 @@
-"""Writes the Python source of one kernel, and knows how each value of the IR is held in it.
+"""Emits the Python source of one kernel, and tracks how each SSA value is represented in it.
 
-An IR value becomes a local variable. How it is held is known when the source is written:
+An SSA value becomes a local variable. Its representation is fixed when the source is emitted:
 
 - a rank-0 integer, truth value or pointer is a Python int (bool), in the signed range of its width;
-- every other tile is a NumPy array, or a NumPy scalar where all elements are alike. An array may
-  have extent one, or be a scalar, where the tile is broadcast: `Held.shape` says what it has;
-- views are the objects of `views`; tokens are nothing at all, since a block runs in program order.
+- every other tile is a NumPy array, or a NumPy scalar where all elements are equal. An array may
+  have extent one, or be a scalar, where the tile is broadcast: `Held.shape` is the actual shape;
+- views are the objects of `views`; tokens have no representation, since a block runs in program
+  order.
 
-A watched program keeps a list of what its block does to memory, and holds a token as the set of
-events that it waits for: a Python int with a bit for each.
+A watched program records the accesses of its block, and represents a token as the set of events
+that precede it: a Python int with a bit for each.
 
-Arrays are never changed once they are bound, so a value may be an alias of another.
+Arrays are never modified once they are bound, so a value may be an alias of another.
 """
 
 from __future__ import annotations
@@ -52,68 +53,68 @@ __all__ = [
     "tile_shape",
 ]
 
-_TURNS = count()  # `next` on it is atomic; only the order of its numbers means anything
+_TURNS = count()  # `next` on it is atomic; only the order of its numbers matters
 
 Shape = tuple[int, ...]  # of an array
-Rules = Mapping[type[Op], Callable[["Emitter", Any], None]]  # how each op is written
+Rules = Mapping[type[Op], Callable[["Emitter", Any], None]]  # emitters by op class
 
 # Parameters of the generated functions.
 SPACE = "space"  # the address space of the launch
-LOCK = "lock"  # held while an atomic runs
-RECORD = "record"  # takes what a block did to memory, where the program is watched
-STOP = "stop"  # reasons to stop: none, as long as the run may go on
+LOCK = "lock"  # held during an atomic
+RECORD = "record"  # receives the accesses of a block, in a watched program
+STOP = "stop"  # reasons to stop; empty while the run may continue
 GRID = ("grid_x", "grid_y", "grid_z")  # blocks along each axis
-BLOCK = ("block_x", "block_y", "block_z")  # this block's place
-# Variables of the block's part.
-OWN_SPACE = "own_space"  # the address space with the block's own memories
-EVENTS = "events"  # what the block did to memory, in a watched program
+BLOCK = ("block_x", "block_y", "block_z")  # this block's coordinates
+# Variables of the block part.
+OWN_SPACE = "own_space"  # the address space including the block's own memories
+EVENTS = "events"  # accesses of the block, in a watched program
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What was decided about a function before its source is written."""
+    """Decisions about a function, made before its source is emitted."""
 
-    hoisted: AbstractSet[Op] = frozenset()  # ops alike in all blocks, done once
+    hoisted: AbstractSet[Op] = frozenset()  # ops uniform across blocks, executed once
     borrowed: AbstractSet[Op] = frozenset()  # loads whose tile may stay a window on memory
-    read: AbstractSet[Value] = frozenset()  # values that something reads
-    watched: bool = False  # whether every access of memory is noted
-    as_gpus: bool = False  # whether undefined behaviour is done as GPUs do it, where they agree
-    allocates: bool = False  # whether blocks take memory of their own
+    read: AbstractSet[Value] = frozenset()  # values that are used
+    watched: bool = False  # whether every access is recorded
+    as_gpus: bool = False  # whether undefined behaviour follows GPUs, where they agree
+    allocates: bool = False  # whether blocks allocate memory
     globals: Mapping[str, int] = field(default_factory=dict)  # addresses of the module's globals
 
 
 @dataclass(frozen=True)
 class Held:
-    """How one value is held: the text that names it, and what is known about it."""
+    """Representation of one value: the text that names it, and static facts about it."""
 
     text: str
     plain: bool  # a Python int
-    shape: Shape | None  # of the array; None where one text stands for arrays of any shape
-    constant: Any = None  # the number in every element, where it is known
+    shape: Shape | None  # of the array; None if one text serves arrays of any shape
+    constant: Any = None  # the number in every element, if known
 
 
 class Emitter:
-    """Source text in two parts: what is alike in all blocks, and what each block does."""
+    """Source text in two parts: the uniform part of a launch, and the part of each block."""
 
     def __init__(self, rules: Rules, plan: Plan, room: Room) -> None:
         self.plan = plan
-        self._room = room  # for the arrays that the program holds
+        self._room = room  # budget for the arrays of the program
         self._rules = rules
         self.uniform_lines: list[str] = []
         self.block_lines: list[str] = []
         self.namespace: dict[str, Any] = {}
         self.sites: list[Site] = []
         self.held: dict[Value, Held] = {}
-        self.targets: dict[type[Op], Sequence[Value]] = {}  # what a terminator assigns
-        self._turns: dict[Op, str] = {}  # the place of an access among those that synchronise
-        self._tiles: dict[Hashable, str] = {}  # constant tiles, each kept once
-        self._origins: dict[Value, Value] = {}  # what an alias is held as
+        self.targets: dict[type[Op], Sequence[Value]] = {}  # values that a terminator assigns
+        self._turns: dict[Op, str] = {}  # rank of an access among those that synchronise
+        self._tiles: dict[Hashable, str] = {}  # constant tiles, each stored once
+        self._origins: dict[Value, Value] = {}  # sources of aliases
         self._lines = self.block_lines
         self._depth = 0
         self._count = 0
 
     def write_uniform(self, ops: Iterable[Op]) -> None:
-        """Append what is hoisted among the ops of a function to the uniform part."""
+        """Emit the hoisted ops of a function in the uniform part."""
         self._lines = self.uniform_lines
         for op in ops:
             if op in self.plan.hoisted:
@@ -121,14 +122,14 @@ class Emitter:
         self._lines = self.block_lines
 
     def write(self, block: Block) -> None:
-        """Append what the ops of a block do, but for what is hoisted."""
+        """Emit the ops of a block, hoisted ones excluded."""
         for op in block.ops:
             if op not in self.plan.hoisted:
                 self._rules[type(op)](self, op)
 
     @contextmanager
     def target(self, terminator: type[Op], values: Sequence[Value]) -> Iterator[None]:
-        """Inside, terminators of this kind assign these values."""
+        """Within the context, terminators of this kind assign these values."""
         outer = self.targets.get(terminator, ())
         self.targets[terminator] = values
         yield
@@ -141,12 +142,12 @@ class Emitter:
         self._lines.append("    " * self._depth + line)
 
     def emit_stop(self) -> None:
-        """Append what a loop does at every turn: it ends if the run was told to stop."""
+        """Append the check of every loop iteration that ends a run asked to stop."""
         self.emit(f"if {STOP}: raise {STOP}[0]")
 
     @contextmanager
     def indented(self) -> Iterator[None]:
-        """One level deeper; never empty."""
+        """Indent by one level; an empty block gets a `pass`."""
         self._depth += 1
         before = len(self._lines)
         yield
@@ -155,12 +156,12 @@ class Emitter:
         self._depth -= 1
 
     def fresh(self) -> str:
-        """A variable that nothing else uses."""
+        """Return an unused variable name."""
         self._count += 1
         return f"v{self._count}"
 
     def constant(self, value: Any) -> str:
-        """A name for an object that is made now and never changes."""
+        """Return a name for an immutable object that exists now."""
         self._count += 1
         name = f"k{self._count}"
         self.namespace[name] = value
@@ -171,9 +172,9 @@ class Emitter:
         self._room.take(nbytes)
 
     def constant_tile(self, value: Value, key: Hashable, make: Callable[[], Any]) -> str:
-        """A name for a tile that never changes; of one key there is one, however often it is used.
+        """Return a name for a constant tile; there is one tile for each key.
 
-        Its bytes are counted before it is made.
+        The bytes of the tile are counted before it is made.
         """
         shape, dtype = tile_shape(value), tile_dtype(value)
         known = (key, shape, dtype)
@@ -185,35 +186,35 @@ class Emitter:
         return self._tiles[known]
 
     def function(self, function: Callable[..., Any]) -> str:
-        """A name for a function that the source calls."""
+        """Return a name for a function that the source calls."""
         name = f"{function.__name__}_{function.__module__.rpartition('.')[2] or 'numpy'}"
         known = self.namespace.setdefault(name, function)
         assert known is function, f"two functions are {name}"
         return name
 
     def call(self, function: Callable[..., Any], *arguments: str | int | bool) -> str:
-        """The text of a call."""
+        """Return the text of a call."""
         return f"{self.function(function)}({', '.join(map(str, arguments))})"
 
     def site(self, op: Op) -> int:
-        """A number by which an op reports."""
+        """Return the number by which an op reports faults."""
         self.sites.append(Site.of(op))
         return len(self.sites) - 1
 
     @property
     def space(self) -> str:
-        """The address space, where a line is written now."""
+        """Return the address space that is in scope at the current line."""
         own = self.plan.allocates and self._lines is self.block_lines
         return OWN_SPACE if own else SPACE
 
     # --- tokens -----------------------------------------------------------------------------------
 
     def is_held(self, value: Value) -> bool:
-        """Whether a value exists at run time at all."""
+        """Whether a value has a representation at run time."""
         return self.plan.watched or not isinstance(value.type, TokenType)
 
     def watch(self, op: Any, where: str, at: str = "()") -> None:
-        """Note an access, in a program that is watched, and what its token waits for."""
+        """Record an access, in a watched program, and define its result token."""
         if self.plan.watched:
             before = self._events_before(op)
             self.take_turn(op)
@@ -223,10 +224,10 @@ class Emitter:
                 self.define(op.result_token, f"{before} | 1 << len({EVENTS}) - 1", None)
 
     def take_turn(self, op: Op) -> None:
-        """Number an access that releases or acquires, in a program that is watched.
+        """Number a release or acquire, in a watched program.
 
-        A release takes its turn before it writes, an acquire after it has read, so that who reads
-        what was released comes later.
+        A release takes its number before it writes, an acquire after it has read, so that an
+        acquire that reads a released value has the greater number.
         """
         site = Site.of(op)
         if self.plan.watched and op not in self._turns and (site.acquires or site.releases):
@@ -234,7 +235,7 @@ class Emitter:
             self.emit(f"{self._turns[op]} = next({self.constant(_TURNS)})")
 
     def pass_token(self, op: Any) -> None:
-        """Give on the token of an op that is no access."""
+        """Forward the token of an op that is no access."""
         if self.plan.watched:
             self.bind(op.result_token, self._events_before(op), None)
 
@@ -244,7 +245,7 @@ class Emitter:
     # --- values -----------------------------------------------------------------------------------
 
     def define(self, value: Value, expression: str, shape: Shape | None = ()) -> None:
-        """Bind a value to what an expression gives; `shape` is that of an array."""
+        """Bind a value to the result of an expression; `shape` is that of an array."""
         name = self.fresh()
         if shape != () and isinstance(value.type, TileType):
             held = value.type.shape if shape is None else shape
@@ -253,27 +254,27 @@ class Emitter:
         self.bind(value, name, shape)
 
     def bind(self, value: Value, text: str, shape: Shape | None = (), constant: Any = None) -> None:
-        """Say that a value is already held under a name."""
+        """Declare that a value is represented by an existing name."""
         plain = shape == () and is_plain(value)
         self.held[value] = Held(text, plain, shape, constant)
 
     def alias(self, value: Value, source: Value) -> None:
-        """Say that a value is held as another is."""
+        """Declare that a value shares the representation of another."""
         self.held[value] = self.held[source]
         self._origins[value] = self._origins.get(source, source)
 
     def name_of(self, value: Value) -> str:
-        """What the author calls a value, or what it is an alias of."""
+        """Return the author's name of a value, or of the value that it aliases."""
         return value.hint or self._origins.get(value, value).hint
 
     def plain(self, value: Value) -> str:
-        """A rank-0 integer, as the text of a Python int."""
+        """Return a rank-0 integer, as the text of a Python int."""
         held = self.held[value]
         assert held.plain, f"{value} is not a scalar here"
         return held.text
 
     def array(self, value: Value) -> str:
-        """A tile as NumPy operand: a Python int gets its dtype."""
+        """Return a tile as a NumPy operand: a Python int gets its dtype."""
         held = self.held[value]
         if not held.plain:
             return held.text
@@ -283,7 +284,7 @@ class Emitter:
         return f"{self.function(dtype.type)}({held.text})"
 
     def full(self, value: Value) -> str:
-        """A tile as an array that really has the tile's shape."""
+        """Return a tile as an array with the full shape of the tile."""
         held, shape = self.held[value], tile_shape(value)
         if held.shape is None or (held.shape == shape and not held.plain):
             return held.text
@@ -296,7 +297,7 @@ class Emitter:
         return self.call(np.broadcast_to, self.array(value), repr(shape))
 
     def shapes(self, values: Sequence[Value]) -> Shape | None:
-        """The shape of an array computed element by element from others."""
+        """Return the shape of an array computed element by element from others."""
         found: list[Shape] = []
         for value in values:
             shape = self.held[value].shape
@@ -307,19 +308,19 @@ class Emitter:
 
 
 def tile_shape(value: Value) -> Shape:
-    """The shape of a tile."""
+    """Return the shape of a tile."""
     assert isinstance(value.type, TileType)
     return value.type.shape
 
 
 def tile_element(value: Value) -> Element | PtrType:
-    """The element of a tile."""
+    """Return the element of a tile."""
     assert isinstance(value.type, TileType)
     return value.type.element
 
 
 def tile_dtype(value: Value) -> np.dtype[Any]:
-    """The NumPy type of a tile; pointers are their addresses."""
+    """Return the NumPy type of a tile; pointers are their addresses."""
     element = tile_element(value)
     return np.dtype(np.int64) if isinstance(element, PtrType) else element.numpy
 
@@ -331,5 +332,5 @@ def is_integral(value: Value) -> bool:
 
 
 def is_plain(value: Value) -> bool:
-    """Whether a value is a scalar that is held as a Python int."""
+    """Whether a value is a scalar represented by a Python int."""
     return isinstance(value.type, TileType) and not value.type.shape and is_integral(value)

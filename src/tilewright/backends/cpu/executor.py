@@ -1,8 +1,8 @@
 """Runs compiled kernels over a grid of blocks, on one thread or several.
 
 `compile_function` and `compile_module` are the CPU backend's only entries for the layers above. A
-kernel holds no state: the same one may run in several threads at once. The first failure stops the
-run; of those seen the one with the lowest block is raised.
+kernel holds no state: several threads may run the same one at once. The first failure stops the
+run; of the failures seen, that of the lowest block is raised.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Grid = tuple[int, int, int]
 def compile_function(
     function: Function, module: Module | None = None, *, limit: int | None = None
 ) -> CpuKernel:
-    """Compile a function of pure Tile IR; done once, run often.
+    """Compile a function of pure Tile IR, to be run any number of times.
 
-    Of its module only the globals that it asks for are placed. What its constants, its globals and
-    the tiles of one block hold at once may not be more than `limit` bytes.
+    Only the globals that the function uses are allocated. Its constants, its globals and the tiles
+    of one block may not hold more than `limit` bytes at once.
     """
     asked = {op.name for op in function.walk() if isinstance(op, GetGlobal)}
     held = () if module is None else module.globals
@@ -51,9 +51,9 @@ def compile_function(
 def compile_module(module: Module, *, as_gpus: bool = False) -> dict[str, CpuKernel]:
     """Compile every function of a module, by name; they share the module's globals.
 
-    Undefined behaviour is reported. With `as_gpus` two cases of it that programs of other
-    producers rely on are done as GPUs do them: a tile wholly outside its view is padding, and a
-    float becomes a truth value by comparison with zero.
+    Undefined behaviour is reported. With `as_gpus` two cases of it, on which programs of other
+    producers rely, follow GPUs: a tile wholly outside its view is padding, and a float becomes a
+    truth value by comparison with zero.
     """
     globals_ = CpuGlobals(module.globals)
     return {
@@ -81,12 +81,12 @@ class CpuKernel:
 
     @property
     def name(self) -> str:
-        """The name of the function."""
+        """Name of the function."""
         return self._program.name
 
     @property
     def source(self) -> str:
-        """The Python text that runs."""
+        """Python source that runs."""
         return self._program.source
 
     @cached_property
@@ -112,12 +112,12 @@ class CpuKernel:
         race_check: bool = False,
         stop: Stop | None = None,
     ) -> None:
-        """Run every block of a grid; returns when all are done, or raises why it was told to stop.
+        """Run every block of a grid; return when all are done, or raise the reason to stop.
 
         `arguments` are the parameters in order, a pointer as its address. Only `memories` are
-        touched. `threads` is chosen by the kernel's tiles unless given; outputs are the same. With
-        `race_check` accesses of one element that nothing orders, one of them writing it, are
-        reported at the end of the run: of two blocks, or of one block where no token orders them.
+        accessed. The kernel's tiles determine `threads` unless it is given; outputs do not depend
+        on it. With `race_check`, unordered accesses of one element of which one writes are reported
+        at the end of the run: between two blocks, or within one block where no token orders them.
         """
         blocks = prod(grid)
         if blocks == 0:
@@ -146,20 +146,20 @@ class CpuKernel:
 
 
 def _share(work: _Work, workers: int) -> None:
-    """Let so many threads take part, or as many as can be started, this one among them."""
+    """Run the work on so many threads, or as many as can be started, this one included."""
     others: list[threading.Thread] = []
     try:
         for _ in range(workers - 1):
             others.append(threading.Thread(target=work.take_part))
             others[-1].start()
     except RuntimeError:
-        others.pop()  # there is room for no more
+        others.pop()  # the system has no room for more threads
     try:
         work.take_part()
         _join(others)
-    except BaseException as error:  # of a signal handler
+    except BaseException as error:  # from a signal handler
         work.stop.ask(error)
-        _join(others)  # until then they write
+        _join(others)  # threads write until they are joined
         raise
 
 
@@ -171,7 +171,7 @@ def _join(threads: Sequence[threading.Thread]) -> None:
 
 @dataclass(eq=False)
 class _Work:
-    """The blocks of one run, handed out in chunks to whoever takes part."""
+    """The blocks of one run, distributed in chunks to its threads."""
 
     program: Program
     grid: Grid
@@ -182,7 +182,7 @@ class _Work:
     records: list[Record] = field(default_factory=list)
 
     def enter(self, space: AddressSpace, arguments: list[object]) -> None:
-        """Do the uniform part; what it reports counts as block 0's."""
+        """Run the uniform part; its faults count as those of block 0."""
         self._chunks = count()  # `next` on it is atomic
         try:
             lock, stop = threading.Lock(), self.stop.reasons
@@ -216,10 +216,10 @@ class _Work:
                     if stop:
                         raise stop[0]
                     run(number % columns, number // columns % rows, number // (columns * rows))
-        except BaseException as failure:  # noqa: BLE001 - raised again by the thread that called
+        except BaseException as failure:  # noqa: BLE001 - re-raised by the calling thread
             self.failures.append((number, failure))
             if not isinstance(failure, Fault):
-                self.stop.ask(failure)  # the others may be in a loop that does not end
+                self.stop.ask(failure)  # other threads may be in a loop that does not end
 
     def raise_failure(self) -> None:
         """Raise the failure of the lowest block, if there is one."""

@@ -1,8 +1,8 @@
-"""What a block reports when it stops: undefined behaviour, or an assertion that is false.
+"""Faults: reports of a block that stops, for undefined behaviour or a false assertion.
 
 Generated code and the functions it calls raise a `Fault` with the number of the op's *site*; the
-executor, which knows the block and the kernel, turns it into the exception that users see. Not for
-mistakes of our own: those are assertions and `InternalError`.
+executor, which knows the block and the kernel, turns it into the exception that users see. Bugs of
+tilewright's own are assertions and `InternalError`s instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Access(Enum):
-    """How an op touches memory; an atomic one is ordered with those of others by itself."""
+    """Kind of memory access of an op; atomics are ordered among themselves."""
 
     NONE = auto()
     READ = auto()
@@ -40,12 +40,12 @@ class Access(Enum):
 
     @property
     def writes(self) -> bool:
-        """Whether it changes memory."""
+        """Whether the access modifies memory."""
         return self in (Access.WRITE, Access.ATOMIC_WRITE)
 
     @property
     def plain(self) -> Access:
-        """The same without the order that an atomic has."""
+        """The same access without the order of an atomic."""
         return _PLAIN.get(self, self)
 
 
@@ -54,20 +54,20 @@ _PLAIN = {Access.ATOMIC_READ: Access.READ, Access.ATOMIC_WRITE: Access.WRITE}
 
 @dataclass(frozen=True)
 class Site:
-    """One op that may report, as a reader of the kernel knows it."""
+    """One op that may report a fault, as a reader of the kernel knows it."""
 
     mnemonic: str
     loc: Location | None
-    access: Access = Access.NONE  # towards accesses of the same block
-    outward: Access = Access.NONE  # towards accesses of other blocks
-    acquires: bool = False  # what other blocks released
-    releases: bool = False  # what this block did, to other blocks
+    access: Access = Access.NONE  # relative to accesses of the same block
+    outward: Access = Access.NONE  # relative to accesses of other blocks
+    acquires: bool = False  # whether it acquires releases of other blocks
+    releases: bool = False  # whether it releases this block's accesses to other blocks
 
     @staticmethod
     def of(op: Op) -> Site:
-        """What an op is to the watch.
+        """Return the site of an op.
 
-        An atomic whose scope is the block is as good as none towards other blocks.
+        An atomic whose scope is the block counts as a plain access relative to other blocks.
         """
         if op.effect not in (Effect.READ, Effect.WRITE):
             return Site(op.mnemonic, op.loc)
@@ -88,7 +88,7 @@ class Site:
 
 
 class Fault(Exception):
-    """A block met what Tile IR leaves undefined, and stopped before doing it."""
+    """A block reached undefined behaviour, and stopped before executing it."""
 
     def __init__(self, site: int, what: str) -> None:
         super().__init__(what)
@@ -96,7 +96,7 @@ class Fault(Exception):
         self.what = what
 
     def failure(self, kernel: str, site: Site, block: tuple[int, int, int]) -> KernelFailure:
-        """The exception for users."""
+        """Return the exception for users."""
         return UndefinedBehaviourError(
             f"undefined behaviour in kernel `{kernel}`, block {block}: "
             f"{site.mnemonic} {self.what}{_place(site.loc)}"
@@ -104,10 +104,10 @@ class Fault(Exception):
 
 
 class AssertionFault(Fault):
-    """An `assert` was false."""
+    """An assertion was false."""
 
     def failure(self, kernel: str, site: Site, block: tuple[int, int, int]) -> KernelFailure:
-        """The exception for users."""
+        """Return the exception for users."""
         return KernelAssertionError(
             f"{self.what}\n  assertion failed in kernel `{kernel}`, block {block}{_place(site.loc)}"
         )
@@ -119,7 +119,7 @@ def report(site: int, what: str) -> NoReturn:
 
 
 def report_element(site: int, wrong: Any, what: str, *operands: Any) -> NoReturn:
-    """Stop this block for the first element that is wrong; `what` has a place for each operand."""
+    """Stop this block at the first wrong element; `what` has a `{}` for each operand."""
     at = first_true(wrong)
     shape = np.shape(wrong)
     numbers = (np.broadcast_to(operand, shape)[at] for operand in operands)
@@ -128,7 +128,7 @@ def report_element(site: int, wrong: Any, what: str, *operands: Any) -> NoReturn
 
 
 def first_true(mask: Any) -> tuple[int, ...]:
-    """Indices of the first true element."""
+    """Return the indices of the first true element."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), np.shape(mask)))
 
 

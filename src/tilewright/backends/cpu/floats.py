@@ -1,10 +1,10 @@
-"""Float operations on NumPy arrays, where one NumPy function does not say it all.
+"""Float operations on NumPy arrays that are not one NumPy function.
 
 Each op rounds once, to the dtype of its result: NumPy and ml_dtypes compute f16 and bf16 in f32,
-which is wide enough that rounding again changes nothing for the four operations and the root.
-Transcendental functions are computed in f64 and rounded once to shorter formats, where NumPy's own
-of f32 are off by up to 4 units in the last place. `fma` is exact before its one rounding: f64
-carries what both steps lose along. Directed rounding is in `rounding`.
+which is wide enough that the second rounding is harmless for the four operations and the root.
+Transcendental functions are computed in f64 and rounded once to shorter formats, since NumPy's f32
+versions are off by up to 4 units in the last place. `fma` is exact before its one rounding: the
+rounding errors of both steps are carried along in f64. `rounding` has the directed modes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
     "tf32",
 ]
 
-Array = Any  # an array, or a NumPy scalar where all elements are alike
+Array = Any  # an array, or a NumPy scalar where all elements are equal
 
 _BF16 = np.dtype(ml_dtypes.bfloat16)
 _F4 = np.dtype(ml_dtypes.float4_e2m1fn)
@@ -51,27 +51,27 @@ _SMALLEST_NORMAL = np.float32(2.0**-126)
 
 
 def greatest(x: Array, y: Array) -> Array:
-    """The greater of two; a NaN loses, and -0 is less than +0."""
+    """Return the greater of two; the number beats a NaN, and -0 is less than +0."""
     return _greatest_zero(np.fmax(x, y), x, y)
 
 
 def greatest_or_nan(x: Array, y: Array) -> Array:
-    """The greater of two; a NaN wins."""
+    """Return the greater of two, or NaN if either is NaN."""
     return _greatest_zero(np.maximum(x, y), x, y)
 
 
 def least(x: Array, y: Array) -> Array:
-    """The lesser of two; a NaN loses, and -0 is less than +0."""
+    """Return the lesser of two; the number beats a NaN, and -0 is less than +0."""
     return _least_zero(np.fmin(x, y), x, y)
 
 
 def least_or_nan(x: Array, y: Array) -> Array:
-    """The lesser of two; a NaN wins."""
+    """Return the lesser of two, or NaN if either is NaN."""
     return _least_zero(np.minimum(x, y), x, y)
 
 
 def _greatest_zero(found: Array, x: Array, y: Array) -> Array:
-    # NumPy picks either of two zeros. Their sum is -0 only if both are.
+    # NumPy returns either of two zeros. Their sum is -0 only if both are.
     return found if _all(found) else np.where((x == 0) & (y == 0), x + y, found)
 
 
@@ -107,7 +107,7 @@ _ORDERED: dict[Predicate, Callable[[Array, Array], Array]] = {
     Predicate.GREATER_THAN: np.greater,
     Predicate.GREATER_THAN_OR_EQUAL: np.greater_equal,
 }
-# The function of each comparison.
+# Functions by ordering and predicate.
 COMPARE = {(Ordering.ORDERED, predicate): compare for predicate, compare in _ORDERED.items()} | {
     (Ordering.UNORDERED, predicate): np.not_equal
     if predicate is Predicate.NOT_EQUAL
@@ -119,15 +119,15 @@ COMPARE = {(Ordering.ORDERED, predicate): compare for predicate, compare in _ORD
 
 
 def flushed(x: Array) -> Array:
-    """Denormal f32 numbers as zeros of their sign."""
+    """Flush denormal f32 numbers to zeros of their sign."""
     return np.where(np.abs(x) < _SMALLEST_NORMAL, np.copysign(np.float32(0), x), x)
 
 
 def _in_f64(function: np.ufunc) -> Callable[..., Array]:
-    """A function of floats that is computed in f64 and rounded once to the dtype of its operands.
+    """Return a float function that computes in f64 and rounds once to the dtype of its operands.
 
-    NumPy widens and narrows an array in parts that stay in the cache, which costs far less than
-    arrays of f64 would.
+    NumPy widens and narrows an array in chunks that stay in the cache, which is far cheaper than
+    whole arrays of f64.
     """
 
     def computed(*operands: Array) -> Array:
@@ -148,7 +148,7 @@ def _in_f64(function: np.ufunc) -> Callable[..., Array]:
     return computed
 
 
-# How the transcendental functions of NumPy are computed.
+# Replacements of NumPy's transcendental functions.
 IN_F64: dict[Any, Callable[..., Array]] = {
     function: _in_f64(function)
     for function in (
@@ -159,19 +159,19 @@ IN_F64: dict[Any, Callable[..., Array]] = {
 
 
 def reciprocal_root(x: Array) -> Array:
-    """One over the square root, rounded once."""
+    """Return the reciprocal of the square root, rounded once."""
     root = 1.0 / np.sqrt(x.astype(np.float64))
     return root if x.dtype == np.float64 else nearest(root, x.dtype)
 
 
 def integer_power(x: Array, exponent: Array) -> Array:
-    """`x` to the power of signed integers, computed in f64 and rounded once."""
+    """Return `x` to the power of signed integers, computed in f64 and rounded once."""
     power = np.power(x.astype(np.float64), exponent.astype(np.float64))
     return power if x.dtype == np.float64 else nearest(power, x.dtype)
 
 
 def fused(x: Array, y: Array, z: Array) -> Array:
-    """`x * y + z`, rounded once."""
+    """Return `x * y + z`, rounded once."""
     if x.dtype == np.float64:
         return _fused_f64(x, y, z)
     product = x.astype(np.float64) * y.astype(np.float64)
@@ -184,10 +184,10 @@ def fused(x: Array, y: Array, z: Array) -> Array:
 
 
 def _is_rounded_once(x: Array, y: Array, total: Array, single: Array) -> bool:
-    """Whether sums in f64 gave the right ones in f32.
+    """Whether rounding the f64 sums to f32 gave correctly rounded results.
 
-    Rounding twice goes wrong only where the sum was rounded before, and the rounded one lies
-    halfway between two of f32, or where f32 has fewer bits.
+    Double rounding fails only where the f64 sum was inexact and lies halfway between two f32
+    numbers, or where f32 is denormal.
     """
     risky = (total.view(np.int64) & np.int64(0x1FFFFFFF)) == np.int64(0x10000000)
     small = np.abs(single) < _SMALLEST_NORMAL
@@ -195,23 +195,23 @@ def _is_rounded_once(x: Array, y: Array, total: Array, single: Array) -> bool:
         risky = risky | (small & (total != 0))
     if not np.count_nonzero(risky):
         return True
-    # A sum is exact if and only if both of its parts come out again.
+    # A sum is exact if and only if both of its operands can be recovered from it.
     return not (
         np.count_nonzero(risky & (total - x != y)) or np.count_nonzero(risky & (total - y != x))
     )
 
 
 def _sum_error(x: Array, y: Array, total: Array) -> Array:
-    """What a sum lost when it was rounded; exact unless it overflowed."""
+    """Return the rounding error of a sum; exact unless the sum overflowed."""
     above = total - x
     error = (x - (total - above)) + (y - above)
     return np.where(np.isfinite(total), error, 0.0)
 
 
 def _fused_f64(x: Array, y: Array, z: Array) -> Array:
-    """The exact product in two parts, the sum in three, the lesser two of which are rounded to odd.
+    """Compute the exact product in two parts and the sum in three, the lesser two rounded to odd.
 
-    Where a part overflows or has fewer bits, the sum is computed as a fraction.
+    Where a part overflows or is denormal, the sum is computed with fractions.
     """
     product = x * y
     x_high, y_high = _high_half(x), _high_half(y)
@@ -222,7 +222,7 @@ def _fused_f64(x: Array, y: Array, z: Array) -> Array:
     errors = _sum_error(z, lost, middle), _sum_error(product, middle, total)
     error = errors[0] + errors[1]
     fused = total + odd(error, _sum_error(*errors, error))
-    fused = np.where(fused == 0, product + z, fused)  # the sign that a zero has
+    fused = np.where(fused == 0, product + z, fused)  # with the sign of a zero
     size = np.abs(product)
     is_risky = ~(size < _FAR_F64) | (np.maximum(np.abs(x), np.abs(y)) > _FAR_F64)
     is_risky |= (np.abs(z) > _FAR_F64) | ((size < _NEAR_F64) & (x != 0) & (y != 0))
@@ -236,7 +236,7 @@ def _fused_f64(x: Array, y: Array, z: Array) -> Array:
     return whole
 
 
-_FAR_F64, _NEAR_F64 = 2.0**990, 2.0**-900  # parts of numbers in between are exact
+_FAR_F64, _NEAR_F64 = 2.0**990, 2.0**-900  # numbers in between split into exact parts
 
 
 def _fused_number(x: float, y: float, z: float) -> float:
@@ -246,7 +246,7 @@ def _fused_number(x: float, y: float, z: float) -> float:
         return z
     total = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
     if not total:
-        return x * y + z  # the sign that a zero has
+        return x * y + z  # with the sign of a zero
     try:
         return float(total)
     except OverflowError:
@@ -254,7 +254,7 @@ def _fused_number(x: float, y: float, z: float) -> float:
 
 
 def _high_half(x: Array) -> Array:
-    scaled = x * 134217729.0  # 2**27 + 1 leaves the upper 26 bits
+    scaled = x * 134217729.0  # 2**27 + 1 keeps the upper 26 bits
     return scaled - (scaled - x)
 
 
@@ -262,7 +262,7 @@ def _high_half(x: Array) -> Array:
 
 
 def odd(x: Array, error: Array) -> Array:
-    """`x + error` rounded to odd: rounding that once more, to fewer bits, is as rounding once."""
+    """Round `x + error` to odd, so that rounding once more, to fewer bits, rounds correctly."""
     integer = np.int64 if x.dtype == np.float64 else np.int32
     even = (x.view(integer) & integer(1)) == 0
     neighbour = np.nextafter(x, np.where(error > 0, np.inf, -np.inf).astype(x.dtype))
@@ -270,9 +270,9 @@ def odd(x: Array, error: Array) -> Array:
 
 
 def nearest(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Floats in another dtype, rounded once to nearest even.
+    """Convert floats to another dtype, rounded once to nearest even.
 
-    The 8- and 4-bit formats have no room for overflow: what is too large becomes the largest.
+    The 8- and 4-bit formats saturate: numbers that are too large become the largest.
     """
     if dtype.itemsize > 1 and dtype != _BF16:
         return x.astype(dtype)
@@ -284,13 +284,13 @@ def nearest(x: Array, dtype: np.dtype[Any]) -> Array:
         return x.astype(dtype)
     largest = _LARGEST[dtype]
     narrow = np.clip(x.astype(np.float32), -largest, largest)
-    if dtype == _F4:  # which has no NaN
+    if dtype == _F4:  # it has no NaN
         narrow = np.where(np.isnan(narrow), largest, narrow)
     return narrow.astype(dtype)
 
 
 def tf32(x: Array, mode: Rounding = Rounding.NEAREST_EVEN) -> Array:
-    """Floats as f32 with 10 bits of mantissa, rounded once; NaN and infinity stay."""
+    """Round floats to 10 bits of mantissa, held as f32; NaN and infinity stay."""
     if x.dtype == np.float64:
         single = x.astype(np.float32)
         x = odd(single, np.where(np.isfinite(x), x - single, 0.0))

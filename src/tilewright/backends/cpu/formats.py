@@ -1,8 +1,8 @@
 """Float formats that NumPy and ml_dtypes lack, held as bits: the unsigned float of 5 and 3 bits.
 
-Its bits count up with its numbers, so rounding is a search: 8 bits, no sign, no infinity, exponent
-bias 15, all bits set for NaN. What is too large becomes the largest number, what is below zero
-becomes zero.
+Its bits are ordered as its numbers, so rounding is a search: 8 bits, no sign, no infinity, exponent
+bias 15, all bits set for NaN. Numbers that are too large become the largest; negative numbers
+become zero.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tilewright.ir.attributes import Rounding
 
 __all__ = ["decoded", "encoded", "held", "numbers"]
 
-Array = Any  # an array, or a NumPy scalar where all elements are alike
+Array = Any  # an array, or a NumPy scalar where all elements are equal
 
 _NAN = 0xFF
 
@@ -36,30 +36,30 @@ _HALFWAY = (_FINITE[:-1] + _FINITE[1:]) / 2
 
 
 def decoded(bits: Array) -> Array:
-    """The numbers that bits stand for, as f32, which holds all of them."""
+    """Return the numbers of bit patterns, as f32, which holds all of them."""
     return _NUMBERS[bits]
 
 
 def encoded(x: Array, mode: Rounding = Rounding.NEAREST_EVEN) -> Array:
-    """The bits of numbers, rounded once."""
+    """Return the bits of numbers, rounded once."""
     wide = np.clip(x.astype(np.float64), 0, _FINITE[-1])
     if mode is Rounding.POSITIVE_INF:
         found = np.searchsorted(_FINITE, wide)
     elif mode is Rounding.NEAREST_EVEN:
         below, above = np.searchsorted(_HALFWAY, wide), np.searchsorted(_HALFWAY, wide, "right")
-        found = np.where(below % 2 == 0, below, above)  # they differ where it is a tie
+        found = np.where(below % 2 == 0, below, above)  # they differ at a tie
     else:
         found = np.searchsorted(_FINITE, wide, "right") - 1
     return np.where(np.isnan(wide), _NAN, found).astype(np.uint8)[()]
 
 
 def numbers(x: Array, element: Element) -> Array:
-    """Elements as numbers of a NumPy type."""
+    """Return elements as numbers of a NumPy type."""
     return decoded(x) if element.is_held_as_bits else x
 
 
 def held(x: Array, element: Element) -> Array:
-    """Numbers as tiles hold an element, rounded to nearest; a scale of zero is the least scale."""
+    """Round numbers to the representation of an element; a zero scale becomes the least scale."""
     if element.is_held_as_bits:
         return encoded(x)
     if element is Element.F8E8M0FNU:

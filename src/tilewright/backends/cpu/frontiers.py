@@ -1,8 +1,8 @@
-"""Accesses of one element in an order in which each comes behind all that lead to it.
+"""Frontiers: the latest accesses of one element, in an order consistent with happens-before.
 
-A `Frontier` keeps those that a later access has to be compared with. A plain write that races with
-none of them is ordered behind all, so that from then on it stands for them: the accesses of a lock
-that guards an element are compared with the one before, not with all.
+A `Frontier` keeps the accesses that a later one must be compared with. A plain write that races
+with none of them is ordered after all, and replaces them: an access under a lock is compared with
+the previous one, not with all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["CONFLICTS", "Frontier"]
 
 _KINDS = (Access.READ, Access.WRITE, Access.ATOMIC_READ, Access.ATOMIC_WRITE)
 
-# With which kinds of access each kind has a conflict.
+# Conflicting kinds of access, by kind.
 CONFLICTS: dict[Access, tuple[Access, ...]] = {
     one: tuple(
         other
@@ -29,7 +29,7 @@ CONFLICTS: dict[Access, tuple[Access, ...]] = {
 
 
 class Frontier:
-    """The accesses of one element that nothing later stands for."""
+    """The accesses of one element that no later access replaces."""
 
     __slots__ = ("_held", "_order", "_sites")
 
@@ -39,7 +39,7 @@ class Frontier:
         self._held: dict[Access, list[Any]] = {}
 
     def add(self, noted: Any) -> Any:
-        """Compare an access with those of other blocks; gives one that it races with, or None."""
+        """Compare an access with those of other blocks; return one that it races with, or None."""
         kind = self._sites[noted[2][0]].outward
         for wanted in CONFLICTS[kind]:
             for other in self._held.get(wanted, ()):
@@ -56,5 +56,5 @@ class Frontier:
 
 
 def _is_beside(other: Any, noted: Any) -> bool:
-    """Whether an access of the same block is not ordered by a token."""
+    """Whether no token orders an access of the same block."""
     return bool(other[0] == noted[0] and not noted[2][3] >> other[1] & 1)

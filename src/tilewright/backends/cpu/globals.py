@@ -16,7 +16,7 @@ __all__ = ["CpuGlobals"]
 
 
 class CpuGlobals:
-    """Where each global lies, and its memory; one that is constant cannot be written."""
+    """Address and memory of each global; the memory of a constant one is read-only."""
 
     def __init__(self, globals: Sequence[Global] = (), limit: int | None = None) -> None:
         room = Room("the memory of the module's globals", limit)

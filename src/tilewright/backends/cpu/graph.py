@@ -1,8 +1,7 @@
-"""Graphs on the CPU: one task that runs the nodes one by one, in an order that their edges allow.
+"""Graphs on the CPU: one task that runs the nodes one by one, in topological order.
 
-A node that raises stops no other, as an operation stops no other in a queue. Of the nodes that may
-run, the one recorded last goes first: a GPU may take any of them, and an edge that is missing
-should show here as well.
+A node that raises does not stop the others, as in a queue. Of the nodes that are ready, the one
+recorded last runs first: a GPU may choose any of them, and a missing edge should fail here as well.
 """
 
 from __future__ import annotations
@@ -20,56 +19,56 @@ from tilewright.runtime.graphs.refused import allocation_in_graph, copy_to_host_
 
 __all__ = ["CpuGraph"]
 
-# The work of a node, in order; what cannot be stopped takes no notice.
+# The tasks of a node, in order; those that cannot be stopped ignore the `Stop`.
 Pieces = tuple[Callable[[Stop], object], ...]
 
 
 class _Collector(Tasks):
-    """Takes work as a queue does, and only keeps it."""
+    """Collects tasks without running them."""
 
     def __init__(self) -> None:
         self.tasks: list[Callable[[Stop], object]] = []
 
     def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
-        """Keep a task."""
+        """Collect a task."""
         del repeatable
         self.tasks.append(lambda _: run())
 
     def put_kernel(self, run: Callable[[Stop], object]) -> None:
-        """Keep a task that ends when it is told to."""
+        """Collect a task that can be stopped."""
         self.tasks.append(run)
 
     def allocate(self, nbytes: int, pool: object) -> NoReturn:
-        """Refused."""
+        """Refuse."""
         raise allocation_in_graph()
 
     free = allocate
 
     def download(self, allocation: Memory, offset: int, target: Bytes) -> NoReturn:
-        """Refused."""
+        """Refuse."""
         raise copy_to_host_in_graph()
 
 
 class CpuGraph:
-    """Nodes as tasks, and an order in which to run them."""
+    """Nodes as tasks, and a topological order of them."""
 
     def __init__(self, nodes: Sequence[tuple[Recipe, tuple[int, ...]]]) -> None:
         self._pieces = tuple(_collect(recipe) for recipe, _ in nodes)
         self._order = _any_order([after for _, after in nodes])
 
     def change(self, node: int, recipe: Recipe) -> bool:
-        """Give a node other work; launches under way keep theirs."""
+        """Replace the work of a node; launches in flight keep theirs."""
         self._pieces = (*self._pieces[:node], _collect(recipe), *self._pieces[node + 1 :])
         return True
 
     def launch(self, queue: CpuQueue) -> Mapping[int, BaseException]:
-        """Put one task that runs them all."""
+        """Enqueue one task that runs all nodes."""
         errors: dict[int, BaseException] = {}
         queue.put_kernel(partial(_run, self._order, self._pieces, errors))
         return errors
 
     def destroy(self) -> None:
-        """Nothing but memory, which Python frees."""
+        """Do nothing: Python frees the memory."""
 
 
 def _collect(recipe: Recipe) -> Pieces:
@@ -79,7 +78,7 @@ def _collect(recipe: Recipe) -> Pieces:
 
 
 def _any_order(after: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """An order that the edges allow: the last of the nodes that may run, each time."""
+    """Return a topological order that always takes the last node that is ready."""
     missing = [len(before) for before in after]
     behind: list[list[int]] = [[] for _ in after]
     for node, before in enumerate(after):
@@ -105,5 +104,5 @@ def _run(
         try:
             for piece in pieces[node]:
                 piece(stop)
-        except BaseException as error:  # noqa: BLE001 (raised to whoever reads what it wrote)
+        except BaseException as error:  # noqa: BLE001 (raised to readers of its outputs)
             errors[node] = error

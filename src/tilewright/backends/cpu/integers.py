@@ -1,8 +1,8 @@
-"""Integer operations on NumPy arrays: what generated code calls for tiles.
+"""Integer operations on NumPy arrays, which generated code calls for tiles.
 
 Arrays are signed, one NumPy dtype for each width from 8 to 64 bits; an op that reads its bits
-unsigned looks at them through `unsigned`. Tiles of truth values go through `each_bit`, which
-applies the scalar definition, since hardly anybody divides them.
+unsigned views them through `unsigned`. Tiles of truth values go through `each_bit`, which applies
+the scalar definition, since their division is rare.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
     "unsigned",
 ]
 
-Array = Any  # an array, or a NumPy scalar where all elements are alike
+Array = Any  # an array, or a NumPy scalar where all elements are equal
 
 _UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _SIGNED = {unsigned: signed for signed, unsigned in _UNSIGNED.items()}
@@ -40,17 +40,17 @@ _INT4 = np.dtype(ml_dtypes.int4)
 
 
 def unsigned(x: Array) -> Array:
-    """The same bits read as unsigned."""
+    """Return the same bits as unsigned integers."""
     return x.view(_UNSIGNED[x.dtype])
 
 
 def signed(x: Array) -> Array:
-    """The same bits as tiles hold them."""
+    """Return the same bits as signed integers, the representation of tiles."""
     return x.view(_SIGNED[x.dtype])
 
 
 def each_bit(definition: Callable[..., int], *operands: Array) -> Array:
-    """Apply the definition on Python ints to truth values, one element after the other."""
+    """Apply the definition on Python ints to truth values, element by element."""
     return np.asarray(np.frompyfunc(definition, len(operands), 1)(*operands), np.bool_)
 
 
@@ -58,7 +58,7 @@ def each_bit(definition: Callable[..., int], *operands: Array) -> Array:
 
 
 def require_quotient(site: int, x: Array, y: Array) -> None:
-    """Report a zero divisor, and the one quotient that does not fit."""
+    """Report a zero divisor, and the one quotient that overflows."""
     if not np.all(y):
         wrong = np.broadcast_arrays(y == 0, x)[0]
         report_element(site, wrong, "divides by zero: {} / 0", x)
@@ -70,18 +70,18 @@ def require_quotient(site: int, x: Array, y: Array) -> None:
 
 
 def divide_zero(x: Array, y: Array) -> Array:
-    """Quotient cut towards zero."""
+    """Return the quotient truncated towards zero."""
     quotient = np.floor_divide(x, y)
     return quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
 
 
 def divide_ceil(x: Array, y: Array) -> Array:
-    """Quotient rounded up."""
+    """Return the quotient rounded up."""
     quotient = np.floor_divide(x, y)
     return quotient + (quotient * y != x)
 
 
-# The quotient for each rounding; divisors are checked before.
+# Quotients by rounding mode; divisors are checked before.
 DIVIDE: dict[Rounding, Callable[[Array, Array], Array]] = {
     Rounding.ZERO: divide_zero,
     Rounding.NEGATIVE_INF: np.floor_divide,
@@ -103,7 +103,7 @@ def require_count(site: int, x: Array, count: Array) -> None:
 def checked(site: int, exact: Callable[[Any, Any], Any], x: Array, y: Array) -> None:
     """Report elements whose exact result leaves the range of the dtype.
 
-    The corners of both ranges settle nearly every tile; only one that might wrap is computed
+    The corners of both ranges decide nearly every tile; only a tile that might wrap is computed
     exactly. `exact` is addition, subtraction, multiplication or a left shift.
     """
     info = np.iinfo(x.dtype)
@@ -129,7 +129,7 @@ def _objects(x: Array) -> Array:
 
 
 def high_product(x: Array, y: Array) -> Array:
-    """The high half of the product of unsigned arrays."""
+    """Return the high half of the product of unsigned arrays."""
     bits = x.dtype.itemsize * 8
     if bits < 64:
         wide = x.astype(np.uint64) * y.astype(np.uint64)
@@ -142,7 +142,7 @@ def high_product(x: Array, y: Array) -> Array:
 
 
 def extended(x: Array, dtype: np.dtype[Any], is_signed: bool) -> Array:
-    """The same integers in a wider dtype."""
+    """Return the same integers in a wider dtype."""
     if x.dtype == np.bool_:
         wide = x.astype(dtype)
         return -wide if is_signed else wide
@@ -153,7 +153,7 @@ def extended(x: Array, dtype: np.dtype[Any], is_signed: bool) -> Array:
 
 
 def truncated(x: Array, dtype: np.dtype[Any]) -> Array:
-    """The low bits in a narrower dtype."""
+    """Return the low bits in a narrower dtype."""
     if dtype == np.bool_:
         return (x & x.dtype.type(1)) != 0
     if dtype == _INT4:
@@ -165,7 +165,7 @@ def truncated(x: Array, dtype: np.dtype[Any]) -> Array:
 def require_reversible(
     site: int, x: Array, dtype: np.dtype[Any], as_signed: bool, as_unsigned: bool
 ) -> None:
-    """Report elements that a truncation changes, though it promises not to."""
+    """Report elements that a truncation changes, against its promise."""
     narrow = truncated(x, dtype)
     for is_signed, promised in ((True, as_signed), (False, as_unsigned)):
         wrong = extended(narrow, x.dtype, is_signed) != x

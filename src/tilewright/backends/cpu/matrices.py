@@ -1,8 +1,8 @@
 """Matrix products added to an accumulator.
 
 Products of f16, bf16 and 8-bit floats are exact in f32, where they are summed before the
-accumulator is added; tf32 operands lose the mantissa bits that tf32 has not. Integer products are
-summed in a float that holds them exactly, since that is what the linear algebra library is fast at.
+accumulator is added; tf32 operands are cut to the mantissa of tf32. Integer products are summed in
+a float that holds them exactly, since BLAS is fast on floats.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _cut_mantissa(x: Array) -> Array:
     return bits.view(np.float32)
 
 
-# The product for each element of the operands.
+# Products by element of the operands.
 FLOAT: dict[Any, Callable[[Array, Array, Array], Array]] = {
     Element.F16: _through_f32,
     Element.BF16: _through_f32,
@@ -56,8 +56,8 @@ FLOAT: dict[Any, Callable[[Array, Array, Array], Array]] = {
 
 
 def integers(lhs: Array, rhs: Array, acc: Array, lhs_signed: bool, rhs_signed: bool) -> Array:
-    """Product of 8-bit matrices added, modulo the width, to a 32-bit accumulator."""
-    # 256 products of at most 255 * 255 stay below 2**24, and f32 holds every integer up to there.
+    """Add the product of 8-bit matrices, modulo the width, to a 32-bit accumulator."""
+    # 256 products of at most 255 * 255 stay below 2**24, and f32 holds every integer up to that.
     exact = np.float32 if lhs.shape[-1] <= 256 else np.float64
     x = (lhs if lhs_signed else lhs.view(np.uint8)).astype(exact)
     y = (rhs if rhs_signed else rhs.view(np.uint8)).astype(exact)
@@ -67,10 +67,10 @@ def integers(lhs: Array, rhs: Array, acc: Array, lhs_signed: bool, rhs_signed: b
 def scaled(
     site: int, lhs: Array, rhs: Array, acc: Array, lhs_scale: Array, rhs_scale: Array
 ) -> Array:
-    """Product of narrow floats, groups of which along the summed axis share a scale.
+    """Return the product of narrow floats, groups of which along the contracted axis share a scale.
 
-    Scaled elements and their products are exact in f64, where they are summed; a scale below zero
-    is reported.
+    Scaled elements and their products are exact in f64, where they are summed; a negative scale is
+    reported.
     """
     for scale in (lhs_scale, rhs_scale):
         negative = scale.astype(np.float32) < 0

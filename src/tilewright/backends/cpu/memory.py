@@ -1,8 +1,8 @@
-"""Host memory that a kernel may touch, and the tensors in it.
+"""Host memory that a kernel may access, and the tensors in it.
 
-Addresses are real ones, of NumPy buffers. Nothing outside the given memories is ever read or
-written: a tensor that would leave its memory is reported instead. `views` has the tiles that are
-cut from tensors, `pointers` what goes through single addresses.
+Addresses are those of NumPy buffers. No byte outside the given memories is ever read or written: a
+tensor that would leave its memory is reported instead. `views` has the tiles cut from tensors,
+`pointers` the accesses through single addresses.
 """
 
 from __future__ import annotations
@@ -35,47 +35,47 @@ Places = tuple[Array, ...]  # one for each axis, as `np.ix_` makes them
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Bytes that a kernel may touch: a one-dimensional array of uint8, and where it lies."""
+    """Bytes that a kernel may access: a one-dimensional array of uint8, and its address."""
 
     address: int
     array: Array
 
     @staticmethod
     def of(array: Array) -> Memory:
-        """The memory of a contiguous NumPy array."""
+        """Return the memory of a contiguous NumPy array."""
         flat = array.reshape(-1)
         assert array.size == 0 or np.shares_memory(flat, array), "the array is not contiguous"
         return Memory(array.ctypes.data, flat.view(np.uint8))
 
     @staticmethod
     def aligned(nbytes: int, alignment: int) -> Memory:
-        """Fresh memory at a multiple of an alignment, full of zeros."""
+        """Return fresh memory at a multiple of an alignment, full of zeros."""
         buffer = np.zeros(nbytes + alignment, np.uint8)
         start = -buffer.ctypes.data % alignment
         return Memory(buffer.ctypes.data + start, buffer[start : start + nbytes])
 
     @staticmethod
     def uninitialised(nbytes: int, alignment: int) -> Memory:
-        """Fresh memory at a multiple of an alignment, with whatever it holds."""
+        """Return fresh, uninitialised memory at a multiple of an alignment."""
         buffer = np.empty(nbytes + alignment, np.uint8)
         start = -buffer.ctypes.data % alignment
         return Memory(buffer.ctypes.data + start, buffer[start : start + nbytes])
 
     @staticmethod
     def at(address: int, nbytes: int, *, read_only: bool) -> Memory:
-        """Memory that another library owns and keeps alive."""
-        if not nbytes:  # NumPy before 2.4 takes no null address, which an empty array may have
+        """Return memory that another library owns and keeps alive."""
+        if not nbytes:  # NumPy before 2.4 refuses a null address, which an empty array may have
             return Memory(address, np.empty(0, np.uint8))
         return Memory(address, np.asarray(_Window(address, nbytes, read_only)))
 
     @property
     def end(self) -> int:
-        """The first address behind it."""
+        """First address after the memory."""
         return self.address + self.array.size
 
 
 class _Window:
-    """Bytes at an address, as NumPy takes them from strangers."""
+    """Bytes at an address, through NumPy's array interface."""
 
     def __init__(self, address: int, nbytes: int, read_only: bool) -> None:
         data = (address, read_only)
@@ -93,9 +93,9 @@ def is_nibble(element: Element) -> bool:
 
 
 def storage_dtype(element: Element) -> np.dtype[Any]:
-    """How an element lies in memory.
+    """Return the NumPy type of an element in memory.
 
-    Truth values are bytes, of which any but 0 is true. Of elements of 4 bits two share a byte.
+    Truth values are bytes, of which any but 0 is true. Two 4-bit elements share a byte.
     """
     as_bytes = element is Element.I1 or is_nibble(element)
     return np.dtype(np.uint8) if as_bytes else element.numpy
@@ -108,24 +108,24 @@ class TensorView:
     array: Array
     shape: tuple[int, ...]
     element: Element
-    name: str = ""  # what the kernel's author called it
+    name: str = ""  # the author's name of the tensor
 
     @property
     def is_writable(self) -> bool:
-        """Whether anything may be stored in it."""
+        """Whether the memory may be written."""
         return bool(self.array.flags.writeable)
 
     def read(self, places: Places) -> Array:
-        """Elements by their numbers along each axis, as memory holds them."""
+        """Return elements by their indices along each axis, as memory holds them."""
         found: Array = self.array[places]
         return found
 
     def write(self, places: Places, elements: Array) -> None:
-        """Write elements by their numbers along each axis; of equal ones the last stays."""
+        """Write elements by their indices along each axis; of equal indices the last one wins."""
         self.array[places] = elements
 
     def addresses(self, places: Places) -> Array:
-        """The addresses of elements by their numbers along each axis."""
+        """Return the addresses of elements by their indices along each axis."""
         found: Array = np.array(self.array.ctypes.data, np.int64)
         for numbers, stride in zip(places, self.array.strides, strict=True):
             found = found + numbers * stride
@@ -137,7 +137,7 @@ class NibbleTensor:
     """A tensor whose elements share bytes."""
 
     memory: Memory
-    first: int  # the place of the first element in the memory, as a number of nibbles
+    first: int  # offset of the first element in the memory, in nibbles
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     element: Element
@@ -145,19 +145,19 @@ class NibbleTensor:
 
     @property
     def is_writable(self) -> bool:
-        """Whether anything may be stored in it."""
+        """Whether the memory may be written."""
         return bool(self.memory.array.flags.writeable)
 
     def read(self, places: Places) -> Array:
-        """Elements by their numbers along each axis, one a byte."""
+        """Return elements by their indices along each axis, one for each byte."""
         return nibbles.read(self.memory.array, self._nibbles(places))
 
     def write(self, places: Places, elements: Array) -> None:
-        """Write elements by their numbers along each axis; of equal ones the last stays."""
+        """Write elements by their indices along each axis; of equal indices the last one wins."""
         nibbles.write(self.memory.array, self._nibbles(places), elements)
 
     def addresses(self, places: Places) -> Array:
-        """The addresses of the bytes that hold elements, by their numbers along each axis."""
+        """Return the addresses of elements' bytes, by their indices along each axis."""
         return self.memory.address + self._nibbles(places) // 2
 
     def _nibbles(self, places: Places) -> Array:
@@ -176,24 +176,24 @@ class AddressSpace:
         self._past: list[Memory] = []
 
     def remember(self, memory: Memory) -> None:
-        """Keep a block's memory, so that its addresses are not used again before the end."""
+        """Keep a block's memory alive, so that its addresses are not reused before the end."""
         if self._remembers:
             self._past.append(memory)
 
     def all_memories(self) -> Sequence[Memory]:
-        """Every memory that the launch has touched so far."""
+        """Return every memory that the launch has used so far."""
         return [*self.memories, *self._past]
 
     def of_block(self) -> BlockSpace:
-        """The memories as one block sees them: with room for its own."""
+        """Return the address space of one block, which can hold memories of its own."""
         return BlockSpace(self)
 
     def visible(self) -> Sequence[Memory]:
-        """Every memory that may be touched."""
+        """Return every memory that may be accessed."""
         return self.memories
 
     def holding(self, first: int, end: int) -> Memory | None:
-        """The memory that holds the bytes `[first, end)`."""
+        """Return the memory that holds the bytes `[first, end)`, if one does."""
         for memory in self.visible():
             if memory.address <= first and end <= memory.end:
                 return memory
@@ -208,7 +208,7 @@ class AddressSpace:
         strides: tuple[int, ...],
         name: str = "",
     ) -> TensorView | NibbleTensor:
-        """A tensor view, with strides in elements; reported unless one memory holds all of it."""
+        """Return a tensor view, with strides in elements; one memory must hold all of it."""
         if 0 in shape:
             nothing = np.empty((0,) * len(shape), storage_dtype(element))
             return TensorView(nothing, shape, element, name)
@@ -233,7 +233,7 @@ class AddressSpace:
             return NibbleTensor(memory, first, shape, strides, element, name)
         dtype = storage_dtype(element)
         steps = tuple(
-            stride * dtype.itemsize if extent > 1 else 0  # which may be any number
+            stride * dtype.itemsize if extent > 1 else 0  # may be any number
             for extent, stride in zip(shape, strides, strict=True)
         )
         array: Array = np.ndarray(shape, dtype, memory.array.data, base - memory.address, steps)
@@ -241,7 +241,7 @@ class AddressSpace:
 
 
 class BlockSpace(AddressSpace):
-    """The memories of a launch, and those that one block has taken for itself."""
+    """The memories of a launch, and those that one block has allocated."""
 
     def __init__(self, launch: AddressSpace) -> None:
         super().__init__(())
@@ -250,11 +250,11 @@ class BlockSpace(AddressSpace):
         self._shared: dict[int, Memory] = {}
 
     def visible(self) -> Sequence[Memory]:
-        """Those of the launch, then the block's own."""
+        """Return the memories of the launch, then the block's own."""
         return [*self._launch.memories, *self._own.values()]
 
     def allocate(self, site: int, nbytes: int, alignment: int, shared: bool) -> int:
-        """The address of fresh memory; what the same op gave before has ended its life."""
+        """Return the address of fresh memory; it ends the life of the op's previous memory."""
         memory = Memory.aligned(nbytes, alignment)
         self._launch.remember(memory)
         if not shared:

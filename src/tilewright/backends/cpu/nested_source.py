@@ -1,8 +1,8 @@
-"""Compiles Python text that is indented deeper than Python's tokenizer reads, 100 levels.
+"""Compiles Python text that is indented deeper than the 100 levels that Python's tokenizer reads.
 
-Each line is parsed by itself, and put into the block that its indentation says: the compiler has no
-such limit. For the text that the emitter writes, where a statement is one line and a block begins
-with `def`, `if`, `else`, `for` or `while`; not for Python at large.
+Each line is parsed by itself and appended to the block of its indentation: the compiler has no such
+limit. The input is text of the emitter, in which a statement is one line and a block begins with
+`def`, `if`, `else`, `for` or `while`; Python in general is not supported.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _INDENT = 4
 
 
 def compile_nested(source: str, filename: str) -> CodeType:
-    """The code of a module whose blocks may lie inside each other as deep as they like."""
+    """Return the code of a module whose blocks may be nested to any depth."""
     module = ast.Module(body=[], type_ignores=[])
-    blocks: list[list[ast.stmt]] = [module.body]  # that a line of each depth goes to
+    blocks: list[list[ast.stmt]] = [module.body]  # the open block of each depth
     for number, line in enumerate(source.splitlines(), start=1):
         text = line.lstrip(" ")
         if not text:

@@ -1,6 +1,6 @@
-"""Elements of 4 bits in memory: two share a byte, the first of them in the low half.
+"""4-bit elements in memory: two share a byte, the first one in the low half.
 
-A place is a number of nibbles, counted from the start of a memory. Tiles hold one element a byte.
+A place is an offset in nibbles from the start of a memory. Tiles hold one element for each byte.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["join", "read", "split", "write"]
 
 Array = np.ndarray[Any, Any]
 
-# A write changes half of a byte, so it reads the other half first.
+# A write changes half of a byte, so it is a read-modify-write.
 _WRITING = ForkedLock()
 
 
 def read(memory: Array, at: Array) -> Array:
-    """The bits at places, one element a byte."""
+    """Return the bits at places, one element for each byte."""
     found: Array = (memory[at // 2] >> (4 * (at & 1)).astype(np.uint8)) & np.uint8(15)
     return found
 
@@ -36,13 +36,13 @@ def write(memory: Array, at: Array, elements: Array) -> None:
 
 
 def join(elements: Array) -> Array:
-    """Neighbours along the last axis as one byte each."""
+    """Pack neighbours along the last axis into one byte each."""
     bits = elements & np.uint8(15)
     joined: Array = bits[..., 0::2] | bits[..., 1::2] << np.uint8(4)
     return joined
 
 
 def split(joined: Array) -> Array:
-    """The two halves of each byte side by side along the last axis: undoes `join`."""
+    """Unpack the two halves of each byte along the last axis; the inverse of `join`."""
     halves = np.stack((joined & np.uint8(15), joined >> np.uint8(4)), axis=-1)
     return halves.reshape(*joined.shape[:-1], -1)

@@ -1,4 +1,4 @@
-"""Tiles as bytes and back: the bits stay, in the order of memory."""
+"""Conversion of tiles to bytes and back, in the order of memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 def packed(tile: Array, element: Element) -> Array:
-    """A tile of rank 1 as bytes; of elements below a byte the first is lowest."""
+    """Return a rank-1 tile as bytes; elements smaller than a byte fill it from the lowest bit."""
     if element is Element.I1:
         return np.packbits(tile, bitorder="little").view(np.int8)
     whole = np.ascontiguousarray(tile)
@@ -25,7 +25,7 @@ def packed(tile: Array, element: Element) -> Array:
 
 
 def unpacked(tile: Array, element: Element) -> Array:
-    """Bytes as a tile of rank 1: undoes `packed`."""
+    """Return bytes as a rank-1 tile; the inverse of `packed`."""
     whole = np.ascontiguousarray(tile)
     if element is Element.I1:
         return np.unpackbits(whole.view(np.uint8), bitorder="little").view(np.bool_)

@@ -1,4 +1,4 @@
-"""Panels: the tiles that a counter runs over, as one stretch of a tensor."""
+"""Panels: the tiles that a loop counter visits, as one slice of a tensor."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["fit", "panel"]
 
 
 def panel(view: TiledView, axis: int, index: tuple[int, ...], lower: int, upper: int) -> Any | None:
-    """Tiles `lower` to `upper` along an axis side by side, or None if not all of it is there.
+    """Return tiles `lower` to `upper` along an axis as one slice, or None if it leaves the tensor.
 
-    Along the axis the last tile may hang over the edge; what is outside is then left out.
+    The last tile along the axis may be partial; the part outside is then omitted.
     """
     slices = []
     for at, (i, size) in enumerate(zip(index, view.tile, strict=True)):
@@ -27,5 +27,5 @@ def panel(view: TiledView, axis: int, index: tuple[int, ...], lower: int, upper:
 
 
 def fit(lhs: Any | None, rhs: Any | None, lhs_axis: int, rhs_axis: int) -> bool:
-    """Whether both panels are there, and as long as each other."""
+    """Whether both panels exist and have the same length."""
     return lhs is not None and rhs is not None and lhs.shape[lhs_axis] == rhs.shape[rhs_axis]

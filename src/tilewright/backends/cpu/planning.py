@@ -1,9 +1,9 @@
-"""Decisions about a function before its source is written.
+"""Decisions about a function before its source is emitted.
 
-- *Hoisted*: an op that gives the same in every block is done once for a launch. An op that may
-  report is hoisted only from where every block is sure to come by.
-- *Borrowed*: the tile of a load may stay a window on memory instead of a copy, if everything that
-  reads it comes before the block's next write.
+- *Hoisted*: an op that is uniform across blocks is executed once for a launch. An op that may
+report   a fault is hoisted only from a point that every block reaches. - *Borrowed*: the tile of a
+load may stay a window on memory instead of a copy, if all its uses come   before the block's next
+write.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAY_REPORT = (
     Assume, DivI, Extract, FToI, GetIndexSpaceShape, GetTensorShape, Insert, MakeTensorView,
     MmaFScaled, Offset, RemI, ShLI, ShRI,
 )  # fmt: skip
-_HANDS_ON = (For, If, Loop)  # what their regions give could be the tile itself
+_HANDS_ON = (For, If, Loop)  # results of their regions may alias the tile
 _MAY_ALIAS = (
     Assume, Bitcast, Broadcast, Extract, IntToPtr, Pack, Permute, PtrToInt, PtrToPtr, Reshape,
     Select, Unpack,
@@ -47,7 +47,7 @@ def plan(
     watched: bool = False,
     as_gpus: bool = False,
 ) -> Plan:
-    """What to hoist, what to borrow, and which values anything reads."""
+    """Return the ops to hoist, the loads to borrow, and the values that are used."""
     return Plan(
         watched=watched,
         as_gpus=as_gpus,
@@ -101,7 +101,7 @@ def _borrowed(block: Block) -> Iterator[Op]:
 
 
 def _is_read_before_writes(load: LoadView, later: Sequence[Op]) -> bool:
-    """Whether nothing reads the tile, or what may alias it, once the block has written."""
+    """Whether the tile and its possible aliases have no use after the block's next write."""
     tiles: set[Value] = {load.tile}
     written = False
     for op in later:

@@ -1,8 +1,8 @@
-"""Pointer tiles: arrays of addresses, and what is loaded, stored and combined through them.
+"""Pointer tiles: arrays of addresses, and the accesses through them.
 
-Every address that is used must lie in a memory of the launch and be a multiple of the element's
-size; any other is reported, and nothing is touched. Addresses under a false mask are never looked
-at. Atomics run under the launch's lock, element by element in order where two addresses are equal.
+Every address in use must lie in a memory of the launch and be a multiple of the element's size; any
+other is reported before memory is accessed. Addresses under a false mask are ignored. Atomics run
+under the launch's lock, element by element in order where two addresses are equal.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Combine = Callable[..., Any]
 class Window(NamedTuple):
     """The part of an access that falls into one memory."""
 
-    chosen: Array | None  # which elements of the tile; None for all of them
+    chosen: Array | None  # the elements of the tile; None for all of them
     elements: Array  # the memory, as a flat array of the element
-    positions: Array  # where in it, for each chosen element, in a row
+    positions: Array  # index into `elements` of each chosen element, flat
 
     def of(self, tile: Array) -> Array:
-        """The chosen elements of a tile, in a row."""
+        """Return the chosen elements of a tile, flat."""
         return tile.reshape(-1) if self.chosen is None else tile[self.chosen]
 
     def put(self, tile: Array, elements: Array) -> None:
@@ -58,13 +58,13 @@ class Window(NamedTuple):
 
 
 def moved(site: int, places: Any, offset: Any, size: int) -> Any:
-    """Addresses moved by a number of elements; so far that it would wrap is reported."""
+    """Advance addresses by a number of elements; one that would wrap is reported."""
     steps = offset.astype(np.int64)
     if offset.dtype.itemsize == 8:
         wrong = np.abs(steps.astype(np.float64)) > FARTHEST / size
         if wrong.any():
             report_element(site, wrong, "moves a pointer by {} elements, which wraps", steps)
-    steps *= np.int64(size)  # a copy of ours
+    steps *= np.int64(size)  # a private copy
     if np.shape(places) in ((), np.shape(steps)):
         steps += places
         return steps
@@ -72,7 +72,7 @@ def moved(site: int, places: Any, offset: Any, size: int) -> Any:
 
 
 def moved_nibbles(places: Any, offset: Any) -> Any:
-    """Addresses moved by a number of elements of which two share a byte."""
+    """Advance addresses by a number of elements of which two share a byte."""
     steps = offset.astype(np.int64)
     return places + np.where(steps < 0, -(-steps // 2), steps // 2)
 
@@ -85,7 +85,7 @@ def load(
     mask: Array | None,
     padding: Any,
 ) -> Array:
-    """What lies at the addresses; masked elements give the padding, or zero."""
+    """Return the elements at the addresses; masked elements give the padding, or zero."""
     if mask is None and not is_nibble(element):
         window = _one_window(space, storage_dtype(element), places, None, writes=False)
         if window is not None:
@@ -111,7 +111,7 @@ def store(
     tile: Array,
     mask: Array | None,
 ) -> None:
-    """Write a tile to the addresses; of two that are equal the later element stays."""
+    """Write a tile to the addresses; of two equal addresses the later element wins."""
     for window in list(_windows(space, site, element, places, mask, writes=True)):
         if is_nibble(element):
             high = window.of(_shifts(places)) // 4
@@ -122,7 +122,7 @@ def store(
 
 
 def _shifts(places: Array) -> Array:
-    """Where in their bytes the elements lie: neighbours along the last axis share one."""
+    """Return the bit offsets of elements in bytes that neighbours along the last axis share."""
     along = np.arange(places.shape[-1], dtype=np.uint8) % 2 * 4
     return np.broadcast_to(along, places.shape)
 
@@ -136,7 +136,7 @@ def combine(
     function: Combine,
     *arguments: Array,
 ) -> Array:
-    """Read, combine and write back; gives what was there before."""
+    """Read, combine and write back; return the old elements."""
     before = np.zeros(places.shape, element.numpy)
     for window in list(_windows(space, site, element, places, mask, writes=True)):
         elements, positions = window.elements, window.positions
@@ -162,36 +162,36 @@ def accumulate(
     function: np.ufunc,
     argument: Array,
 ) -> None:
-    """`combine` where nobody asks what was there before."""
+    """Do as `combine`, without the old elements."""
     for window in list(_windows(space, site, element, places, mask, writes=True)):
         function.at(window.elements, window.positions, window.of(argument))
 
 
-# --- what atomics do -------------------------------------------------------------------------
+# --- atomic modes ----------------------------------------------------------------------------
 
 
 def unsigned_maximum(old: Any, new: Any) -> Any:
-    """The greater of the bits read as unsigned."""
+    """Return the greater of the bits read as unsigned."""
     return np.where(unsigned(old) >= unsigned(new), old, new)
 
 
 def unsigned_minimum(old: Any, new: Any) -> Any:
-    """The lesser of the bits read as unsigned."""
+    """Return the lesser of the bits read as unsigned."""
     return np.where(unsigned(old) <= unsigned(new), old, new)
 
 
 def exchange(old: Any, new: Any) -> Any:
-    """The new value."""
+    """Return the new value."""
     return new
 
 
 def exchange_equal(old: Any, expected: Any, new: Any) -> Any:
-    """The new value where the old one is the expected, bit by bit."""
+    """Return the new value where the old bits equal the expected ones, else the old value."""
     bits = np.dtype(f"i{old.dtype.itemsize}")
     return np.where(old.view(bits) == expected.view(bits), new, old)
 
 
-# What each atomic writes, from what was there and its argument.
+# The combination of the old value and the argument, by atomic mode.
 COMBINE: dict[AtomicMode, Combine] = {
     AtomicMode.AND: np.bitwise_and,
     AtomicMode.OR: np.bitwise_or,
@@ -205,7 +205,7 @@ COMBINE: dict[AtomicMode, Combine] = {
     AtomicMode.XCHG: exchange,
 }
 
-# --- which memory ----------------------------------------------------------------------------
+# --- windows ---------------------------------------------------------------------------------
 
 
 def _windows(
@@ -217,7 +217,7 @@ def _windows(
     *,
     writes: bool = False,
 ) -> Iterator[Window]:
-    """Cut an access by memories; nothing is given before every address is known to be good."""
+    """Split an access by memory; nothing is yielded before every address is checked."""
     dtype = storage_dtype(element)
     window = _one_window(space, dtype, places, mask, writes=writes)
     if window is not None:
@@ -244,10 +244,10 @@ def _windows(
 def _one_window(
     space: AddressSpace, dtype: np.dtype[Any], places: Array, mask: Array | None, *, writes: bool
 ) -> Window | None:
-    """The whole access, if all of it is good and falls into one memory, as most do.
+    """Return the whole access if it is valid and falls into one memory, the common case.
 
-    The least and the greatest address say so. None stands for any other access, which is looked at
-    element by element.
+    The least and the greatest address decide this. None stands for any other access, which is
+    checked element by element.
     """
     chosen = None if mask is None else np.asarray(mask)
     flat = np.asarray(places).reshape(-1) if chosen is None else places[chosen]
@@ -259,7 +259,7 @@ def _one_window(
         return None
     skip = -memory.address % size
     positions = flat - (memory.address + skip)
-    if np.bitwise_or.reduce(positions) & (size - 1):  # a size is a power of two
+    if np.bitwise_or.reduce(positions) & (size - 1):  # sizes are powers of two
         return None
     positions >>= size.bit_length() - 1
     usable = (memory.array.size - skip) // size * size

@@ -1,7 +1,7 @@
 """Host memory for the tensors of a CPU device, counted so that a limit can be set.
 
-NumPy keeps what is freed for the next array, so there is nothing to keep here: what is reserved is
-what is in use.
+NumPy caches freed memory for the next array, so this pool caches none: the reserved bytes are the
+bytes in use.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ __all__ = ["CpuPool"]
 
 
 class CpuPool:
-    """Bytes in use, and the most there may be."""
+    """Bytes in use, and their limit."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        self._lock = ForkedLock()  # workers give memory back
+        self._lock = ForkedLock()  # workers free memory
         self._used = 0
         self._highest = 0
 
     def take(self, nbytes: int) -> Memory:
-        """Aligned memory with whatever it holds."""
+        """Return aligned, uninitialised memory."""
         with self._lock:
             if self._limit is not None and self._used + nbytes > self._limit:
                 raise OutOfMemoryError(
@@ -40,18 +40,18 @@ class CpuPool:
             return memory
 
     def give_back(self, memory: Memory) -> None:
-        """Memory that nobody uses any more."""
+        """Release memory that is no longer in use."""
         with self._lock:
             self._used -= memory.array.size
 
     def statistics(self) -> PoolStatistics:
-        """How much is in use."""
+        """Return the bytes in use."""
         return PoolStatistics(self._used, self._highest, self._used, self._highest)
 
     def trim(self, keep: int) -> None:
-        """Nothing: nothing unused is kept."""
+        """Do nothing: free memory is not cached."""
 
     def reset_highest(self) -> None:
-        """Let the highest number start again."""
+        """Reset the high-water mark."""
         with self._lock:
             self._highest = self._used

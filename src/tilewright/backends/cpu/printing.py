@@ -1,9 +1,9 @@
 """Formats in the manner of C's `printf`, for scalars and for whole tiles.
 
-A tile is written as nested brackets, every element by the format. What a letter cannot show, such
-as a fraction or a NaN as `%d`, is cut or converted as Python does: Tile IR leaves such output
-undefined. A place that C has no meaning for (`%kd`, `%*d`, `%n`), or that asks for more characters
-than C promises, is an `UnprintableError` with the reason.
+A tile is printed as nested brackets, with the conversion applied to every element. A number that a
+conversion cannot show, such as a fraction or a NaN as `%d`, is truncated or converted as Python
+does: Tile IR leaves such output undefined. A conversion that C does not define (`%kd`, `%*d`,
+`%n`), or that needs more characters than C guarantees, is an `UnprintableError` with the reason.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from tilewright.ir.print_formats import Place
 __all__ = ["Field", "UnprintableError", "fields", "show"]
 
 _MODIFIERS = re.compile(r"([-+ #0]*)([0-9]*)(?:\.([0-9]*))?(?:hh|h|ll|l|j|z|t|q|L)?")
-_LONGEST = 4095  # characters of one conversion that C promises
+_LONGEST = 4095  # characters of one conversion that C guarantees
 _UNSIGNED = frozenset("uoxXp")
 _INTEGER = frozenset("diuoxXpc")
-_NUMBER_LENGTH = 400  # characters of the longest number that is printed without a width
+_NUMBER_LENGTH = 400  # characters of the longest number printed without a width
 
 
 class UnprintableError(ValueError):
-    """A place of a format has no meaning."""
+    """A conversion of a format is undefined."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """One place of a format: what stands before it, and how the value is written."""
+    """One conversion of a format: the text before it, and the format of the value."""
 
     before: str
     flags: str
     letter: str
-    length: int  # the most characters of a value, but for numbers without a width
+    length: int  # upper bound of a value's characters, except for numbers without a width
 
     def text(self, number: Any, bits: int) -> str:
-        """One number, whose integers have a width."""
+        """Format one number; `bits` is the width of an integer."""
         if self.letter in "aA":
             shown = float(number).hex()
             return f"%{self.flags}s" % (shown.upper() if self.letter == "A" else shown)
@@ -67,7 +67,7 @@ _INTEGERS: dict[str, Callable[[str, int], str]] = {
 
 
 def fields(places: Sequence[Place]) -> tuple[Field, ...]:
-    """How the values of a format are written."""
+    """Return the fields of a format's conversions."""
     return tuple(map(_field, places))
 
 
@@ -88,9 +88,9 @@ def _field(place: Place) -> Field:
 
 
 def show(parts: Sequence[Field], end: str, bits: tuple[int, ...], *values: Any) -> None:
-    """Write to standard output, in one piece, so that blocks do not mix within a line.
+    """Print to standard output in one write, so that lines of different blocks do not mix.
 
-    There are as many values as the format has places: the verifier has seen to that.
+    The verifier has checked that values and conversions match in number.
     """
     text = ""
     for part, value, width in zip(parts, values, bits, strict=True):

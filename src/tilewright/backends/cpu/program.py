@@ -20,12 +20,12 @@ class CpuProgram:
         }
 
     def function(self, entry: str, device: Device) -> KernelFunction:
-        """One entry."""
+        """Return one entry."""
         assert device.kind == "cpu", "a program runs on the kind of device it was made for"
         return self._kernels[entry]
 
     def resources(self) -> tuple[()]:
-        """Nothing: there is no assembler here."""
+        """Return nothing: the CPU has no assembler report."""
         return ()
 
 

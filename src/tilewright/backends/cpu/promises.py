@@ -1,4 +1,4 @@
-"""Checks of what a kernel promises: assumptions, loop steps, assertions."""
+"""Checks of a kernel's promises: assumptions, loop steps, assertions."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = [
 
 
 def require_multiple(site: int, value: Any, divisor: int) -> None:
-    """A promise that every element is a multiple."""
+    """Check a promise that every element is a multiple of a divisor."""
     wrong = _remainders(value, divisor) != 0
     if np.any(wrong):
         report_element(site, wrong, f"promises a multiple of {divisor}, and has {{}}", value)
 
 
 def _remainders(value: Any, divisor: int) -> Any:
-    """What dividing leaves; the divisor, up to 2^62, need not fit the elements."""
+    """Return the remainders; the divisor, up to 2^62, need not fit the elements."""
     return np.asarray(value, np.int64) % divisor
 
 
 def require_tensor_base(site: int, tensor: TensorView | NibbleTensor, divisor: int) -> None:
-    """A promise that a tensor starts at a multiple of so many bytes."""
+    """Check a promise that a tensor starts at a multiple of so many bytes."""
     origin = tuple(np.zeros(1, np.int64) for _ in tensor.shape)
     base = int(tensor.addresses(origin).reshape(-1)[0])
     if 0 not in tensor.shape and base % divisor:
@@ -46,9 +46,9 @@ def require_tensor_base(site: int, tensor: TensorView | NibbleTensor, divisor: i
 def require_counting(
     site: int, value: Any, divisor: int, every: int, along: int, step: int
 ) -> None:
-    """A promise about groups of neighbours: the first is a multiple, the others count on."""
+    """Check a promise about groups: the first element is a multiple, the others increase by one."""
     if every == 0:
-        return  # there is no group that could be promised anything
+        return  # there is no group to check
     extent = value.shape[along]
     start = _group_starts(extent, every)
     firsts = np.take(value, start, along)
@@ -66,13 +66,13 @@ def require_counting(
 
 
 def _group_starts(extent: int, group: int) -> Any:
-    """Of each element along an axis the first of its group; the last group may be a part of one."""
+    """Return, for each index along an axis, the first of its group; the last one may be partial."""
     size = max(min(group, extent), 1)
     return np.arange(extent) // size * size
 
 
 def require_alike(site: int, value: Any, groups: tuple[int, ...]) -> None:
-    """A promise that neighbours come in groups of equal ones."""
+    """Check a promise that elements come in groups of equal ones."""
     firsts = value
     for axis, group in enumerate(groups):
         firsts = np.take(firsts, _group_starts(value.shape[axis], group), axis)
@@ -83,7 +83,7 @@ def require_alike(site: int, value: Any, groups: tuple[int, ...]) -> None:
 
 
 def require_bounded(site: int, value: Any, lower: int | None, upper: int | None) -> None:
-    """A promise that every element lies between bounds, which belong to the range."""
+    """Check a promise that every element lies between inclusive bounds."""
     below = lower is not None and value < lower
     above = upper is not None and value > upper
     wrong = np.logical_or(below, above)
@@ -93,7 +93,7 @@ def require_bounded(site: int, value: Any, lower: int | None, upper: int | None)
 
 
 def require_step(site: int, step: int, unsigned: bool) -> None:
-    """A counted loop goes up."""
+    """Check that the step of a counted loop is positive."""
     if step == 0 or (step < 0 and not unsigned):
         report(site, f"has the step {step}, which is not positive")
 
@@ -101,7 +101,7 @@ def require_step(site: int, step: int, unsigned: bool) -> None:
 def require_countable(
     site: int, bits: int, unsigned: bool, lower: int, upper: int, step: int
 ) -> None:
-    """A counted loop adds its step once more after the last turn; what wraps never ends."""
+    """Check that the counter does not wrap when the step is added after the last iteration."""
     mask = (1 << bits) - 1
     if unsigned:
         lower, upper, step = lower & mask, upper & mask, step & mask
@@ -112,7 +112,7 @@ def require_countable(
 
 
 def unsigned_range(bits: int, lower: int, upper: int, step: int) -> Iterator[int]:
-    """The counter's values, as scalars are held, where the bounds are read as unsigned."""
+    """Iterate over the counter's values, as scalars are held, with bounds read as unsigned."""
     mask, half = (1 << bits) - 1, 1 << bits - 1
     for number in range(lower & mask, upper & mask, step & mask):
         yield (number + half & mask) - half

@@ -1,13 +1,13 @@
-"""Finds races: accesses of one element that nothing orders, one of them a plain one, one writing.
+"""Detects races: unordered accesses of one element, at least one plain and at least one a write.
 
-A watched program notes every access while it runs; `find_race` looks at the notes afterwards, so
-which block ran first does not matter. Blocks of one launch have no order, but for what one releases
-and another acquires. Within a block only tokens order accesses, whatever the program's text says.
+A watched program records every access while it runs; `find_race` analyses the records afterwards,
+so the schedule of blocks does not matter. Blocks of one launch are unordered, except for releases
+that another block acquires. Within a block only tokens order accesses, regardless of program order.
 Atomics are ordered among themselves.
 
-Memory that nobody writes cannot be raced for. Where all accesses of a memory are tiles of one
-partition, two meet only if they have the same index; anything else is compared as intervals of
-addresses, all at once.
+Memory that is never written has no races. Where all accesses of a memory are tiles of one
+partition, two overlap only if they have the same index; all other accesses are compared as
+intervals of addresses, in bulk.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from tilewright.backends.cpu.views import IndexedView, TiledView, is_injective
 __all__ = ["Race", "Record", "find_race"]
 
 Array = np.ndarray[Any, Any]
-Record = tuple[BlockId, list[Any]]  # what one block did: tuples of the parts of `Event`
+Record = tuple[BlockId, list[Any]]  # the accesses of one block: tuples of the parts of `Event`
 
 
 class Noted(NamedTuple):
-    """One access, and which of its block's it is; where there are many, a plain tuple of these."""
+    """One access, and its index in its block; hot loops use plain tuples of these fields."""
 
     block: BlockId
     number: int
@@ -48,14 +48,14 @@ class Noted(NamedTuple):
 
 @dataclass(frozen=True)
 class Race:
-    """Two accesses of one element that nothing orders; the first one writes."""
+    """Two unordered accesses of one element; the first one writes."""
 
     writer: Noted
     other: Noted
     address: int
 
     def describe(self, kernel: str, sites: Sequence[Site]) -> str:
-        """What a reader of the kernel needs to find both accesses."""
+        """Describe both accesses to a reader of the kernel."""
         writer, other = sites[self.writer.event.site], sites[self.other.event.site]
         if self.writer.block == self.other.block:
             return (
@@ -87,7 +87,7 @@ _VERBS = {
 
 
 def find_race(records: Sequence[Record], sites: Sequence[Site], space: AddressSpace) -> Race | None:
-    """The first race that the notes of a run tell of."""
+    """Return the first race in the records of a run."""
     order = Synchronisation(records, sites)
     for group in _contended(sorted(records, key=_block_order), sites, _Regions(space)):
         search = _OnePartition if _is_one_partition(group) else _AnyShape
@@ -104,7 +104,7 @@ def _block_order(record: Record) -> BlockId:
 def _contended(
     records: Sequence[Record], sites: Sequence[Site], regions: _Regions
 ) -> Iterator[list[Any]]:
-    """The accesses of each region that somebody writes. These are loops over all accesses."""
+    """Return the accesses of each written region. The loops visit every access."""
     writes = [site.access.writes for site in sites]
     written: set[int] = set()
     for _, events in records:
@@ -121,7 +121,7 @@ def _contended(
 
 
 class _Regions:
-    """Numbers for parts of memory that have no byte in common; memories that overlap are one."""
+    """Indices of disjoint parts of memory; overlapping memories are one region."""
 
     def __init__(self, space: AddressSpace) -> None:
         starts, end = [], -1
@@ -133,7 +133,7 @@ class _Regions:
         self._known: dict[int, tuple[int, ...]] = {}
 
     def of(self, where: TiledView | IndexedView | Spans) -> tuple[int, ...]:
-        """The regions that an access touches: one, if it is a view."""
+        """Return the regions that an access touches: a view touches one."""
         known = self._known.get(id(where))
         if known is None:
             touched = where.starts if isinstance(where, Spans) else _base(where)
@@ -173,40 +173,40 @@ def _raced(one: Noted, other: Noted, sites: Sequence[Site], address: int) -> Rac
 
 
 class _Cell:
-    """Who touched one tile: the block that does so now, and those before it."""
+    """Accesses of one tile: those of the current block, and those of earlier blocks."""
 
     __slots__ = ("block", "others", "own", "shown")
 
     def __init__(self, block: BlockId) -> None:
         self.block = block
         self.own: dict[Access, int] = {}  # its events, a bit each
-        self.shown: dict[Access, list[Any]] = {}  # those that others are compared with
+        self.shown: dict[Access, list[Any]] = {}  # compared with other blocks
         self.others: dict[Access, list[Any]] = {}
 
     def add(self, noted: Any, site: Site) -> None:
-        """Count an access of the block; towards others one of a kind is enough."""
+        """Add an access of the current block; for other blocks one of each kind is enough."""
         self.own[site.access] = self.own.get(site.access, 0) | 1 << noted[1]
         shown = self.shown.setdefault(site.outward, [])
         if not shown:
             shown.append(noted)
 
     def enter(self, block: BlockId) -> None:
-        """Go on with what another block does."""
+        """Continue with the accesses of another block."""
         for kind, shown in self.shown.items():
             self.others.setdefault(kind, []).extend(shown)
         self.block, self.own, self.shown = block, {}, {}
 
 
 class _OnePartition:
-    """Accesses that meet only where their index is the same; blocks come in order."""
+    """Accesses that overlap only at equal indices; blocks come in order."""
 
     def __init__(self, sites: Sequence[Site], order: Synchronisation) -> None:
         self._sites = sites
         self._order = order
 
     def find(self, group: Sequence[Any]) -> Race | None:
-        alone: dict[Any, Any] = {}  # the one access of a tile
-        cells: dict[Any, _Cell] = {}  # of tiles that are touched again
+        alone: dict[Any, Any] = {}  # the only access of a tile
+        cells: dict[Any, _Cell] = {}  # of tiles with several accesses
         for noted in group:
             at = noted[2][2]
             first = alone.setdefault(at, noted)
@@ -221,7 +221,7 @@ class _OnePartition:
         return self._between_blocks(group, cells) if self._order else None
 
     def _between_blocks(self, group: Sequence[Any], tiles: Container[Any]) -> Race | None:
-        """Where blocks learn of each other, compare what they do to each of some tiles in order."""
+        """Compare the accesses of some tiles in order, if blocks synchronise with each other."""
         frontiers: dict[Any, Frontier] = {}
         for noted in sorted(group, key=self._order.time):
             at = noted[2][2]
@@ -251,7 +251,7 @@ class _OnePartition:
         return _raced(_named(other), named, self._sites, start)
 
     def _unordered(self, cell: _Cell, noted: Any, site: Site, group: Sequence[Any]) -> Any:
-        """An earlier access of the tile that has a conflict with this one, or None."""
+        """Return an earlier, unordered access of the tile that conflicts with this one, or None."""
         for kind in CONFLICTS[site.outward] if not self._order else ():
             for other in cell.others.get(kind, ()):
                 return other
@@ -262,17 +262,17 @@ class _OnePartition:
 
 
 def _bits(mask: int) -> Iterator[int]:
-    """The numbers of the bits that are set, from the lowest."""
+    """Iterate over the indices of the set bits, from the lowest."""
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1
         mask ^= lowest
 
 
-# --- anything else ---------------------------------------------------------------------------
+# --- accesses of any shape -------------------------------------------------------------------
 
-# What makes a part of memory raced for: accesses of these kinds are there, and the blocks of those
-# kinds are not one block.
+# Patterns of a race on a part of memory: accesses of all these kinds exist, from more than one
+# block.
 _PATTERNS = (
     ((Access.WRITE,), tuple(CONFLICTS)),
     ((Access.ATOMIC_WRITE, Access.READ), (Access.ATOMIC_WRITE, Access.READ)),
@@ -291,7 +291,7 @@ class _AnyShape:
         return self._between_blocks(named) or self._within_blocks(named)
 
     def _between_blocks(self, group: Sequence[Noted]) -> Race | None:
-        """Cut the addresses where an interval starts or ends, and see who touches each part."""
+        """Cut the addresses at the ends of intervals, and collect the accesses of each part."""
         cover = _Cover.of(group)
         kinds = [self._sites[noted.event.site].outward for noted in group]
         for present, involved in _PATTERNS:
@@ -305,7 +305,7 @@ class _AnyShape:
         return None
 
     def _told(self, group: Sequence[Noted], address: int) -> Race | None:
-        """Two accesses of different blocks that meet at an address and have a conflict."""
+        """Return two conflicting accesses of different blocks at an address."""
         meeting = [noted for noted in group if _touches(noted.event, address)]
         if self._order:
             meeting.sort(key=self._order.time)
@@ -342,13 +342,13 @@ def _touches(event: Event, address: int) -> bool:
 
 @dataclass(frozen=True)
 class _Cover:
-    """The intervals of many accesses over the parts that their ends cut the addresses into."""
+    """Intervals of many accesses over the parts into which their ends cut the addresses."""
 
-    cuts: Array  # where each part starts
-    first: Array  # of each interval: the part it starts with
-    end: Array  # and the part behind its last
-    owner: Array  # the access it belongs to
-    blocks: Array  # of each access: its block, as a number
+    cuts: Array  # start of each part
+    first: Array  # first part of each interval
+    end: Array  # part after the last one of each interval
+    owner: Array  # access of each interval
+    blocks: Array  # block of each access, as a number
 
     @staticmethod
     def of(group: Sequence[Noted]) -> _Cover:
@@ -366,14 +366,14 @@ class _Cover:
         )
 
     def depth(self, chosen: Array) -> Array:
-        """How many of the chosen accesses touch each part."""
+        """Count the chosen accesses of each part."""
         return self._sum(chosen.astype(np.int64))
 
     def several_blocks(self, chosen: Array) -> Array:
-        """Which parts accesses of more than one block touch.
+        """Return the parts that accesses of more than one block touch.
 
-        All numbers of a part are one if the square of their sum is their count times the sum of
-        their squares, and only then.
+        All numbers of a part are equal if and only if the square of their sum is their count times
+        the sum of their squares.
         """
         weight = chosen.astype(np.int64)
         total, squares = self._sum(weight * self.blocks), self._sum(weight * self.blocks**2)

@@ -1,8 +1,8 @@
 """Reductions and scans over arrays, with a body written as a function over arrays.
 
-A body takes elements and accumulators in pairs and gives the new accumulators: the element comes
-first in a reduction, the accumulator in a scan. It is associative; operands keep the order of the
-axis, so it need not be commutative.
+A body takes elements and accumulators in pairs and returns the new accumulators: the element comes
+first in a reduction, the accumulator in a scan. The body is associative; operands keep the order of
+the axis, so it need not be commutative.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def tree(body: Body, axis: int, *sources: Array) -> list[Array]:
 
 
 def extremum(found: Array, body: Body, axis: int, source: Array) -> Array:
-    """NumPy's extremum, unless it is zero or NaN: the body knows which zero, and what NaN does."""
+    """Return NumPy's extremum; one that is zero or NaN is recomputed, as the body defines it."""
     if np.count_nonzero(found) == found.size and not np.count_nonzero(found != found):
         return found
     return tree(body, axis, source)[0]
 
 
 def running(body: Body, axis: int, reverse: bool, *sources: Array) -> list[Array]:
-    """Running combination in doubling steps: each adds what lies twice as far behind."""
+    """Scan in doubling steps: each combines elements at twice the distance of the step before."""
     current = [_forwards(source, axis, reverse) for source in sources]
     extent, step = current[0].shape[0], 1
     while step < extent:
@@ -58,14 +58,14 @@ def running(body: Body, axis: int, reverse: bool, *sources: Array) -> list[Array
 def accumulate(
     ufunc: np.ufunc, source: Array, axis: int, reverse: bool, dtype: np.dtype[Any]
 ) -> Array:
-    """Running combination by a NumPy function."""
+    """Scan by a NumPy function."""
     if not reverse:
         return ufunc.accumulate(source, axis, dtype)
     return np.flip(ufunc.accumulate(np.flip(source, axis), axis, dtype), axis)
 
 
 def one_by_one(body: Body, plain: tuple[bool, ...]) -> Body:
-    """A body over scalars as one over arrays; `plain` says which arguments are Python ints."""
+    """Lift a body over scalars to arrays; `plain` marks the arguments that are Python ints."""
 
     def applied(*arrays: Array) -> tuple[Array, ...]:
         flat = (array.reshape(-1) for array in arrays)

@@ -1,8 +1,8 @@
-"""How many bytes a program may take: counted while it is written, before anything is allocated.
+"""The memory budget of a program: counted while it is emitted, before any array is allocated.
 
-A file of a few bytes can ask for tiles, constants and globals of many gigabytes. A program counts
-every array that it will hold at once: its constants, and the tiles of one block, which live until
-the block ends. Arrays that NumPy makes and drops within one op are not counted.
+A file of a few bytes can request tiles, constants and globals of many gigabytes. A program counts
+every array that it holds at once: its constants, and the tiles of one block, which live until the
+block ends. Temporary arrays that NumPy makes within one op are not counted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Room"]
 
 
 class Room:
-    """Bytes that are taken, and the most that may be; without a limit they are only counted."""
+    """Bytes taken, and their limit; without a limit they are only counted."""
 
     def __init__(self, what: str, limit: int | None = None, taken: int = 0) -> None:
         self._what = what

@@ -1,9 +1,9 @@
 """Arithmetic in the rounding modes that NumPy lacks: towards zero, down and up.
 
 The nearest result is computed first; where it lies on the wrong side of the exact one, its
-neighbour is taken. Which side is decided exactly. For operands shorter than f64 that is arithmetic
-in f64: a product of theirs is exact there, and what a sum loses is a number of f64 again. Products,
-quotients and roots of f64 itself are decided with fractions, one element after the other.
+neighbour is taken. The side is decided exactly. For operands shorter than f64 this is arithmetic in
+f64: their product is exact, and the rounding error of a sum is an f64 number again. Products,
+quotients and roots of f64 itself are decided with fractions, element by element.
 """
 
 from __future__ import annotations
@@ -33,62 +33,62 @@ __all__ = [
 ]
 
 Array = Any
-Lost = Callable[..., Fraction]  # the exact result less the rounded one, or a number of that sign
+Lost = Callable[..., Fraction]  # the exact result minus the rounded one, or a number of that sign
 
 
 def lost_by_sum(rounded: Fraction, x: Fraction, y: Fraction) -> Fraction:
-    """For `x + y`."""
+    """Return the error of `x + y`."""
     return x + y - rounded
 
 
 def lost_by_difference(rounded: Fraction, x: Fraction, y: Fraction) -> Fraction:
-    """For `x - y`."""
+    """Return the error of `x - y`."""
     return x - y - rounded
 
 
 def lost_by_product(rounded: Fraction, x: Fraction, y: Fraction) -> Fraction:
-    """For `x * y`."""
+    """Return the error of `x * y`."""
     return x * y - rounded
 
 
 def lost_by_quotient(rounded: Fraction, x: Fraction, y: Fraction) -> Fraction:
-    """For `x / y`."""
+    """Return the error of `x / y`, up to a positive factor."""
     return x / y - rounded
 
 
 def lost_by_fma(rounded: Fraction, x: Fraction, y: Fraction, z: Fraction) -> Fraction:
-    """For `x * y + z`."""
+    """Return the error of `x * y + z`."""
     return x * y + z - rounded
 
 
 def lost_by_root(rounded: Fraction, x: Fraction) -> Fraction:
-    """For the square root."""
+    """Return the error of the square root, up to a positive factor."""
     return x - rounded * rounded
 
 
 def lost_by_conversion(rounded: Fraction, x: Fraction) -> Fraction:
-    """For a number in another format."""
+    """Return the error of a conversion."""
     return x - rounded
 
 
 def to_zero(lost: Lost, nearest: Array, *operands: Array) -> Array:
-    """The result rounded towards zero."""
+    """Return the result rounded towards zero."""
     side = _sides(lost, nearest, operands)
     beyond = np.where(np.signbit(nearest), side > 0, side < 0)
     return _moved(nearest, beyond, 0.0)
 
 
 def down(lost: Lost, nearest: Array, *operands: Array) -> Array:
-    """The result rounded towards minus infinity."""
+    """Return the result rounded towards minus infinity."""
     return _moved(nearest, _sides(lost, nearest, operands) < 0, -np.inf)
 
 
 def up(lost: Lost, nearest: Array, *operands: Array) -> Array:
-    """The result rounded towards infinity."""
+    """Return the result rounded towards infinity."""
     return _moved(nearest, _sides(lost, nearest, operands) > 0, np.inf)
 
 
-# How the nearest result is moved under each mode.
+# Correction of the nearest result, by rounding mode.
 DIRECTED = {Rounding.ZERO: to_zero, Rounding.NEGATIVE_INF: down, Rounding.POSITIVE_INF: up}
 
 
@@ -98,7 +98,7 @@ def _moved(nearest: Array, beyond: Array, towards: float) -> Array:
 
 
 def _sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Array:
-    """The sign of the exact result less the nearest one, for each element."""
+    """Return the sign of the exact result minus the nearest one, for each element."""
     side = _SIDES[lost]
     if lost in _ONLY_SHORT and nearest.dtype == np.float64:
         return _exact_sides(lost, nearest, operands)
@@ -107,7 +107,7 @@ def _sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Array:
         return _integer_sides(rounded, operands[0])
     wide = [operand.astype(np.float64) for operand in operands]
     found = side(rounded, *wide)
-    # Overflow: the exact result is finite, unless a division by zero gave infinity.
+    # On overflow the exact result is finite, unless a division by zero gave infinity.
     found = np.where(np.isinf(rounded), -np.sign(rounded), found)
     counts = ~np.isnan(rounded)
     for number in wide:
@@ -118,7 +118,7 @@ def _sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Array:
 
 
 def _integer_sides(rounded: Array, x: Array) -> Array:
-    """For integers; they are rounded to integers, which may lie beyond their range."""
+    """Do the same for integers, whose rounded values may lie outside their range."""
     limit = 2.0 ** (8 * x.dtype.itemsize - (x.dtype.kind == "i"))
     above, below = rounded >= limit, rounded < -limit
     whole = np.where(above | below, 0, rounded).astype(x.dtype)
@@ -127,7 +127,7 @@ def _integer_sides(rounded: Array, x: Array) -> Array:
 
 
 def _side_of_sum(rounded: Array, x: Array, y: Array) -> Array:
-    """The sign of `x + y - rounded`, exactly: the sum in f64, less its error, lies beside it."""
+    """Return the sign of `x + y - rounded`, exactly: the f64 sum minus its error is exact."""
     total = x + y
     above = total - x
     error = (x - (total - above)) + (y - above)
@@ -135,7 +135,7 @@ def _side_of_sum(rounded: Array, x: Array, y: Array) -> Array:
     return np.sign(np.where(rest == 0, error, rest))
 
 
-# By what is lost: the sign of the exact result less the rounded one, of numbers in f64.
+# Exact signs of the error for numbers in f64, by operation.
 _SIDES: dict[Lost, Callable[..., Array]] = {
     lost_by_sum: _side_of_sum,
     lost_by_difference: lambda rounded, x, y: _side_of_sum(rounded, x, -y),
@@ -149,13 +149,13 @@ _ONLY_SHORT = (lost_by_product, lost_by_quotient, lost_by_fma, lost_by_root)
 
 
 def _exact_sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Array:
-    """The same with fractions."""
+    """Do the same with fractions."""
 
     def side(rounded: Any, *numbers: Any) -> int:
         if not all(isfinite(number) for number in numbers) or rounded != rounded:
             return 0
         if not isfinite(rounded):
-            # Overflow: the exact result is finite, unless a division by zero gave infinity.
+            # On overflow the exact result is finite, unless a division by zero gave infinity.
             return 0 if lost is lost_by_quotient and numbers[1] == 0 else -1 if rounded > 0 else 1
         exact = (Fraction(number) for number in (rounded, *numbers))
         difference = lost(*exact)
@@ -166,6 +166,6 @@ def _exact_sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Arr
 
 
 def _numbers(array: Array) -> Array:
-    """Elements as Python numbers, exactly."""
+    """Return the elements as exact Python numbers."""
     exact = array if array.dtype.kind in "iu" else array.astype(np.float64)
     return np.asarray(exact).astype(object)

@@ -1,8 +1,8 @@
-"""How a kernel that is running on the CPU is told to end.
+"""Stop requests to a kernel that runs on the CPU.
 
-A run looks at its `Stop` before every block and at every turn of a loop of the kernel. Any thread
-may ask, at any time; the first reason is raised by the run. A kernel that is stopped leaves memory
-as its last statement did, so what it writes is not whole.
+A run checks its `Stop` before every block and at every iteration of the kernel's loops. Any thread
+may ask, at any time; the run raises the first reason. A stopped kernel leaves memory as its last
+statement did, so its outputs are incomplete.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ __all__ = ["Stop"]
 
 
 class Stop:
-    """Asks one run of a kernel to end, and says why."""
+    """A request to one run of a kernel to end, with the reason."""
 
     __slots__ = ("reasons",)
 
     def __init__(self) -> None:
-        # The generated code looks at the list itself: whether one is empty costs no call.
+        # Generated code tests the list itself, which needs no call.
         self.reasons: list[BaseException] = []
 
     def ask(self, reason: BaseException) -> None:
-        """End the run, which raises the reason, unless it has ended or another one was given."""
+        """End the run, which raises the reason, unless it has ended or has an earlier reason."""
         self.reasons.append(reason)

@@ -1,12 +1,12 @@
-"""CPU streams: a queue of tasks, which the threads of `workers` run one by one.
+"""CPU streams: queues of tasks, which the threads of `workers` run one by one.
 
-A queue has a thread while it has a task that can run. One that has to wait for another queue, or is
-held, gives its thread back and is told when it may go on. A task that raises does not stop the
-queue: the exception belongs to the operation that the next mark ends. A kernel is told to stop when
-a wait is interrupted, as by Ctrl-C. Nothing here takes a device's lock.
+A queue has a thread while it has a task that can run. A queue that waits for another one, or is
+held, returns its thread and is notified when it may continue. A task that raises does not stop the
+queue: the exception belongs to the operation that the next mark ends. A kernel is asked to stop
+when a wait is interrupted, as by Ctrl-C. No code here takes a device's lock.
 
-Where a signal may raise, the order of the steps matters: to ask for a thread twice does no
-harm, and a thread that was not asked for is when the next task comes or a wait begins.
+Where a signal may raise, the order of steps matters: a second request for a thread is harmless, and
+a missed request is repeated when the next task arrives or a wait begins.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tilewright.runtime.devices.backend import Tell
 
 __all__ = ["CpuHold", "CpuQueue", "CpuStamp"]
 
-# Tasks that may wait in one queue before submissions to it wait themselves.
+# Length of a queue at which submissions to it block.
 MOST_TASKS = 4096
-# Windows runs the handlers of signals only between waits.
+# On Windows signal handlers run only between waits.
 _PATIENCE = 0.1 if os.name == "nt" else -1.0
 
 
@@ -41,9 +41,9 @@ class _Task:
     """One step of a queue."""
 
     run: Callable[[], object]
-    repeatable: bool = False  # whether a forked child may do again what was under way
-    stop: Stop | None = None  # ends it, if it can be ended
-    gate: CpuHold | _Passing | None = None  # has to be open before it runs
+    repeatable: bool = False  # whether a forked child may repeat the task if it was in flight
+    stop: Stop | None = None  # ends the task, if it can be ended
+    gate: CpuHold | _Passing | None = None  # must be open before the task runs
 
 
 class CpuHold:
@@ -54,25 +54,25 @@ class CpuHold:
         self._listeners: list[Tell] = []
 
     def release(self) -> None:
-        """Let the queue go on."""
+        """Let the queue continue."""
         self._is_released = True
         while self._listeners:
             self._listeners.pop()(None)
 
     @property
     def is_open(self) -> bool:
-        """Whether it was released."""
+        """Whether the hold was released."""
         return self._is_released
 
     def when_open(self, tell: Tell) -> None:
-        """Call something once it is released."""
+        """Call `tell` once the hold is released."""
         self._listeners.append(tell)
         if self._is_released:
             self.release()
 
 
 class _Passing:
-    """A queue that waits until another one has passed an operation."""
+    """The wait of a queue for an operation of another one."""
 
     def __init__(self, queue: CpuQueue, count: int) -> None:
         self.queue = queue
@@ -84,26 +84,26 @@ class _Passing:
         return self.queue.known >= self._count
 
     def when_open(self, tell: Tell) -> None:
-        """Call something once the operation has completed."""
+        """Call `tell` once the operation has completed."""
         self.queue.when_completed(self._count, tell)
 
 
 class CpuStamp:
-    """When the worker got there."""
+    """Time at which the worker reached a point of its queue."""
 
     __slots__ = ("_nanoseconds",)
 
     def set(self) -> None:
-        """It is there now."""
+        """Record the current time."""
         self._nanoseconds = time.perf_counter_ns()
 
     def seconds_since(self, earlier: CpuStamp) -> float:
-        """How much later it was than another."""
+        """Return the seconds since another stamp."""
         return (self._nanoseconds - earlier._nanoseconds) / 1e9
 
 
 class _State(Enum):
-    """Which thread a queue has."""
+    """Thread of a queue."""
 
     IDLE = "none, and none has been asked for"
     GIVEN = "none, but one has been asked for"
@@ -112,7 +112,7 @@ class _State(Enum):
 
 
 class CpuQueue(Tasks):
-    """Tasks in order, and how many operations of them have completed."""
+    """Tasks in order, and the number of their completed operations."""
 
     number = 0
     may_raise = True
@@ -121,7 +121,7 @@ class CpuQueue(Tasks):
     def __init__(self, label: str) -> None:
         self._label = label
         self._tasks: deque[_Task] = deque()
-        self.tail: object = None  # the last task that was put
+        self.tail: object = None  # the last task enqueued
         self._error: BaseException | None = None
         self._errors: dict[int, BaseException] = {}
         self._holds: list[CpuHold] = []
@@ -131,40 +131,40 @@ class CpuQueue(Tasks):
         self._begin()
 
     def _begin(self) -> None:
-        # A finaliser of the user's may run while it is held, and put something itself.
+        # Reentrant, because a user's finaliser may run while the lock is held, and enqueue a task.
         self._lock = threading.RLock()
         self._state = _State.IDLE
 
     @property
     def known(self) -> int:
-        """The last operation that has completed."""
+        """Number of the last completed operation."""
         return self._known
 
     # --- tasks ---
 
     def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
-        """Add a task."""
+        """Enqueue a task."""
         self._put(_Task(run, repeatable))
 
     def put_kernel(self, run: Callable[[Stop], object]) -> None:
-        """Add a task that ends when it is told to."""
+        """Enqueue a task that can be stopped."""
         stop = Stop()
         self._put(_Task(partial(run, stop), stop=stop))
 
     def _put(self, task: _Task) -> None:
         with self._lock:
-            self.tail = task  # in front of the call: behind that a signal may raise
+            self.tail = task  # before the call, after which a signal may raise
             self._tasks.append(task)
             self._ask_for_thread()
 
     def _ask_for_thread(self) -> None:
-        """Have the tasks run, if there are any. The lock is held."""
+        """Request a thread if there are tasks. The lock is held."""
         if self._tasks and self._state is _State.IDLE:
             WORKERS.give(self._run)
             self._state = _State.GIVEN
 
     def _run(self) -> None:
-        """Run tasks until none is left or one has to wait, if no other thread does that."""
+        """Run tasks until none is left or one has to wait, unless another thread does."""
         with self._lock:
             if self._state in (_State.RUNNING, _State.SUSPENDED):
                 return
@@ -182,7 +182,8 @@ class CpuQueue(Tasks):
             if not self._tasks:
                 self._state = _State.IDLE
                 return None
-            # It stays at the head while it runs, so that a forked child knows what was under way.
+            # The task stays at the head while it runs, so that a forked child knows it was in
+            # flight.
             return self._tasks[0]
 
     def _run_one(self, task: _Task) -> None:
@@ -196,14 +197,14 @@ class CpuQueue(Tasks):
             self._tasks.popleft()
 
     def _go_on(self, _: BaseException | None) -> None:
-        """The gate of the first task has opened."""
+        """Continue after the gate of the first task has opened."""
         with self._lock:
             if self._state is _State.SUSPENDED:
                 self._state = _State.IDLE
                 self._ask_for_thread()
 
     def _obstacle(self) -> _Task | None:
-        """The task that runs or is held here, or where this queue waits."""
+        """Return the task that runs or is held, here or in the queue that this one waits for."""
         queue, seen = self, set[CpuQueue]()
         while queue not in seen:  # queues that seem to wait for each other have just moved on
             seen.add(queue)
@@ -215,7 +216,7 @@ class CpuQueue(Tasks):
         return None
 
     def make_room(self) -> None:
-        """Wait as long as very many tasks are queued. Threads that run queues never wait."""
+        """Wait while the queue is full. Threads that run queues never wait."""
         while len(self._tasks) >= MOST_TASKS and self._known < self._marked:
             first = self._obstacle()
             if WORKERS.includes_this() or (first is not None and isinstance(first.gate, CpuHold)):
@@ -225,13 +226,13 @@ class CpuQueue(Tasks):
     # --- stopping ---
 
     def stop(self) -> None:
-        """Tell the kernel that is running, here or where this queue waits, to end."""
+        """Ask the running kernel, here or in the queue that this one waits for, to stop."""
         first = self._obstacle()
         if first is not None and first.stop is not None:
             first.stop.ask(self._stopped())
 
     def stop_all(self) -> None:
-        """Stop the kernel that is running and all that come: the process ends."""
+        """Stop the running kernel and all later ones: the process ends."""
         self._is_ending = True
         self.stop()
 
@@ -244,12 +245,12 @@ class CpuQueue(Tasks):
     # --- operations ---
 
     def is_capturing(self) -> bool:
-        """Never: other libraries put no work on it."""
+        """Return False: other libraries do not use CPU queues."""
         return False
 
     @property
     def marked(self) -> int:
-        """The operation that ends with what has been put so far."""
+        """Number of the operation that the tasks enqueued so far end; assigning it ends one."""
         return self._marked
 
     @marked.setter
@@ -269,19 +270,19 @@ class CpuQueue(Tasks):
             tell(None)
 
     def completed(self) -> int:
-        """The last operation that has completed."""
+        """Return the number of the last completed operation."""
         return self._known
 
     progress = completed
 
     def wait(self, count: int) -> None:
-        """Block until operation `count` has completed; an interrupt stops the kernel that runs."""
+        """Block until operation `count` has completed; an interrupt stops the running kernel."""
         while self._known < count:
             self._wait(count)
 
     def _wait(self, count: int, seconds: float = _PATIENCE) -> None:
-        """Block until operation `count` has completed, or for so many seconds at most."""
-        # A lock of its own for each wait: what an interrupt leaves behind keeps no other waiting.
+        """Block until operation `count` has completed, or for at most so many seconds."""
+        # Each wait has its own lock, so that an interrupted wait never blocks another.
         passed = threading.Lock()
         try:
             passed.acquire()
@@ -295,7 +296,7 @@ class CpuQueue(Tasks):
             raise
 
     def passes_soon(self, count: int) -> bool:
-        """Whether operation `count` has completed: to spin would keep the worker from it."""
+        """Whether operation `count` has completed; spinning would only delay the worker."""
         return self._known >= count
 
     def when_completed(self, count: int, tell: Tell) -> None:
@@ -308,17 +309,17 @@ class CpuQueue(Tasks):
         tell(None)
 
     def order_after(self, other: CpuQueue, count: int) -> int:
-        """Wait for operation `count` of another queue, and for no more of it."""
+        """Wait for operation `count` of another queue, and for no later one."""
         self._put(_Task(_nothing, repeatable=True, gate=_Passing(other, count)))
         return count
 
     def take_error(self, count: int) -> BaseException | None:
-        """What operation `count` raised, once."""
+        """Return the exception of operation `count`, once."""
         with self._lock:
             return self._errors.pop(count, None)
 
     def hold(self) -> CpuHold:
-        """Stop before whatever is put next, until released."""
+        """Hold the queue before its next task, until released."""
         hold = CpuHold()
         self._holds.append(hold)
         self._put(_Task(_nothing, repeatable=True, gate=hold))
@@ -330,15 +331,15 @@ class CpuQueue(Tasks):
             self._holds.pop().release()
 
     def stamp(self) -> CpuStamp:
-        """Note the time when the queue gets here."""
+        """Record the time when the queue reaches this point."""
         made = CpuStamp()
         self.put(made.set, repeatable=True)
         return made
 
     def restart(self) -> None:
-        """Go on in a forked child with what had not been started, at the next question.
+        """Continue in a forked child with the tasks that had not started, at the next query.
 
-        Not now: other queues, which have not been restarted yet, may be needed for it.
+        Not now: the tasks may need other queues, which have not been restarted yet.
         """
         was_running = self._state is _State.RUNNING
         self._listeners.clear()  # their loops ran in the parent
@@ -352,13 +353,13 @@ class CpuQueue(Tasks):
             )
 
     def allocate(self, nbytes: int, pool: CpuPool) -> Memory:
-        """Aligned host memory."""
+        """Return aligned host memory."""
         return pool.take(nbytes)
 
     def free(self, allocation: Memory, pool: CpuPool) -> None:
-        """Give the memory back when the queue gets there."""
+        """Release the memory when the queue reaches this point."""
         self.put(partial(pool.give_back, allocation), repeatable=True)
 
 
 def _nothing() -> None:
-    """What a queue does behind a gate."""
+    """Do nothing, as the task of a gate."""

@@ -1,14 +1,14 @@
-"""What blocks learn of each other through atomics: a release that another block acquires.
+"""Happens-before between blocks through atomics: a release that another block acquires.
 
-Whatever a block did before a release (by its tokens) comes before whatever another block does after
-an acquire of the same place that came later. Such pairs are ordered though no token leads from one
-block to the other. The order of the run decides which acquire came later, so a kernel that relies
-on luck may look right; what is reported is always real.
+All accesses of a block that precede a release (by its tokens) happen before all accesses of another
+block that follow a later acquire of the same place. Such pairs are ordered although no token leads
+from one block to the other. The schedule of the run decides which acquire is later, so a racy
+kernel may pass by luck; every reported race is real.
 
-All releases and acquires are walked once, in the order of their turns. A place keeps what has been
-released there, as the events of each block that come before: a vector clock with a bit for every
-event, since tokens order the events of a block only in part. An acquire refers to what its place
-kept at its turn; asking whether one access comes before another looks at the acquires of one block.
+All releases and acquires are visited once, in the order of their turns. A place keeps the events
+released there, for each block: a vector clock with a bit for every event, since tokens order the
+events of a block only in part. An acquire refers to its place's clock at its turn; a query whether
+one access precedes another visits the acquires of one block.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BlockId = tuple[int, int, int]  # along x, y and z
 
 
 class _Turn(NamedTuple):
-    """One access that releases or acquires."""
+    """One release or acquire."""
 
     block: BlockId
     number: int
@@ -38,10 +38,10 @@ class _Turn(NamedTuple):
 
 @dataclass
 class _Past:
-    """Events that come before something: for each block a bit for each of its events.
+    """The events that precede a point: for each block a bit for each of its events.
 
-    It is never changed once it can be seen. `cell` is the place that it is the past of, if there is
-    one: of one place each past holds all that came before it.
+    A `_Past` is immutable once it is published. `cell` is its place, if it has one: successive
+    pasts of one place are monotonic.
     """
 
     events: dict[BlockId, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Synchronisation:
         return self._is_active
 
     def orders(self, one: Any, other: Any) -> bool:
-        """Whether one of two accesses of different blocks comes before the other."""
+        """Whether two accesses of different blocks are ordered, either way."""
         return bool(self) and (self.leads(one, other) or self.leads(other, one))
 
     def leads(self, first: Any, second: Any) -> bool:
@@ -76,9 +76,9 @@ class Synchronisation:
         )
 
     def time(self, noted: Any) -> int:
-        """A number that is greater for an access than for all that come before it.
+        """Return a number that is greater for an access than for all that precede it.
 
-        It is the turn of the last release or acquire of the block until then.
+        The number is the turn of the block's last release or acquire so far.
         """
         block, number, _ = noted
         found: int = self._times[block][number]
@@ -102,7 +102,7 @@ class Synchronisation:
                     released[cell] = _released(released.get(cell), cell, turn.block, own, pasts)
 
     def _acquired_by(self, block: BlockId, known: int) -> list[_Past]:
-        """What the acquires among events of a block have learned, each once."""
+        """Return the pasts that the acquires among a block's events have acquired, each once."""
         pasts = (past for number, past in self._acquired.get(block, ()) if known >> number & 1)
         return list({id(past): past for past in pasts}.values())
 
@@ -134,10 +134,10 @@ def _joined(pasts: Sequence[_Past]) -> _Past:
 def _released(
     before: _Past | None, cell: int, block: BlockId, own: int, pasts: Sequence[_Past]
 ) -> _Past:
-    """What a place keeps after a release by a block that knows these pasts."""
+    """Return the past of a place after a release by a block that knows these pasts."""
     events = {} if before is None else dict(before.events)
     for past in pasts:
-        if past.cell != cell:  # else it is in what the place has kept
+        if past.cell != cell:  # else the place's own past includes it
             for other, known in past.events.items():
                 events[other] = events.get(other, 0) | known
     events[block] = events.get(block, 0) | own
@@ -145,9 +145,9 @@ def _released(
 
 
 class _Cells:
-    """The addresses of synchronising accesses, cut where one of them starts or ends.
+    """The addresses of synchronising accesses, cut at the ends of each.
 
-    Two accesses meet if they have a cell in common, and only then.
+    Two accesses overlap if and only if they share a cell.
     """
 
     def __init__(self, events: Sequence[Event]) -> None:
@@ -156,7 +156,7 @@ class _Cells:
         self._cuts = sorted(ends)
 
     def of(self, event: Event) -> list[int]:
-        """The cells that an access touches."""
+        """Return the cells that an access touches."""
         starts, stops = stretches(event.where, event.at)
         return [
             cell

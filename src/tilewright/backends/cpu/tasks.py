@@ -1,4 +1,4 @@
-"""Fills, copies and kernels as tasks: what a queue runs, and a graph keeps for its replays."""
+"""Tasks: fills, copies and kernels that a queue runs, or that a graph keeps for its replays."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _PATTERNS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 class Tasks(ABC):
-    """Fills and copies as tasks, wherever those are put."""
+    """A sink of tasks, with fills and copies expressed as tasks."""
 
     @abstractmethod
     def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
-        """Add a task."""
+        """Enqueue a task."""
 
     @abstractmethod
     def put_kernel(self, run: Callable[[Stop], object]) -> None:
-        """Add a task that ends when it is told to."""
+        """Enqueue a task that can be stopped."""
 
     def fill(self, allocation: Memory, pattern: bytes, repeats: int, offset: int = 0) -> None:
-        """Repeat a pattern."""
+        """Fill memory with a repeated pattern."""
         kind = _PATTERNS[len(pattern)]
         elements = allocation.array[offset : offset + len(pattern) * repeats].view(kind)
         self.put(partial(elements.fill, np.frombuffer(pattern, kind)[0]), repeatable=True)

@@ -1,10 +1,10 @@
-"""Tiles cut from tensors: what loads, stores and sums through views do.
+"""Tiles cut from tensors, with the loads, stores and reductions through views.
 
-A `TiledView` is a grid of tiles at a regular step, each a plain slice of an array; a partition is
-one whose step is the tile. An `IndexedView` looks every element up by its numbers: rows picked one
-by one, and tensors whose elements share bytes. Indices are read unsigned, as Tile IR reads them; an
-index outside the view's index space is reported, and nothing is touched. With `as_gpus` such a tile
-is all padding, as it is on a GPU, and a store of it writes nothing.
+A `TiledView` is a grid of tiles at a regular step, each a plain slice of an array; in a partition
+the step is the tile. An `IndexedView` looks up every element by its indices: gathered rows, and
+tensors whose elements share bytes. Indices are read unsigned, as in Tile IR; an index outside the
+view's index space is reported before memory is accessed. With `as_gpus` such a tile is all padding,
+as on a GPU, and a store of it writes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tilewright.ir.types import (
 __all__ = ["IndexedView", "TiledView", "View", "is_injective", "is_sliced"]
 
 Array = np.ndarray[Any, Any]
-Index = tuple[Any, ...]  # an int for each axis; an array for the axis whose rows are picked
+Index = tuple[Any, ...]  # an int for each axis; an array for the axis of gathered rows
 Widths = tuple[int, ...]  # the bits in which each index is read
 Combine = Callable[[Any, Any], Any]
 
@@ -47,7 +47,7 @@ def is_sliced(type_: object) -> bool:
 
 
 class View:
-    """What both kinds of view have: a tensor with its axes in the order of the tile's."""
+    """Base of both kinds of view: a tensor with its axes in the order of the tile's."""
 
     def __init__(
         self, tensor: TensorView | NibbleTensor, type: ViewType, as_gpus: bool = False
@@ -58,7 +58,7 @@ class View:
         self.tile = type.tile
         self.element = type.view.element
         self.fill = _padding(type.padding, self.element)
-        # Which axis of the tensor each of the tile's is, and how far apart tiles start along it.
+        # The tensor axis of each tile axis, and the step between tiles along it.
         self.dim_map, self.steps = _grid(type)
         self.extents = tuple(tensor.shape[axis] for axis in self.dim_map)
         self.counts = tuple(
@@ -72,7 +72,7 @@ class View:
     def _require_inside(
         self, site: int, index: Index, at: tuple[int, ...], inbounds: tuple[bool, ...]
     ) -> None:
-        """Report an index outside the index space, or a tile that was promised to be inside."""
+        """Report an index outside the index space, or a tile that breaks its `inbounds` promise."""
         for axis, (i, number, count) in enumerate(zip(index, at, self.counts, strict=True)):
             if not number < count and not self.as_gpus:
                 report(
@@ -93,9 +93,9 @@ class View:
 class TiledView(View):
     """A grid of tiles, each a slice of an array.
 
-    `array` and `whole` serve the generated code: a tile whose index lies below `whole` on every
-    axis is a plain slice of `array`; any other goes through `load_edge` or `store_edge`.
-    `writable` is `whole` for stores, and all zero where the memory is read-only.
+    `array` and `whole` serve generated code: a tile whose index is below `whole` on every axis is a
+    plain slice of `array`; any other goes through `load_edge` or `store_edge`. `writable` is
+    `whole` for stores, and all zero where the memory is read-only.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class TiledView(View):
     def load_edge(
         self, site: int, widths: Widths, index: tuple[int, ...], inbounds: tuple[bool, ...] = ()
     ) -> Array:
-        """A tile of which part may lie outside the tensor: that part is padding."""
+        """Return a tile that may lie partly outside the tensor; that part is padding."""
         inside = self._inside(site, widths, index, inbounds)
         tile = np.full(self.tile, self.fill, self.array.dtype)
         tile[tuple(slice(extent) for extent in inside.shape)] = inside
@@ -138,7 +138,7 @@ class TiledView(View):
     def combine(
         self, site: int, widths: Widths, index: tuple[int, ...], function: Combine, tile: Array
     ) -> None:
-        """Combine the part of a tile that lies inside the tensor with what is there."""
+        """Combine the part of a tile that lies inside the tensor into memory."""
         inside = self._inside(site, widths, index, ())
         self._require_writable(site, index)
         part = tile[tuple(slice(extent) for extent in inside.shape)]
@@ -149,7 +149,7 @@ class TiledView(View):
                 inside[place] = function(inside[place], part[place])
 
     def box(self, index: tuple[int, ...]) -> tuple[slice, ...]:
-        """The tile's elements along each axis; those behind the edge are cut when used."""
+        """Return the tile's slice along each axis; NumPy clips it at the edge."""
         return tuple(
             slice(i * step, i * step + tile)
             for i, step, tile in zip(index, self.steps, self.tile, strict=True)
@@ -163,7 +163,7 @@ class TiledView(View):
         return self.part(at)
 
     def part(self, index: tuple[int, ...]) -> Array:
-        """The part of a tile that lies inside the tensor, as a window on memory."""
+        """Return the part of a tile that lies inside the tensor, as a window on memory."""
         window: Array = self.array[self.box(index)]
         return window
 
@@ -174,7 +174,7 @@ class IndexedView(View):
     def load(
         self, site: int, widths: Widths, index: Index, inbounds: tuple[bool, ...] = ()
     ) -> Array:
-        """A tile; elements outside the tensor are padding."""
+        """Return a tile; elements outside the tensor are padding."""
         places, chosen = self._places(site, widths, index, inbounds)
         tile = np.full(self.tile, self.fill, storage_dtype(self.element))
         tile[np.ix_(*chosen)] = self.tensor.read(places)
@@ -192,20 +192,20 @@ class IndexedView(View):
         self.tensor.write(places, held[np.ix_(*chosen)])
 
     def places(self, index: Index) -> tuple[Array, ...]:
-        """The elements that an access touches, by their numbers along each axis."""
+        """Return the elements that an access touches, by their indices along each axis."""
         return self._places(0, (64,) * len(index), index, ())[0]
 
     def _places(
         self, site: int, widths: Widths, index: Index, inbounds: tuple[bool, ...]
     ) -> tuple[tuple[Array, ...], list[Array]]:
-        """Elements along each axis of the tensor, and which of the tile's they are."""
+        """Return the tensor indices along each axis, and the mask of those inside the tensor."""
         sparse = self.type.sparse_dim if isinstance(self.type, GatherScatterViewType) else -1
         starts = tuple(
             0 if axis == sparse else i & (1 << bits) - 1
             for axis, (i, bits) in enumerate(zip(index, widths, strict=True))
         )
         self._require_starts(site, index, starts, sparse, inbounds)
-        starts = tuple(map(min, starts, self.counts))  # beyond the last all tiles are alike
+        starts = tuple(map(min, starts, self.counts))  # beyond the last one all tiles are equal
         along: list[Array] = [np.empty(0)] * len(self.tile)
         chosen: list[Array] = []
         for axis, (start, step, size) in enumerate(zip(starts, self.steps, self.tile, strict=True)):
@@ -216,7 +216,7 @@ class IndexedView(View):
         return self._crossed(along), chosen
 
     def _crossed(self, along: list[Array]) -> tuple[Array, ...]:
-        """Numbers along the tensor's axes, so that their combination has the tile's axes."""
+        """Arrange indices along the tensor's axes so that their combination has the tile's axes."""
         rank = len(along)
         crossed = []
         for axis, numbers in enumerate(along):
@@ -250,7 +250,7 @@ def _unsigned(rows: Array) -> Array:
 
 def _grid(type_: ViewType) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if isinstance(type_, GatherScatterViewType):
-        rank = len(type_.tile)  # where rows are picked, an index counts elements
+        rank = len(type_.tile)  # with gathered rows, an index counts elements
         return tuple(range(rank)), (1,) * rank
     if isinstance(type_, StridedViewType):
         return type_.dim_map, type_.traversal_strides
@@ -258,7 +258,7 @@ def _grid(type_: ViewType) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def is_injective(array: Array) -> bool:
-    """Whether different indices are surely different elements."""
+    """Whether different indices certainly are different elements."""
     reach = array.itemsize
     for stride, extent in sorted(
         (abs(stride), extent)
@@ -272,7 +272,7 @@ def is_injective(array: Array) -> bool:
 
 
 def _padding(padding: Padding | None, element: Element) -> Any:
-    """What lies outside a tensor, as memory holds it; a view that names nothing has zeros there."""
+    """Return the padding as memory holds it; a view without a padding value has zeros."""
     number = _PADDING_NUMBERS[padding or Padding.ZERO]
     if element is Element.I1:
         return np.uint8(number)

@@ -1,9 +1,9 @@
-"""The threads that run what the queues of CPU streams have ready.
+"""The worker threads that run the ready tasks of CPU queues.
 
-A thread belongs to no queue: it runs one for as long as something is ready there, then the next. So
-there are as many threads as queues that have something to do at the same time, and at most `MOST`;
-a queue that waits for another one, or is held, has none. Threads that have nothing to do end after
-a while. Where no thread can be started, those that wait for a queue run it themselves.
+A thread belongs to no queue: it runs one as long as tasks are ready there, then the next. There are
+as many threads as busy queues, and at most `MOST`; a queue that waits for another one, or is held,
+has none. Idle threads end after a while. Where no thread can be started, threads that wait for a
+queue run it themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 
 __all__ = ["MOST", "WORKERS", "Workers"]
 
-# Threads at a time, on any number of streams.
+# Limit of the threads, over all streams.
 MOST = 64
 _IDLE_SECONDS = 2.0
 
@@ -30,16 +30,16 @@ class Workers:
         self._process = os.getpid()
         self._ready: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._threads: set[threading.Thread] = set()
-        self._idle: list[None] = []  # one for each thread that waits for something to do
+        self._idle: list[None] = []  # one entry for each idle thread
 
     def give(self, work: Callable[[], object]) -> None:
-        """Have a thread call something, as soon as one is free. Spurious calls do no harm."""
+        """Have a thread call `work` as soon as one is free. Spurious calls are harmless."""
         self._look_around()
         self._ready.put(work)
         self._add_thread()
 
     def help(self) -> bool:
-        """Do something that is ready in this thread, if there is no other; whether it was done."""
+        """Run ready work in this thread if no worker exists; return whether it was run."""
         self._look_around()
         self._add_thread()
         if self._threads:
@@ -52,25 +52,25 @@ class Workers:
         return True
 
     def _look_around(self) -> None:
-        """Begin anew in a forked child, which has none of the threads."""
+        """Reset the state in a forked child, which has none of the threads."""
         if self._process != os.getpid():
             self._begin()
 
     def includes_this(self) -> bool:
-        """Whether this thread is one of them: it waits for no queue."""
+        """Whether this thread is a worker, which never waits for a queue."""
         return threading.current_thread() in self._threads
 
     def _add_thread(self) -> None:
-        """Start one more thread, if more is ready than threads are idle."""
+        """Start one more thread if ready work exceeds idle threads."""
         if self._ready.qsize() <= len(self._idle) or len(self._threads) >= MOST:
             return
         thread = threading.Thread(target=self._work, name="tilewright cpu worker", daemon=True)
         try:
             self._threads.add(thread)
             thread.start()
-        except RuntimeError:  # the system has no room for one, or the process is about to end
+        except RuntimeError:  # the system cannot start one, or the process is about to end
             self._threads.discard(thread)
-        except BaseException:  # of a signal handler: it may run all the same, and then says so
+        except BaseException:  # from a signal handler; a started thread registers itself
             self._threads.discard(thread)
             raise
 
@@ -80,7 +80,7 @@ class Workers:
         try:
             while (work := self._next()) is not None:
                 work()
-                del work  # which may be the last to refer to its queue
+                del work  # it may be the last reference to its queue
         finally:
             self._threads.discard(thread)
 
@@ -92,7 +92,7 @@ class Workers:
             except Empty:
                 work = None
             self._idle.pop()
-            # Only now is it known that this thread waits no more: what came before has to be seen.
+            # The thread was still listed as idle, so work given meanwhile may have started none.
             if work is not None:
                 self._add_thread()
                 return work
@@ -100,5 +100,5 @@ class Workers:
                 return None
 
 
-# Those of this process.
+# The workers of this process.
 WORKERS = Workers()

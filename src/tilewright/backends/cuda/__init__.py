@@ -1,1 +1,1 @@
-"""NVIDIA GPUs: the Tile IR toolchain, and what needs the driver."""
+"""NVIDIA GPUs: the Tile IR toolchain, and the runtime over the driver."""

@@ -1,8 +1,8 @@
 """The real driver: cuda-core for contexts, streams, events and modules, cuda-bindings for the rest.
 
-cuda-bindings launches with packed parameters and has what cuda-core lacks (`cuStreamQuery`, fills,
-pinned memory with a device address). Every failure becomes a `DriverError` that names the call, the
-code and one next step. Only `driver` imports this, by name.
+cuda-bindings launches with packed parameters and has calls that cuda-core lacks (`cuStreamQuery`,
+fills, pinned memory with a device address). Every failure becomes a `DriverError` that names the
+call, the code and one next step. Only `driver` imports this module, by name.
 """
 
 # The packages are compiled and have no stubs.
@@ -42,7 +42,7 @@ _NEXT_STEPS = {
     cu.CUresult.CUDA_ERROR_INVALID_DEVICE: "`tilewright doctor` lists the GPUs there are",
     cu.CUresult.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: "reboot, or reload the NVIDIA kernel module",
     cu.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU: "compile for the target of this GPU",
-    cu.CUresult.CUDA_ERROR_INVALID_PTX: "`ptxas -arch=sm_90 FILE` says what is wrong with it",
+    cu.CUresult.CUDA_ERROR_INVALID_PTX: "run `ptxas -arch=sm_90 FILE` for the reason",
     cu.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION: "update the driver, or lower its .version",
     cu.CUresult.CUDA_ERROR_INVALID_IMAGE: "clear the cache with `tilewright cache clear`",
     cu.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS: _LOST,
@@ -57,7 +57,7 @@ _NOT_READY = cu.CUresult.CUDA_ERROR_NOT_READY
 
 
 def device_count() -> int:
-    """How many GPUs the driver sees."""
+    """Return the number of GPUs that the driver sees."""
     (code,) = cu.cuInit(0)
     if code == cu.CUresult.CUDA_ERROR_NO_DEVICE:
         return 0
@@ -96,61 +96,61 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
 
     @property
     def device_handle(self) -> Any:
-        """The GPU, as the driver calls it."""
+        """The driver's handle of the GPU."""
         return self._handle
 
     def check(self, call: str, code: Any) -> None:
-        """Raise what a call failed with."""
+        """Raise a `DriverError` if a call failed."""
         _check(call, code)
 
     def bind(self) -> None:
         """Make the context current."""
-        # A thread starts without a context, and other libraries change it. Most of the time it is
-        # the one, and to ask takes less than half the time.
+        # A thread starts without a context, and other libraries change it. It is usually the right
+        # one, and the query takes less than half the time of binding.
         if cu.cuCtxGetId(None)[1] != self.context_id:
             (code,) = cu.cuCtxSetCurrent(self._context)
             _check("cuCtxSetCurrent", code)
 
     @beside_captures
     def create_stream(self) -> Any:
-        """A stream that does not wait for the legacy default stream."""
+        """Return a new stream that does not synchronise with the legacy default stream."""
         self.bind()
         with _core_call("creating a stream"):
             return _CudaStream(self._device.create_stream())
 
     @beside_captures
     def make_room(self, places: int) -> None:
-        """Have room for so many more streams, or branches of graphs; it may wait for the GPU."""
+        """Reserve places for streams or branches of graphs; this may wait for the GPU."""
         made = [self.create_stream() for _ in range(places)]
         with _core_call("destroying a stream"):
             for stream in made:
-                stream.core.close()  # the driver keeps its place for the next
+                stream.core.close()  # the driver reuses its place
 
     def adopt_stream(self, number: int) -> Any:
-        """A stream that somebody else made; it stays theirs."""
+        """Return a stream that another library made and still owns."""
         self.bind()
         with _core_call("adopting a stream"):
             return _CudaStream(CoreStream.from_handle(number))
 
     def stream_number(self, stream: Any) -> int:
-        """The number of a stream, the same for all libraries."""
+        """Return the handle of a stream as an integer, the same for all libraries."""
         return int(stream.handle)
 
     def disregard_captures(self) -> None:
-        """Let this thread, which is ours, ask for anything."""
+        """Allow this thread, one of ours, to make any driver call."""
         disregard_captures()
 
     def is_capturing(self, stream: Any) -> bool:
-        """Whether work put on a stream is recorded into a graph."""
+        """Whether a stream is being captured into a graph."""
         if not stream.has_context:
-            self.bind()  # or another context's default stream would be asked
+            self.bind()  # else the default stream of another context would be queried
         code, status = cu.cuStreamIsCapturing(stream.handle)
         _check("cuStreamIsCapturing", code)
         return bool(status != cu.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 
     @beside_captures
     def owner(self, address: int) -> int:
-        """The number of the GPU that an address belongs to."""
+        """Return the ordinal of the GPU that owns an address."""
         self.bind()
         wanted = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         code, number = cu.cuPointerGetAttribute(wanted, address)
@@ -159,9 +159,9 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
 
     @beside_captures
     def query_stream(self, stream: Any) -> bool:
-        """Whether everything put on a stream has completed."""
+        """Whether all work on a stream has completed."""
         if not stream.has_context:
-            self.bind()  # or another context's default stream would be asked
+            self.bind()  # else the default stream of another context would be queried
         (code,) = cu.cuStreamQuery(stream.handle)
         if code == _NOT_READY:
             return False
@@ -170,60 +170,60 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
 
     @beside_captures
     def synchronize_stream(self, stream: Any) -> None:
-        """Block until everything put on a stream has completed."""
+        """Block until all work on a stream has completed."""
         if not stream.has_context:
-            self.bind()  # or another context's default stream would be waited for
+            self.bind()  # else the wait would be for another context's default stream
         (code,) = cu.cuStreamSynchronize(stream.handle)
         _check("cuStreamSynchronize", code)
 
     @beside_captures
     def create_event(self) -> Any:
-        """An event without timing, which is cheaper."""
+        """Return an event without timing, which is cheaper."""
         self.bind()
         with _core_call("creating an event"):
             return self._device.create_event()
 
     @beside_captures
     def create_timing_event(self) -> Any:
-        """An event that notes the time."""
+        """Return an event that records the time."""
         self.bind()
         with _core_call("creating an event"):
             return self._device.create_event(EventOptions(timing_enabled=True))
 
     def seconds_between(self, first: Any, second: Any) -> float:
-        """The difference of two such events, which the driver gives in milliseconds."""
+        """Return the difference of two timing events, which the driver gives in milliseconds."""
         with _core_call("reading an event's time"):
             return float(second - first) / 1e3
 
     def record_event(self, event: Any, stream: Any) -> None:
-        """Record what has been put on a stream so far."""
+        """Record an event after the work on a stream so far."""
         self.bind()
         with _core_call("recording an event"):
             stream.core.record(event)
 
     @beside_captures
     def query_event(self, event: Any) -> bool:
-        """Whether what an event has recorded has completed."""
+        """Whether the work before an event has completed."""
         self.bind()
         with _core_call("asking an event"):
             return bool(event.is_done)
 
     def wait_event(self, stream: Any, event: Any) -> None:
-        """Make a stream wait for what an event has recorded."""
+        """Make a stream wait for the work before an event."""
         self.bind()
         with _core_call("waiting for an event"):
             stream.core.wait(event)
 
     @beside_captures
     def create_pool(self, limit: int) -> Any:
-        """A memory pool of this GPU."""
+        """Return a new memory pool of this GPU."""
         self.bind()
         options = DeviceMemoryResourceOptions(max_size=limit)
         with _core_call("creating a memory pool"):
             return _CudaPool(DeviceMemoryResource(self._device, options))
 
     def fill(self, address: int, pattern: bytes, repeats: int, stream: Any) -> None:
-        """Repeat a pattern of 1, 2, 4 or 8 bytes."""
+        """Fill memory with a repeated pattern of 1, 2, 4 or 8 bytes."""
         self.bind()
         handle = stream.handle
         words = len(pattern) // 4
@@ -261,7 +261,7 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
 
     @beside_captures
     def allocate_pinned(self, nbytes: int) -> tuple[int, int]:
-        """Host memory that kernels can write: its host address and its device address."""
+        """Allocate host memory that kernels can write; return its host and its device address."""
         self.bind()
         flags = cu.CU_MEMHOSTALLOC_PORTABLE | cu.CU_MEMHOSTALLOC_DEVICEMAP
         code, host = cu.cuMemHostAlloc(nbytes, flags)
@@ -278,19 +278,19 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
         _check("cuStreamWaitValue32", code)
 
     def load_kernel(self, cubin: bytes, name: str, waits: bool = False) -> Any:
-        """A kernel of a cubin; it belongs to no context and runs in that of its stream."""
+        """Load a kernel of a cubin; it has no context and runs in that of its stream."""
         kernel = self.load(ObjectCode.from_cubin, cubin, name)
         kernel.waits = waits
         return kernel
 
     def waits(self, kernel: Any) -> bool:
-        """Whether a kernel waits itself for those before it."""
+        """Whether a kernel itself waits for the grids before it."""
         found: bool = kernel.waits
         return found
 
     @beside_captures
     def load(self, read: Any, code: bytes, name: str) -> Any:
-        """A kernel of code that one of cuda-core's functions reads."""
+        """Load a kernel from code by one of cuda-core's functions."""
         self.bind()
         with _core_call(f"loading the kernel {name}"):
             library = read(code, name=name)
@@ -302,18 +302,18 @@ class CudaDriver(ReadyCalls, PoolCalls, ExternalCalls):
         return _CudaKernel(core, kernel, function)
 
     def parameter_sizes(self, kernel: Any) -> tuple[int, ...]:
-        """Bytes of each parameter of a kernel."""
+        """Return the size in bytes of each parameter of a kernel."""
         return tuple(info.size for info in kernel.core.arguments_info)
 
 
 class _CudaStream:
-    """A stream for both packages; a handle object costs the bindings no conversion."""
+    """A stream for both packages; a handle object saves the bindings a conversion."""
 
     def __init__(self, core: Any) -> None:
         number = int(core.handle)
         self.core = core
         self.handle = cu.CUstream(number)
-        # The driver's default streams are those of the thread's context, whichever that is.
+        # The driver's default streams belong to the current context of the thread.
         self.has_context = number > PER_THREAD_STREAM
 
 
@@ -332,13 +332,13 @@ class _CudaKernel:
         self.core = core
         self.kernel_handle = kernel
         self.launch_handle = cu.CUfunction(int(kernel))  # a launch takes either kind of handle
-        self.handle = function  # of the context: the driver launches it in three quarters the time
-        self.waits = False  # for the grids before, by itself
+        self.handle = function  # of the context: launches take three quarters of the time
+        self.waits = False  # whether it waits for the grids before it itself
 
 
 @contextmanager
 def _core_call(what: str) -> Iterator[None]:
-    """Turn what cuda-core raises, which has no public class, into a `DriverError`."""
+    """Turn cuda-core's exceptions, which have no public class, into a `DriverError`."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Captures of other libraries, which calls of ours must not end.
+"""Isolation of our driver calls from stream captures of other libraries.
 
-While any thread captures a stream, the driver takes many calls of all threads for unsafe, refuses
-them, and ends the capture. Ours have nothing to do with what is captured, and have to say so.
+While any thread captures a stream, the driver considers many calls of all threads unsafe, refuses
+them, and invalidates the capture. Our calls are unrelated to captured streams, and must declare it.
 """
 
 # The package is compiled and has no stubs.
@@ -22,12 +22,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def disregard_captures() -> None:
-    """Let this thread, which is ours, make any call whatever others capture."""
+    """Allow this thread, one of ours, to make any driver call during captures of other threads."""
     cu.cuThreadExchangeStreamCaptureMode(_RELAXED)
 
 
 def beside_captures(function: Function) -> Function:
-    """The same for one function, in whichever thread."""
+    """Return the same function, isolated from captures in any thread."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -35,7 +35,7 @@ def beside_captures(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         finally:
-            if before is not None:  # a GPU on which a kernel has failed refuses this as well
+            if before is not None:  # after a kernel fault the GPU refuses this call as well
                 cu.cuThreadExchangeStreamCaptureMode(before)
 
     return cast("Function", call)

@@ -1,7 +1,7 @@
-"""What a cubin says about its kernels: registers, shared memory, memory for spills, threads.
+"""Resources of a cubin's kernels: registers, shared memory, memory for spills, threads.
 
-A cubin is an ELF file; this reads section sizes and the attributes that ptxas notes for the driver.
-It is not for loading or checking code.
+A cubin is an ELF file; this module reads section sizes and the attributes that ptxas records for
+the driver. It neither loads nor checks code.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _SHARED = ".nv.shared."
 _TEXT = ".text."
 _INFO = ".nv.info"
 _SYMBOLS = ".symtab"
-_FRAME_SIZE, _REGISTERS = 0x11, 0x2F  # numbers of the attributes in `.nv.info`
-_THREADS = 0x10  # and of one in that of a kernel: the extents of a block
-_SIZED = 4  # the format of an attribute that carries its length
+_FRAME_SIZE, _REGISTERS = 0x11, 0x2F  # codes of attributes in `.nv.info`
+_THREADS = 0x10  # and of one in a kernel's own: the extents of a block
+_SIZED = 4  # format of an attribute with a length
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel takes."""
+    """Resources of one kernel."""
 
     kernel: str
-    registers: int  # a thread
-    shared_memory: int  # bytes a block, as allocated statically: the pipeline's stages
-    stack_bytes: int  # a thread: what is spilled, and local arrays
-    threads: int = 0  # a block; 0 if it does not say
+    registers: int  # per thread
+    shared_memory: int  # bytes per block, statically allocated: the pipeline's stages
+    stack_bytes: int  # per thread: spills and local arrays
+    threads: int = 0  # per block; 0 if the cubin does not state it
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Section:
 
 
 def cubin_resources(cubin: bytes) -> dict[str, Resources]:
-    """The resources of each kernel of a cubin, by its name."""
+    """Return the resources of each kernel of a cubin, by name."""
     if cubin[:5] != b"\x7fELF\x02":
         raise ToolchainError("this is no cubin: a 64-bit ELF file is expected")
     sections = _sections(cubin)
@@ -88,7 +88,7 @@ def _symbol_names(cubin: bytes, table: Section, sections: list[Section]) -> list
 
 
 def _threads(cubin: bytes, info: Section | None) -> int:
-    """The threads of a block, if it is fixed how many there are."""
+    """Return the threads of a block, if the cubin fixes their number."""
     if info is None:
         return 0
     blocks = (values for attribute, values in _attributes(cubin, info) if attribute == _THREADS)
@@ -96,7 +96,7 @@ def _threads(cubin: bytes, info: Section | None) -> int:
 
 
 def _attributes(cubin: bytes, info: Section) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Every attribute that carries numbers, with its numbers."""
+    """Iterate over the attributes that carry numbers, with their numbers."""
     at, end = info.offset, info.offset + info.size
     while at < end:
         form, attribute, length = struct.unpack_from("<BBH", cubin, at)

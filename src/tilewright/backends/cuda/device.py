@@ -43,11 +43,11 @@ class _Records(RecordPool):
 
 
 class _StreamsAhead:
-    """Streams that are made before anybody wants them, when the GPU is opened.
+    """Streams that are created in advance, when the GPU is opened.
 
-    Streams and the branches of graphs that are ready to run have places in the driver. When it has
-    none left, the next stream or graph waits until it has more, which is until the GPU has done
-    everything: for good, if that waits in its turn for the caller. The device's lock is held.
+    Streams and branches of ready graphs occupy places in the driver. When no place is free, the
+    next stream or graph waits until the GPU is idle: forever, if the GPU in turn waits for the
+    caller. The device's lock is held.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -56,7 +56,7 @@ class _StreamsAhead:
         driver.make_room(_PLACES_LEFT)  # for more streams, for graphs, and for other libraries
 
     def take(self) -> Any:
-        """A stream that nobody else has."""
+        """Return a stream without other users."""
         return self._made.popleft() if self._made else self._driver.create_stream()
 
 
@@ -77,52 +77,52 @@ class CudaBackend:
         self._staging = Staging(driver)
 
     def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
-        """Blocks that run at once, if the assembler follows these hints."""
+        """Return the number of resident blocks, if the assembler follows these hints."""
         return max(1, self.driver.multiprocessors * occupancy // num_ctas)
 
     def new_queue(self, label: str) -> CudaQueue:
-        """A CUDA stream."""
+        """Return a queue over a CUDA stream."""
         return CudaQueue(self.driver, self._poller, self._streams.take())
 
     def adopt_queue(self, number: int) -> CudaQueue:
-        """A CUDA stream of another library."""
+        """Return a queue over a CUDA stream of another library."""
         return AdoptedQueue(self.driver, self._poller, self.driver.adopt_stream(number))
 
     def new_pool(self, release_threshold: int | None, limit: int | None) -> CudaPool:
-        """A pool of the driver that is ours alone."""
+        """Return a driver pool that only tilewright uses."""
         return CudaPool(self.driver, release_threshold, limit)
 
     def build_graph(self, nodes: Sequence[tuple[Recipe, tuple[int, ...]]]) -> CudaGraph:
-        """A CUDA graph of explicit nodes."""
+        """Return a CUDA graph of explicit nodes."""
         return CudaGraph(self.driver, nodes)
 
     def take_record(self) -> FailureRecord:
-        """A failure record in pinned memory."""
+        """Return a failure record in pinned memory."""
         return self._records.take()
 
     def stage(self, nbytes: int) -> Bytes | None:
-        """Pinned memory for contents on their way."""
+        """Return pinned memory for contents in transit."""
         return self._staging.take(nbytes)
 
     def adopt(self, address: int, nbytes: int, *, read_only: bool) -> CudaAllocation:
-        """Memory of another library."""
+        """Return memory of another library."""
         del nbytes, read_only
         return CudaAllocation(address)
 
     def end(self) -> None:
-        """End the thread that watches events."""
+        """End the poller's thread."""
         self._poller.end()
 
     def owner_of(self, address: int) -> int:
-        """The number of the GPU that an address belongs to."""
+        """Return the ordinal of the GPU that owns an address."""
         return self.driver.owner(address)
 
 
 def missing() -> str | None:
-    """Why no GPU can be used, or None if one can."""
+    """Return the reason why no GPU can be used, or None if one can."""
     return missing_driver()
 
 
 def open_device(ordinal: int) -> CudaBackend:
-    """The GPU of a number."""
+    """Open the GPU of an ordinal."""
     return CudaBackend(open_driver(ordinal))

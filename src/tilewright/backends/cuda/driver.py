@@ -1,8 +1,8 @@
-"""The narrow interface through which everything here reaches the CUDA driver.
+"""The narrow interface to the CUDA driver.
 
-One Protocol, so that tests on a machine without a GPU record the order of waits, launches and
-frees. Handles are opaque. The real one is in `bindings`, which is loaded on first use because
-importing the CUDA packages takes a while.
+It is a Protocol, so that tests on a machine without a GPU can record the order of waits, launches
+and frees. Handles are opaque. `bindings` has the implementation, which is loaded on first use
+because importing the CUDA packages is slow.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Fill(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A copy of bytes to the device, from there or from the host."""
+    """A copy of bytes to the device, from the device or from the host."""
 
     target: int
     source: int
@@ -46,62 +46,62 @@ class Copy(NamedTuple):
 
 
 class Parameters(Protocol):
-    """Parameters that lie somewhere."""
+    """Packed parameters of a launch."""
 
     address: int  # of an array of their addresses
-    may_change: bool  # or they stay as they are
+    may_change: bool  # between launches
 
 
 class GraphDriver(Protocol):
-    """Graphs of one GPU. A node is named by its handle in the graph it was added to."""
+    """Graphs of one GPU. A node is named by its handle in the graph to which it was added."""
 
     def create_graph(self) -> Any:
-        """A graph without nodes."""
+        """Return an empty graph."""
 
     def add_empty_node(self, graph: Any, after: list[Any]) -> Any:
-        """A node that does nothing behind others."""
+        """Add a node that does nothing after others."""
 
     def add_idle_node(self, graph: Any) -> Any:
-        """A kernel that does nothing, behind no other, for as many as like to wait for it."""
+        """Add a root kernel that does nothing, as a common predecessor of others."""
 
     def add_launch_node(
         self, graph: Any, after: list[Any], kernel: Any, shape: LaunchShape, parameters: int
     ) -> Any:
-        """A node that launches a kernel; the parameters are copied now."""
+        """Add a node that launches a kernel; the parameters are copied now."""
 
     def add_early_node(
         self, graph: Any, after: Any, kernel: Any, shape: LaunchShape, parameters: int
     ) -> Any:
-        """The same behind one launch, before whose end it may start: the kernel itself waits."""
+        """Add a launch that may start before its one predecessor ends: the kernel itself waits."""
 
     def set_launch_node(
         self, executable: Any, node: Any, kernel: Any, shape: LaunchShape, parameters: int
     ) -> None:
-        """Another launch in place of a node's, from the next launch of the graph on."""
+        """Replace the launch of a node, from the next launch of the graph on."""
 
     def add_fill_node(self, graph: Any, after: list[Any], fill: Fill) -> Any:
-        """A node that fills memory."""
+        """Add a node that fills memory."""
 
     def set_fill_node(self, executable: Any, node: Any, fill: Fill) -> None:
-        """Another fill in place of a node's."""
+        """Replace the fill of a node."""
 
     def add_copy_node(self, graph: Any, after: list[Any], copy: Copy) -> Any:
-        """A node that copies bytes."""
+        """Add a node that copies bytes."""
 
     def set_copy_node(self, executable: Any, node: Any, copy: Copy) -> None:
-        """Another copy in place of a node's."""
+        """Replace the copy of a node."""
 
     def instantiate_graph(self, graph: Any) -> Any:
-        """A graph that can be launched."""
+        """Return an executable graph."""
 
     def launch_graph(self, executable: Any, stream: Any) -> None:
-        """Put all nodes on a stream."""
+        """Launch all nodes on a stream."""
 
     def destroy_executable_graph(self, executable: Any) -> None:
-        """Give a graph that can be launched back; launches that are under way end as ever."""
+        """Destroy an executable graph; launches in flight still complete."""
 
     def destroy_graph(self, graph: Any) -> None:
-        """Give a graph back; what was instantiated of it stays."""
+        """Destroy a graph; executable graphs made from it remain."""
 
 
 class Driver(GraphDriver, Protocol):
@@ -109,80 +109,80 @@ class Driver(GraphDriver, Protocol):
 
     @property
     def target(self) -> str:
-        """The architecture, `sm_90` say."""
+        """The architecture, such as `sm_90`."""
 
     @property
     def multiprocessors(self) -> int:
-        """How many blocks run at once when each takes a whole multiprocessor."""
+        """Number of multiprocessors."""
 
     def create_stream(self) -> Any:
-        """A stream that does not wait for the legacy default stream."""
+        """Return a new stream that does not synchronise with the legacy default stream."""
 
     def make_room(self, places: int) -> None:
-        """Have room for so many more streams, or branches of graphs; it may wait for the GPU."""
+        """Reserve places for streams or branches of graphs; this may wait for the GPU."""
 
     def adopt_stream(self, number: int) -> Any:
-        """A stream that somebody else made, by its number."""
+        """Return a stream that another library made, by its handle as an integer."""
 
     def stream_number(self, stream: Any) -> int:
-        """The number of a stream, the same for all libraries."""
+        """Return the handle of a stream as an integer, the same for all libraries."""
 
     def disregard_captures(self) -> None:
-        """Let this thread ask for anything, whatever streams others capture meanwhile."""
+        """Allow this thread to make any driver call during stream captures of other threads."""
 
     def is_capturing(self, stream: Any) -> bool:
-        """Whether work put on a stream is recorded into a graph."""
+        """Whether a stream is being captured into a graph."""
 
     def owner(self, address: int) -> int:
-        """The number of the GPU that an address belongs to."""
+        """Return the ordinal of the GPU that owns an address."""
 
     def query_stream(self, stream: Any) -> bool:
-        """Whether everything put on a stream has completed."""
+        """Whether all work on a stream has completed."""
 
     def synchronize_stream(self, stream: Any) -> None:
-        """Block until everything put on a stream has completed."""
+        """Block until all work on a stream has completed."""
 
     def create_event(self) -> Any:
-        """An event; it can be recorded again as soon as a wait for it has been put."""
+        """Return a new event; it can be recorded again once a wait for it has been enqueued."""
 
     def create_timing_event(self) -> Any:
-        """An event that also notes the time at which it is reached."""
+        """Return an event that also records the time at which it is reached."""
 
     def seconds_between(self, first: Any, second: Any) -> float:
-        """How much later one event was reached than another; both have been."""
+        """Return the time between two events, both of which have been reached."""
 
     def record_event(self, event: Any, stream: Any) -> None:
-        """Record what has been put on a stream so far."""
+        """Record an event after the work on a stream so far."""
 
     def query_event(self, event: Any) -> bool:
-        """Whether what an event has recorded has completed."""
+        """Whether the work before an event has completed."""
 
     def wait_event(self, stream: Any, event: Any) -> None:
-        """Make a stream wait for what an event has recorded."""
+        """Make a stream wait for the work before an event."""
 
     def create_pool(self, limit: int) -> Any:
-        """A memory pool of this GPU; a limit of 0 is none."""
+        """Return a new memory pool of this GPU; 0 means no limit."""
 
     def set_release_threshold(self, pool: Any, nbytes: int) -> None:
-        """How much a pool keeps when nothing of it is in use."""
+        """Set the bytes that a pool retains when they are free."""
 
     def pool_statistics(self, pool: Any) -> tuple[int, int, int, int]:
-        """Bytes used, the most ever used, bytes reserved, the most ever reserved."""
+        """Return bytes used, their high-water mark, bytes reserved, their high-water mark."""
 
     def reset_pool_statistics(self, pool: Any) -> None:
-        """Let the highest numbers start again."""
+        """Reset the high-water marks."""
 
     def trim_pool(self, pool: Any, keep: int) -> None:
-        """Give unused memory back to the system, all but so many bytes."""
+        """Release free memory to the system, except for `keep` bytes."""
 
     def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
-        """Memory of a pool that work put on the stream from now on may use."""
+        """Allocate memory of a pool for later work on the stream."""
 
     def free(self, address: int, stream: Any) -> None:
-        """Give memory back after everything put on the stream so far."""
+        """Free memory after the work on the stream so far."""
 
     def fill(self, address: int, pattern: bytes, repeats: int, stream: Any) -> None:
-        """Repeat a pattern of 1, 2, 4 or 8 bytes."""
+        """Fill memory with a repeated pattern of 1, 2, 4 or 8 bytes."""
 
     def copy(self, target: int, source: int, nbytes: int, stream: Any) -> None:
         """Copy from one device address to another."""
@@ -194,41 +194,41 @@ class Driver(GraphDriver, Protocol):
         """Copy to a host address."""
 
     def allocate_pinned(self, nbytes: int) -> tuple[int, int]:
-        """Host memory that kernels can write: its host address and its device address."""
+        """Allocate host memory that kernels can write; return its host and its device address."""
 
     def wait_value(self, stream: Any, address: int, value: int) -> None:
         """Make a stream wait until a 32-bit word in pinned memory is at least a value."""
 
     def load_kernel(self, cubin: bytes, name: str, waits: bool = False) -> Any:
-        """A kernel of a cubin; one that `waits` itself for those before it may start early."""
+        """Load a kernel of a cubin; one that `waits` for earlier grids itself may start early."""
 
     def parameter_sizes(self, kernel: Any) -> tuple[int, ...]:
-        """Bytes of each parameter of a kernel."""
+        """Return the size in bytes of each parameter of a kernel."""
 
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
-        """Launch blocks in a row; `parameters` is the address of an array of addresses."""
+        """Launch a one-dimensional grid; `parameters` is the address of an array of addresses."""
 
     def prepare_launch(self, kernel: Any, blocks: int, parameters: Parameters) -> ReadyCall:
-        """The same as a function of a stream of ours; it keeps the parameters."""
+        """Return a launch as a function of one of our streams; it keeps the parameters alive."""
 
     def waits(self, kernel: Any) -> bool:
-        """Whether a kernel waits itself for those before it."""
+        """Whether a kernel itself waits for the grids before it."""
 
     def load_external(self, code: bytes, name: str) -> Any:
-        """A kernel of PTX, a cubin or a fat binary that somebody else has made."""
+        """Load a kernel of externally compiled PTX, a cubin or a fat binary."""
 
     def kernel_limits(self, kernel: Any) -> KernelLimits:
-        """What a launch of a kernel may ask for."""
+        """Return the limits of a kernel's launches."""
 
     def allow_shared_memory(self, kernel: Any, nbytes: int) -> None:
-        """Let launches of a kernel ask for so much shared memory, within its limits."""
+        """Raise the shared memory that launches of a kernel may request, within its limits."""
 
     def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int, stream: Any) -> None:
-        """Launch blocks of threads, as somebody else's kernel needs."""
+        """Launch blocks of threads, for an external kernel."""
 
 
 def missing_driver() -> str | None:
-    """Why no GPU can be used, found without importing the CUDA packages where there is none."""
+    """Return the reason why no GPU can be used, without importing the CUDA packages in vain."""
     library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         ctypes.CDLL(library)
@@ -242,7 +242,7 @@ def missing_driver() -> str | None:
 
 
 def open_driver(ordinal: int) -> Driver:
-    """The driver of one GPU, or a `DriverError` that says what is missing."""
+    """Open the driver of one GPU, or raise a `DriverError` that names the missing part."""
     reason = missing_driver()
     if reason is not None:
         raise DriverError(f"{reason}: install an NVIDIA driver, or use tw.Device('cpu')")

@@ -1,7 +1,7 @@
-"""Why a module was refused: the tools' messages, sorted and brought back to the user's lines.
+"""Explanations of a refused module: the tools' messages, sorted and mapped to the user's lines.
 
-tileirdisasm verifies what it reads and names the op, with its location where the module has debug
-information; a module it cannot read at all is reported by the offset inside a function's body.
+tileirdisasm verifies its input and names the op, with its location where the module has debug
+information; an unreadable module is reported by the offset inside a function's body.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NO_NEWS = (
     "failed to create function",
     "input does not correspond",
 )
-_NO_REASON = "failed to compile Tile IR program"  # all that tileiras says, whatever the cause
+_NO_REASON = "failed to compile Tile IR program"  # tileiras's only message, for every cause
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One message, at the place in the user's source that it is about, where that is known."""
+    """One message, with its location in the user's source, if known."""
 
     text: str
     place: str = ""
@@ -41,15 +41,15 @@ class Reason:
         return f"{self.place}: {self.text}" if self.place else self.text
 
 
-_FROM_OUTSIDE = frozenset({"SIGINT", "SIGKILL", "SIGTERM"})  # names that not every system has
+_FROM_OUTSIDE = frozenset({"SIGINT", "SIGKILL", "SIGTERM"})  # not every system has them
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Everything that was said about one module."""
+    """All messages about one module."""
 
     reasons: tuple[Reason, ...]
-    large_tile: LargeTile | None = None  # the likely cause, where no reason was given
+    large_tile: LargeTile | None = None  # the likely cause, if there is no reason
 
 
 class AssemblyError(ToolchainError):
@@ -66,7 +66,7 @@ class AssemblyError(ToolchainError):
 
 
 def explain(bytecode: Encoded | bytes, said: str) -> Explanation:
-    """Sort what a tool wrote about a module."""
+    """Sort the messages of a tool about a module."""
     encoded = bytecode if isinstance(bytecode, Encoded) else None
     body = _BODY.search(said)
     function = body["name"] if body else ""
@@ -109,5 +109,5 @@ def _ending(status: int) -> str:
 
 
 def _signal_of(status: int) -> str:
-    """The name of the signal that a status stands for, where it stands for one that is known."""
+    """Return the name of the signal of an exit status, if it is one that is known."""
     return next((known.name for known in Signals if known == -status), "")

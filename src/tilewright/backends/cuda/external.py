@@ -1,7 +1,7 @@
-"""Code that somebody else compiled: what it is, which kernels it has, and one of them on a GPU.
+"""Externally compiled code: its format, its kernels, and one of them on a GPU.
 
-PTX is read as text and a cubin as an ELF file, with no driver, as far as names go. What a kernel
-takes is asked of the driver that has loaded it. Nothing here knows what a kernel does.
+Names are read without the driver, from PTX as text and from a cubin as an ELF file. The parameters
+of a kernel come from the driver that has loaded it. The semantics of a kernel stay unknown.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["CodeKind", "ExternalFunction", "kernel_names", "kind_of", "load_func
 
 _ENTRY = re.compile(rb"\.entry\s+([A-Za-z_$%][\w$]*)")
 _VERSION = re.compile(rb"^\s*\.version\s", re.MULTILINE)  # a PTX file has one, at its top
-_UNASKED_SHARED = 48 * 1024  # bytes that any kernel may have
+_UNASKED_SHARED = 48 * 1024  # bytes available to any kernel without a request
 
 
 class CodeKind(Enum):
-    """What a file of code is."""
+    """Format of a file of code."""
 
     PTX = "PTX"
     CUBIN = "a cubin"
@@ -38,7 +38,7 @@ _MAGIC = {b"\x7fELF": CodeKind.CUBIN, b"\x50\xed\x55\xba": CodeKind.FATBIN}
 
 
 def kind_of(code: bytes) -> CodeKind:
-    """What some code is, by how it begins."""
+    """Return the format of code, by its first bytes."""
     known = _MAGIC.get(code[:4])
     if known is not None:
         return known
@@ -51,7 +51,7 @@ def kind_of(code: bytes) -> CodeKind:
 
 
 def kernel_names(code: bytes) -> tuple[str, ...] | None:
-    """The kernels of some code; None where only the driver can tell."""
+    """Return the kernels of code, or None if only the driver knows."""
     kind = kind_of(code)
     if kind is CodeKind.PTX:
         return tuple(name.decode() for name in _ENTRY.findall(code))
@@ -67,11 +67,11 @@ class ExternalFunction:
         self._packers = Packers(kinds)
         self._shared = _UNASKED_SHARED
         self.limits: KernelLimits = self._driver.kernel_limits(self._kernel)
-        self.passed: tuple[int, ...] = self._packers.sizes  # bytes of each argument
+        self.passed: tuple[int, ...] = self._packers.sizes  # size in bytes of each argument
         self.taken: tuple[int, ...] = self._driver.parameter_sizes(self._kernel)
 
     def prepare(self, shape: LaunchShape) -> None:
-        """Make launches of a shape possible that is within the limits. The lock is held."""
+        """Prepare launches of a shape within the limits. The lock is held."""
         if shape.shared_bytes > self._shared:
             self._driver.allow_shared_memory(self._kernel, shape.shared_bytes)
             self._shared = shape.shared_bytes
@@ -79,7 +79,7 @@ class ExternalFunction:
     def launch(
         self, stream: Stream, shape: LaunchShape, arguments: tuple[int | float, ...]
     ) -> None:
-        """Put a launch on a stream. The device's lock is held."""
+        """Enqueue a launch on a stream. The device's lock is held."""
         queue = cast("CudaQueue", stream.queue)
         packer = self._packers.take()
         queue.launch_shape(self._kernel, shape, packer.pack(arguments))
@@ -89,5 +89,5 @@ class ExternalFunction:
 def load_function(
     device: Device, code: bytes, name: str, kinds: tuple[Kind, ...]
 ) -> ExternalFunction:
-    """A kernel of some code on a GPU, for arguments of these kinds."""
+    """Load a kernel of code on a GPU, for arguments of these kinds."""
     return ExternalFunction(device, code, name, kinds)

@@ -1,6 +1,6 @@
-"""The driver's calls for kernels that somebody else compiled, as a part of the real driver.
+"""The driver's calls for externally compiled kernels, as a part of the real driver.
 
-Such a kernel has threads and shared memory, which tile kernels leave to their code.
+Such a kernel has an explicit number of threads and shared memory, which tile kernels lack.
 """
 
 # The packages are compiled and have no stubs.
@@ -29,12 +29,12 @@ _OfDevice = cu.CUdevice_attribute
 
 
 class ExternalCalls(ABC):
-    """Kernels of threads; whoever has them binds its context, loads code and checks codes."""
+    """Kernels of threads; the subclass binds its context, loads code and checks codes."""
 
     @property
     @abstractmethod
     def device_handle(self) -> Any:
-        """The GPU, as the driver calls it."""
+        """The driver's handle of the GPU."""
 
     @abstractmethod
     def bind(self) -> None:
@@ -42,18 +42,18 @@ class ExternalCalls(ABC):
 
     @abstractmethod
     def check(self, call: str, code: Any) -> None:
-        """Raise what a call failed with."""
+        """Raise a `DriverError` if a call failed."""
 
     @abstractmethod
     def load(self, read: Any, code: bytes, name: str) -> Any:
-        """A kernel of code that one of cuda-core's functions reads."""
+        """Load a kernel from code by one of cuda-core's functions."""
 
     def load_external(self, code: bytes, name: str) -> Any:
-        """A kernel of PTX, a cubin or a fat binary."""
+        """Load a kernel of PTX, a cubin or a fat binary."""
         return self.load(_READERS[kind_of(code)], code, name)
 
     def kernel_limits(self, kernel: Any) -> KernelLimits:
-        """Threads of a block, and what is left of the shared memory that a block may have."""
+        """Return the limits on a block's threads and on its dynamic shared memory."""
         threads = self._of_kernel(kernel, _OfKernel.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
         declared = self._of_kernel(kernel, _OfKernel.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
         most = _OfDevice.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
@@ -67,7 +67,7 @@ class ExternalCalls(ABC):
         return int(number)
 
     def allow_shared_memory(self, kernel: Any, nbytes: int) -> None:
-        """Raise the bound, which is 48 KiB for a kernel that has not asked for more."""
+        """Raise the limit, which is 48 KiB by default."""
         bound = _OfKernel.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         handle = kernel.kernel_handle
         (code,) = cu.cuKernelSetAttribute(bound, nbytes, handle, self.device_handle)

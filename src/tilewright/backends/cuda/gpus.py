@@ -1,6 +1,6 @@
-"""The GPUs of this machine as nvidia-smi lists them: they can be there although we cannot use them.
+"""The GPUs of this machine as nvidia-smi lists them, including those that CUDA cannot use.
 
-Needs no CUDA package and opens nothing.
+This module needs no CUDA package and opens no device.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Gpu:
 
 
 def list_gpus() -> tuple[Gpu, ...]:
-    """Every GPU that nvidia-smi lists; none where it is missing or does not answer."""
+    """Return the GPUs that nvidia-smi lists; none if it is missing or does not answer."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()

@@ -1,16 +1,16 @@
 """CUDA graphs, built node by node.
 
-The work of one recorded operation may be several nodes of the driver's (a launch with its audit, a
-fill of eight-byte elements): they stand in a row, the first behind whatever the operation must wait
-for. Parameters are copied by the driver when a node is added or changed.
+The work of one recorded operation may be several driver nodes (a launch with its audit, a fill of
+eight-byte elements): they form a chain, whose first node follows the operation's predecessors. The
+driver copies parameters when a node is added or changed.
 
-What a launch of a graph costs the host grows with how many nodes wait for nobody: a hundred of them
-take longer to launch than they run. So no more than some stand in lanes of their own; others come
-behind one of those, though nothing but that makes them wait. And where there are several, all wait
-for a kernel that does nothing: then the GPU alone shares them out.
+The host cost of a graph launch grows with the number of root nodes: a hundred of them take longer
+to launch than to run. So at most a fixed number of chains (lanes) run in parallel; other nodes are
+appended to one of those, without a dependency. Several roots get a common predecessor, a kernel
+that does nothing: then the GPU alone distributes them.
 
-A kernel that waits itself for what is before it may start early behind another one. The node stays
-one of such kernels: it is never changed to launch one that does not wait.
+A kernel that itself waits for its predecessors may start early after another one. Its node is never
+changed to launch a kernel that does not wait.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from tilewright.runtime.graphs.refused import allocation_in_graph, copy_to_host_
 __all__ = ["CudaGraph", "in_lanes", "starts_together"]
 
 _NOTHING_RAISES: Mapping[int, BaseException] = MappingProxyType({})
-# Fewer keep nodes waiting that could run, more take the GPU longer to share out.
+# Fewer lanes delay nodes that could run, more lanes take the GPU longer to distribute.
 _LANES = 20
-# Nodes that wait for nobody, from which on they are to wait for one that does nothing.
+# Number of root nodes from which on they get a common predecessor.
 _MANY = 3
 
 
 class _Kind(Enum):
-    """What a node of the driver's is; it never becomes another."""
+    """Kind of a driver node, which never changes."""
 
     LAUNCH = auto()
-    WAITING_LAUNCH = auto()  # of a kernel that waits itself
+    WAITING_LAUNCH = auto()  # of a kernel that itself waits
     FILL = auto()
     COPY = auto()
     EMPTY = auto()
@@ -50,7 +50,7 @@ _LAUNCHES = (_Kind.LAUNCH, _Kind.WAITING_LAUNCH)
 
 
 class _Piece(NamedTuple):
-    """One node of the driver's."""
+    """One driver node."""
 
     kind: _Kind
     handle: Any
@@ -61,32 +61,32 @@ def _launch_kind(driver: Driver, kernel: Any) -> _Kind:
 
 
 class _Mismatch(Exception):
-    """A node was given work that does not fit the nodes of the driver's that it has."""
+    """New work of a node does not fit its driver nodes."""
 
 
 class _Target(ABC):
-    """Takes work as a queue does."""
+    """A sink of work, with the interface of a queue."""
 
     @abstractmethod
     def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
-        """A launch of blocks of threads."""
+        """Add a launch of blocks of threads."""
 
     def launch(self, kernel: Any, blocks: int, parameters: int) -> None:
-        """A launch of blocks in a row."""
+        """Add a launch of a one-dimensional grid."""
         self.launch_shape(kernel, LaunchShape.of_blocks(blocks), parameters)
 
     @abstractmethod
     def put_fill(self, fill: Fill) -> None:
-        """A fill."""
+        """Add a fill."""
 
     @abstractmethod
     def put_copy(self, copy: Copy) -> None:
-        """A copy."""
+        """Add a copy."""
 
     def fill(
         self, allocation: CudaAllocation, pattern: bytes, repeats: int, offset: int = 0
     ) -> None:
-        """Repeat a pattern."""
+        """Fill memory with a repeated pattern."""
         for fill in _fills(allocation.address + offset, pattern, repeats):
             self.put_fill(fill)
 
@@ -102,22 +102,22 @@ class _Target(ABC):
         self.put_copy(Copy(target.address + target_offset, source.address + offset, nbytes, False))
 
     def upload(self, allocation: CudaAllocation, source: Bytes) -> None:
-        """Copy host bytes in, at every replay; whoever puts this keeps them."""
+        """Copy host bytes in, at every replay; the caller keeps them alive."""
         self.put_copy(Copy(allocation.address, source.ctypes.data, source.size, True))
 
     def allocate(self, nbytes: int, pool: object) -> NoReturn:
-        """Refused."""
+        """Refuse."""
         raise allocation_in_graph()
 
     free = allocate
 
     def download(self, allocation: CudaAllocation, offset: int, target: Bytes) -> NoReturn:
-        """Refused."""
+        """Refuse."""
         raise copy_to_host_in_graph()
 
 
 class _Adding(_Target):
-    """Adds what is put to a graph, one behind the other."""
+    """Adds work to a graph as a chain of nodes."""
 
     def __init__(self, driver: Driver, graph: Any, after: list[_Piece]) -> None:
         self._driver = driver
@@ -134,7 +134,7 @@ class _Adding(_Target):
         self._behind = self.pieces[-1:]
 
     def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
-        """A kernel node."""
+        """Add a kernel node."""
         kind, kinds = _launch_kind(self._driver, kernel), [piece.kind for piece in self._behind]
         if kind is _Kind.WAITING_LAUNCH and len(kinds) == 1 and kinds[0] in _LAUNCHES:
             add, after = self._driver.add_early_node, self._after[0]
@@ -143,22 +143,22 @@ class _Adding(_Target):
         self._add(kind, add(self._graph, after, kernel, shape, parameters))
 
     def put_fill(self, fill: Fill) -> None:
-        """A memset node."""
+        """Add a memset node."""
         self._add(_Kind.FILL, self._driver.add_fill_node(self._graph, self._after, fill))
 
     def put_copy(self, copy: Copy) -> None:
-        """A memcpy node."""
+        """Add a memcpy node."""
         self._add(_Kind.COPY, self._driver.add_copy_node(self._graph, self._after, copy))
 
     def finish(self) -> list[_Piece]:
-        """The nodes; whoever waits for this needs one, even where there is nothing to do."""
+        """Return the nodes; an operation without work gets an empty node, for its successors."""
         if not self.pieces:
             self._add(_Kind.EMPTY, self._driver.add_empty_node(self._graph, self._after))
         return self.pieces
 
 
 class _Changing(_Target):
-    """Gives the nodes of one recorded operation other work, in the same order."""
+    """Replaces the work of one recorded operation's nodes, in the same order."""
 
     def __init__(self, driver: Driver, graph: Any, pieces: list[_Piece]) -> None:
         self._driver = driver
@@ -171,32 +171,32 @@ class _Changing(_Target):
         return self._left.pop(0).handle
 
     def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
-        """Another launch."""
+        """Replace a launch."""
         node = self._next(_launch_kind(self._driver, kernel))
         self._driver.set_launch_node(self._graph, node, kernel, shape, parameters)
 
     def put_fill(self, fill: Fill) -> None:
-        """Another fill."""
+        """Replace a fill."""
         self._driver.set_fill_node(self._graph, self._next(_Kind.FILL), fill)
 
     def put_copy(self, copy: Copy) -> None:
-        """Another copy."""
+        """Replace a copy."""
         self._driver.set_copy_node(self._graph, self._next(_Kind.COPY), copy)
 
     def finish(self) -> None:
-        """All nodes must have been given something."""
+        """Check that all nodes have been replaced."""
         if self._left:
             raise _Mismatch
 
 
 def in_lanes(after: Sequence[tuple[int, ...]], lanes: int = _LANES) -> list[tuple[int, ...]]:
-    """The same order of nodes, and more where too many would stand side by side.
+    """Return the same edges, with more of them where too many nodes would run in parallel.
 
-    `after` has for each node those before it, all with lower numbers. A node follows its lane from
-    one that it waits for; where none of those is the last of a lane, it gets a lane of its own as
-    long as there are some, and then the one that was used longest ago.
+    `after` lists the predecessors of each node, all with lower indices. A node continues the lane
+    of one of its predecessors; if none of those ends a lane, it starts a new lane while there are
+    free ones, and otherwise continues the least recently used one.
     """
-    ends: dict[int, None] = {}  # the last node of each lane, the one used longest ago first
+    ends: dict[int, None] = {}  # the last node of each lane, the least recently used first
     found: list[tuple[int, ...]] = []
     for node, before in enumerate(after):
         last = next((one for one in before if one in ends), None)
@@ -211,7 +211,7 @@ def in_lanes(after: Sequence[tuple[int, ...]], lanes: int = _LANES) -> list[tupl
 
 
 def starts_together(after: Sequence[tuple[int, ...]]) -> bool:
-    """Whether so many nodes wait for nobody that they had better wait for one that does nothing."""
+    """Whether the number of root nodes warrants a common predecessor."""
     return sum(not before for before in after) >= _MANY
 
 
@@ -237,7 +237,7 @@ class CudaGraph:
             raise
 
     def change(self, node: int, recipe: Recipe) -> bool:
-        """Set the parameters of a node; launches under way keep theirs."""
+        """Set the parameters of a node; launches in flight keep theirs."""
         target = _Changing(self._driver, self._executable, self._pieces[node])
         try:
             recipe(target)
@@ -247,18 +247,18 @@ class CudaGraph:
         return True
 
     def launch(self, queue: CudaQueue) -> Mapping[int, BaseException]:
-        """One driver call; a kernel reports through its record."""
+        """Launch the graph by one driver call; a kernel reports through its record."""
         self._driver.launch_graph(self._executable, queue.handle)
         return _NOTHING_RAISES
 
     def destroy(self) -> None:
-        """Give both graphs back."""
+        """Destroy both graphs."""
         self._driver.destroy_executable_graph(self._executable)
         self._driver.destroy_graph(self._graph)
 
 
 def _fills(address: int, pattern: bytes, repeats: int) -> Iterator[Fill]:
-    """Fills with elements of 1, 2 or 4 bytes, which is what the driver has."""
+    """Split a fill into elements of 1, 2 or 4 bytes, the sizes that the driver has."""
     if pattern == pattern[:1] * len(pattern):
         yield Fill(address, pattern[:1], 0, repeats * len(pattern), 1)
     elif len(pattern) <= 4:

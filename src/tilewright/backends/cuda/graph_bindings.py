@@ -1,7 +1,7 @@
 """The driver's calls for graphs, as a part of the real driver.
 
-They are those of cuda-bindings, which take packed parameters as a launch does; cuda-core's graph
-definitions take them one by one as Python objects.
+The calls are those of cuda-bindings, which take packed parameters as a launch does; cuda-core's
+graph definitions take them one by one as Python objects.
 """
 
 # The package is compiled and has no stubs.
@@ -26,9 +26,9 @@ __all__ = ["GraphCalls"]
 _HOST = cu.CUmemorytype.CU_MEMORYTYPE_HOST
 _DEVICE = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
 _SUCCESS = cu.CUresult.CUDA_SUCCESS
-# CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC: where an edge leaves a kernel whose end none waits for.
+# CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC: port of an edge that does not wait for a kernel's end.
 _PROGRAMMATIC_PORT = 1
-# The driver itself compiles it, for any GPU that runs tile kernels.
+# Compiled by the driver itself, for any GPU that runs tile kernels.
 _IDLE = b"""\
 .version 7.8
 .target sm_80
@@ -41,7 +41,7 @@ _IDLE = b"""\
 
 
 class GraphCalls(ABC):
-    """Graphs of one GPU; whoever has them binds its context and checks codes."""
+    """Graphs of one GPU; the subclass binds its context and checks codes."""
 
     @property
     @abstractmethod
@@ -54,37 +54,37 @@ class GraphCalls(ABC):
 
     @abstractmethod
     def load(self, read: Any, code: bytes, name: str) -> Any:
-        """A kernel of code that one of cuda-core's functions reads."""
+        """Load a kernel from code by one of cuda-core's functions."""
 
     @abstractmethod
     def check(self, call: str, code: Any) -> None:
-        """Raise what a call failed with."""
+        """Raise a `DriverError` if a call failed."""
 
     def create_graph(self) -> Any:
-        """A graph without nodes."""
+        """Return an empty graph."""
         self.bind()
         code, graph = cu.cuGraphCreate(0)
         self.check("cuGraphCreate", code)
         return graph
 
     def add_empty_node(self, graph: Any, after: list[Any]) -> Any:
-        """A node that does nothing behind others."""
+        """Add a node that does nothing after others."""
         code, node = cu.cuGraphAddEmptyNode(graph, after, len(after))
         self.check("cuGraphAddEmptyNode", code)
         return node
 
     @cached_property
     def _idle_kernel(self) -> Any:
-        """A kernel that does nothing; None if the driver cannot compile one."""
+        """Return a kernel that does nothing, or None if the driver cannot compile one."""
         try:
             return self.load(ObjectCode.from_ptx, _IDLE, "idle")
         except DriverError:
             return None
 
     def add_idle_node(self, graph: Any) -> Any:
-        """A kernel that does nothing: those behind it are shared out by the GPU.
+        """Add a kernel that does nothing, whose successors the GPU distributes.
 
-        Behind an empty node, which stands for it at need, the host does that.
+        The fallback is an empty node, whose successors the host distributes.
         """
         kernel = self._idle_kernel
         if kernel is None:
@@ -94,7 +94,7 @@ class GraphCalls(ABC):
     def add_launch_node(
         self, graph: Any, after: list[Any], kernel: Any, shape: LaunchShape, parameters: int
     ) -> Any:
-        """A node that launches a kernel; the parameters are copied now."""
+        """Add a node that launches a kernel; the parameters are copied now."""
         self.bind()
         launch = self._launch(kernel, shape, parameters)
         code, node = cu.cuGraphAddKernelNode(graph, after, len(after), launch)
@@ -104,7 +104,7 @@ class GraphCalls(ABC):
     def add_early_node(
         self, graph: Any, after: Any, kernel: Any, shape: LaunchShape, parameters: int
     ) -> Any:
-        """The same behind one launch, before whose end it may start: the kernel itself waits."""
+        """Add a launch that may start before its one predecessor ends: the kernel itself waits."""
         node = self.add_launch_node(graph, [], kernel, shape, parameters)
         (code,) = cu.cuGraphAddDependencies(graph, [after], [node], [_early()], 1)
         self.check("cuGraphAddDependencies", code)
@@ -113,7 +113,7 @@ class GraphCalls(ABC):
     def set_launch_node(
         self, executable: Any, node: Any, kernel: Any, shape: LaunchShape, parameters: int
     ) -> None:
-        """Another launch in place of a node's."""
+        """Replace the launch of a node."""
         self.bind()
         launch = self._launch(kernel, shape, parameters)
         (code,) = cu.cuGraphExecKernelNodeSetParams(executable, node, launch)
@@ -129,60 +129,60 @@ class GraphCalls(ABC):
         return launch
 
     def add_fill_node(self, graph: Any, after: list[Any], fill: Fill) -> Any:
-        """A node that fills memory."""
+        """Add a node that fills memory."""
         code, node = cu.cuGraphAddMemsetNode(graph, after, len(after), _fill(fill), self.context)
         self.check("cuGraphAddMemsetNode", code)
         return node
 
     def set_fill_node(self, executable: Any, node: Any, fill: Fill) -> None:
-        """Another fill in place of a node's."""
+        """Replace the fill of a node."""
         (code,) = cu.cuGraphExecMemsetNodeSetParams(executable, node, _fill(fill), self.context)
         self.check("cuGraphExecMemsetNodeSetParams", code)
 
     def add_copy_node(self, graph: Any, after: list[Any], copy: Copy) -> Any:
-        """A node that copies bytes."""
+        """Add a node that copies bytes."""
         code, node = cu.cuGraphAddMemcpyNode(graph, after, len(after), _copy(copy), self.context)
         self.check("cuGraphAddMemcpyNode", code)
         return node
 
     def set_copy_node(self, executable: Any, node: Any, copy: Copy) -> None:
-        """Another copy in place of a node's."""
+        """Replace the copy of a node."""
         (code,) = cu.cuGraphExecMemcpyNodeSetParams(executable, node, _copy(copy), self.context)
         self.check("cuGraphExecMemcpyNodeSetParams", code)
 
     @beside_captures
     def instantiate_graph(self, graph: Any) -> Any:
-        """A graph that can be launched."""
+        """Return an executable graph."""
         self.bind()
         code, executable = cu.cuGraphInstantiate(graph, 0)
         self.check("cuGraphInstantiate", code)
         return executable
 
     def launch_graph(self, executable: Any, stream: Any) -> None:
-        """Put all nodes on a stream, in whose context they run, whatever the thread's own is."""
+        """Launch all nodes on a stream, in the stream's context, not in that of the thread."""
         if not stream.has_context:
-            self.bind()  # or it would be put on another context's default stream, and not refused
+            self.bind()  # else it would run, unrefused, on another context's default stream
         (code,) = cu.cuGraphLaunch(executable, stream.handle)
         if code is not _SUCCESS:
             self.check("cuGraphLaunch", code)
 
     @beside_captures
     def destroy_executable_graph(self, executable: Any) -> None:
-        """Give a graph that can be launched back."""
+        """Destroy an executable graph."""
         self.bind()
         (code,) = cu.cuGraphExecDestroy(executable)
         self.check("cuGraphExecDestroy", code)
 
     @beside_captures
     def destroy_graph(self, graph: Any) -> None:
-        """Give a graph back."""
+        """Destroy a graph."""
         self.bind()
         (code,) = cu.cuGraphDestroy(graph)
         self.check("cuGraphDestroy", code)
 
 
 def _early() -> Any:
-    """An edge between kernels that does not wait for the end of the first."""
+    """Return an edge between kernels that does not wait for the end of the first."""
     edge = cu.CUgraphEdgeData()
     edge.from_port = _PROGRAMMATIC_PORT
     edge.type = int(cu.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)

@@ -1,7 +1,7 @@
-"""The largest tile of a module beside the memory of its target.
+"""The largest tile of a module, compared with the memory of its target.
 
 tileiras gives no reason where a tile does not fit: the program as a whole "failed to compile". An
-op holds its operand and its result at once, so that a tile of half the register file or more is the
+op holds its operand and its result at once, so a tile of half the register file or more is the
 likely cause of such a failure.
 """
 
@@ -27,10 +27,10 @@ class LargeTile:
 
     type: TileType
     nbytes: int
-    place: str  # in the user's source; empty where the module has no locations
+    place: str  # in the user's source; empty if the module has no locations
 
     def beside(self, target: str) -> str:
-        """Bytes that the tile takes, and bytes that the target has."""
+        """Describe the bytes of the tile and those of the target."""
         element = "pointers" if isinstance(self.type.element, PtrType) else self.type.element
         shared = shared_memory_of(target)
         more = "" if shared is None else f" and {shared:,} bytes of shared memory"
@@ -41,7 +41,7 @@ class LargeTile:
 
 
 def largest_tile(bytecode: Encoded | bytes) -> LargeTile | None:
-    """The tile of a module that takes the most bytes, at the first op that gives it, if large."""
+    """Return the largest tile of a module, at the first op that defines it, if it is large."""
     if not isinstance(bytecode, Encoded):
         return None
     tiles = [tile for _, op in bytecode.places for tile in _tiles(op) if tile.nbytes >= _LARGE]

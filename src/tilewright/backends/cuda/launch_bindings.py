@@ -1,9 +1,9 @@
 """The driver's calls that launch tile kernels, as a part of the real driver.
 
-A tile kernel has blocks in a row and leaves the rest to its code. Streams belong to a context, so
-the thread need not have it; only the driver's default stream is that of the thread's context, which
-may be another one, or none. Then the driver refuses, and that is the time to bind ours. Launches
-made over and over are in `ready_bindings`.
+A tile kernel has a one-dimensional grid, and its code determines the rest. Streams belong to a
+context, so the thread need not have it current; only the driver's default stream is that of the
+thread's current context, which may be another one, or none. The driver then refuses the call, and
+the context is bound. `ready_bindings` has repeated launches.
 """
 
 # The package is compiled and has no stubs.
@@ -20,24 +20,24 @@ from cuda.bindings import driver as cu
 __all__ = ["LaunchCalls", "call_again"]
 
 _SUCCESS = cu.CUresult.CUDA_SUCCESS
-# What the driver says where the thread has another context than a kernel, or none.
+# Codes for a thread whose context is not that of a kernel, or which has none.
 _ELSEWHERE = (cu.CUresult.CUDA_ERROR_INVALID_CONTEXT, cu.CUresult.CUDA_ERROR_INVALID_HANDLE)
 
 
 class _Binding(Protocol):
-    """Who binds a context and checks codes."""
+    """An object that binds a context and checks codes."""
 
     def bind(self) -> None:
         """Make the context current."""
 
     def check(self, call: str, code: Any) -> None:
-        """Raise what a call failed with."""
+        """Raise a `DriverError` if a call failed."""
 
 
 def call_again(
     driver: _Binding, name: str, code: Any, stream: Any, call: Callable[[], tuple[Any]]
 ) -> None:
-    """Make a refused call again, if it was for the default stream of another context."""
+    """Repeat a refused call, if it was for the default stream of another context."""
     if not stream.has_context and code in _ELSEWHERE:
         driver.bind()
         (code,) = call()
@@ -45,7 +45,7 @@ def call_again(
 
 
 class LaunchCalls(ABC):
-    """Launches on one GPU; whoever has them binds its context and checks codes."""
+    """Launches on one GPU; the subclass binds its context and checks codes."""
 
     @abstractmethod
     def bind(self) -> None:
@@ -53,12 +53,12 @@ class LaunchCalls(ABC):
 
     @abstractmethod
     def check(self, call: str, code: Any) -> None:
-        """Raise what a call failed with."""
+        """Raise a `DriverError` if a call failed."""
 
     def launch(self, kernel: Any, blocks: int, parameters: int, stream: Any) -> None:
-        """Launch blocks in a row, in the context of the stream, whatever the thread's own is.
+        """Launch a one-dimensional grid, in the stream's context, not in that of the thread.
 
-        None of these starts early: what is launched often is prepared.
+        These launches never start early: frequent launches are prepared.
         """
         given = (kernel.handle, blocks, 1, 1, 1, 1, 1, 0, stream.handle, parameters, 0)
         (code,) = cu.cuLaunchKernel(*given)

@@ -1,8 +1,8 @@
 """Compiled kernels on a GPU: load a cubin, pack parameters, launch.
 
-Parameters travel as an array of addresses into one packed buffer. The driver copies them during the
-call and launches happen under the device's lock, so one buffer serves all launches of a function,
-but for those that a finaliser makes between packing and the call: they get another one.
+Parameters are passed as an array of addresses into one packed buffer. The driver copies them during
+the call and launches happen under the device's lock, so one buffer serves all launches of a
+function. A finaliser that launches between packing and the call gets another buffer.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tilewright.runtime.text_functions import define
 __all__ = ["POINTER", "CudaFunction", "Kind", "Packer", "Packers"]
 
 POINTER = None  # the kind of a parameter that is an address
-# What a parameter is: an element, or an address.
+# Kind of a parameter: an element, or an address.
 Kind = Element | None
 
-_SLOT = 8  # bytes; every parameter gets one, whatever its size
+_SLOT = 8  # bytes of each parameter's slot, whatever its size
 _CODES: dict[Kind, str] = {
     POINTER: "Q",
     Element.I1: "?",
@@ -44,15 +44,15 @@ _CODES: dict[Kind, str] = {
     Element.F64: "d",
 }
 _NARROW = frozenset({Element.BF16, Element.F8E4M3FN, Element.F8E5M2, Element.F8E8M0FNU})
-_BITS = {1: "B", 2: "H"}  # floats that `struct` lacks travel as their bits
+_BITS = {1: "B", 2: "H"}  # floats that `struct` lacks are passed as their bits
 
 
 class Packer:
-    """Puts arguments where the driver reads them."""
+    """Packs arguments into the buffer that the driver reads."""
 
     def __init__(self, kinds: tuple[Kind, ...], *, may_change: bool = False) -> None:
         self._kinds = kinds
-        self.may_change = may_change  # between the launches that were prepared with it
+        self.may_change = may_change  # between launches that were prepared with it
         self._struct = struct.Struct("<" + "".join(_slot_code(kind) for kind in kinds))
         self._buffer = ctypes.create_string_buffer(max(len(kinds), 1) * _SLOT)
         start = ctypes.addressof(self._buffer)
@@ -64,11 +64,11 @@ class Packer:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Bytes of each parameter."""
+        """Size in bytes of each parameter."""
         return tuple(struct.calcsize(_code(kind)) for kind in self._kinds)
 
     def pack(self, arguments: tuple[int | float, ...]) -> int:
-        """Write the arguments; gives the address of the array of their addresses."""
+        """Write the arguments; return the address of the array of their addresses."""
         if self._converted:
             arguments = self._convert(arguments)
         try:
@@ -79,7 +79,7 @@ class Packer:
         return self.address
 
     def packed(self, position: int) -> bytes:
-        """The bytes of one parameter as they are now."""
+        """Return the current bytes of one parameter."""
         return self._buffer.raw[position * _SLOT :][: self.sizes[position]]
 
     def _convert(self, arguments: tuple[int | float, ...]) -> tuple[int | float, ...]:
@@ -94,20 +94,20 @@ class Packer:
 
 
 class Packers:
-    """The packer of all launches of a function, one at a time. The device's lock is held."""
+    """The packer of a function's launches, one at a time. The device's lock is held."""
 
     def __init__(self, kinds: tuple[Kind, ...]) -> None:
         self._kinds = kinds
         self._free: Packer | None = Packer(kinds)
-        self.sizes: tuple[int, ...] = self._free.sizes  # bytes of each parameter
+        self.sizes: tuple[int, ...] = self._free.sizes  # size in bytes of each parameter
 
     def take(self) -> Packer:
-        """The packer, or another one in the middle of a launch, which still needs it."""
+        """Return the packer, or another one if a launch in progress still needs it."""
         packer, self._free = self._free or Packer(self._kinds), None
         return packer
 
     def put_back(self, packer: Packer) -> None:
-        """The driver has copied what it packed."""
+        """Return a packer whose bytes the driver has copied."""
         self._free = packer
 
 
@@ -141,7 +141,7 @@ class CudaFunction:
         arguments: tuple[int | float, ...],
         memories: tuple[Memory, ...],
     ) -> None:
-        """Put a launch of `blocks` blocks on a stream; no blocks are no launch."""
+        """Enqueue a launch of `blocks` blocks; without blocks it does nothing."""
         if blocks:
             queue = cast("CudaQueue", stream.queue)
             packer = self._packers.take()
@@ -149,7 +149,7 @@ class CudaFunction:
             self._packers.put_back(packer)
 
     def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
-        """The same launch with parameters of its own, which never change."""
+        """Return the same launch with parameters of its own, which never change."""
         if not blocks:
             return _nothing
         packer = Packer(self._kinds)
@@ -159,7 +159,7 @@ class CudaFunction:
     def prepare_for(
         self, blocks: int, arguments: tuple[int | float, ...], addresses: tuple[Filled, ...]
     ) -> ReadyCall:
-        """The same for any tensors: one buffer is enough, as it is for `launch`."""
+        """Return the same launch for any tensors: as in `launch`, one buffer is enough."""
         if not blocks:
             return _nothing
 
@@ -171,13 +171,13 @@ class CudaFunction:
         return _filling(addresses)(make)
 
 
-# A call and where its addresses are filled in.
+# A call, and the slots of its addresses.
 _Fillable = tuple[ReadyCall, memoryview]
 
 
 @functools.cache
 def _filling(addresses: tuple[Filled, ...]) -> Callable[[Callable[[], _Fillable]], ReadyCall]:
-    """What makes a call that fills addresses in: one line for each, which a loop takes longer for.
+    """Generate a function that makes a call which fills addresses in, with the loop unrolled.
 
     def launch(stream, tensors):
         mine, free = free or make(), None
@@ -202,7 +202,7 @@ def _filling(addresses: tuple[Filled, ...]) -> Callable[[Callable[[], _Fillable]
 
 
 def _nothing(stream: Stream, tensors: tuple[Handle, ...]) -> None:
-    """What a launch of no blocks does."""
+    """Do nothing, as a launch of no blocks."""
 
 
 def _code(kind: Kind) -> str:

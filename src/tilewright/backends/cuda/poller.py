@@ -1,9 +1,9 @@
-"""Says when work on a GPU has completed: one thread for all who wait without blocking.
+"""Completion of GPU work for asynchronous waits: one thread polls all their events.
 
-It asks the driver about the events it was given, in turn, and sleeps between rounds; it starts with
-the first event and ends after a while without one, or with the process. What the driver says is
-wrong with the GPU is told to whoever waits. The driver could call us back instead, but its
-callbacks need the interpreter in the middle of a stream, and may not use CUDA.
+The thread queries its events in turn, and sleeps between rounds; it starts with the first event and
+ends after a while without one, or with the process. A driver error is passed to the waiting tasks.
+Driver callbacks are no alternative: they need the GIL in the middle of a stream, and may not call
+CUDA.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IDLE_SECONDS = 2.0
 
 
 class Poller:
-    """The events of one GPU that somebody waits for."""
+    """The events of one GPU that asynchronous tasks wait for."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -34,7 +34,7 @@ class Poller:
         self._is_ending = False
 
     def watch(self, stream: Any, tell: Tell) -> None:
-        """Call `tell` when everything put on a stream so far has completed."""
+        """Call `tell` when all work on a stream so far has completed."""
         with self._arrived:
             event = self._free.pop() if self._free else self._driver.create_event()
             self._driver.record_event(event, stream)
@@ -45,7 +45,7 @@ class Poller:
                 self._arrived.notify()
 
     def _start(self) -> None:
-        """Start the thread, or tell those that wait that none can be had. The lock is held."""
+        """Start the thread, or fail the waiting tasks if none can be started. The lock is held."""
         self._thread = threading.Thread(target=self._poll, name="tilewright poller", daemon=True)
         try:
             self._thread.start()
@@ -55,7 +55,7 @@ class Poller:
             for event, tell in waiting:
                 self._free.append(event)
                 tell(DriverError(f"no thread can be started that waits for the GPU: {error}"))
-        except BaseException:  # of a signal handler: it may run all the same, and then ends
+        except BaseException:  # from a signal handler; a started thread then ends
             self._thread = None
             raise
 
@@ -97,7 +97,7 @@ class Poller:
         return found
 
     def end(self) -> None:
-        """End the thread: everything that anybody waits for has completed."""
+        """End the thread: all awaited work has completed."""
         with self._arrived:
             self._is_ending = True
             thread = self._thread

@@ -1,8 +1,8 @@
-"""A stream-ordered memory pool of a GPU that belongs to us alone.
+"""A stream-ordered memory pool of a GPU that only tilewright uses.
 
-The driver's default pool is shared with torch and whoever else lives in the process; one of our own
-makes the statistics ours. A pool that is owned starts by giving everything back as soon as it is
-free, which makes the next allocation slow, so a threshold is set: by default it keeps all.
+The driver's default pool is shared with torch and every other library of the process; a private
+pool has statistics of its own. A new pool releases all free memory at once, which makes the next
+allocation slow, so a threshold is set: by default the pool retains all memory.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class CudaPool:
         driver.set_release_threshold(self.handle, threshold)
 
     def statistics(self) -> PoolStatistics:
-        """How much is in use."""
+        """Return the bytes in use and reserved."""
         return PoolStatistics(*self._driver.pool_statistics(self.handle))
 
     def trim(self, keep: int) -> None:
-        """Give unused memory back, all but `keep` bytes."""
+        """Release free memory, except for `keep` bytes."""
         self._driver.trim_pool(self.handle, keep)
 
     def reset_highest(self) -> None:
-        """Let the highest numbers start again."""
+        """Reset the high-water marks."""
         self._driver.reset_pool_statistics(self.handle)

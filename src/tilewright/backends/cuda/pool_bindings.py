@@ -1,4 +1,4 @@
-"""The driver's calls for memory that pools give to streams, as a part of the real driver."""
+"""The driver's calls for stream-ordered memory, as a part of the real driver."""
 
 # The package is compiled and has no stubs.
 # pyright: reportAttributeAccessIssue=false
@@ -25,7 +25,7 @@ _OUT_OF_MEMORY = cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY
 
 
 class PoolCalls(ABC):
-    """Memory of one GPU; whoever has it binds its context and checks codes."""
+    """Memory of one GPU; the subclass binds its context and checks codes."""
 
     @abstractmethod
     def bind(self) -> None:
@@ -33,14 +33,14 @@ class PoolCalls(ABC):
 
     @abstractmethod
     def check(self, call: str, code: Any) -> None:
-        """Raise what a call failed with."""
+        """Raise a `DriverError` if a call failed."""
 
     def set_release_threshold(self, pool: Any, nbytes: int) -> None:
-        """How much a pool keeps when nothing of it is in use."""
+        """Set the bytes that a pool retains when they are free."""
         self._set_attribute(pool, _Attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, nbytes)
 
     def pool_statistics(self, pool: Any) -> tuple[int, int, int, int]:
-        """Bytes used, the most ever used, bytes reserved, the most ever reserved."""
+        """Return bytes used, their high-water mark, bytes reserved, their high-water mark."""
         self.bind()
         return (
             self._attribute(pool, _USED),
@@ -50,13 +50,13 @@ class PoolCalls(ABC):
         )
 
     def reset_pool_statistics(self, pool: Any) -> None:
-        """Let the highest numbers start again."""
+        """Reset the high-water marks."""
         for name in (_HIGHEST_USED, _HIGHEST_RESERVED):
             self._set_attribute(pool, name, 0)
 
     @beside_captures
     def trim_pool(self, pool: Any, keep: int) -> None:
-        """Give unused memory back to the system, all but so many bytes."""
+        """Release free memory to the system, except for `keep` bytes."""
         self.bind()
         (code,) = cu.cuMemPoolTrimTo(pool.handle, keep)
         self.check("cuMemPoolTrimTo", code)
@@ -75,7 +75,7 @@ class PoolCalls(ABC):
 
     @beside_captures
     def allocate(self, nbytes: int, pool: Any, stream: Any) -> int:
-        """Memory from a stream-ordered pool; an empty tensor gets a byte."""
+        """Allocate memory from a stream-ordered pool; an empty tensor gets a byte."""
         if not stream.has_context:
             self.bind()
         code, address = cu.cuMemAllocFromPoolAsync(max(nbytes, 1), pool.handle, stream.handle)
@@ -87,7 +87,7 @@ class PoolCalls(ABC):
 
     @beside_captures
     def free(self, address: int, stream: Any) -> None:
-        """Give memory back after everything put on the stream so far."""
+        """Free memory after the work on the stream so far."""
         if not stream.has_context:
             self.bind()
         (code,) = cu.cuMemFreeAsync(address, stream.handle)

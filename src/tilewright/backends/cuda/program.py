@@ -22,20 +22,20 @@ from tilewright.settings import current_settings
 
 __all__ = ["CudaProgram", "assemble", "load_program", "tools_signature", "tools_version"]
 
-# Makes a cubin anew, for one that the driver does not take.
+# Reassembles a cubin that the driver refuses.
 Renewal = Callable[[], bytes]
 
 
 class Facts(Protocol):
-    """What must be known of a kernel to launch its code."""
+    """Facts about a kernel that a launch needs."""
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """What the host passes."""
+        """Arguments that the host passes."""
 
     @property
     def waits_for_grids(self) -> bool:
-        """Whether the code itself waits for the kernels before it."""
+        """Whether the code itself waits for the grids before it."""
 
 
 class CudaProgram:
@@ -51,13 +51,13 @@ class CudaProgram:
     ) -> None:
         self.cubin = cubin
         self._kinds = kinds
-        self._waits = waits  # for the grids before, by itself
+        self._waits = waits  # whether the code waits for the grids before it itself
         self._renew = renew
-        self._lock = threading.RLock()  # a finaliser may run while it is held, and ask as well
+        self._lock = threading.RLock()  # reentrant: a finaliser may run while it is held
         self._functions: dict[tuple[str, str], CudaFunction] = {}
 
     def function(self, entry: str, device: Device) -> KernelFunction:
-        """One entry on one GPU, loaded on first use."""
+        """Return one entry on one GPU, loaded on first use."""
         key = (entry, device.name)
         with self._lock:
             if key not in self._functions:
@@ -65,7 +65,7 @@ class CudaProgram:
             return self._functions[key]
 
     def resources(self) -> tuple[Resources, ...]:
-        """Registers, shared memory and spills of each entry, as the cubin has them."""
+        """Return registers, shared memory and spills of each entry, as the cubin states them."""
         return tuple(cubin_resources(self.cubin).values())
 
     def _load(self, entry: str, device: Device) -> CudaFunction:
@@ -75,31 +75,31 @@ class CudaProgram:
         except DriverError:
             if self._renew is None:
                 raise
-            renew, self._renew = self._renew, None  # once
+            renew, self._renew = self._renew, None  # only once
             self.cubin = renew()
             return CudaFunction(driver, self.cubin, entry, self._kinds, waits=self._waits)
 
 
 def assemble(module: Module, target: str, opt_level: int | None) -> bytes:
-    """The cubin of a module for a target such as `sm_90`."""
+    """Return the cubin of a module for a target such as `sm_90`."""
     level = OPT_LEVEL if opt_level is None else opt_level
     encoded = encode_in_oldest(module)
     return find_toolchain().assemble(encoded, target, opt_level=level)
 
 
 def load_program(cubin: bytes, facts: Facts, renew: Renewal | None) -> CudaProgram:
-    """Assembled code with what the host passes to it."""
+    """Return a program of assembled code and the facts of its launches."""
     kinds = tuple(_kind(argument) for argument in facts.arguments)
     return CudaProgram(cubin, kinds, renew, waits=facts.waits_for_grids)
 
 
 def tools_signature() -> str:
-    """What would change if the tools did; runs nothing."""
+    """Return a string that changes with the tools, without running them."""
     return toolkit_signature(current_settings())
 
 
 def tools_version() -> str:
-    """The release of the tools, in full."""
+    """Return the release of the tools, in full."""
     return find_toolchain().version
 
 

@@ -1,13 +1,12 @@
-"""Launches made over and over, each by the quicker of two ways, as a part of the real driver.
+"""Repeated launches, each by the faster of two ways, as a part of the real driver.
 
-A launch costs the host about twice as much as a graph of one node that does the same: the driver
-has laid out its parameters before. But a kernel of a graph begins when all before it has ended, and
-a launch may start early. So it matters who waits: where a stream has nothing to do when a launch
-comes, the host is what takes the time, and a graph is better; where it is still busy, an early
-start is. The stream is asked now and then.
+A launch costs the host about twice as much as a graph of one equivalent node, whose parameters the
+driver has laid out in advance. But a kernel of a graph begins after all its predecessors have
+ended, and a launch may start early. On an idle stream the host is the bottleneck, and a graph is
+faster; on a busy stream an early start is. The stream is queried now and then.
 
-The driver never runs a graph twice at a time. On one stream that changes nothing, and on another
-one it would wait for the first, as nobody has asked it to: so a graph stays with its stream.
+The driver never runs a graph twice at a time. On one stream this has no effect; on another stream
+the second launch would wait for the first without need. So a graph stays with its stream.
 """
 
 # The package is compiled and has no stubs.
@@ -34,19 +33,19 @@ from tilewright.runtime.devices.function import LaunchShape, ReadyCall
 __all__ = ["ReadyCalls"]
 
 _SUCCESS = cu.CUresult.CUDA_SUCCESS
-# Launches until a stream is asked again: a graph takes as long to make as it saves in twenty.
+# Launches between queries of a stream: making a graph costs as much as twenty launches by it save.
 _LAUNCHES = 32
-# Times that it is asked: a launch that came just before takes as long until it has ended.
+# Number of queries: the previous launch may still be about to end.
 _QUESTIONS = 8
-# Graphs of one node that a GPU keeps; each takes some 110 KiB of its memory.
+# Graphs of one node that a GPU keeps; each takes about 110 KiB of its memory.
 _MOST = 256
-# Graphs that room is made for at a time.
+# Graphs for which room is made at a time.
 _PLACES = 32
 
-# A graph that can be launched, and the one that it was made of.
+# An executable graph, and the graph it was made of.
 _Handles = tuple[Any, Any]
-# A call of the driver with all that it takes, and how it is called in messages. Nothing of it ever
-# changes. It is a plain tuple since those are taken apart faster.
+# A driver call with its arguments, and its name in messages; immutable. It is a plain tuple, which
+# is unpacked faster.
 _Way = tuple[Callable[..., tuple[Any]], tuple[Any, ...], str]
 
 
@@ -54,11 +53,11 @@ class ReadyCalls(LaunchCalls, GraphCalls):
     """Launches and graphs on one GPU, and launches that are either."""
 
     def prepare_launch(self, kernel: Any, blocks: int, parameters: Parameters) -> ReadyCall:
-        """A launch as a function of a stream of ours; it keeps the parameters.
+        """Return a launch as a function of one of our streams; it keeps the parameters alive.
 
-        Launches happen under the device's lock, and most are on the stream of the one before. A
-        finaliser may make the same launch on another stream in the middle of this: whatever it
-        chooses, this one goes where it was going.
+        Launches happen under the device's lock, and most are on the stream of the previous one. A
+        finaliser may make the same launch on another stream in the middle of this function, which
+        therefore keeps its own choice in a local.
         """
         ready = _ReadyLaunch(self, kernel, blocks, parameters)
         if parameters.may_change:
@@ -71,7 +70,7 @@ class ReadyCalls(LaunchCalls, GraphCalls):
             nonlocal last, left, way
             left -= 1
             if left < 0 or stream is not last:
-                is_another, last = stream is not last, None  # if this breaks off, all is open
+                is_another, last = stream is not last, None  # none after an exception
                 way = ready.choose(stream, is_another=is_another)
                 last, left = stream, _LAUNCHES
             call, given, name = way
@@ -82,13 +81,13 @@ class ReadyCalls(LaunchCalls, GraphCalls):
         return launch
 
     def _prepare_changing(self, ready: _ReadyLaunch) -> ReadyCall:
-        """The same with other parameters each time: a graph would have to be laid out anew."""
+        """Return the same with new parameters each time, which would need a new graph each time."""
         launch_kernel = cu.cuLaunchKernelEx
-        last: Any = (None, None)  # a stream, and how to launch on it
+        last: Any = (None, None)  # a stream, and its way to launch
 
         def launch(stream: Any, _: object) -> None:
             nonlocal last
-            chosen = last  # of which nothing changes, whatever a finaliser launches meanwhile
+            chosen = last  # immutable, whatever a finaliser launches meanwhile
             if chosen[0] is not stream:
                 last = chosen = stream, ready.as_launch(stream.queue)
             _, given, name = chosen[1]
@@ -99,11 +98,11 @@ class ReadyCalls(LaunchCalls, GraphCalls):
 
         return launch
 
-    context_id: int  # which none has had before, and none has after
+    context_id: int  # unique over the life of the process
 
     @abstractmethod
     def make_room(self, places: int) -> None:
-        """Have room for so many more streams, or branches of graphs; it may wait for the GPU."""
+        """Reserve places for streams or branches of graphs; this may wait for the GPU."""
 
     @cached_property
     def graphs(self) -> _Graphs:
@@ -125,11 +124,11 @@ class _ReadyLaunch:
         self._parameters = parameters
         self._may_have_graph = True
         self._graph: _OneNode | None = None
-        # By stream, which may end: one that is kept takes up some of the GPU.
+        # Weak keys, because a stream that is kept alive occupies resources of the GPU.
         self._launches: WeakKeyDictionary[Any, _Way] = WeakKeyDictionary()
 
     def choose(self, stream: Any, *, is_another: bool) -> _Way:
-        """How to launch on a stream, by graph or by launch."""
+        """Return the way to launch on a stream: by a graph or by a launch."""
         may_be_graph = self._may_have_graph and not is_another
         if may_be_graph and _catches_up(self._driver, stream.queue.handle):
             graph = self._find_graph(stream)
@@ -138,7 +137,7 @@ class _ReadyLaunch:
         return self.as_launch(stream.queue)
 
     def as_launch(self, queue: Any) -> _Way:
-        """How to launch on a stream by launch."""
+        """Return the way to launch on a stream by a launch."""
         launch = self._launches.get(queue)
         if launch is None:
             given = self._shape(queue), self._kernel.handle, self._parameters.address, 0
@@ -146,32 +145,32 @@ class _ReadyLaunch:
         return launch
 
     def _shape(self, queue: Any) -> Any:
-        """A row of blocks on a stream."""
+        """Return the configuration of a one-dimensional grid on a stream."""
         shape = cu.CUlaunchConfig()
         shape.gridDimX, shape.gridDimY, shape.gridDimZ = self._blocks, 1, 1
         shape.blockDimX = shape.blockDimY = shape.blockDimZ = 1
         shape.hStream = queue.handle.handle
-        # On its own streams another library may count on the whole order.
+        # On its own streams another library may rely on full serialisation.
         if self._kernel.waits and not queue.is_adopted:
             shape.attrs = [_starts_early()]
             shape.numAttrs = 1
         return shape
 
     def _find_graph(self, stream: Any) -> _OneNode | None:
-        """The graph for a stream, made when nothing is in its way; None if it has none now."""
+        """Return the graph for a stream, made when the GPU allows it; None if there is none now."""
         if self._graph is None:
             graphs, address = self._driver.graphs, self._parameters.address
             try:
                 if _others_have_ended(stream):
                     self._graph = graphs.make(self._kernel, self._blocks, address, stream.queue)
-            except DriverError:  # launches work without; what is wrong with the GPU they tell
+            except DriverError:  # launches work without a graph, and report an error of the GPU
                 self._may_have_graph = False
         has_one = self._graph is not None and self._graph.queue is stream.queue
         return self._graph if has_one else None
 
 
 class _OneNode:
-    """A graph of one launch on one stream; it is given back when nobody has it any more."""
+    """A graph of one launch on one stream; it is destroyed when its last reference is gone."""
 
     __slots__ = ("_handles", "_left_behind", "queue", "way")
 
@@ -187,7 +186,7 @@ class _OneNode:
             self.way = _launch_bound, (driver, executable, stream), "cuGraphLaunch"
 
     def __del__(self) -> None:
-        # The collector may run this anywhere: no lock, and no call of a driver.
+        # The garbage collector may run this anywhere: no lock, and no driver call.
         self._left_behind.put(self._handles)
 
 
@@ -200,13 +199,13 @@ class _Graphs:
         self._left_behind: SimpleQueue[_Handles] = SimpleQueue()
 
     def make(self, kernel: Any, blocks: int, parameters: int, queue: Any) -> _OneNode | None:
-        """Another one, for a stream; None if there are enough. Nothing of ours is under way."""
+        """Return a new graph for a stream, or None if there are enough. Our streams are idle."""
         self._give_back()
         if self._count >= _MOST:
             return None
         driver = self._driver
         if self._count >= self._places:
-            driver.make_room(2 * _PLACES)  # so that these leave to others what those had
+            driver.make_room(2 * _PLACES)  # so that these graphs leave the places of others free
             self._places = self._count + _PLACES
         graph = driver.create_graph()
         try:
@@ -220,7 +219,7 @@ class _Graphs:
         return _OneNode(driver, (executable, graph), queue, self._left_behind)
 
     def _give_back(self) -> None:
-        """Give back what nobody has any more; the driver frees what is under way when it ends."""
+        """Destroy unreferenced graphs; the driver frees those in flight when they end."""
         while not self._left_behind.empty():
             executable, graph = self._left_behind.get()
             self._count -= 1
@@ -231,8 +230,8 @@ class _Graphs:
 def _launch_bound(driver: ReadyCalls, executable: Any, stream: Any) -> tuple[Any]:
     """Launch a graph on the default stream of its own context.
 
-    A launch is refused in any other one. A graph is not: it would run behind what that has put on
-    its default stream, which may be another GPU's.
+    In any other context the driver refuses a launch, but not a graph: it would run after the work
+    on that context's default stream, which may be on another GPU.
     """
     if cu.cuCtxGetId(None)[1] != driver.context_id:
         driver.bind()
@@ -242,19 +241,19 @@ def _launch_bound(driver: ReadyCalls, executable: Any, stream: Any) -> tuple[Any
 
 @beside_captures
 def _catches_up(driver: LaunchCalls, stream: Any) -> bool:
-    """Whether a stream has done everything, or soon has."""
+    """Whether a stream is idle, or soon will be."""
     if not stream.has_context:
-        driver.bind()  # or another context's default stream would be asked
+        driver.bind()  # else the default stream of another context would be queried
     return any(cu.cuStreamQuery(stream.handle)[0] is _SUCCESS for _ in range(_QUESTIONS))
 
 
 def _others_have_ended(stream: Any) -> bool:
-    """Whether no other stream is at work: to make a graph the driver may wait for all of them."""
+    """Whether no other stream is busy: creating a graph may wait for all of them."""
     return all(other is stream or other.has_ended() for other in stream.device.streams)
 
 
 def _starts_early() -> Any:
-    """The attribute of a kernel that waits itself for the one before it on its stream."""
+    """Return the attribute of a kernel that itself waits for its predecessor on the stream."""
     attribute = cu.CUlaunchAttribute()
     attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
     attribute.value.programmaticStreamSerializationAllowed = 1

@@ -1,7 +1,7 @@
-"""What tileiras chose for each line: its remarks, read from the YAML that it writes.
+"""tileiras's remarks on each line, read from the YAML that it writes.
 
-The shape of that file is fixed, one document a remark, so a few patterns read it; this is no YAML
-parser. tileiras repeats a remark for every copy of an op it tried, so equal ones are given once.
+The form of that file is fixed, one document for each remark, so a few patterns suffice in place of
+a YAML parser. tileiras repeats a remark for every copy of an op it tried; duplicates are dropped.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ __all__ = ["Remark", "parse_remarks"]
 
 _PLACE = re.compile(r"\{ File: '?(?P<file>.*?)'?, Line: (?P<line>\d+), Column: (?P<column>\d+) \}")
 _ITEM = re.compile(r"^(?:  - )?(?P<key>\w+):[ \t]+(?P<value>.*)$", re.MULTILINE)
-_STATED_AGAIN = re.compile(r'^loc\(".*?":\d+:\d+\): ')  # a reason repeats the remark's own place
+_STATED_AGAIN = re.compile(r'^loc\(".*?":\d+:\d+\): ')  # a reason repeats the remark's own location
 _MESSAGE_PARTS = ("Remark", "Instruction", "Reason")
 
 
 @dataclass(frozen=True)
 class Remark:
-    """One decision. `line` is 0 where the module has no debug information."""
+    """One decision. `line` is 0 if the module has no debug information."""
 
     line: int
     message: str
-    passed: bool  # false: an optimisation was tried and is not possible; the message says why
+    passed: bool  # false: an optimisation failed; the message has the reason
     function: str = ""
     file: str = ""
     category: str = ""  # "Memory", "Tensor-core"
 
 
 def parse_remarks(text: str) -> tuple[Remark, ...]:
-    """The distinct remarks of a report, in the order in which they first appear."""
+    """Return the distinct remarks of a report, in the order of their first occurrence."""
     documents = re.split(r"^--- !", text, flags=re.MULTILINE)[1:]
     return tuple(dict.fromkeys(_parse(document) for document in documents))
 

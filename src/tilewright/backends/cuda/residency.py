@@ -1,7 +1,7 @@
-"""How many blocks of a kernel a multiprocessor takes at once: its registers, memory and threads.
+"""Occupancy: the number of a kernel's blocks that fit a multiprocessor at once.
 
-The numbers of each architecture are those of the CUDA programming guide. Nothing is asked of a
-driver, so that it can be told of a GPU that is not here.
+The limits of each architecture are those of the CUDA programming guide. No driver is queried, so
+the target may be a GPU of another machine.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from tilewright.backends.cuda.cubin import Resources
 
 __all__ = ["REGISTER_BYTES", "blocks_at_once", "shared_memory_of"]
 
-_REGISTERS = 64 << 10  # of every multiprocessor since long ago
+_REGISTERS = 64 << 10  # of a multiprocessor, on all supported architectures
 # Bytes of the register file of a multiprocessor: each register holds four.
 REGISTER_BYTES = 4 * _REGISTERS
-_TOGETHER = 8  # registers of a thread are given out in so many
-_WARP = 32  # threads, likewise
-_OWN_SHARED = 1 << 10  # bytes that each block takes for the system
+_TOGETHER = 8  # granularity of the registers of a thread
+_WARP = 32  # granularity of the threads of a block
+_OWN_SHARED = 1 << 10  # bytes that the system reserves for each block
 
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """What blocks share."""
+    """Resources that resident blocks share."""
 
     shared_memory: int  # bytes
     threads: int
@@ -45,13 +45,13 @@ _MULTIPROCESSORS = {
 
 
 def shared_memory_of(target: str) -> int | None:
-    """Bytes of shared memory of a multiprocessor; None for a target that is not in the table."""
+    """Return a multiprocessor's bytes of shared memory, or None for an unknown target."""
     has = _MULTIPROCESSORS.get(target)
     return None if has is None else has.shared_memory
 
 
 def blocks_at_once(kernel: Resources, target: str) -> int | None:
-    """How many fit, which may be none at all; None if too little is known to say."""
+    """Return the number of resident blocks, possibly 0, or None if it cannot be computed."""
     has = _MULTIPROCESSORS.get(target)
     if has is None or not kernel.threads:
         return None

@@ -1,10 +1,9 @@
-"""Pinned host memory through which contents go to a GPU and come back.
+"""Staging buffers: pinned host memory for copies to a GPU and back.
 
-A copy between a GPU and pinned memory is queued like anything else; with memory of another kind the
-driver keeps the calling thread until its stream has got there. Pieces have sizes that are powers of
-two and are used again when the last array on them is gone: dropping one takes no lock and calls no
-driver. Not for contents that are larger than a piece, or when there is no room left: those take the
-driver's own way.
+A copy between a GPU and pinned memory is asynchronous; with pageable memory the driver blocks the
+calling thread until its stream reaches the copy. Sizes are powers of two, and a buffer is reused
+when its last array is gone: dropping an array takes no lock and makes no driver call. Contents
+larger than a buffer, or beyond the limit, are copied from pageable memory.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from tilewright.runtime.devices.backend import Bytes
 
 __all__ = ["Staging"]
 
-_SMALLEST, _LARGEST = 1 << 12, 1 << 25  # bytes of a piece
-_AT_A_TIME = 1 << 18  # bytes that are asked for, if a piece is smaller
+_SMALLEST, _LARGEST = 1 << 12, 1 << 25  # bytes of a buffer
+_AT_A_TIME = 1 << 18  # bytes allocated at once, if a buffer is smaller
 _MOST = 1 << 28  # bytes in all
 
 
@@ -31,16 +30,16 @@ class Staging:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._lock = threading.RLock()  # a finaliser may run while it is held, and ask as well
+        self._lock = threading.RLock()  # reentrant: a finaliser may run while it is held
         self._left = _MOST
         self._free: dict[int, queue.SimpleQueue[int]] = {
             size: queue.SimpleQueue() for size in _sizes()
         }
 
     def take(self, nbytes: int) -> Bytes | None:
-        """Memory for some contents, the caller's as long as it refers to it; None if there is none.
+        """Return a buffer, owned by the caller while referenced, or None if none is free.
 
-        Any thread may ask.
+        Any thread may call this.
         """
         size = max(_SMALLEST, 1 << max(nbytes - 1, 0).bit_length())
         free = self._free.get(size)
@@ -50,7 +49,7 @@ class Staging:
             self._make(size, free)
         try:
             piece = _Piece(free.get_nowait(), size, free)
-        except queue.Empty:  # there is no room, or others were faster
+        except queue.Empty:  # the limit is reached, or another thread took it
             return None
         return np.asarray(piece)[:nbytes]
 
@@ -61,7 +60,7 @@ class Staging:
                 return
             try:
                 start, _ = self._driver.allocate_pinned(wanted)
-            except DriverError:  # the host has no memory that it could pin
+            except DriverError:  # the host has no memory left to pin
                 return
             self._left -= wanted
         for place in range(0, wanted, size):
@@ -69,7 +68,7 @@ class Staging:
 
 
 class _Piece:
-    """A piece in use; NumPy keeps it for its arrays."""
+    """A buffer in use; NumPy keeps it alive for its arrays."""
 
     __slots__ = ("__array_interface__", "_address", "_free")
 

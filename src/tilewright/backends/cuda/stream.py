@@ -1,7 +1,7 @@
-"""CUDA streams as queues: how far one has come is asked only when somebody needs to know.
+"""CUDA streams as queues: progress is queried only on demand.
 
-No event is recorded per operation. Another stream waits through one event of this stream, recorded
-at that moment: it covers everything submitted so far, which is at least what is asked for.
+Operations record no events. Another stream waits through one event of this stream, recorded at that
+moment: it covers all work submitted so far, which includes the requested operation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CudaAllocation(NamedTuple):
 
 
 class CudaHold:
-    """A stream stopped by a test, until a word says go."""
+    """A stream held by a test, until a word in memory releases it."""
 
     def __init__(self, driver: Driver) -> None:
         host, self.address = driver.allocate_pinned(4)
@@ -39,7 +39,7 @@ class CudaHold:
         self._word.value = 0
 
     def release(self) -> None:
-        """Let the stream go on."""
+        """Let the stream continue."""
         self._word.value = 1
 
 
@@ -51,7 +51,7 @@ class CudaStamp:
     event: Any
 
     def seconds_since(self, earlier: CudaStamp) -> float:
-        """By the clock of the GPU, which ticks about every half microsecond."""
+        """Return the seconds by the GPU's clock, whose resolution is about half a microsecond."""
         return self.driver.seconds_between(earlier.event, self.event)
 
 
@@ -59,7 +59,7 @@ class CudaQueue:
     """One CUDA stream."""
 
     may_raise = False
-    is_adopted = False  # somebody else's
+    is_adopted = False  # owned by another library
     may_be_recorded = False
 
     def __init__(self, driver: Driver, poller: Poller, handle: Any) -> None:
@@ -70,23 +70,23 @@ class CudaQueue:
         self.known = 0
         self.marked = 0
         self._event: Any = None
-        self._milestone: Any = None  # an event behind the operation with the next number
-        self._reached_there = 0  # that of none, if 0
+        self._milestone: Any = None  # an event after operation `_reached_there`
+        self._reached_there = 0  # 0 if there is no event
         self._holds: list[CudaHold] = []
 
     def is_capturing(self) -> bool:
-        """Never: what is recorded here is recorded node by node."""
+        """Return False: graphs are recorded node by node, never captured."""
         return False
 
     def completed(self) -> int:
-        """The last operation that has completed."""
-        marked = self.marked  # read first: what is put meanwhile is not covered by the answer
+        """Return the number of the last completed operation."""
+        marked = self.marked  # read first, since the query does not cover work enqueued meanwhile
         if self.known < marked and self.driver.query_stream(self.handle):
             self.known = max(self.known, marked)
         return self.known
 
     def progress(self) -> int:
-        """The same of a stream that never rests: an event tells, when this is asked again."""
+        """Return the same for a stream that is never idle: a later call queries an event."""
         if self.completed() == self.marked or self.is_capturing():
             return self.known
         if self._milestone is None:
@@ -107,7 +107,7 @@ class CudaQueue:
             self.known = marked
 
     def passes_soon(self, count: int) -> bool:
-        """Whether operation `count` has completed; asks for as long as most launches take."""
+        """Whether operation `count` has completed; polls for the length of a typical launch."""
         deadline = time.perf_counter_ns() + _SPIN_NANOSECONDS
         while self.completed() < count:
             if time.perf_counter_ns() > deadline:
@@ -115,15 +115,15 @@ class CudaQueue:
         return True
 
     def when_completed(self, count: int, tell: Tell) -> None:
-        """Call `tell` on the poller's thread, when all that has been put so far has completed."""
+        """Call `tell` on the poller's thread, when all work so far has completed."""
         assert count <= self.marked, "only a submitted operation can be waited for"
         self._poller.watch(self.handle, tell)
 
     def order_after(self, other: CudaQueue, count: int) -> int:
-        """Wait for all that the other queue has now."""
+        """Wait for all current work of the other queue."""
         assert count <= other.marked, "only a submitted operation can be waited for"
         if self.is_capturing() or other.is_capturing():
-            raise _recorded()  # an event would make both part of the recording
+            raise _recorded()  # an event would make both streams part of the capture
         if other._event is None:
             other._event = self.driver.create_event()
         self.driver.record_event(other._event, other.handle)
@@ -131,11 +131,11 @@ class CudaQueue:
         return other.marked
 
     def take_error(self, count: int) -> BaseException | None:
-        """Nothing: a kernel reports through its record, the driver through the next call."""
+        """Return None: a kernel reports through its record, the driver through the next call."""
         return None
 
     def hold(self) -> CudaHold:
-        """Stop before whatever is put next: the stream waits for a word in pinned memory."""
+        """Hold the stream before its next work: it waits for a word in pinned memory."""
         hold = CudaHold(self.driver)
         self.driver.wait_value(self.handle, hold.address, 1)
         self._holds.append(hold)
@@ -147,36 +147,36 @@ class CudaQueue:
             hold.release()
 
     def stamp(self) -> CudaStamp:
-        """Record an event that keeps its time."""
+        """Record a timing event."""
         event = self.driver.create_timing_event()
         self.driver.record_event(event, self.handle)
         return CudaStamp(self.driver, event)
 
     @property
     def tail(self) -> object:
-        """Not known: only the driver could say."""
+        """Unknown: only the driver has it."""
         return object()
 
     def make_room(self) -> None:
-        """Nothing: the driver bounds its queues itself."""
+        """Do nothing: the driver bounds its queues itself."""
 
     def stop_all(self) -> None:
-        """Nothing: a kernel on a GPU ends by itself."""
+        """Do nothing: a kernel on a GPU ends by itself."""
 
     def restart(self) -> None:
-        """Nothing: a forked child may not use CUDA."""
+        """Do nothing: a forked child may not use CUDA."""
 
     def allocate(self, nbytes: int, pool: CudaPool) -> CudaAllocation:
-        """Stream-ordered memory."""
+        """Allocate stream-ordered memory."""
         return CudaAllocation(self.driver.allocate(nbytes, pool.handle, self.handle))
 
     def free(self, allocation: CudaAllocation, pool: CudaPool) -> None:
-        """Give memory back after everything put so far; the driver knows its pool."""
+        """Free memory after all work so far; the driver knows its pool."""
         del pool
         self.driver.free(allocation.address, self.handle)
 
     def launch(self, kernel: Any, blocks: int, parameters: int) -> None:
-        """Launch blocks in a row; the driver copies the parameters before this returns."""
+        """Launch a one-dimensional grid; the driver copies the parameters before this returns."""
         self.driver.launch(kernel, blocks, parameters, self.handle)
 
     def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
@@ -186,7 +186,7 @@ class CudaQueue:
     def fill(
         self, allocation: CudaAllocation, pattern: bytes, repeats: int, offset: int = 0
     ) -> None:
-        """Repeat a pattern."""
+        """Fill memory with a repeated pattern."""
         if pattern == pattern[:1] * len(pattern):
             pattern, repeats = pattern[:1], repeats * len(pattern)
         self.driver.fill(allocation.address + offset, pattern, repeats, self.handle)
@@ -214,30 +214,30 @@ class CudaQueue:
 
 
 class AdoptedQueue(CudaQueue):
-    """A stream of another library, which may be recording a graph on it."""
+    """A stream of another library, which may be capturing a graph on it."""
 
     is_adopted = True
 
     def __init__(self, driver: Driver, poller: Poller, handle: Any) -> None:
         super().__init__(driver, poller, handle)
-        self.may_be_recorded = self.number != LEGACY_STREAM  # CUDA's default stream never is
+        self.may_be_recorded = self.number != LEGACY_STREAM  # the default stream never is
 
     def is_capturing(self) -> bool:
-        """Asks the driver."""
+        """Query the driver."""
         return self.may_be_recorded and self.driver.is_capturing(self.handle)
 
     def completed(self) -> int:
-        """The last operation that has completed; to ask would spoil a recording."""
+        """Return the number of the last completed operation; no query disturbs a capture."""
         return self.known if self.is_capturing() else super().completed()
 
     def wait(self, count: int) -> None:
-        """Block until operation `count` has completed, unless that would spoil a recording."""
+        """Block until operation `count` has completed, unless the stream is being captured."""
         if self.is_capturing():
             raise _recorded()
         super().wait(count)
 
     def when_completed(self, count: int, tell: Tell) -> None:
-        """The same for whoever waits without blocking."""
+        """Do the same for an asynchronous wait."""
         if self.is_capturing():
             raise _recorded()
         super().when_completed(count, tell)

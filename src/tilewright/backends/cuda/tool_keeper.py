@@ -1,10 +1,9 @@
-"""Ends tools that are left over: by this process, or by a small one that outlives it.
+"""Termination of orphaned tools: by this process, or by a small one that outlives it.
 
-A tool and everything that it starts carry a token in their environment, whichever group or session
-they move to. Run as a program, this module reads which runs have begun and ended; when its input
-ends, the process that started it is gone, by SIGTERM or SIGKILL perhaps, and the tools of runs that
-have not ended go with it, and so do their folders. Nothing but Python's library is imported here,
-so that it starts at once.
+A tool and all its descendants carry a token in their environment, in whatever group or session they
+are. Run as a program, this module reads the beginnings and ends of runs; the end of its input means
+that its parent is gone, perhaps by SIGTERM or SIGKILL, and it then ends the tools of unfinished
+runs and removes their folders. It imports only Python's library, so that it starts at once.
 """
 
 import contextlib
@@ -19,28 +18,28 @@ from pathlib import Path
 
 __all__ = ["BEGIN", "END", "TOKEN", "end_by_token", "tools_with"]
 
-# The variable of the environment that marks a tool and its children.
+# Environment variable that marks a tool and its descendants.
 TOKEN = "TILEWRIGHT_RUN"
-# The words of the messages: a run with this token and folder has begun, or has ended.
+# Message keywords: a run with this token and folder has begun, or has ended.
 BEGIN, END = "begin", "end"
 
-_ROUNDS = 200  # in which children that are started meanwhile are found, too
+_ROUNDS = 200  # of a search that also finds children started meanwhile
 _ROUND_SECONDS = 0.005
 
 
 def tools_with(token: str) -> Iterator[int]:
-    """The processes that carry a token, where the system shows environments."""
+    """Iterate over the processes that carry a token, where the system shows environments."""
     wanted = f"{TOKEN}={token}".encode()
     with contextlib.suppress(OSError), os.scandir("/proc") as entries:
         for entry in entries:
             if entry.name.isdigit():
-                with contextlib.suppress(OSError):  # of another user, or gone
+                with contextlib.suppress(OSError):  # owned by another user, or gone
                     if wanted in Path(entry.path, "environ").read_bytes().split(b"\0"):
                         yield int(entry.name)
 
 
 def end_by_token(token: str) -> None:
-    """End every process that carries a token; they are gone when this returns."""
+    """End every process that carries a token, and wait until all are gone."""
     for _ in range(_ROUNDS):
         found = list(tools_with(token))
         if not found:

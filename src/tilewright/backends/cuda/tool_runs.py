@@ -1,9 +1,9 @@
-"""Running a tool so that it ends: by itself, in time, or with the call that waits for it.
+"""Runs of a tool that always end: by themselves, by a time limit, or with their caller.
 
-A tool writes to files, so no child of it that keeps a pipe open is waited for. It is the leader of
-a group, which is ended as a whole when the call is over, however it is over: by a result, the time
-limit, an interrupt, or the end of the process, at which the tools of all threads end. Children that
-have left the group are found by the token in their environment (`tool_keeper`).
+A tool writes to files, so that no child which keeps a pipe open delays the call. It is the leader
+of a process group, which is killed as a whole when the call ends: by a result, the time limit, an
+interrupt, or the end of the process, which ends the tools of all threads. Children that have left
+the group are found by the token in their environment (`tool_keeper`).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from tilewright.runtime.devices.fork import ForkedLock, in_children
 __all__ = ["Finished", "TookTooLong", "run_tool"]
 
 _CAN_END_TOOLS = hasattr(os, "killpg") and hasattr(os, "waitid") and hasattr(select, "poll")
-_ROUND_SECONDS = 0.005  # between two looks, where the system tells of no end
-_PATIENCE = 5.0  # seconds for a thread whose tool was ended to notice
+_ROUND_SECONDS = 0.005  # polling interval, where the system does not signal the end
+_PATIENCE = 5.0  # seconds for a thread to notice that its tool was ended
 
 
 class TookTooLong(Exception):
-    """A tool was ended because its time was up."""
+    """A tool exceeded its time limit and was ended."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """How a tool ended."""
+    """Result of a tool."""
 
     status: int
     output: str
@@ -51,9 +51,9 @@ class Finished:
 def run_tool(
     command: Sequence[str | Path], folder: Path, seconds: float, environment: Mapping[str, str]
 ) -> Finished:
-    """Run a tool in a folder of its own; raises `TookTooLong`, or `OSError` if it does not start.
+    """Run a tool in a folder of its own; raise `TookTooLong`, or `OSError` if it does not start.
 
-    Nothing that it has started runs when this returns or raises.
+    No process that the tool has started is left when this returns or raises.
     """
     if not _CAN_END_TOOLS:
         raise OSError(errno.ENOTSUP, "NVIDIA's tools are run on Linux alone")
@@ -81,11 +81,11 @@ class _Run:
         self.token = secrets.token_hex(16)
         self.over = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
-        self._leash: int | None = None  # a pipe that is at its end when no child has it any more
+        self._leash: int | None = None  # a pipe that reaches its end when no child holds it
         self._output, self._errors = (folder / f"tool.{name}" for name in ("output", "errors"))
 
     def start(self, command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
-        """Start the tool as the leader of a group."""
+        """Start the tool as the leader of a process group."""
         self._leash, held = os.pipe()
         try:
             with self._output.open("wb") as output, self._errors.open("wb") as errors:
@@ -103,7 +103,7 @@ class _Run:
             os.close(held)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end of the tool itself, which stays a zombie; False if it takes too long."""
+        """Wait for the tool itself, which stays a zombie; return False after the time limit."""
         assert self._process is not None, "it was started"
         pid, deadline = self._process.pid, time.monotonic() + seconds
         with _end_of(pid) as told:
@@ -115,10 +115,10 @@ class _Run:
         return True
 
     def end(self) -> None:
-        """End the tool and everything that it has started."""
+        """End the tool and all its descendants."""
         process = self._process
         if process is not None and process.returncode is None:
-            with contextlib.suppress(OSError):  # while its leader is a zombie no other has the name
+            with contextlib.suppress(OSError):  # while the leader is a zombie its id is not reused
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if process is None or self._is_held():
@@ -128,14 +128,14 @@ class _Run:
             os.close(leash)
 
     def stop(self) -> None:
-        """End the tool from another thread; the one that waits for it does the rest."""
+        """End the tool from another thread; the waiting thread does the cleanup."""
         process = self._process
         if process is not None and process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
 
     def _is_held(self) -> bool:
-        """Whether some child may be left; a process forked in the meantime looks like one."""
+        """Whether a child may be left; a process forked in the meantime looks like one."""
         if self._leash is None:
             return True
         poll = select.poll()
@@ -143,7 +143,7 @@ class _Run:
         return not poll.poll(0)
 
     def finished(self) -> Finished:
-        """How it ended."""
+        """Return the result."""
         assert self._process is not None, "it was started"
         output, errors = (
             path.read_bytes().decode(errors="replace") for path in (self._output, self._errors)
@@ -152,20 +152,20 @@ class _Run:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child is a zombie, which it stays."""
+    """Whether a child is a zombie; it is not reaped."""
     flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
     try:
         return os.waitid(os.P_PID, pid, flags) is not None
-    except ChildProcessError:  # the program has waited for all of its children
+    except ChildProcessError:  # the program has reaped all of its children
         return True
 
 
 @contextlib.contextmanager
 def _end_of(pid: int) -> Iterator[Callable[[float], object]]:
-    """Something to call for a wait of at most so many seconds, which ends with a child."""
+    """Yield a function that waits, up to a number of seconds, for the end of a child."""
     try:
         told = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # of a system that is older than Linux 5.3
+    except (AttributeError, OSError):  # Linux before 5.3
         yield lambda left: time.sleep(min(left, _ROUND_SECONDS))
         return
     try:
@@ -177,14 +177,14 @@ def _end_of(pid: int) -> Iterator[Callable[[float], object]]:
 
 
 class _Keeper:
-    """A small process that ends the tools of this one when this one is gone."""
+    """A small process that ends the tools of this one after its death."""
 
     def __init__(self) -> None:
         self._lock = ForkedLock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def tell(self, word: str, run: _Run) -> None:
-        """Say that a run has begun or ended. Where no process can be started, tools run on."""
+        """Report that a run has begun or ended. Without a keeper process orphaned tools survive."""
         line = json.dumps((word, run.token, str(run.folder))).encode() + b"\n"
         with self._lock:
             try:
@@ -203,11 +203,11 @@ class _Keeper:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # so that no Ctrl-C reaches it
+            start_new_session=True,  # so that Ctrl-C does not reach it
         )
 
     def close(self) -> None:
-        """Let it end: what has not ended by now, it ends."""
+        """Close the input of the keeper, which then ends the tools that still run."""
         with self._lock:
             process = self._process
             self._leave()
@@ -216,11 +216,11 @@ class _Keeper:
                 process.wait(_PATIENCE)
 
     def forget(self) -> None:
-        """In a forked child: it is the parent's, and must not wait for the child."""
+        """Forget the keeper in a forked child, since it belongs to the parent."""
         process = self._process
         self._leave()
         if process is not None:
-            process.returncode = 0  # of a process that is not ours to wait for
+            process.returncode = 0  # the process is not a child of this one
 
     def _leave(self) -> None:
         process, self._process = self._process, None
@@ -234,7 +234,7 @@ _keeper = _Keeper()
 
 
 def _end_all() -> None:
-    """At the end of the process: no thread is waited for that waits for a tool."""
+    """End all tools at exit, without waiting for the threads that wait for them."""
     runs = list(_running)
     for run in runs:
         run.stop()

@@ -1,8 +1,8 @@
-"""Running tileiras: bytecode in, cubin out.
+"""Runs of tileiras: bytecode in, cubin out.
 
-Every run has its own temporary folder, the CUDA_HOME of the files that were found and nothing else
-of the caller's environment, and a time limit. A failure is explained with what tileirdisasm says
-about the same bytes, at the Python line the op comes from.
+Every run has its own temporary folder, an environment with only the CUDA_HOME of the toolkit, and a
+time limit. A failure is explained by tileirdisasm's messages on the same bytes, at the Python line
+of the op.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.settings import Settings, current_settings
 
 __all__ = ["OPT_LEVEL", "Toolchain", "find_toolchain", "release_here"]
 
-OPT_LEVEL = 3  # the most, and the default of tileiras
+OPT_LEVEL = 3  # the highest, and the default of tileiras
 
 _REMARKS = ("--remarks=all", "--remark-format=yaml")
 
@@ -37,12 +37,12 @@ class Toolchain:
 
     @property
     def version(self) -> str:
-        """Of tileiras, in full; part of every cache key."""
+        """Full version of tileiras; part of every cache key."""
         return self.toolkit.version
 
     @property
     def newest_bytecode(self) -> tuple[int, int]:
-        """The newest version of the bytecode that it reads."""
+        """Newest bytecode version that the tools read."""
         return self.toolkit.release
 
     def assemble(
@@ -53,7 +53,7 @@ class Toolchain:
         lineinfo: bool = False,
         opt_level: int = OPT_LEVEL,
     ) -> bytes:
-        """The cubin of a module for a target such as `sm_90`."""
+        """Return the cubin of a module for a target such as `sm_90`."""
         options = _options(target, lineinfo=lineinfo, opt_level=opt_level)
         with _new_folder() as folder:
             return self._assemble_in(Path(folder), bytecode, target, options)
@@ -61,7 +61,7 @@ class Toolchain:
     def assemble_with_remarks(
         self, bytecode: Encoded | bytes, target: str, *, opt_level: int = OPT_LEVEL
     ) -> tuple[bytes, tuple[Remark, ...]]:
-        """The cubin, and what tileiras chose for each line: TMA, tensor cores, or why not."""
+        """Return the cubin, and tileiras's choices for each line: TMA, tensor cores, or why not."""
         options = _options(target, lineinfo=False, opt_level=opt_level)
         with _new_folder() as folder:
             report = Path(folder) / "remarks.yaml"
@@ -71,7 +71,7 @@ class Toolchain:
             return cubin, parse_remarks(text)
 
     def disassemble(self, bytecode: Encoded | bytes, *, debug_info: bool = False) -> str:
-        """The text of a module, checked by NVIDIA's own reader and verifier on the way."""
+        """Return the text of a module, checked by NVIDIA's own reader and verifier."""
         with _new_folder() as folder:
             finished = self._disassemble_in(Path(folder), _data(bytecode), debug_info=debug_info)
         if finished.status != 0:
@@ -128,12 +128,12 @@ class Toolchain:
 
 
 def find_toolchain(settings: Settings | None = None) -> Toolchain:
-    """The toolchain of this process, searched and checked once for each settings."""
+    """Return the toolchain of this process, found and checked once for each settings."""
     return _find(current_settings() if settings is None else settings)
 
 
 def release_here() -> str | None:
-    """The release of tileiras that this process uses; None where there is none that it could."""
+    """Return the release of tileiras that this process uses, or None if there is none."""
     try:
         return find_toolchain().version
     except ToolchainError:
@@ -155,5 +155,5 @@ def _options(target: str, *, lineinfo: bool, opt_level: int) -> tuple[str, ...]:
 
 
 def _new_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder for one run; a tool that was ended may still be seen to write there."""
+    """Return a folder for one run; a tool that was ended may still be writing there."""
     return tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True)

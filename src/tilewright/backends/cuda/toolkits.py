@@ -1,7 +1,7 @@
-"""Finding tileiras and the two files it needs, and saying what is wrong when they are not there.
+"""The search for tileiras and its two companions, with diagnostics if they are missing.
 
 tileiras fails without a reason when ptxas or libnvvm is missing or of another release, so all three
-are checked before it is ever run. A toolkit is one folder with all of them; the places are, in
+are checked before the first run. A toolkit is one folder with all of them; the places are, in
 order, TILEWRIGHT_TOOLKIT (alone, if set), the installed `nvidia` packages, CUDA_HOME, CUDA_PATH and
 the folder above the first tileiras on PATH.
 """
@@ -33,8 +33,8 @@ _EXECUTABLES = ("tileiras", "ptxas")
 _LIBNVVM = ("nvvm/lib64/libnvvm.so", "nvvm/lib64/libnvvm.so.4", "lib/libnvvm.so.4")
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d+)\.(\d+), V([\d.]+)")
 _OLDEST = (13, 4)
-_PATIENCE = 60.0  # seconds for a tool to tell its version
-FIX = 'run: pip install "tilewright[cuda]"'  # the one command that puts it right
+_PATIENCE = 60.0  # seconds for a tool to print its version
+FIX = 'run: pip install "tilewright[cuda]"'  # the one command that installs it
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,20 @@ class Toolkit:
     ptxas: Path
     libnvvm: Path
     tileirdisasm: Path | None
-    version: str  # of tileiras, in full: "13.4.92"
+    version: str  # full version of tileiras: "13.4.92"
 
     @property
     def release(self) -> tuple[int, int]:
-        """Major and minor release, which is also the newest bytecode it reads."""
+        """Major and minor release, which is also the newest bytecode version it reads."""
         major, minor, *_ = self.version.split(".")
         return int(major), int(minor)
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found at one place."""
+    """Result of the search at one place."""
 
-    place: str  # why it was looked at: "CUDA_HOME"
+    place: str  # origin of the path: "CUDA_HOME"
     root: Path
     problems: tuple[str, ...]
     toolkit: Toolkit | None  # None if there are problems
@@ -69,7 +69,7 @@ class Inspection:
 
 
 def find_toolkit(settings: Settings) -> Toolkit:
-    """The first complete toolkit, or a `ToolchainError` that says what each place lacks."""
+    """Return the first complete toolkit, or raise a `ToolchainError` that lists the problems."""
     looked = []
     for inspection in inspect_toolkits(settings):
         if inspection.toolkit is not None:
@@ -84,7 +84,7 @@ def find_toolkit(settings: Settings) -> Toolkit:
 
 
 def inspect_toolkits(settings: Settings) -> Iterator[Inspection]:
-    """Look at every place in order; places that do not exist are left out."""
+    """Inspect every place in order; places that do not exist are left out."""
     for place, root in _places(settings):
         yield _inspect(place, root)
 
@@ -107,7 +107,7 @@ def _places(settings: Settings) -> Iterator[tuple[str, Path]]:
 
 
 def toolkit_signature(settings: Settings) -> str:
-    """What would change if other tools were found: asks the file system alone, and runs nothing."""
+    """Return a string that changes with the tools found, from the file system alone."""
     for _, root in _places(settings):
         files = _files(root)
         if all(path.is_file() for path in files.values()):
@@ -154,7 +154,7 @@ def _release_problems(versions: dict[str, str]) -> list[str]:
 
 
 def _program_version(path: Path) -> str:
-    """What `--version` says, or nothing."""
+    """Return the version that `--version` prints, or an empty string."""
     with tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True) as folder:
         try:
             run = run_tool([path, "--version"], Path(folder), _PATIENCE, {})
@@ -164,7 +164,7 @@ def _program_version(path: Path) -> str:
 
 
 def _library_version(path: Path) -> str:
-    """The version a library carries as text; it stands near the end."""
+    """Return the version that a library carries as text near its end."""
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             return ""

@@ -1,1 +1,1 @@
-"""A device without memory, for shapes alone."""
+"""A device without memory, for shape-only compilation."""

@@ -1,7 +1,7 @@
 """A device without memory: kernels are specialised, checked and compiled for it, and never run.
 
-Its number is the target: `meta:90` stands for sm_90, and plain `meta` for the CPU. What is compiled
-for it goes into the cache on disk like anything else, so one machine can prepare for another.
+Its ordinal is the target: `meta:90` stands for sm_90, and plain `meta` for the CPU. Kernels
+compiled for it enter the cache on disk as usual, so one machine can prepare for another.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ __all__ = ["MetaBackend", "MetaPool", "missing", "open_device"]
 
 
 class MetaPool:
-    """No memory."""
+    """An empty pool."""
 
     def statistics(self) -> PoolStatistics:
-        """Nothing is in use."""
+        """Return zeros: no memory is in use."""
         return PoolStatistics(0, 0, 0, 0)
 
     def trim(self, keep: int) -> None:
-        """There is nothing to give back."""
+        """Do nothing: there is no memory to release."""
 
     def reset_highest(self) -> None:
-        """There is nothing to count."""
+        """Do nothing: there is no high-water mark."""
 
 
 @dataclass(frozen=True)
@@ -56,58 +56,58 @@ class MetaBackend:
         self._records = _Records()
 
     def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
-        """One, on a device of which nothing is known."""
+        """Return one: the device has no properties."""
         del occupancy, num_ctas
         return 1
 
     def new_queue(self, label: str) -> NoReturn:
-        """Refused: nothing runs here."""
+        """Refuse: the device runs nothing."""
         raise LaunchError(
             f"{label} has no memory, so nothing runs on it: `.compile()` is what works, and tensors"
             " of a real device are for everything else"
         )
 
     def adopt_queue(self, number: int) -> NoReturn:
-        """Refused: nothing runs here."""
+        """Refuse: the device runs nothing."""
         self.new_queue(f"stream {number:#x}")
 
     def new_pool(self, release_threshold: int | None, limit: int | None) -> MetaPool:
-        """A pool of nothing."""
+        """Return an empty pool."""
         del release_threshold, limit
         return MetaPool()
 
     def build_graph(self, nodes: Sequence[object]) -> NoReturn:
-        """Refused: nothing runs here."""
+        """Refuse: the device runs nothing."""
         raise LaunchError(
             "a graph has the addresses of its tensors, and tensors of `tw.meta` have none: record"
             " it with tensors of a real device"
         )
 
     def take_record(self) -> FailureRecord:
-        """A record that nobody writes."""
+        """Return a record that no kernel writes."""
         return self._records.take()
 
     def stage(self, nbytes: int) -> None:
-        """Any host memory will do for contents that go nowhere."""
+        """Do nothing: any host memory serves contents that are never read."""
         del nbytes
 
     def end(self) -> None:
-        """Nothing runs here."""
+        """Do nothing: the device runs nothing."""
 
     def owner_of(self, address: int) -> NoReturn:
-        """Refused: no address belongs to it."""
+        """Refuse: no address belongs to the device."""
         raise AssertionError(f"{address:#x} is no memory of this device")
 
     def adopt(self, address: int, nbytes: int, *, read_only: bool) -> NoReturn:
-        """Refused: no library has memory here."""
+        """Refuse: no library has memory on the device."""
         raise AssertionError(f"{nbytes} bytes at {address:#x} are no memory of this device")
 
 
 def missing() -> str | None:
-    """Why there is no such device: there always is one."""
+    """Return None: the device always exists."""
     return None
 
 
 def open_device(ordinal: int) -> MetaBackend:
-    """The device for an architecture; number 0 stands for the CPU."""
+    """Return the device for an architecture; ordinal 0 stands for the CPU."""
     return MetaBackend(f"sm_{ordinal}" if ordinal else "cpu")

@@ -1,4 +1,4 @@
-"""One rule for each op of Tile IR: how it is written as Python."""
+"""Emission rules: one for each op of Tile IR."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.backends.cpu.rules import (
 
 __all__ = ["RULES"]
 
-# Every op of Tile IR.
+# One rule for every op of Tile IR.
 RULES: Rules = {
     **integer.RULES,
     **floating.RULES,

@@ -1,4 +1,4 @@
-"""Values that regions hand on: carried by loops, given by branches."""
+"""Emission of values that regions pass on: carried by loops, yielded by branches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["assign", "bind_carried", "unpack"]
 
 
 def bind_carried(em: Emitter, values: Sequence[Value]) -> None:
-    """Names for values that several places assign; tiles have their whole shape then."""
+    """Name values that have several assignments; their tiles have the full shape."""
     for value in values:
         if em.is_held(value):
             shape = value.type.shape if isinstance(value.type, TileType) else None
@@ -21,7 +21,7 @@ def bind_carried(em: Emitter, values: Sequence[Value]) -> None:
 
 
 def assign(em: Emitter, targets: Sequence[Value], values: Sequence[Value]) -> None:
-    """Hand values on, all at once."""
+    """Assign values to targets, simultaneously."""
     pairs = [(to, value) for to, value in zip(targets, values, strict=True) if em.is_held(to)]
     if pairs:
         names = "".join(f"{em.held[to].text}, " for to, _ in pairs)
@@ -37,7 +37,7 @@ def _whole(em: Emitter, value: Value) -> str:
 
 
 def unpack(em: Emitter, values: Sequence[Value]) -> None:
-    """Local names for what accesses need of the views among the values."""
+    """Bind local names for the parts of views among the values that accesses need."""
     for value in values:
         if isinstance(value.type, ViewType):
             unpack_view(em, value)

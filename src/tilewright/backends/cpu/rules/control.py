@@ -1,4 +1,4 @@
-"""How branches, terminators and questions about the grid are written."""
+"""Emission of branches, terminators and grid coordinates."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _grid(em: Emitter, op: GetNumTileBlocks) -> None:
         em.bind(value, name)
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {
     If: _if,
     Break: _hand_on("break"),

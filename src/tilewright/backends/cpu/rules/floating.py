@@ -1,4 +1,4 @@
-"""How float ops, conversions and choices are written; one text serves scalars and tiles."""
+"""Emission of float ops, conversions and selects; one text serves scalars and tiles."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = ["RULES"]
 
 
 def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
-    """A rule that applies one function to the operands, element by element."""
+    """Return a rule that applies one function to the operands, element by element."""
 
     def rule(em: Emitter, op: Any) -> None:
         flush = getattr(op, "flush_to_zero", False)
@@ -72,7 +72,7 @@ def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
 
 
 def _declared(op: type[Op]) -> Callable[[Emitter, Any], None]:
-    """A rule for an op whose declaration names the function."""
+    """Return a rule for an op whose declaration names the function."""
     meaning: Any = op.meaning
     function: Callable[..., Any] = floats.IN_F64.get(meaning) or meaning
     return _function(function)
@@ -115,7 +115,7 @@ def _select(em: Emitter, op: Select) -> None:
 
 
 def _define_from_array(em: Emitter, value: Value, text: str, operands: tuple[Value, ...]) -> None:
-    """Bind what NumPy gives for scalars or arrays; a rank-0 integer becomes a Python int."""
+    """Bind NumPy's result for scalars or arrays; a rank-0 integer becomes a Python int."""
     shape = em.shapes(operands)
     if shape == () and is_plain(value):
         text = f"({text}).item()"
@@ -143,7 +143,7 @@ def _float_to_float(em: Emitter, op: FToF) -> None:
 
 
 def _numbers(em: Emitter, value: Value) -> str:
-    """A tile of floats as NumPy computes with them."""
+    """Return a tile of floats in a type that NumPy computes with."""
     text = em.array(value)
     element = tile_element(value)
     held_as_bits = isinstance(element, Element) and element.is_held_as_bits
@@ -218,7 +218,7 @@ def _dtype(em: Emitter, op: Op) -> str:
     return em.constant(tile_dtype(op.results[0]))
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {
     **{
         op: _declared(op)

@@ -1,4 +1,4 @@
-"""How integer ops are written: on Python ints for scalars, on NumPy arrays for tiles."""
+"""Emission of integer ops: on Python ints for scalars, on NumPy arrays for tiles."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class IntegerRule:
     array: Write
 
     def __call__(self, em: Emitter, op: Any) -> None:
-        """Write the op in the form its operands are held in."""
+        """Emit the op for the representation of its operands."""
         values: tuple[Value, ...] = op.operands
         if all(em.held[value].plain for value in values):
             em.define(op.result, self.plain(em, op, [em.plain(value) for value in values]))
@@ -66,21 +66,21 @@ class IntegerRule:
 
 
 def bits_of(value: Value) -> int:
-    """Width of an integer tile."""
+    """Return the width of an integer tile."""
     element = tile_element(value)
     assert isinstance(element, Element)
     return element.bits
 
 
 def reading(text: str, bits: int, signed: bool) -> str:
-    """A scalar as the number an op reads; a truth value is held as 0 or 1."""
+    """Return a scalar under the op's signedness; a truth value is held as 0 or 1."""
     if bits == 1:
         return f"-{text}" if signed else f"+{text}"
     return text if signed else f"({text} & {(1 << bits) - 1})"
 
 
 def folded(text: str, bits: int) -> str:
-    """A number brought into the signed range of a width, as scalars are held."""
+    """Wrap a number into the signed range of a width, the representation of scalars."""
     if bits == 1:
         return f"({text}) & 1"
     half = 1 << bits - 1
@@ -99,7 +99,7 @@ def _views(em: Emitter, texts: Texts, signed: bool) -> Texts:
 
 
 def _promises(overflow: Overflow) -> tuple[bool, ...]:
-    """The readings (signed?) under which an op promises not to wrap."""
+    """Return the readings (signed?) under which an op promises not to wrap."""
     return {
         Overflow.NONE: (),
         Overflow.NSW: (True,),
@@ -219,7 +219,7 @@ def _unviewed(em: Emitter, text: str, signed: bool) -> str:
 
 
 def _count(em: Emitter, op: Any, text: str) -> str:
-    """A scalar shift count, checked."""
+    """Return a scalar shift count, checked."""
     bits = bits_of(op.lhs)
     return em.call(scalars.shift_count, em.site(op), bits, reading(text, bits, False))
 
@@ -341,7 +341,7 @@ def _dtype(op: Op) -> np.dtype[Any]:
     return element.numpy
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {
     AddI: _wrapping("+", operator.add),
     SubI: _wrapping("-", operator.sub),

@@ -1,8 +1,8 @@
-"""How loops are written: Tile IR's are structured, so they are Python's own.
+"""Emission of loops: those of Tile IR are structured, so they become Python's own.
 
-A counted loop that does nothing but add up products of tiles along the counter is also written as
-one product of the panels that those tiles make up, which is what a linear algebra library is fast
-at. It is taken when the panels lie inside their tensors; the loop does the rest, and reports.
+A counted loop that only accumulates products of tiles along the counter is also emitted as one
+product of the panels that those tiles form, on which BLAS is fast. The product runs when the panels
+lie inside their tensors; otherwise the loop runs, and reports faults.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _for(em: Emitter, op: For) -> None:
         _write_loop(em, op)
     for value, result in zip(carried, op.result_values, strict=True):
         if em.is_held(value):
-            # The loop's own name goes on to change when an outer loop runs it again.
+            # The loop's own variable changes when an outer loop runs it again.
             em.define(result, em.held[value].text, em.held[value].shape)
     unpack(em, op.result_values)
 
@@ -56,7 +56,7 @@ def _write_loop(em: Emitter, op: For) -> None:
     step = em.held[op.step].constant
     if step is None or step <= 0:
         em.emit(em.call(promises.require_step, em.site(op), bounds[2], op.unsigned_cmp))
-    if step != 1:  # by one, a counter that is below its bound has room
+    if step != 1:  # with step one, a counter below its bound cannot wrap
         site, bits = em.site(op), _bits(counter)
         em.emit(em.call(promises.require_countable, site, bits, op.unsigned_cmp, *bounds))
     if op.unsigned_cmp:
@@ -73,7 +73,7 @@ def _write_loop(em: Emitter, op: For) -> None:
 
 
 def _write_product(em: Emitter, op: For, product: Contraction) -> None:
-    """The loop as one product, under the condition that both panels are there and fit."""
+    """Emit the loop as one product, under the condition that both panels exist and fit."""
     bounds = f"{em.plain(op.lower_bound)}, {em.plain(op.upper_bound)}"
     names = []
     for load, axis in (product.lhs, product.rhs):
@@ -96,5 +96,5 @@ def _bits(value: Value) -> int:
     return int(getattr(value.type.element, "bits", 64))
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {For: _for, Loop: _loop}

@@ -1,4 +1,4 @@
-"""How addresses, and what is loaded, stored and combined through them, are written."""
+"""Emission of addresses and of the accesses through them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _pointee(places: Value) -> Element:
     return places.type.element.pointee
 
 
-# --- where addresses come from ---------------------------------------------------------------
+# --- addresses -------------------------------------------------------------------------------
 
 
 def _offset(em: Emitter, op: Offset) -> None:
@@ -108,7 +108,7 @@ def _atomic_rmw(em: Emitter, op: AtomicRmw) -> None:
 def _atomic_cas(em: Emitter, op: AtomicCas) -> None:
     exchange = em.function(pointers.exchange_equal)
     name = _atomic(em, op, pointers.combine, exchange, op.cmp, op.val)
-    if op.mask is not None:  # what is masked gives what it was compared with
+    if op.mask is not None:  # a masked element yields its comparand
         masked = em.call(np.where, em.full(op.mask), name, em.array(op.cmp))
         em.emit(f"{name} = {masked}")
     _define_loaded(em, op.result, name)
@@ -117,7 +117,7 @@ def _atomic_cas(em: Emitter, op: AtomicCas) -> None:
 def _atomic(
     em: Emitter, op: AtomicRmw | AtomicCas, through: Any, function: str, *arguments: Value
 ) -> str:
-    """Write a call under the lock; gives the name of its result."""
+    """Emit a call under the lock; return the name of its result."""
     mask = "None" if op.mask is None else em.full(op.mask)
     element, places = em.constant(_pointee(op.pointers)), em.full(op.pointers)
     tiles = [em.full(argument) for argument in arguments]
@@ -140,7 +140,7 @@ def _define_loaded(em: Emitter, value: Value, text: str) -> None:
     em.define(value, text, shape)
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {
     Offset: _offset,
     IntToPtr: _same_address,

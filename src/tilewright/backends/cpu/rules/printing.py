@@ -1,4 +1,4 @@
-"""How output for people is written."""
+"""Emission of printed output."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def _shown(em: Emitter, value: Value) -> str:
     return em.plain(value) if em.held[value].plain else em.full(value)
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {Print: _print}

@@ -1,4 +1,4 @@
-"""How promises and assertions are written: both are checked."""
+"""Emission of promises and assertions: both are checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _divisible(em: Emitter, op: Assume, promise: DivBy) -> None:
 
 
 def _step(op: Assume) -> int:
-    """How far apart neighbours are that count on: an element, which for pointers is its bytes."""
+    """Return the distance of consecutive elements: one, or the element's size for pointers."""
     element = tile_element(op.value)
     return int(storage_dtype(element.pointee).itemsize) if isinstance(element, PtrType) else 1
 
@@ -66,5 +66,5 @@ def _assert(em: Emitter, op: Assert) -> None:
         em.emit(em.call(promises.fail_assertion, em.site(op), message))
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {Assume: _assume, Assert: _assert}

@@ -1,9 +1,9 @@
-"""How reductions, scans and matrix products are written.
+"""Emission of reductions, scans and matrix products.
 
-A body that is one op with a NumPy counterpart becomes one NumPy call. Any other is written as a
-function over arrays and applied in a tree of neighbours (a reduction) or in doubling steps (a
-scan): extents are powers of two, and the body is associative, so the order is the tile's own. Sums
-of f16 and bf16 go through the tree too, because NumPy would lose them one by one.
+A body that is one op with a NumPy counterpart becomes one NumPy call. Any other becomes a function
+over arrays, applied in a tree of neighbours (a reduction) or in doubling steps (a scan): extents
+are powers of two, and the body is associative, so the order is that of the tile. Sums of f16 and
+bf16 use the tree as well, because NumPy's sequential sum would lose precision.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Known:
 
 
 def _known(body: Block, sources: tuple[Value, ...]) -> Known | None:
-    """The NumPy function that a body is, if it is one."""
+    """Return the NumPy function equivalent to a body, if there is one."""
     if len(sources) != 1 or len(body.ops) != 2:
         return None
     op, end = body.ops
@@ -70,7 +70,7 @@ def _known(body: Block, sources: tuple[Value, ...]) -> Known | None:
 
 
 def _has_promises(op: Any) -> bool:
-    """Whether an op says more than the NumPy function does."""
+    """Whether an op has attributes that the NumPy function does not honour."""
     return (
         getattr(op, "overflow", Overflow.NONE) is not Overflow.NONE
         or getattr(op, "signedness", Signedness.SIGNED) is not Signedness.SIGNED
@@ -90,14 +90,14 @@ def _reduce(em: Emitter, op: Reduce) -> None:
     dtype = em.constant(_dtype(op.sources[0]))
     text = f"{em.function(known.ufunc)}.reduce({sources[0]}, {op.dim}, {dtype})"
     if isinstance(known.op, MaxF | MinF):
-        # The common tile has neither NaN nor zero on top; the tree knows what both mean.
+        # The extremum of a typical tile is neither NaN nor zero; the tree handles both.
         _write_body(em, op.body, tree)
         text = em.call(reductions.extremum, text, tree, op.dim, sources[0])
     _define_total(em, op.totals[0], text)
 
 
 def _is_direct(source: Value, known: Known) -> bool:
-    """Whether NumPy's own loop is as good as the tree."""
+    """Whether NumPy's own loop is as exact as the tree."""
     exact = tile_element(source) not in (Element.F16, Element.BF16)
     return exact or isinstance(known.op, MaxF | MinF)
 
@@ -122,10 +122,10 @@ def _define_totals(em: Emitter, op: Any, text: str) -> None:
 
 
 def _write_body(em: Emitter, body: Block, name: str) -> None:
-    """A function over arrays: elements and accumulators in pairs, as the body takes them.
+    """Emit a function over arrays: elements and accumulators in pairs, as the body takes them.
 
-    A body with branches or loops cannot take arrays: it is written for scalars, and applied one by
-    one.
+    A body with branches or loops cannot take arrays: it is emitted for scalars, and applied element
+    by element.
     """
     structured = any(op.regions for op in body.ops)
     arguments = [em.fresh() for _ in body.args]
@@ -180,7 +180,7 @@ def _multiply_scaled(em: Emitter, op: MmaFScaled) -> None:
     em.define(op.result, em.call(matrices.scaled, em.site(op), *tiles), tile_shape(op.result))
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {
     Reduce: _reduce,
     Scan: _scan,

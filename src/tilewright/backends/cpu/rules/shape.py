@@ -1,7 +1,7 @@
-"""How ops that make tiles or change their shape are written.
+"""Emission of ops that make tiles or change their shape.
 
-A broadcast costs nothing: the array keeps the shape it has, and NumPy repeats it where it meets
-another. Ops that need every element in place ask for `Emitter.full`.
+A broadcast is free: the array keeps its shape, and NumPy repeats it in an operation with another.
+Ops that need every element in place use `Emitter.full`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["RULES", "bind_constant"]
 def _constant(em: Emitter, op: Constant) -> None:
     if isinstance(op.value, np.ndarray) and op.value.size > 1:
         numbers, dtype, shape = op.value, tile_dtype(op.result), tile_shape(op.result)
-        where = (numbers.ctypes.data, numbers.dtype, numbers.strides)  # the op keeps them
+        where = (numbers.ctypes.data, numbers.dtype, numbers.strides)  # the op keeps them alive
         name = em.constant_tile(
             op.result, where, lambda: numbers.astype(dtype, copy=False).reshape(shape).view()
         )
@@ -53,10 +53,10 @@ def _constant(em: Emitter, op: Constant) -> None:
 
 
 def bind_constant(em: Emitter, value: Value, number: Any) -> None:
-    """Hold a tile whose elements are all one known number."""
+    """Bind a tile whose elements are all one known number."""
     element = tile_element(value)
     if isinstance(element, PtrType):
-        element = Element.I64  # which is how addresses are held
+        element = Element.I64  # the representation of addresses
     if element is Element.I1:
         number = bool(number)
     elif element.is_integer:
@@ -102,7 +102,7 @@ def _reshape(em: Emitter, op: Reshape) -> None:
 
 
 def _enter_tile(em: Emitter, value: Value, source: Value) -> None:
-    """A scalar becomes a tile: its Python int gets a dtype."""
+    """Bind a tile made from a scalar: its Python int gets a dtype."""
     constant = em.held[source].constant
     if constant is not None:
         bind_constant(em, value, constant)
@@ -142,7 +142,7 @@ def _insert(em: Emitter, op: Insert) -> None:
 
 
 def _part(em: Emitter, op: Extract | Insert, whole: Shape, part: Shape) -> str:
-    """The slices of one part of a tile, by its number along each axis."""
+    """Return the slices of one part of a tile, by its index along each axis."""
     slices = []
     for axis, index in enumerate(op.indices):
         count, size = whole[axis] // part[axis], part[axis]
@@ -156,7 +156,7 @@ def _part(em: Emitter, op: Extract | Insert, whole: Shape, part: Shape) -> str:
 
 
 def report_part(site: int, axis: int, index: int, count: int) -> None:
-    """Stop a block that takes a part which the tile does not have."""
+    """Stop a block that selects a part outside the tile."""
     report(site, f"takes part {index} on axis {axis}, and the tile has {count} parts there")
 
 
@@ -173,7 +173,7 @@ def _unpack(em: Emitter, op: Unpack) -> None:
     em.define(op.result, text, tile_shape(op.result))
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {
     Constant: _constant,
     Iota: _iota,

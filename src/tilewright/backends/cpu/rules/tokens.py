@@ -1,7 +1,7 @@
-"""How tokens, fences and waits between grids are written.
+"""Emission of tokens, fences and waits between grids.
 
-A block runs in program order and a launch starts when all before it are done, so none of them does
-anything; in a watched program a token is the set of events that it waits for.
+A block runs in program order, and a launch starts after all earlier ones, so these ops emit no
+code; in a watched program a token is the set of events that precede it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _pass(em: Emitter, op: Any) -> None:
     em.pass_token(op)
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {
     MakeToken: _make,
     JoinTokens: _join,

@@ -1,4 +1,4 @@
-"""How tensors and views, and what is loaded, stored and summed through them, are written."""
+"""Emission of tensors and views, and of the accesses through them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _tensor_view(em: Emitter, op: MakeTensorView) -> None:
 
 
 def _known(em: Emitter, number: int | None, dynamic: Iterator[Value]) -> str:
-    """An extent or a stride, which is read unsigned."""
+    """Return an extent or a stride, which is read unsigned."""
     if number is not None:
         return str(number)
     value = next(dynamic)
@@ -62,7 +62,7 @@ def _view(em: Emitter, op: Any) -> None:
 
 
 def unpack_view(em: Emitter, view: Value) -> None:
-    """Local names for what every access of a view needs."""
+    """Bind local names for the parts of a view that every access needs."""
     if not is_sliced(view.type):
         return
     assert isinstance(view.type, PartitionViewType | StridedViewType)
@@ -82,7 +82,7 @@ def _tensor_shape(em: Emitter, op: GetTensorShape) -> None:
 
 
 def _extents(em: Emitter, op: GetIndexSpaceShape | GetTensorShape, text: str) -> None:
-    """Numbers that are read unsigned, and must fit."""
+    """Bind extents, which are read unsigned and must fit."""
     for axis, extent in enumerate(op.extents):
         bits = bits_of(extent)
         fits = em.call(scalars.fitting_extent, em.site(op), bits, f"{text}[{axis}]")
@@ -144,12 +144,12 @@ def _reduce_view(em: Emitter, op: AtomicRedView) -> None:
 
 
 def _index(em: Emitter, op: LoadView | StoreView | AtomicRedView) -> list[str]:
-    """An int for each axis; where rows are picked, an array."""
+    """Return an int for each axis, or an array for gathered rows."""
     return [em.plain(value) if is_plain(value) else em.full(value) for value in op.index]
 
 
 def _slow_arguments(em: Emitter, op: Any, index: list[str]) -> str:
-    widths = tuple(bits_of(value) for value in op.index)  # each index is read in its own
+    widths = tuple(bits_of(value) for value in op.index)  # each index is read in its own width
     return f"{em.site(op)}, {em.constant(widths)}, {_tuple(index)}"
 
 
@@ -158,7 +158,7 @@ def _promised(em: Emitter, op: LoadView | StoreView) -> str:
 
 
 def _noted(em: Emitter, op: Any) -> str:
-    """The index as a watched program keeps it: read unsigned."""
+    """Return the index as a watched program records it: read unsigned."""
     return _tuple(
         [
             reading(em.plain(value), bits_of(value), False) if is_plain(value) else em.full(value)
@@ -183,7 +183,7 @@ def _slices(view: Value, index: list[str]) -> str:
     return ", ".join(slices)
 
 
-# The ops of this page.
+# Rules of this module.
 RULES: Rules = {
     MakeTensorView: _tensor_view,
     MakePartitionView: _view,
