@@ -1,4 +1,4 @@
-"""The subject of every sentence in comments, docstrings and messages is the thing it is about."""
+"""The subject of every sentence in comments, docstrings, messages and pages is a thing."""
 
 import ast
 import io
@@ -22,6 +22,17 @@ PINNED = re.compile(r"checked by [n]obody\. Launch it as")
 PENDING = {
     "bench", "benchmarks", "cutile", "examples", "frontend", "jit", "runtime", "tune",
 }  # fmt: skip
+PAGES = (
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "benchmarks" / "README.md",
+)
+PENDING_PAGES = {
+    ROOT / "DESIGN.md",
+    ROOT / "docs" / "benchmarks.md",
+    ROOT / "benchmarks" / "README.md",
+}
+BEGINS = re.compile(r"\s*(?:#+|[-*]|\d+\.|\|)\s")
 CLAUSE = re.compile(r"(?:^|[.;:!?]\s+|\n\n)(What(?:ever)?)\s(?!\w+\?)[^?\n]*")
 
 
@@ -50,9 +61,30 @@ def _strings(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, re.sub(r"(?<!\n)\n\s*(?!\n)", " ", node.value).strip()
 
 
+def _passages(path: Path) -> Iterator[tuple[int, str]]:
+    """Paragraphs, list items, headings and table cells of a page; code blocks are left out."""
+    block: list[str] = []
+    first, is_code = 0, False
+    for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], start=1):
+        is_fence = line.lstrip().startswith("```")
+        begins = BEGINS.match(line)
+        if block and (is_fence or begins or not line.strip()):
+            yield first, " ".join(block)
+            block = []
+        is_code ^= is_fence
+        if is_code or is_fence:
+            continue
+        if line.startswith("|"):
+            yield from ((number, cell.strip()) for cell in line.split("|"))
+        elif line.strip():
+            first = first if block else number
+            block.append(line.strip().removeprefix(begins[0].strip() if begins else ""))
+
+
 def vague(path: Path) -> Iterator[str]:
     """Sentences of a file without a thing as their subject."""
-    for line, text in (*_comments(path), *_strings(path)):
+    is_page = path.suffix == ".md"
+    for line, text in _passages(path) if is_page else (*_comments(path), *_strings(path)):
         for pattern in (PERSONS, CLAUSE):
             for match in pattern.finditer(PINNED.sub("", text)):
                 yield f"{path.relative_to(ROOT)}:{line}: {match[0].strip()[:80]}"
@@ -61,8 +93,9 @@ def vague(path: Path) -> Iterator[str]:
 def test_sentences_are_about_things():
     found = [
         line
-        for path in python_files("src", "examples", "benchmarks")
-        if not PENDING.intersection(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (*python_files("src", "examples", "benchmarks"), *PAGES)
+        if path not in PENDING_PAGES
+        and not PENDING.intersection(path.relative_to(ROOT).with_suffix("").parts)
         for line in vague(path)
     ]
     report("sentences about an indefinite person, or that begin with a clause", sorted(set(found)))
