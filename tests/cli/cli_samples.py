@@ -66,3 +66,11 @@ def constant(z: Mut[f32, B]) -> None:
 @tw.kernel(deny_checks=True)
 def denied(z: Mut[f32, B], x: Ref[f32, N], rows: Ref[i32, K]) -> None:
     z.store(x.partition(B)[rows.partition(1)[0].item()])
+
+
+@tw.kernel
+def stepped(z: Mut[i32, B], step: i32) -> None:
+    total = 0
+    for k in range(0, 8, step):
+        total += k
+    z.store(tw.full((B,), total, i32))

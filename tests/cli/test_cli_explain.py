@@ -52,6 +52,8 @@ def test_every_kind_of_launch_check_is_told(run, sample):
     assert "step is not zero" in conditions
     assert any(condition.startswith("x, axis 0: not empty (") for condition in conditions)
     assert any(condition.startswith("rows, axis 0: 0 <= ") for condition in conditions)
+    (condition,) = explained(run, sample("stepped"))["launch_checks"]
+    assert condition["condition"] == "step is above zero"
 
 
 def test_json_has_the_whole_ledger(run, sample):

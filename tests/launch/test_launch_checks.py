@@ -160,3 +160,89 @@ def test_an_axis_that_is_checked_in_the_kernel_must_not_be_empty():
         gather(z.partition(16), tw.zeros((0,), f32), ids)
     gather(z.partition(16), tw.ones((16,), f32), ids).sync()
     assert (z.numpy() == 1).all()
+
+
+# --- launches without a block ---------------------------------------------------------------------
+
+
+@tw.kernel
+def demanding(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
+    tw.require(N % 8 == 0)
+    tw.require(n > 0)
+    z.store(tw.full((B,), n.astype(f32), f32))
+
+
+@tw.kernel
+def counting(z: Mut[f32, B]) -> None:
+    tw.require(tw.num_blocks(0) > 1)
+    z.store(tw.ones((B,), f32))
+
+
+@tw.kernel
+def alike(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z))
+
+
+@tw.kernel
+def grouped(z: Mut[f32, BM, BN], x: Ref[f32, M, N]) -> None:
+    tw.require(z.segments == 2)
+    z.store(x.load_like(z))
+
+
+@pytest.mark.parametrize("size", [0, 8])
+def test_a_requirement_holds_for_launches_without_a_block_too(size):
+    z, ones, odd = tw.zeros((size,), f32), tw.ones((8,), f32), tw.ones((7,), f32)
+    for _ in range(3):  # cold, planned, prepared
+        demanding(z.partition(4), ones, 2).sync()
+        with pytest.raises(tw.LaunchError, match=r"the kernel requires `n > 0` \(n = 0\)"):
+            demanding(z.partition(4), ones, 0)
+        with pytest.raises(tw.LaunchError, match=r"requires `N % 8 == 0` \(x\.shape\[0\] = 7\)"):
+            demanding(z.partition(4), odd, 2)
+    assert (z.numpy() == 2).all()
+    alike(z.partition(4), tw.ones((size,), f32)).sync()
+    with pytest.raises(tw.LaunchError, match="since x is read like z"):
+        alike(z.partition(4), odd)
+
+
+def test_a_requirement_about_the_number_of_blocks():
+    for size, is_met in ((0, False), (4, False), (8, True)):
+        z = tw.zeros((size,), f32)
+        if is_met:
+            counting(z.partition(4)).sync()
+            assert (z.numpy() == 1).all()
+        else:
+            with pytest.raises(
+                tw.LaunchError, match=r"the kernel requires `tw\.num_blocks\(0\) > 1`"
+            ):
+                counting(z.partition(4))
+
+
+def test_what_blocks_do_is_not_asked_of_launches_without_one():
+    """An index, a clip and a step: no block comes to them."""
+
+    @tw.kernel
+    def busy(z: Mut[f32, B], x: Ref[f32, N], step: i32) -> None:
+        xs, total = x.partition(B), 0
+        for k in range(0, 8, step):
+            total += k // step
+        z.store(xs[0] + xs[xs.clip(3, 0)] + total.astype(f32))
+
+    none, some = tw.zeros((0,), f32), tw.ones((4,), f32)
+    for _ in range(3):
+        busy(none.partition(4), none, 0).sync()
+    with pytest.raises(tw.LaunchError, match="since an index is clipped to it"):
+        busy(some.partition(4), none, 1)
+    with pytest.raises(tw.LaunchError, match="is 0, not above zero"):
+        busy(some.partition(4), tw.ones((4,), f32), 0)
+
+
+def test_segments_are_counted_where_no_row_is_there():
+    none = tw.zeros((0, 8), f32)
+
+    def offsets(*numbers):
+        return tw.from_numpy(np.array(numbers, np.int32))
+
+    grouped(none.partition(2, 8, segments=offsets(0, 0, 0)), none).sync()
+    for other in (offsets(0), offsets(0, 0)):
+        with pytest.raises(tw.LaunchError, match=r"the kernel requires `z\.segments == 2`"):
+            grouped(none.partition(2, 8, segments=other), none)

@@ -251,7 +251,9 @@ def test_more_blocks_than_a_walk_can_count():
 
 def test_an_empty_grid_launches_nothing_whatever_else_it_has():
     nothing.grid(0, 2**40)(zeros(8)).sync()
-    nothing.grid(2**40, 0)(zeros(3)).sync()  # no block, so nothing to require
+    nothing.grid(2**40, 0)(zeros(4)).sync()
+    with refuse("the kernel requires `x.shape[0] > 3` (x.shape[0] = 3)"):  # of every launch
+        nothing.grid(2**40, 0)(zeros(3))
     z = tw.zeros((0, 5), f32)
 
     @tw.kernel

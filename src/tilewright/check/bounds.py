@@ -22,11 +22,12 @@ from tilewright.analysis.facts import analyse
 from tilewright.analysis.formulas import AtLeastZero, Formula
 from tilewright.analysis.hoisting import find_hoisted
 from tilewright.analysis.proofs import Scope
-from tilewright.analysis.terms import Linear, Numbers
+from tilewright.analysis.terms import Known, Linear, Numbers, atoms_of
 from tilewright.check import reasons
 from tilewright.check.corners import certain_violation, closed, is_exact
 from tilewright.check.launch import (
     AxisNotEmpty,
+    BlockCondition,
     DivisorNotZero,
     IndexInRange,
     LaunchCheck,
@@ -45,6 +46,7 @@ from tilewright.check.violations import (
     ZeroDivisor,
 )
 from tilewright.ir.function import Function
+from tilewright.ir.launch_terms import Blocks, GridExtent
 from tilewright.ir.op import Op
 from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, NotEmpty, Require, StepCheck
 
@@ -117,7 +119,7 @@ class _Settlement:
         truth = formula.truth(Numbers())
         if truth is False:
             self.violations.append(RequireNeverHolds(op.loc, op.text))
-        elif truth is None:
+        elif truth is None or _counts_blocks(formula):
             self._at_launch(Precondition(op.loc, False, (), formula, op.text))
 
     def _axis(self, op: NotEmpty, wanted: Wanted | None) -> None:
@@ -130,7 +132,7 @@ class _Settlement:
             self.violations.append(RequireNeverHolds(op.loc, op.text))
         else:
             premises = tuple(fact for fact in wanted.facts if fact.is_evaluable)
-            self._at_launch(Precondition(op.loc, wanted.guarded, premises, formula, op.text))
+            self._at_launch(BlockCondition(op.loc, wanted.guarded, premises, formula, op.text))
 
     # --- indices ---
 
@@ -255,3 +257,9 @@ class _Settlement:
         else:
             subject, axis = op.divisor.hint or "divisor", None
         self.entries.append(LedgerEntry(outcome, op.loc, subject, axis, reason))
+
+
+def _counts_blocks(formula: Formula) -> bool:
+    """Whether the number of blocks is in it: one at least in a kernel, maybe none in a launch."""
+    known = (atom.term for atom in atoms_of(formula.terms()) if isinstance(atom, Known))
+    return any(isinstance(term, Blocks | GridExtent) for term in known)

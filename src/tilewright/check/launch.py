@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 from tilewright.analysis.formulas import AllOf, AtLeastZero, Formula
 from tilewright.analysis.intervals import Interval
@@ -22,6 +23,7 @@ from tilewright.source import Location
 
 __all__ = [
     "AxisNotEmpty",
+    "BlockCondition",
     "DivisorNotZero",
     "IndexInRange",
     "LaunchCheck",
@@ -108,6 +110,9 @@ class LaunchCheck(ABC):
     location: Location | None = field(compare=False)  # of the first access that needs it
     guarded: bool
     premises: tuple[Linear, ...]
+
+    # Whether it is about what blocks do, and so holds in a launch that has none.
+    needs_blocks: ClassVar[bool] = True
 
     def holds(self, environment: Environment) -> bool:
         """Whether a launch with these numbers satisfies it."""
@@ -255,6 +260,8 @@ class Precondition(LaunchCheck):
     formula: Formula
     text: str
 
+    needs_blocks: ClassVar[bool] = False
+
     def _terms(self) -> Iterable[Linear]:
         return self.formula.terms()
 
@@ -266,6 +273,13 @@ class Precondition(LaunchCheck):
 
     def _problem(self, numbers: Numbers) -> str:
         return f"the kernel requires `{self.text}`"
+
+
+@dataclass(frozen=True)
+class BlockCondition(Precondition):
+    """What blocks need at one place of the kernel."""
+
+    needs_blocks: ClassVar[bool] = True
 
 
 def _known_in(terms: Iterable[Linear]) -> frozenset[LaunchTerm]:

@@ -12,10 +12,12 @@ from rich.text import Text
 
 from tilewright.check.launch import (
     AxisNotEmpty,
+    BlockCondition,
     DivisorNotZero,
     IndexInRange,
     LaunchCheck,
     Precondition,
+    StepAboveZero,
 )
 from tilewright.check.ledger import Ledger, LedgerEntry, Outcome
 from tilewright.cli.screen import code_lines
@@ -140,7 +142,9 @@ _CONDITIONS: dict[type[LaunchCheck], Callable[[Any], str]] = {
         f"{check.site.subject}, axis {check.site.axis}: not empty ({check.count} > 0)"
     ),
     DivisorNotZero: lambda check: f"{check.divisor} is not zero",
+    StepAboveZero: lambda check: f"{check.step} is above zero",
     Precondition: lambda check: f"required by the kernel: {check.text}",
+    BlockCondition: lambda check: f"required by the kernel: {check.text}",
 }
 
 

@@ -23,6 +23,8 @@ from tilewright.frontend.operands.operands import (
     TupleOperand,
 )
 from tilewright.frontend.operands.tiles import as_tile
+from tilewright.ir.ops.elementwise import SubI
+from tilewright.ir.ops.internal import NotEmpty
 
 __all__ = ["segmented_piece"]
 
@@ -37,6 +39,7 @@ def segmented_piece(lo: Lowering, piece: PieceOperand, offsets: RefOperand) -> S
     number = TileOperand(piece.index[0], i32)
     rows = as_tile(lo, where, extent_of(lo, piece, 0), i32)
     operands = (offsets, number, rows, Static(height))
+    _note_some_segment(lo, piece, offsets)
     found = applied(lo, call, FunctionOperand(find_piece), operands)
     assert isinstance(found, TupleOperand)
     values = tuple(as_tile(lo, where, item, i32).value for item in found.items)
@@ -46,3 +49,10 @@ def segmented_piece(lo: Lowering, piece: PieceOperand, offsets: RefOperand) -> S
     segment, own, begin, end, low, high = values
     plain = (piece.name, piece.spec, piece.view, piece.rank, piece.index)
     return SegmentedPiece(*plain, (segment, own), (begin, end), (low, high))
+
+
+def _note_some_segment(lo: Lowering, piece: PieceOperand, offsets: RefOperand) -> None:
+    """A block has a segment to look at: without any the launch has no blocks."""
+    places = as_tile(lo, lo.frame.source.node, extent_of(lo, offsets, 0), i32).value
+    segments = lo.builder.add(SubI(lhs=places, rhs=lo.builder.index(1), dtype=i32)).result
+    lo.builder.add(NotEmpty(count=segments, text=f"{piece.name}.segments > 0"))

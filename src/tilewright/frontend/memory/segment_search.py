@@ -25,10 +25,10 @@ def find_piece(
 ) -> tuple[Any, Any, Any, Any, Any, Any]:
     """The segment and the piece of it that have a number, its rows, and those of its segment.
 
-    A number that no piece has gives a piece without rows.
+    A number that no piece has gives a piece without rows. There is a segment: without any the
+    launch has no blocks.
     """
     segments = offsets.shape[0] - 1
-    tw.require(segments > 0)  # there are no blocks otherwise
     lanes = tw.arange(_LANES, dtype=i32)
     highest, passed = 0, 0  # of all segments before these
     segment, piece, low, high = 0, 0, 0, 0

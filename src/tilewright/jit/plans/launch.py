@@ -31,12 +31,11 @@ def check_launch(facts: LaunchFacts, binding: Binding) -> bool:
     """Evaluate every launch check with the numbers of this call.
 
     Raises `LaunchError` for one that fails; False says that only guarded ones failed, so that the
-    variant with the check in the kernel has to run.
+    variant with the check in the kernel has to run. Where no block runs, requirements are left.
     """
-    if binding.blocks == 0:
-        return True
     environment = LaunchEnvironment(binding)
-    failed = [check for check in facts.launch_checks if not check.holds(environment)]
+    asked = [check for check in facts.launch_checks if binding.blocks or not check.needs_blocks]
+    failed = [check for check in asked if not check.holds(environment)]
     for check in failed:
         if not check.guarded:
             raise LaunchError(f"kernel `{facts.name}`: {check.explain(environment)}")

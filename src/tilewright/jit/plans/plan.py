@@ -97,9 +97,10 @@ class Plan(NamedTuple):
 
     def still_holds(self, tensors: tuple[Tensor, ...], numbers: tuple[Number, ...]) -> bool:
         """Whether the launch checks that depend on scalars hold with these."""
-        if not self.checks or self.blocks == 0:
-            return True
-        return self.all_hold(self.checks, tensors, numbers, self.grid, self.blocks)
+        checks = self.checks
+        if not self.blocks:
+            checks = tuple(check for check in checks if not check.needs_blocks)
+        return not checks or self.all_hold(checks, tensors, numbers, self.grid, self.blocks)
 
     def all_hold(
         self,

@@ -51,8 +51,8 @@ def next_power_of_2(n: SupportsIndex) -> int:
 def require(condition: bool) -> None:
     """State a precondition of the launch: `tw.require(K % 64 == 0)`.
 
-    The condition is over dims, scalars and the grid. Every launch checks it, and is refused when it
-    does not hold; in the kernel it is a fact.
+    The condition is over dims, scalars and the grid. Every launch checks it, one without a block
+    included, and is refused when it does not hold; in the kernel it is a fact.
     """
 
 
