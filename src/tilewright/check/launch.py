@@ -277,7 +277,7 @@ class Precondition(LaunchCheck):
 
 @dataclass(frozen=True)
 class BlockCondition(Precondition):
-    """What blocks need at one place of the kernel."""
+    """A condition of the blocks that come to one place of the kernel."""
 
     needs_blocks: ClassVar[bool] = True
 
